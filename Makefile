@@ -1,0 +1,45 @@
+# Two commands matter: `make demo` and `make test`. Both make their own environment in .venv.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+PYTEST_ARGS ?=
+
+.PHONY: demo test lint types docs bench validate clean
+
+# torch first and alone: its pinned version decides which build the rest finds already there.
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet --constraint constraints.txt torch
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[models]'
+	touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[models,dev,docs]'
+	touch $@
+
+demo: $(VENV)/.installed
+	@PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/demo.sh
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: $(VENV)/.installed-dev
+	$(BIN)/mypy
+
+test: lint types
+	$(BIN)/pytest -n 2 $(PYTEST_ARGS)
+
+docs: $(VENV)/.installed-dev
+	$(BIN)/mkdocs build --strict
+
+bench: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/run_all.py
+
+validate: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/validity.py
+
+clean:
+	rm -rf $(VENV) site dist runs .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,0 +1,100 @@
+"""Certified thresholds for hallucination detectors.
+
+>>> import calibrail
+>>> run = calibrail.calibrate("example:facts", score="novel_count", alpha=0.1)
+>>> run.verdict
+'inconclusive'
+
+Importing the package imports nothing heavy: each name is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from calibrail.conformal import Calibration, Certificate
+    from calibrail.data import Example, Reading, diagnose, read
+    from calibrail.errors import (
+        CalibrailError,
+        DataError,
+        GuardrailError,
+        InputError,
+        ModelError,
+        TooFewExamplesError,
+    )
+    from calibrail.evaluation import Report
+    from calibrail.guardrail import Decision, Guardrail
+    from calibrail.scores import Score, Scores
+    from calibrail.workflow import Certification, Comparison, Run, calibrate, certify, compare
+    from calibrail.workflow.scoring import ReadOptions, SplitOptions
+
+_HOME = {
+    "Calibration": "conformal",
+    "CalibrailError": "errors",
+    "Certificate": "conformal",
+    "Certification": "workflow",
+    "Comparison": "workflow",
+    "DataError": "errors",
+    "Decision": "guardrail",
+    "Example": "data",
+    "Guardrail": "guardrail",
+    "GuardrailError": "errors",
+    "InputError": "errors",
+    "ModelError": "errors",
+    "ReadOptions": "workflow.scoring",
+    "Reading": "data",
+    "Report": "evaluation",
+    "Run": "workflow",
+    "Score": "scores",
+    "Scores": "scores",
+    "SplitOptions": "workflow.scoring",
+    "TooFewExamplesError": "errors",
+    "calibrate": "workflow",
+    "certify": "workflow",
+    "compare": "workflow",
+    "diagnose": "data",
+    "read": "data",
+}
+
+__all__ = [
+    "CalibrailError",
+    "Calibration",
+    "Certificate",
+    "Certification",
+    "Comparison",
+    "DataError",
+    "Decision",
+    "Example",
+    "Guardrail",
+    "GuardrailError",
+    "InputError",
+    "ModelError",
+    "ReadOptions",
+    "Reading",
+    "Report",
+    "Run",
+    "Score",
+    "Scores",
+    "SplitOptions",
+    "TooFewExamplesError",
+    "calibrate",
+    "certify",
+    "compare",
+    "diagnose",
+    "read",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'calibrail' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"calibrail.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,95 @@
+"""``calibrail calibrate``: from labelled answers to a threshold with a verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from calibrail.cli import options as opt
+
+
+def run(
+    data: opt.Data,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="RUN", help="Run folder.")],
+    score: opt.ScoreNames = None,
+    score_column: opt.ScoreColumn = None,
+    higher: opt.Higher = None,
+    alpha: opt.Alpha = 0.05,
+    guarantee: opt.Guarantee = "marginal",
+    delta: opt.Delta = 0.1,
+    max_fpr: opt.MaxFpr = None,
+    min_coverage: opt.MinCoverage = None,
+    confidence: opt.Confidence = 0.95,
+    undefined: opt.Undefined = "flag",
+    allow_flag_all: opt.AllowFlagAll = False,
+    format: opt.Format = None,
+    preset: opt.Preset = None,
+    map: opt.Map = None,
+    label_column: opt.LabelColumn = None,
+    group_column: opt.GroupColumn = None,
+    id_column: opt.IdColumn = None,
+    reader_option: opt.ReaderOption = None,
+    strict: opt.Strict = False,
+    split_column: opt.SplitColumn = None,
+    seed: opt.Seed = 0,
+    calibration_share: opt.CalibrationShare = 0.5,
+    fit_share: opt.FitShare = 0.0,
+    json: opt.AsJson = False,
+) -> None:
+    """Find the threshold that catches 1 - alpha of hallucinations, and what it costs.
+
+    Half of the data (by group, seeded) sets the threshold, the other half tests it. Writes
+    scores.parquet, report.json, report.html and calibration.json into RUN. Exit code 0; with
+    --max-fpr the verdict decides: 0 certified, 3 rejected, 4 inconclusive.
+    """
+    from calibrail.cli.exits import DONE, of_verdict
+    from calibrail.cli.output import note, print_json, stdout_console
+    from calibrail.cli.progress import counting
+    from calibrail.report import print_report
+    from calibrail.workflow import calibrate
+
+    with counting("scoring") as progress:
+        result = calibrate(
+            data,
+            opt.score_specs(score, score_column, higher),
+            alpha=alpha,
+            guarantee=opt.one_of(guarantee, ("marginal", "pac", "paper"), "--guarantee"),
+            delta=delta,
+            max_fpr=max_fpr,
+            min_coverage=min_coverage,
+            confidence=confidence,
+            undefined=opt.one_of(undefined, ("flag", "review", "pass"), "--undefined"),
+            allow_flag_all=allow_flag_all,
+            reading=opt.read_options(
+                format=format,
+                preset=preset,
+                mapping=map,
+                label_column=label_column,
+                group_column=group_column,
+                id_column=id_column,
+                reader_option=reader_option,
+                strict=strict,
+                quarantine=output / "quarantine.jsonl",
+            ),
+            splitting=opt.split_options(
+                seed=seed,
+                calibration_share=calibration_share,
+                fit_share=fit_share,
+                column=split_column,
+            ),
+            progress=progress,
+        )
+    result.save(output)
+    report = result.report.to_dict()
+    if json:
+        print_json(report)
+    else:
+        print_report(report, stdout_console())
+    note(f"wrote {output}/report.html, report.json, calibration.json, scores.parquet")
+    if result.data["n_quarantined"]:
+        note(f"{result.data['n_quarantined']} unusable rows: see {output}/quarantine.jsonl")
+    if not json:
+        note(f"next: calibrail export {output} -o guardrail.json")
+    raise typer.Exit(DONE if max_fpr is None else of_verdict(result.verdict))

@@ -1,0 +1,72 @@
+"""``calibrail check``: decisions of a frozen guardrail about a file of answers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from calibrail.cli import options as opt
+
+
+def run(
+    guardrail: Annotated[
+        Path, typer.Argument(metavar="GUARDRAIL", help="File that `calibrail export` wrote.")
+    ],
+    traces: Annotated[str, typer.Argument(metavar="TRACES", help="Answers to decide about.")],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="FILE", help="JSON lines to write; - for stdout."),
+    ],
+    format: opt.Format = None,
+    preset: opt.Preset = None,
+    map: opt.Map = None,
+    id_column: opt.IdColumn = None,
+    reader_option: opt.ReaderOption = None,
+    strict: opt.Strict = False,
+    json: opt.AsJson = False,
+) -> None:
+    """Decide about every answer of a file: pass, flag, review or error, with score and p-value.
+
+    Streams: memory does not grow with the file. Labels are not needed and not read. A row that
+    cannot be read gets the outcome error, and stands in quarantine.jsonl beside the decisions.
+    """
+    from calibrail.cli.output import note, print_json
+    from calibrail.cli.progress import counting
+    from calibrail.guardrail import Guardrail
+    from calibrail.workflow.check import check_source
+
+    to_stdout = str(output) == "-"
+    folder = Path() if to_stdout else output.parent
+    loaded = Guardrail.load(guardrail)
+    reading = opt.read_options(
+        format=format,
+        preset=preset,
+        mapping=map,
+        label_column=None,
+        group_column=None,
+        id_column=id_column,
+        reader_option=reader_option,
+        strict=strict,
+        quarantine=folder / "quarantine.jsonl",
+    )
+    with counting("checking") as progress:
+        outcomes: Counter[str] = check_source(
+            loaded, traces, None if to_stdout else output, reading=reading, progress=progress
+        )
+    total = sum(outcomes.values())
+    if json and not to_stdout:
+        print_json({"checked": total, "outcomes": dict(sorted(outcomes.items()))})
+    elif not to_stdout:
+        shares = ", ".join(
+            f"{outcomes[name]} {name} ({outcomes[name] / total:.1%})"
+            for name in ("pass", "flag", "review", "error")
+            if outcomes[name]
+        )
+        typer.echo(f"{total} answers: {shares}")
+    if not to_stdout:
+        note(f"wrote {output}")
+    if outcomes["error"]:
+        note(f"{outcomes['error']} answers were not judged; the reason stands in each line")

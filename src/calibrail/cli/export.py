@@ -1,0 +1,51 @@
+"""``calibrail export``: from a run to a frozen guardrail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from calibrail.cli import options as opt
+
+
+def run(
+    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a calibrate run.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Guardrail file to write.")
+    ],
+    on_failure: Annotated[
+        str,
+        typer.Option(
+            metavar="error|flag|review", help="Outcome for an answer on which the detector fails."
+        ),
+    ] = "error",
+    json: opt.AsJson = False,
+) -> None:
+    """Freeze a run into one file that decides in production as it did when it was tested.
+
+    The file holds the detector's spec and weights digest, the threshold, the calibration scores
+    and the report's headline; no text. A run that was rejected can be exported too: the file
+    says so.
+    """
+    from calibrail.cli.output import note, print_json
+    from calibrail.workflow import Run
+
+    guardrail = Run.load(run_folder).freeze(
+        on_failure=opt.one_of(on_failure, ("error", "flag", "review"), "--on-failure")
+    )
+    guardrail.save(output)
+    config = guardrail.config
+    if json:
+        print_json({"guardrail": str(output), "digest": config.digest})
+    else:
+        threshold = guardrail.calibration.threshold
+        typer.echo(
+            f"{output}: {config.score.name}, flags at {threshold:.6g} or higher; "
+            f"{config.headline.verdict} when calibrated"
+        )
+    if config.headline.verdict != "certified":
+        note(f"this guardrail is not certified: {config.headline.reason}")
+    if not json:
+        note(f"next: calibrail check {output} TRACES -o decisions.jsonl")

@@ -1,0 +1,49 @@
+"""How does a long command show that it lives, without touching standard output?"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+#: Seconds before anything is shown: short commands stay silent.
+PATIENCE = 2.0
+
+
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[int], None]]:
+    """Show a running count on standard error once the work has taken two seconds.
+
+    Nothing is written where standard error is not a terminal.
+    """
+    if not sys.stderr.isatty():
+        yield lambda count: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    progress = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        TextColumn("{task.completed:,.0f} examples"),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    task = progress.add_task(what, total=None)
+    started = time.monotonic()
+    showing = False
+
+    def show(count: int) -> None:
+        nonlocal showing
+        if not showing and time.monotonic() - started > PATIENCE:
+            progress.start()
+            showing = True
+        progress.update(task, completed=count)
+
+    try:
+        yield show
+    finally:
+        if showing:
+            progress.stop()

@@ -1,0 +1,70 @@
+"""``calibrail score``: only the numbers, as a Parquet table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from calibrail.cli import options as opt
+
+
+def run(
+    data: opt.Data,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Parquet file to write.")
+    ],
+    score: opt.ScoreNames = None,
+    format: opt.Format = None,
+    preset: opt.Preset = None,
+    map: opt.Map = None,
+    label_column: opt.LabelColumn = None,
+    group_column: opt.GroupColumn = None,
+    id_column: opt.IdColumn = None,
+    reader_option: opt.ReaderOption = None,
+    strict: opt.Strict = False,
+    json: opt.AsJson = False,
+) -> None:
+    """Score every answer and write one column per detector; labels are not needed.
+
+    Higher always means more likely hallucinated. Where a score is undefined the cell is empty and
+    the column NAME__reason says why.
+    """
+    import numpy as np
+
+    from calibrail.cli.output import note, print_json
+    from calibrail.cli.progress import counting
+    from calibrail.workflow.scoring import score_only
+
+    quarantine = output.parent / "quarantine.jsonl"
+    reading = opt.read_options(
+        format=format,
+        preset=preset,
+        mapping=map,
+        label_column=label_column,
+        group_column=group_column,
+        id_column=id_column,
+        reader_option=reader_option,
+        strict=strict,
+        quarantine=quarantine,
+    )
+    with counting("scoring") as progress:
+        table, n_quarantined = score_only(
+            data, opt.score_specs(score, None, None), reading=reading, progress=progress
+        )
+    output.parent.mkdir(parents=True, exist_ok=True)
+    table.to_parquet(output)
+    summary = {
+        "examples": len(table.labels),
+        "quarantined": n_quarantined,
+        "undefined": {name: int(np.isnan(values).sum()) for name, values in table.columns.items()},
+    }
+    if json:
+        print_json(summary)
+    else:
+        for name, count in summary["undefined"].items():  # type: ignore[attr-defined]
+            typer.echo(f"{name}: {summary['examples']} examples, {count} undefined")
+    note(f"wrote {output}")
+    if n_quarantined:
+        note(f"{n_quarantined} unusable rows: see {quarantine}")

@@ -1,0 +1,66 @@
+"""What is one labelled RAG answer?"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+FAITHFUL: Final = 0
+HALLUCINATED: Final = 1
+
+#: The text fields that a score may require, in the order in which they are reported.
+TEXT_FIELDS: Final = ("question", "contexts", "response")
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One answer of a RAG system with what it was asked and what it was given to read.
+
+    Parameters
+    ----------
+    question : str
+        The user's question; empty where the data set has none (summarisation).
+    contexts : tuple of str
+        The retrieved chunks, in retrieval order.
+    response : str
+        The answer to judge.
+    label : {0, 1} or None
+        1 = hallucinated, 0 = faithful, None = not labelled.
+    group : str or None
+        What the example shares with others that must stay on its side of a split: a source
+        document, a question. None means that it stands alone.
+    id : str
+        Unique within its file.
+    samples : tuple of str
+        Further answers sampled for the same question, for consistency scores.
+    columns : mapping of str to float, str or None
+        Further columns of the source row that a caller asked to keep: an outside score, the
+        user's own split.
+    """
+
+    question: str = ""
+    contexts: tuple[str, ...] = ()
+    response: str = ""
+    label: int | None = None
+    group: str | None = None
+    id: str = ""
+    samples: tuple[str, ...] = ()
+    columns: Mapping[str, float | str | None] = field(default_factory=dict)
+
+    def digest(self) -> str:
+        """Return 16 hexadecimal digits that identify the texts (question, contexts, response).
+
+        Two examples with the same texts have the same digest, whatever their id and label. An
+        example without texts (scores only) is identified by its id.
+        """
+        parts = (self.question, *self.contexts, self.response)
+        if not any(parts):
+            parts = ("id", self.id)
+        hasher = hashlib.sha256()
+        for part in parts:
+            encoded = part.encode("utf-8", "surrogatepass")
+            hasher.update(len(encoded).to_bytes(8, "big"))
+            hasher.update(encoded)
+        return hasher.hexdigest()[:16]

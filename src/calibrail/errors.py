@@ -1,0 +1,43 @@
+"""What can go wrong, and how does calibrail say it?"""
+
+from __future__ import annotations
+
+
+class CalibrailError(Exception):
+    """Base of every error that calibrail raises on purpose.
+
+    The message names what was wrong, the value that was seen and the remedy. The command line
+    prints it without a traceback and exits with 1.
+    """
+
+
+class InputError(CalibrailError, ValueError):
+    """An argument or option is outside its domain, e.g. ``alpha must lie in (0, 1); got 1.3``."""
+
+
+class DataError(CalibrailError):
+    """A file or a row cannot be used: unreadable, a field is missing, no usable row is left."""
+
+
+class TooFewExamplesError(InputError):
+    """No threshold short of flagging everything keeps the promise at this sample size.
+
+    Parameters
+    ----------
+    message : str
+        What was asked, how many examples there were and how many are needed.
+    minimum_n : int
+        The smallest number of hallucinated calibration examples that would do.
+    """
+
+    def __init__(self, message: str, minimum_n: int) -> None:
+        super().__init__(message)
+        self.minimum_n = minimum_n
+
+
+class ModelError(CalibrailError):
+    """A model cannot be found, loaded or trusted: not installed, offline, wrong weights."""
+
+
+class GuardrailError(CalibrailError):
+    """A frozen guardrail cannot be used: a changed byte, an unknown field, other weights."""

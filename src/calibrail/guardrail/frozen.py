@@ -1,0 +1,188 @@
+"""What does a guardrail file hold, and how is a changed byte noticed?"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from calibrail.errors import GuardrailError
+
+SCHEMA = "calibrail.guardrail/1"
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, ser_json_inf_nan="constants"
+    )
+
+
+class ScoreSpecConfig(_Frozen):
+    """The detector: what to build, and what it must turn out to be.
+
+    Attributes
+    ----------
+    name, params
+        What the registry builds the score from.
+    fingerprint : dict
+        Everything the parameters leave unsaid (weights' SHA-256, revision, dtype, maximum length,
+        word splitter and its version). A score that is built with another fingerprint is refused.
+    tolerance : float
+        Near-ties within this distance below the threshold are flagged.
+    """
+
+    name: str
+    params: dict[str, Any]
+    fingerprint: dict[str, Any]
+    tolerance: float = Field(ge=0.0)
+
+
+class Policy(_Frozen):
+    """What happens where there is no score.
+
+    Attributes
+    ----------
+    undefined : {"flag", "review", "pass"}
+        For an answer whose score is undefined. The calibration counted such answers in the same
+        way, so changing it would void the guarantee.
+    failure : {"error", "flag", "review"}
+        For an answer on which the detector raised. Never ``"pass"``.
+    """
+
+    undefined: Literal["flag", "review", "pass"] = "flag"
+    failure: Literal["error", "flag", "review"] = "error"
+
+
+class DataRecord(_Frozen):
+    """Which data the guardrail was calibrated on: names, counts and digests, no text."""
+
+    source: str
+    format: str
+    sha256: str | None
+    n_examples: int
+    n_quarantined: int
+    seed: int | None
+    calibration_examples: list[str]
+
+
+class Headline(_Frozen):
+    """What the report said when the guardrail was frozen."""
+
+    verdict: Literal["certified", "rejected", "inconclusive"]
+    reason: str
+    max_fpr: float | None
+    min_coverage: float
+    confidence: float
+    coverage: dict[str, Any]
+    fpr: dict[str, Any]
+    auroc: float | None
+    warnings: list[str]
+
+
+class FrozenConfig(_Frozen):
+    """The whole content of ``guardrail.json``.
+
+    The file is the canonical rendering of this content (sorted keys, one top-level key a line), so
+    that equal content means equal bytes; ``digest`` is the SHA-256 of everything else.
+    """
+
+    schema_: Literal["calibrail.guardrail/1"] = Field(default=SCHEMA, alias="schema")
+    score: ScoreSpecConfig
+    calibration: dict[str, Any]
+    policy: Policy
+    data: DataRecord
+    headline: Headline
+    versions: dict[str, str]
+    digest: str = ""
+
+    def to_bytes(self) -> bytes:
+        """Return the canonical bytes of the file, digest included."""
+        content = self.model_dump(by_alias=True)
+        content["digest"] = content_digest(content)
+        return render(content)
+
+    @classmethod
+    def from_bytes(cls, raw: bytes, source: str = "guardrail") -> FrozenConfig:
+        """Read and verify the bytes of a guardrail file.
+
+        Raises
+        ------
+        GuardrailError
+            If it is not JSON, holds an unknown or missing field, or any byte differs from what
+            was frozen.
+        """
+        try:
+            content = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
+        except ValueError as error:
+            raise GuardrailError(
+                f"{source} is not a guardrail: {error}; export it again with `calibrail export`"
+            ) from error
+        if not isinstance(content, dict):
+            raise GuardrailError(f"{source} is not a guardrail: expected a JSON object")
+        if content.get("schema") != SCHEMA:
+            raise GuardrailError(
+                f"{source} has schema {content.get('schema')!r}; this version reads {SCHEMA!r}"
+            )
+        try:
+            config = cls.model_validate(content)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(part) for part in first["loc"]) or "the file"
+            raise GuardrailError(
+                f"{source} was changed or is damaged: {place}: {first['msg']}; "
+                "export it again with `calibrail export`"
+            ) from error
+        if content_digest(content) != content.get("digest") or render(content) != raw:
+            raise GuardrailError(
+                f"{source} was changed after it was frozen: its digest does not match its content; "
+                "restore the file, or calibrate and export again"
+            )
+        return config
+
+
+def content_digest(content: dict[str, Any]) -> str:
+    """Return ``sha256:...`` of the canonical JSON of everything but the digest itself."""
+    rest = {key: value for key, value in content.items() if key != "digest"}
+    return "sha256:" + hashlib.sha256(_canonical(rest).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def render(content: dict[str, Any]) -> bytes:
+    """Return the file's bytes: canonical JSON, one top-level key a line, so that people can read it."""
+    lines = [f'"{key}": {_canonical(content[key])}' for key in sorted(content)]
+    return ("{\n" + ",\n".join(lines) + "\n}\n").encode("utf-8", "surrogatepass")
+
+
+def plain(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the value as JSON gives it back: lists for tuples, dicts for mappings."""
+    result: dict[str, Any] = json.loads(_canonical(dict(value)))
+    return result
+
+
+def write_atomically(path: Path, raw: bytes) -> None:
+    """Write a file whole or not at all: an interrupted write leaves the old file in place."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(raw)
+        Path(temporary).chmod(0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"it holds {name}, which is not a number")

@@ -1,0 +1,285 @@
+"""How does a frozen guardrail decide about an answer?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.conformal import Calibration
+from calibrail.data.example import Example
+from calibrail.errors import GuardrailError
+from calibrail.guardrail.frozen import FrozenConfig, plain, write_atomically
+from calibrail.scores.base import Score, Scores
+from calibrail.scores.registry import ScoreSpec, build
+
+Outcome = Literal["pass", "flag", "review", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the guardrail says about one answer.
+
+    Attributes
+    ----------
+    id : str
+        The example's id.
+    outcome : {"pass", "flag", "review", "error"}
+        ``error`` is a failure of the detector: the answer was not judged, and was not passed.
+    score : float or None
+        The nonconformity score; higher = more likely hallucinated. None where it is undefined.
+    threshold : float or None
+        Flagged at or above it. None when everything is flagged.
+    p_value : float or None
+        Conformal p-value of "this answer is hallucinated": the share of calibration hallucinations
+        that looked at least as harmless. None where the score is undefined.
+    reason : str
+        Why, in one sentence.
+    """
+
+    id: str
+    outcome: Outcome
+    score: float | None
+    threshold: float | None
+    p_value: float | None
+    reason: str
+
+    @property
+    def flagged(self) -> bool:
+        """Whether the answer must not be released as it is: every outcome but ``pass``."""
+        return self.outcome != "pass"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object that ``calibrail check`` writes."""
+        return {
+            "id": self.id,
+            "outcome": self.outcome,
+            "score": self.score,
+            "threshold": self.threshold,
+            "p_value": self.p_value,
+            "reason": self.reason,
+        }
+
+
+class Guardrail:
+    """A frozen detector with its certified threshold; decides exactly as it did when certified.
+
+    Make one with ``Run.freeze`` or ``Guardrail.load``. It is immutable.
+
+    Parameters
+    ----------
+    config : FrozenConfig
+        The content of the file.
+    score : Score, optional
+        The detector; built from ``config`` when left out.
+
+    Raises
+    ------
+    GuardrailError
+        If the detector that this machine builds is not the one that was calibrated: other weights,
+        another revision, precision or word splitter.
+    """
+
+    def __init__(self, config: FrozenConfig, score: Score | None = None) -> None:
+        self._config = config
+        self._calibration = Calibration.from_dict(config.calibration)
+        if self._calibration.undefined != config.policy.undefined:
+            raise GuardrailError(
+                f"policy.undefined is {config.policy.undefined!r} but the calibration counted "
+                f"undefined scores as {self._calibration.undefined!r}; calibrate again"
+            )
+        if score is None:
+            score = build(ScoreSpec(config.score.name, config.score.params))
+        _refuse_other_detector(config, score)
+        self._score = score
+
+    @classmethod
+    def load(cls, path: str | Path) -> Guardrail:
+        """Load a guardrail file, verify every byte, and verify the detector's weights."""
+        path = Path(path)
+        try:
+            raw = path.read_bytes()
+        except OSError as error:
+            raise GuardrailError(f"cannot read {path}: {error.strerror or error}") from error
+        return cls(FrozenConfig.from_bytes(raw, source=str(path)))
+
+    def save(self, path: str | Path) -> None:
+        """Write the guardrail file; the same guardrail always gives the same bytes."""
+        write_atomically(Path(path), self._config.to_bytes())
+
+    @property
+    def config(self) -> FrozenConfig:
+        """The frozen content."""
+        return self._config
+
+    @property
+    def calibration(self) -> Calibration:
+        """The threshold with its guarantee and calibration scores."""
+        return self._calibration
+
+    @property
+    def score(self) -> Score:
+        """The detector."""
+        return self._score
+
+    def check(
+        self,
+        *,
+        response: str = "",
+        question: str = "",
+        contexts: Sequence[str] | str = (),
+        id: str = "",
+        columns: Mapping[str, float | str | None] | None = None,
+    ) -> Decision:
+        """Decide about one answer.
+
+        Parameters
+        ----------
+        response, question : str
+            The answer and what was asked.
+        contexts : sequence of str, or str
+            The retrieved chunks; one string is one chunk.
+        id : str
+            Carried into the decision.
+        columns : mapping, optional
+            The outside score's value, for a guardrail on a score column.
+        """
+        chunks = (contexts,) if isinstance(contexts, str) else tuple(contexts)
+        example = Example(
+            question=question,
+            contexts=chunks,
+            response=response,
+            id=id,
+            columns=dict(columns or {}),
+        )
+        return self.decide([example])[0]
+
+    def decide(self, examples: Sequence[Example]) -> list[Decision]:
+        """Decide about a batch; each decision is the one that ``check`` gives to it alone."""
+        examples = list(examples)
+        if not examples:
+            return []
+        try:
+            scores = self._score.score(examples)
+            values = self._settle_near_ties(examples, scores.values)
+        except Exception as error:
+            # A detector is foreign code: whatever it raises costs one answer, not the batch, and
+            # is reported as the failure that it is.
+            if len(examples) == 1:
+                return [self._failed(examples[0], error)]
+            return [self.decide([example])[0] for example in examples]
+        return self._decide_scored(examples, values, scores.reasons)
+
+    def stream(self, examples: Iterable[Example], block: int = 256) -> Iterator[Decision]:
+        """Decide about any number of examples, ``block`` at a time, in constant memory."""
+        iterator = iter(examples)
+        while batch := list(islice(iterator, block)):
+            yield from self.decide(batch)
+
+    def _decide_scored(
+        self, examples: Sequence[Example], values: NDArray[np.float64], reasons: Mapping[int, str]
+    ) -> list[Decision]:
+        tolerance = self._score.tolerance
+        defined = ~np.isnan(values)
+        flags = np.zeros(values.shape, dtype=bool)
+        p_values = np.full(values.shape, np.nan)
+        flags[defined] = self._calibration.flags(values[defined], tolerance)
+        p_values[defined] = self._calibration.p_value(values[defined], tolerance)
+        threshold = None if self._calibration.flag_all else self._calibration.threshold
+        decisions = []
+        for index, example in enumerate(examples):
+            if not defined[index]:
+                why = reasons.get(index, "no reason given")
+                decisions.append(
+                    Decision(
+                        example.id,
+                        self._config.policy.undefined,
+                        None,
+                        threshold,
+                        None,
+                        f"undefined score ({why}); policy: {self._config.policy.undefined}",
+                    )
+                )
+                continue
+            value = float(values[index])
+            flagged = bool(flags[index])
+            decisions.append(
+                Decision(
+                    example.id,
+                    "flag" if flagged else "pass",
+                    value,
+                    threshold,
+                    float(p_values[index]),
+                    self._explain(value, flagged),
+                )
+            )
+        return decisions
+
+    def _settle_near_ties(
+        self, examples: Sequence[Example], values: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Score again, each by itself, the answers so close that rounding could decide.
+
+        Rounding depends on the batch; this makes a batch decide like a batch of one.
+        """
+        tolerance = self._score.tolerance
+        if len(examples) == 1 or tolerance == 0.0 or self._calibration.flag_all:
+            return values
+        edge = self._calibration.threshold - tolerance
+        settled = values.copy()
+        for index in np.flatnonzero(np.abs(values - edge) <= tolerance):
+            forget = getattr(self._score, "forget", None)
+            if callable(forget):
+                forget()
+            settled[index] = self._score.score([examples[index]]).values[0]
+        return settled
+
+    def _explain(self, value: float, flagged: bool) -> str:
+        calibration = self._calibration
+        if calibration.flag_all:
+            return "this guardrail flags everything: there were too few calibration examples"
+        relation = "reaches" if flagged else "is below"
+        if flagged and value < calibration.threshold:
+            relation = "is within rounding of"
+        return f"score {value:.6g} {relation} the threshold {calibration.threshold:.6g}"
+
+    def _failed(self, example: Example, error: Exception) -> Decision:
+        policy = self._config.policy.failure
+        threshold = None if self._calibration.flag_all else self._calibration.threshold
+        reason = f"the detector failed: {type(error).__name__}: {error}; policy: {policy}"
+        return Decision(example.id, policy, None, threshold, None, reason)
+
+
+def _refuse_other_detector(config: FrozenConfig, score: Score) -> None:
+    frozen = config.score
+    if score.name != frozen.name:
+        raise GuardrailError(f"the guardrail was frozen for {frozen.name!r}; got {score.name!r}")
+    params = plain(score.params)
+    if params != frozen.params:
+        raise GuardrailError(
+            f"the detector's parameters are {params!r}; frozen were {frozen.params!r}"
+        )
+    if score.tolerance != frozen.tolerance:
+        raise GuardrailError(
+            f"the detector's tolerance is {score.tolerance!r}; frozen was {frozen.tolerance!r}"
+        )
+    found = plain(score.fingerprint())
+    if found != frozen.fingerprint:
+        keys = sorted(
+            key
+            for key in found.keys() | frozen.fingerprint.keys()
+            if found.get(key) != frozen.fingerprint.get(key)
+        )
+        details = "; ".join(
+            f"{key}: frozen {frozen.fingerprint.get(key)!r}, here {found.get(key)!r}"
+            for key in keys
+        )
+        raise GuardrailError(
+            f"the detector on this machine is not the one that was calibrated ({details}); install "
+            "the frozen one, or calibrate again with this one"
+        )

@@ -1,0 +1,122 @@
+"""What does every nonconformity score have in common?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.data.example import Example
+
+#: Values that a score's parameters and fingerprint may hold: what JSON can hold.
+JSON = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """The values that one score gave to a batch of examples.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n,)
+        Higher means more likely hallucinated. NaN where the score is undefined; never infinite.
+    reasons : mapping of int to str
+        For every NaN its position and why the score is undefined there.
+    evidence : tuple of mappings, or None
+        Per example, what a reviewer can act on (JSON-able), in the order of ``values``.
+    """
+
+    values: NDArray[np.float64]
+    reasons: Mapping[int, str] = field(default_factory=dict)
+    evidence: tuple[Mapping[str, JSON], ...] | None = None
+
+    def __post_init__(self) -> None:
+        values = self.values
+        if values.dtype != np.float64 or values.ndim != 1:
+            raise TypeError(
+                f"values must be a float64 array of shape (n,); got {values.dtype} {values.shape}"
+            )
+        if np.isinf(values).any():
+            raise ValueError("values must not be infinite; use NaN with a reason instead")
+        undefined = {int(i) for i in np.flatnonzero(np.isnan(values))}
+        if undefined != set(self.reasons):
+            raise ValueError("every NaN needs a reason, and nothing else has one")
+
+
+@runtime_checkable
+class Score(Protocol):
+    """A detector: maps examples to numbers, higher = more likely hallucinated.
+
+    A class that has these members is a score; nothing needs to be inherited. Its constructor takes
+    its parameters as keywords, so that ``Sgi(context="closest")`` and ``--score sgi:context=closest``
+    mean the same.
+
+    Attributes
+    ----------
+    name : str
+        The registered name, e.g. ``"sgi"``.
+    params : mapping
+        Every parameter with its value, JSON-able; ``build(name, params)`` gives an equal score.
+    requires : tuple of str
+        The fields of ``Example`` that it reads, out of ``question``, ``contexts``, ``response``,
+        ``samples``; ``()`` for a score that reads a column.
+    tolerance : float
+        How far two computations of the same value may differ (0 for exact arithmetic, about 1e-6
+        for a neural network whose rounding depends on the batch). A response is flagged when
+        ``value + tolerance >= threshold``, so that near-ties are decided conservatively.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def params(self) -> Mapping[str, JSON]: ...
+
+    @property
+    def requires(self) -> tuple[str, ...]: ...
+
+    @property
+    def tolerance(self) -> float: ...
+
+    def fingerprint(self) -> Mapping[str, JSON]:
+        """Return what ``params`` leave unsaid: model id, revision, weights' SHA-256, dtype, ...
+
+        JSON-able and stable: two processes that would compute different values have different
+        fingerprints. Must not load torch.
+        """
+        ...
+
+    def score(self, examples: Sequence[Example]) -> Scores:
+        """Return one value per example, in order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """The texts that a score will embed, announced before it runs so that passes are shared.
+
+    Parameters
+    ----------
+    encoder : str
+        Key of the encoder (see ``calibrail.models.encoder``).
+    texts : tuple of str
+        Texts whose sentence embedding is needed.
+    token_texts : tuple of str
+        Texts whose word embeddings are needed too.
+    """
+
+    encoder: str
+    texts: tuple[str, ...] = ()
+    token_texts: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class Demanding(Protocol):
+    """A score that announces its texts, so that the engine embeds each of them once for all."""
+
+    def demand(self, examples: Sequence[Example]) -> Demand:
+        """Return the texts that ``score(examples)`` will look up."""
+        ...

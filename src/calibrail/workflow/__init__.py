@@ -1,0 +1,8 @@
+"""How do the rooms work together in one run, from a file to a verdict?"""
+
+from calibrail.workflow.calibrate import calibrate
+from calibrail.workflow.certify import Certification, certify
+from calibrail.workflow.compare import Comparison, compare
+from calibrail.workflow.run import Run
+
+__all__ = ["Certification", "Comparison", "Run", "calibrate", "certify", "compare"]

@@ -1,0 +1,87 @@
+"""How does a guardrail decide about a whole file, in constant memory?"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from calibrail.guardrail.runtime import Decision, Guardrail
+from calibrail.workflow.scoring import Progress, ReadOptions, Source, open_source
+
+
+def check_source(
+    guardrail: Guardrail,
+    source: Source,
+    output: Path | None,
+    *,
+    reading: ReadOptions | None = None,
+    progress: Progress | None = None,
+) -> Counter[str]:
+    """Write one decision a line for every row of ``source``, and count the outcomes.
+
+    Parameters
+    ----------
+    guardrail : Guardrail
+        The frozen guardrail.
+    source : path, str or iterable of Example
+        Answers, labelled or not.
+    output : Path or None
+        JSON lines file; None writes to standard output.
+    reading : ReadOptions, optional
+        How to read the file. Rows that cannot be read are decided as ``error``.
+    progress : callable, optional
+        Called with the number of decisions so far.
+
+    Returns
+    -------
+    Counter
+        How many answers had which outcome.
+    """
+    outcomes: Counter[str] = Counter()
+    done = 0
+    with _lines(output) as file:
+        for decision in decide_source(guardrail, source, reading=reading):
+            outcomes[decision.outcome] += 1
+            file.write(json.dumps(decision.to_dict(), ensure_ascii=False, allow_nan=False) + "\n")
+            done += 1
+            if progress is not None:
+                progress(done)
+    return outcomes
+
+
+def decide_source(
+    guardrail: Guardrail, source: Source, *, reading: ReadOptions | None = None
+) -> Iterator[Decision]:
+    """Yield a decision for every example of ``source``, then an ``error`` for every unusable row."""
+    keep = [guardrail.score.params["column"]] if guardrail.score.name == "column" else []
+    examples, opened = open_source(
+        source, reading or ReadOptions(), require=(), keep=keep, labelled=False
+    )
+    yield from guardrail.stream(examples)
+    if opened is None:
+        return
+    threshold = guardrail.calibration.threshold
+    for row in opened.quarantined():
+        yield Decision(
+            id=f"row-{row['row']}",
+            outcome="error",
+            score=None,
+            threshold=None if guardrail.calibration.flag_all else threshold,
+            p_value=None,
+            reason=f"row {row['row']} cannot be read: {row['field']}: {row['reason']}",
+        )
+
+
+@contextmanager
+def _lines(output: Path | None) -> Iterator[TextIO]:
+    if output is None:
+        yield sys.stdout
+        return
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with output.open("w", encoding="utf-8", errors="surrogatepass", newline="\n") as file:
+        yield file

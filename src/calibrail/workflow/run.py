@@ -1,0 +1,225 @@
+"""What does a calibration run leave behind, and how is it frozen?"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.conformal import Calibration
+from calibrail.data.splits import CALIBRATION, TEST
+from calibrail.errors import DataError
+from calibrail.evaluation import Report
+from calibrail.guardrail.frozen import (
+    DataRecord,
+    FrozenConfig,
+    Headline,
+    Policy,
+    ScoreSpecConfig,
+    plain,
+    write_atomically,
+)
+from calibrail.guardrail.runtime import Guardrail
+from calibrail.scores.base import Score
+from calibrail.scores.table import ScoreTable
+
+SCHEMA = "calibrail.calibration/1"
+
+#: Distributions whose version is recorded, since they can change a score.
+RECORDED = ("calibrail", "numpy", "scipy", "torch", "transformers", "sentence-transformers")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A calibrated detector with its evidence: what ``calibrail calibrate`` writes.
+
+    Attributes
+    ----------
+    report : Report
+        Every measure with its interval, the warnings and the verdict.
+    calibration : Calibration
+        Threshold, rank, guarantee and sorted calibration scores.
+    spec : ScoreSpecConfig
+        The detector and its fingerprint.
+    data : mapping
+        Where the data came from; counts and digests.
+    calibration_examples : tuple of str
+        Digests of the hallucinated calibration examples; ``certify`` leaves them out of fresh data.
+    versions : mapping
+        Versions of the libraries that computed the scores.
+    table, codes : ScoreTable and ndarray, or None
+        The scores and the split; None in a run that was loaded from its folder.
+    """
+
+    report: Report
+    calibration: Calibration
+    spec: ScoreSpecConfig
+    data: Mapping[str, Any]
+    calibration_examples: tuple[str, ...]
+    versions: Mapping[str, str]
+    table: ScoreTable | None = None
+    codes: NDArray[np.int8] | None = None
+
+    @property
+    def verdict(self) -> str:
+        """``certified``, ``rejected`` or ``inconclusive``."""
+        return self.report.verdict
+
+    def save(self, folder: str | Path) -> Path:
+        """Write ``scores.parquet``, ``report.json``, ``report.html`` and ``calibration.json``.
+
+        The same run gives the same bytes.
+        """
+        from calibrail.report import render_html
+
+        if self.table is None or self.codes is None:
+            raise DataError("this run was loaded from a folder; copy that folder instead")
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.table.to_parquet(folder / "scores.parquet", self.codes)
+        report = self.report.to_dict()
+        write_json(folder / "report.json", report)
+        write_json(folder / "calibration.json", self._calibration_dict())
+        values = next(iter(self.table.columns.values()))
+        test = (self.codes == TEST) & ~np.isnan(values)
+        page = render_html(
+            report,
+            values[test & (self.table.labels == 1)],
+            values[test & (self.table.labels == 0)],
+        )
+        write_atomically(folder / "report.html", page.encode("utf-8"))
+        return folder
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Run:
+        """Load a run from its folder, for export.
+
+        Raises
+        ------
+        DataError
+            If the folder is not a run of ``calibrail calibrate``.
+        """
+        folder = Path(folder)
+        report = read_json(folder / "report.json")
+        content = read_json(folder / "calibration.json")
+        if content.get("schema") != SCHEMA:
+            raise DataError(
+                f"{folder / 'calibration.json'} has schema {content.get('schema')!r}; this version "
+                f"reads {SCHEMA!r}; run `calibrail calibrate` again"
+            )
+        return cls(
+            report=Report.from_dict(report),
+            calibration=Calibration.from_dict(content),
+            spec=ScoreSpecConfig.model_validate(content["score"]),
+            data=content["data"],
+            calibration_examples=tuple(content["calibration_examples"]),
+            versions=content["versions"],
+        )
+
+    def freeze(
+        self, on_failure: Literal["error", "flag", "review"] = "error", score: Score | None = None
+    ) -> Guardrail:
+        """Freeze the run into a guardrail that decides as this run's report counted.
+
+        Parameters
+        ----------
+        on_failure : {"error", "flag", "review"}
+            The outcome for an answer on which the detector raises.
+        score : Score, optional
+            The detector itself, where it is not registered under its name.
+        """
+        report = self.report.to_dict()
+        split = self.data["split"]
+        config = FrozenConfig(
+            score=self.spec,
+            calibration=self.calibration.to_dict(),
+            policy=Policy(undefined=self.calibration.undefined, failure=on_failure),
+            data=DataRecord(
+                source=self.data["source"],
+                format=self.data["format"],
+                sha256=self.data["sha256"],
+                n_examples=self.data["n_examples"],
+                n_quarantined=self.data["n_quarantined"],
+                seed=split["seed"],
+                calibration_examples=list(self.calibration_examples),
+            ),
+            headline=Headline(
+                verdict=report["verdict"],
+                reason=report["certificate"]["reason"],
+                max_fpr=report["certificate"]["max_fpr"],
+                min_coverage=report["certificate"]["min_coverage"],
+                confidence=report["certificate"]["confidence"],
+                coverage=report["test"]["coverage"],
+                fpr=report["test"]["fpr"],
+                auroc=(report["test"]["auroc"] or {}).get("estimate"),
+                warnings=[warning["code"] for warning in report["warnings"]],
+            ),
+            versions=dict(self.versions),
+        )
+        # Through the bytes and back, so that what is returned is what a file would hold.
+        return Guardrail(FrozenConfig.from_bytes(config.to_bytes()), score)
+
+    def _calibration_dict(self) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA,
+            **self.calibration.to_dict(),
+            "score": self.spec.model_dump(),
+            "data": dict(self.data),
+            "calibration_examples": list(self.calibration_examples),
+            "versions": dict(self.versions),
+        }
+
+
+def score_config(score: Score) -> ScoreSpecConfig:
+    """Return what pins a detector: its spec and its fingerprint."""
+    return ScoreSpecConfig(
+        name=score.name,
+        params=plain(score.params),
+        fingerprint=plain(score.fingerprint()),
+        tolerance=float(score.tolerance),
+    )
+
+
+def calibration_digests(table: ScoreTable, codes: NDArray[np.int8]) -> tuple[str, ...]:
+    """Return the sorted digests of the hallucinated calibration examples."""
+    rows = (codes == CALIBRATION) & (table.labels == 1)
+    return tuple(f"{digest:016x}" for digest in np.sort(table.digests[rows]))
+
+
+def installed_versions() -> dict[str, str]:
+    """Return the versions of the libraries that can change a score, without importing them."""
+    versions = {}
+    for name in RECORDED:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write JSON that any parser reads (no NaN), whole or not at all."""
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    write_atomically(path, text.encode("utf-8", "surrogatepass"))
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object, with an error that says which file of a run is missing or damaged."""
+    try:
+        content = json.loads(path.read_bytes())
+    except OSError as error:
+        raise DataError(
+            f"cannot read {path}: {error.strerror or error}; name the folder that "
+            "`calibrail calibrate ... -o FOLDER` wrote"
+        ) from error
+    except ValueError as error:
+        raise DataError(f"{path} is not JSON: {error}; run `calibrail calibrate` again") from error
+    if not isinstance(content, dict):
+        raise DataError(f"{path} does not hold a JSON object; run `calibrail calibrate` again")
+    return content

@@ -1,0 +1,226 @@
+"""How do labelled answers become a table of scores with a split?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.data.duplicates import Sketcher, cross_split_duplicates
+from calibrail.data.example import Example
+from calibrail.data.read import Reading, read
+from calibrail.data.splits import split, split_from_column
+from calibrail.engine.local import score_examples
+from calibrail.errors import DataError
+from calibrail.scores.base import Score
+from calibrail.scores.registry import BASELINES, build, parse_specs
+from calibrail.scores.table import ScoreTable
+
+#: Called with the number of examples scored so far.
+Progress = Callable[[int], None]
+
+#: A file, a folder, ``example:NAME``, or examples that are already in memory.
+Source = str | Path | Iterable[Example]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How to read a file; every field has the meaning it has in ``calibrail.read``."""
+
+    format: str | None = None
+    preset: str | None = None
+    mapping: Mapping[str, str] | None = None
+    label_column: str | None = None
+    group_column: str | None = None
+    id_column: str | None = None
+    strict: bool = False
+    quarantine: Path | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SplitOptions:
+    """How to split: seeded shares, or the user's own column."""
+
+    seed: int = 0
+    calibration_share: float = 0.5
+    fit_share: float = 0.0
+    column: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A table of scores, where its rows belong, and what is known of its origin.
+
+    Attributes
+    ----------
+    table : ScoreTable
+        One row per example, one column per score.
+    codes : ndarray of int8, shape (n,)
+        FIT, CALIBRATION or TEST.
+    detectors : tuple of Score
+        What was asked for, in order.
+    baselines : tuple of str
+        Which baselines the data has the texts for.
+    data : mapping
+        Source, digests and counts, JSON-able: the report's ``data``.
+    """
+
+    table: ScoreTable
+    codes: NDArray[np.int8]
+    detectors: tuple[Score, ...]
+    baselines: tuple[str, ...]
+    data: Mapping[str, Any]
+
+
+def resolve_scores(scores: str | Score | Sequence[str | Score]) -> tuple[Score, ...]:
+    """Turn names, specs such as ``"rad:weighting=question"`` or objects into scores."""
+    items: list[str | Score]
+    items = [scores] if isinstance(scores, str | Score) else list(scores)
+    built: list[Score] = []
+    for item in items:
+        if isinstance(item, str):
+            built.extend(build(spec) for spec in parse_specs(item))
+        else:
+            built.append(item)
+    return tuple(built)
+
+
+def open_source(
+    source: Source,
+    reading: ReadOptions,
+    *,
+    require: Sequence[str],
+    keep: Sequence[str] = (),
+    labelled: bool = True,
+) -> tuple[Iterator[Example], Reading | None]:
+    """Open examples for one streaming pass; the reading is None for examples in memory."""
+    if not isinstance(source, str | Path):
+        return iter(source), None
+    opened = read(
+        source,
+        format=reading.format,
+        preset=reading.preset,
+        mapping=reading.mapping,
+        label_column=reading.label_column,
+        group_column=reading.group_column,
+        id_column=reading.id_column,
+        keep=tuple(keep),
+        require=tuple(require),
+        strict=reading.strict,
+        quarantine=reading.quarantine,
+        labelled=labelled,
+        options=reading.options,
+    )
+    return iter(opened), opened
+
+
+def score_source(
+    source: Source,
+    scores: str | Score | Sequence[str | Score],
+    *,
+    reading: ReadOptions | None = None,
+    splitting: SplitOptions | None = None,
+    with_baselines: bool = True,
+    labelled: bool = True,
+    progress: Progress | None = None,
+) -> Scored:
+    """Read, score and split in one streaming pass; no text is kept.
+
+    Raises
+    ------
+    DataError
+        If no row is usable or a split is impossible.
+    """
+    reading = reading or ReadOptions()
+    splitting = splitting or SplitOptions()
+    detectors = resolve_scores(scores)
+    require = tuple(dict.fromkeys(name for score in detectors for name in score.requires))
+    keep = [score.params["column"] for score in detectors if score.name == "column"]
+    if splitting.column is not None:
+        keep.append(splitting.column)
+    examples, opened = open_source(
+        source, reading, require=require, keep=tuple(dict.fromkeys(keep)), labelled=labelled
+    )
+    first = next(examples, None)
+    if first is None:
+        raise DataError("there is no example to score; the source is empty")
+    baselines: tuple[Score, ...] = ()
+    if with_baselines and first.response:
+        asked = {score.name for score in detectors}
+        baselines = tuple(build(spec) for spec in parse_specs(",".join(BASELINES)))
+        baselines = tuple(score for score in baselines if score.name not in asked)
+    sketcher = Sketcher()
+    n_read = 0
+
+    def watched() -> Iterator[Example]:
+        nonlocal n_read
+        for example in chain((first,), examples):
+            sketcher.add(example)
+            n_read += 1
+            yield example
+
+    columns = (splitting.column,) if splitting.column is not None else ()
+    table = score_examples(
+        watched(), (*detectors, *baselines), keep=columns, progress=progress
+    )
+    groups = group_codes(table)
+    if splitting.column is not None:
+        codes = split_from_column(table.kept[splitting.column], groups, column=splitting.column)
+    else:
+        codes = split(
+            table.labels,
+            groups,
+            seed=splitting.seed,
+            calibration_share=splitting.calibration_share,
+            fit_share=splitting.fit_share,
+        )
+    duplicates = cross_split_duplicates(sketcher.finish(), codes, groups)
+    data: dict[str, Any] = {
+        "source": str(source) if isinstance(source, str | Path) else "examples in memory",
+        "format": opened.format if opened is not None else "examples",
+        "sha256": opened.digest() if opened is not None else None,
+        "n_examples": n_read,
+        "n_quarantined": opened.n_quarantined if opened is not None else 0,
+        "split": {
+            "column": splitting.column,
+            "seed": None if splitting.column is not None else splitting.seed,
+            "calibration_share": splitting.calibration_share,
+            "fit_share": splitting.fit_share,
+        },
+        "near_duplicates": duplicates.to_dict(table.ids),
+    }
+    return Scored(table, codes, detectors, tuple(score.name for score in baselines), data)
+
+
+def group_codes(table: ScoreTable) -> NDArray[np.int64]:
+    """Return one integer per group; an example without a group is a group of its own."""
+    encoded = table.groups.dictionary_encode()
+    codes: NDArray[np.int64] = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(
+        np.int64
+    )
+    alone = codes < 0
+    codes[alone] = len(encoded.dictionary) + np.arange(int(alone.sum()))
+    return codes
+
+
+def score_only(
+    source: Source,
+    scores: str | Score | Sequence[str | Score],
+    *,
+    reading: ReadOptions | None = None,
+    progress: Progress | None = None,
+) -> tuple[ScoreTable, int]:
+    """Score every example, labelled or not; return the table and the number of unusable rows."""
+    detectors = resolve_scores(scores)
+    require = tuple(dict.fromkeys(name for score in detectors for name in score.requires))
+    examples, opened = open_source(
+        source, reading or ReadOptions(), require=require, labelled=False
+    )
+    table = score_examples(examples, detectors, progress=progress)
+    return table, opened.n_quarantined if opened is not None else 0
