@@ -1,0 +1,21 @@
+"""Run every benchmark; each prints its table and writes it under ``results/``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+NOT_BENCHMARKS = {"run_all.py", "results.py", "validity.py"}
+
+
+def main() -> None:
+    for script in sorted(HERE.glob("*.py")):
+        if script.name not in NOT_BENCHMARKS:
+            print(f"\n--- {script.name}", flush=True)
+            subprocess.run([sys.executable, str(script)], check=True)
+
+
+if __name__ == "__main__":
+    main()

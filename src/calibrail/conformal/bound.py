@@ -1,0 +1,76 @@
+"""How far may an observed share be from the true one?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from scipy.special import betaincinv
+
+from calibrail.conformal import validation
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A share with its interval.
+
+    Attributes
+    ----------
+    estimate : float or None
+        ``count / n``; None when n is 0.
+    lower, upper : float
+        Ends of the two-sided interval, in [0, 1].
+    count, n : int
+        The counts behind it.
+    method : str
+        ``clopper-pearson`` (decides) or ``wilson`` (shown).
+    confidence : float
+        Two-sided level.
+    """
+
+    estimate: float | None
+    lower: float
+    upper: float
+    count: int
+    n: int
+    method: str
+    confidence: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, JSON-able."""
+        return asdict(self)
+
+
+def clopper_pearson(count: int, n: int, confidence: float) -> tuple[float, float]:
+    """Return the exact two-sided interval of a binomial share (Clopper and Pearson, 1934).
+
+    Each side errs with probability at most (1 - confidence) / 2, whatever the true share.
+
+    Parameters
+    ----------
+    count, n : int
+        Successes among trials; ``n = 0`` gives [0, 1].
+    confidence : float
+        Two-sided level, in (0, 1).
+
+    Returns
+    -------
+    (float, float)
+        Lower and upper end.
+
+    Examples
+    --------
+    >>> [round(end, 4) for end in clopper_pearson(7, 100, 0.95)]
+    [0.0286, 0.1389]
+    """
+    count, n = validation.counts(count, n)
+    tail = (1.0 - validation.share(confidence, "confidence")) / 2.0
+    lower = 0.0 if count == 0 else float(betaincinv(count, n - count + 1, tail))
+    upper = 1.0 if count == n else float(betaincinv(count + 1, n - count, 1.0 - tail))
+    return lower, upper
+
+
+def exact_bound(count: int, n: int, confidence: float) -> Bound:
+    """Return the Clopper-Pearson interval with its estimate and counts."""
+    lower, upper = clopper_pearson(count, n, confidence)
+    return Bound(count / n if n else None, lower, upper, count, n, "clopper-pearson", confidence)

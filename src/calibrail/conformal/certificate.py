@@ -1,0 +1,276 @@
+"""Is a fixed threshold proven good enough, proven not to be, or neither?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from calibrail.conformal import validation
+from calibrail.conformal.bound import Bound, clopper_pearson, exact_bound
+from calibrail.conformal.threshold import Calibration
+from calibrail.errors import InputError
+
+Verdict = Literal["certified", "rejected", "inconclusive"]
+
+#: More further examples than this are as good as never.
+_NEVER = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """A verdict with the bounds that it rests on.
+
+    Attributes
+    ----------
+    verdict : {"certified", "rejected", "inconclusive"}
+        What the data shows about both requirements.
+    coverage, fpr : Bound
+        Exact intervals on independent samples.
+    min_coverage : float
+        Required coverage.
+    max_fpr : float or None
+        Highest acceptable FPR; without one nothing can be certified.
+    confidence : float
+        Joint: a wrong "certified" has at most probability 1 - confidence.
+    needed : mapping
+        For ``hallucinated`` and ``faithful``: how many more would settle that side at the rate
+        seen. 0 = settled; None = no number would.
+    reason : str
+        Why, in plain words.
+    """
+
+    verdict: Verdict
+    coverage: Bound
+    fpr: Bound
+    min_coverage: float
+    max_fpr: float | None
+    confidence: float
+    needed: Mapping[str, int | None]
+    reason: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, JSON-able."""
+        return {
+            "verdict": self.verdict,
+            "reason": self.reason,
+            "coverage": self.coverage.to_dict(),
+            "fpr": self.fpr.to_dict(),
+            "min_coverage": self.min_coverage,
+            "max_fpr": self.max_fpr,
+            "confidence": self.confidence,
+            "needed": dict(self.needed),
+        }
+
+
+def certify_counts(
+    caught: int,
+    n_hallucinated: int,
+    false_alarms: int,
+    n_faithful: int,
+    min_coverage: float,
+    max_fpr: float | None,
+    confidence: float,
+) -> Certificate:
+    """Decide from counts on two independent samples, at a threshold fixed before both.
+
+    Each class gets its two-sided Clopper-Pearson interval at ``confidence`` = 1 - delta. The side
+    that decides errs with probability delta / 2, so both together err with at most delta.
+
+    Parameters
+    ----------
+    caught, n_hallucinated : int
+        Flagged among hallucinated examples.
+    false_alarms, n_faithful : int
+        Flagged among faithful examples.
+    min_coverage : float
+        Required coverage, in [0, 1].
+    max_fpr : float or None
+        Highest acceptable FPR, in [0, 1].
+    confidence : float
+        In (0, 1).
+
+    Returns
+    -------
+    Certificate
+        ``certified`` if coverage is bounded from below by ``min_coverage`` and the FPR from above
+        by ``max_fpr``; ``rejected`` if either is bounded away from its requirement.
+
+    Examples
+    --------
+    >>> certify_counts(290, 300, 20, 400, 0.9, 0.1, 0.95).verdict
+    'certified'
+    >>> certify_counts(290, 300, 200, 400, 0.9, 0.1, 0.95).verdict
+    'rejected'
+    >>> open_one = certify_counts(28, 30, 2, 40, 0.9, 0.1, 0.95)
+    >>> open_one.verdict, dict(open_one.needed)
+    ('inconclusive', {'hallucinated': 322, 'faithful': 114})
+    """
+    level = validation.share(confidence, "confidence")
+    required, limit = _requirements(min_coverage, max_fpr)
+    caught, n_hallucinated = validation.counts(
+        caught, n_hallucinated, ("caught", "n_hallucinated")
+    )
+    coverage = exact_bound(caught, n_hallucinated, level)
+    fpr = _fpr_bound(false_alarms, n_faithful, level)
+    return _decide(coverage, fpr, required, limit, level, proven=coverage.lower >= required)
+
+
+def joint_certificate(
+    calibration: Calibration,
+    caught: int,
+    n_hallucinated: int,
+    false_alarms: int,
+    n_faithful: int,
+    max_fpr: float | None,
+    confidence: float,
+) -> Certificate:
+    """Decide about a ``pac`` threshold, whose coverage of 1 - alpha is proven by construction.
+
+    Only the FPR needs a bound; any faithful examples may serve that the threshold never saw. The
+    joint confidence is 1 - delta - (1 - confidence) / 2: the error of the construction and that of
+    the FPR bound. The coverage shown is the one observed; it can still reject.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        With ``guarantee="pac"``.
+    caught, n_hallucinated : int
+        Flagged among hallucinated test examples.
+    false_alarms, n_faithful : int
+        Flagged among faithful examples that had no part in the threshold.
+    max_fpr : float or None
+        Highest acceptable FPR.
+    confidence : float
+        Two-sided level of both intervals.
+
+    Raises
+    ------
+    InputError
+        If the guarantee is not ``pac``, or the threshold flags everything for lack of examples.
+    """
+    if calibration.guarantee != "pac" or calibration.delta is None or calibration.flag_all:
+        raise InputError(
+            "calibration must hold a pac threshold; got "
+            f"{'one that flags everything' if calibration.flag_all else calibration.guarantee}"
+        )
+    level = validation.share(confidence, "confidence")
+    required, limit = _requirements(1.0 - calibration.alpha, max_fpr)
+    caught, n_hallucinated = validation.counts(
+        caught, n_hallucinated, ("caught", "n_hallucinated")
+    )
+    coverage = exact_bound(caught, n_hallucinated, level)
+    fpr = _fpr_bound(false_alarms, n_faithful, level)
+    joint = 1.0 - calibration.delta - (1.0 - level) / 2.0
+    return _decide(coverage, fpr, required, limit, joint, proven=True)
+
+
+def _requirements(min_coverage: float, max_fpr: float | None) -> tuple[float, float | None]:
+    limit = None if max_fpr is None else validation.rate(max_fpr, "max_fpr")
+    return validation.rate(min_coverage, "min_coverage"), limit
+
+
+def _fpr_bound(false_alarms: int, n_faithful: int, level: float) -> Bound:
+    false_alarms, n_faithful = validation.counts(
+        false_alarms, n_faithful, ("false_alarms", "n_faithful")
+    )
+    return exact_bound(false_alarms, n_faithful, level)
+
+
+def _decide(
+    coverage: Bound,
+    fpr: Bound,
+    required: float,
+    limit: float | None,
+    confidence: float,
+    *,
+    proven: bool,
+) -> Certificate:
+    misses_too_many = coverage.upper < required
+    alarms_too_often = limit is not None and fpr.lower > limit
+    verdict: Verdict
+    needed: dict[str, int | None] = {"hallucinated": 0, "faithful": 0}
+    if misses_too_many or alarms_too_often:
+        verdict = "rejected"
+        reasons = []
+        if misses_too_many:
+            reasons.append(
+                f"it catches at most {coverage.upper:.1%} of hallucinations, and {required:.1%} is "
+                "required"
+            )
+        if alarms_too_often:
+            reasons.append(
+                f"it flags at least {fpr.lower:.1%} of faithful answers, and at most {limit:.1%} "
+                "is allowed"
+            )
+        reason = _sentence(" and ".join(reasons))
+    elif limit is None:
+        verdict = "inconclusive"
+        reason = (
+            "No limit on false alarms was set, so nothing can be certified; give one with "
+            "--max-fpr."
+        )
+    elif proven and fpr.upper <= limit:
+        verdict = "certified"
+        reason = _sentence(
+            f"it catches at least {max(coverage.lower, required):.1%} of hallucinations and flags "
+            f"at most {fpr.upper:.1%} of faithful answers"
+        )
+    else:
+        verdict = "inconclusive"
+        parts = []
+        if not proven:
+            needed["hallucinated"] = _further(coverage, required, good_above=True)
+            parts.append(
+                f"coverage lies between {coverage.lower:.1%} and {coverage.upper:.1%}, and "
+                f"{required:.1%} is required"
+            )
+        if fpr.upper > limit:
+            needed["faithful"] = _further(fpr, limit, good_above=False)
+            parts.append(
+                f"the FPR lies between {fpr.lower:.1%} and {fpr.upper:.1%}, and at most "
+                f"{limit:.1%} is allowed"
+            )
+        reason = _sentence("; ".join(parts))
+    return Certificate(verdict, coverage, fpr, required, limit, confidence, needed, reason)
+
+
+def _further(bound: Bound, requirement: float, *, good_above: bool) -> int | None:
+    """Return how many more examples settle one side if the rate seen goes on."""
+    if not bound.n or bound.estimate is None or bound.estimate == requirement:
+        return None
+    above = bound.estimate > requirement
+    share, confidence = bound.estimate, bound.confidence
+
+    def settled(further: int) -> bool:
+        n = bound.n + further
+        # Round the expected count towards the requirement, so that the number suffices.
+        count = math.floor(share * n) if above else math.ceil(share * n)
+        lower, upper = clopper_pearson(min(count, n), n, confidence)
+        if above:
+            return lower >= requirement if good_above else lower > requirement
+        return upper < requirement if good_above else upper <= requirement
+
+    return _first(settled)
+
+
+def _first(settled: Callable[[int], bool]) -> int | None:
+    """Return the number at which ``settled`` turns true: by doubling, then by bisection."""
+    high = 1
+    while not settled(high):
+        high *= 2
+        if high > _NEVER:
+            return None
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        if settled(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:] + "."

@@ -1,0 +1,71 @@
+"""Which arguments does the conformal core accept, and how does it refuse the others?"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from calibrail.errors import InputError
+
+
+def share(value: float, name: str) -> float:
+    """Return ``value`` as a float strictly between 0 and 1, or raise naming the argument.
+
+    >>> share(0.05, "alpha")
+    0.05
+    """
+    number = _number(value, name)
+    if not 0.0 < number < 1.0:
+        raise InputError(f"{name} must lie in (0, 1); got {value!r}")
+    return number
+
+
+def rate(value: float, name: str) -> float:
+    """Return ``value`` as a float in [0, 1], or raise naming the argument."""
+    number = _number(value, name)
+    if not 0.0 <= number <= 1.0:
+        raise InputError(f"{name} must lie in [0, 1]; got {value!r}")
+    return number
+
+
+def tolerance(value: float) -> float:
+    """Return a tolerance as a finite float of at least 0."""
+    number = _number(value, "tolerance")
+    if not 0.0 <= number < np.inf:
+        raise InputError(f"tolerance must be finite and at least 0; got {value!r}")
+    return number
+
+
+def whole(value: int, name: str, *, least: int = 0) -> int:
+    """Return ``value`` as an int of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise InputError(f"{name} must be a whole number; got {value!r}")
+    if value < least:
+        raise InputError(f"{name} must be at least {least}; got {value}")
+    return int(value)
+
+
+def counts(count: int, n: int, names: tuple[str, str] = ("count", "n")) -> tuple[int, int]:
+    """Return a count out of n with ``0 <= count <= n``."""
+    total = whole(n, names[1])
+    part = whole(count, names[0])
+    if part > total:
+        raise InputError(f"{names[0]} must be at most {names[1]} = {total}; got {part}")
+    return part, total
+
+
+def vector(values: ArrayLike, name: str) -> NDArray[np.float64]:
+    """Return a float64 array of shape (n,); NaN and infinities are left to the caller."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must hold numbers; {error}") from error
+    if array.ndim != 1:
+        raise InputError(f"{name} must have shape (n,); got {array.shape}")
+    return array
+
+
+def _number(value: float, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise InputError(f"{name} must be a number; got {value!r}")
+    return float(value)

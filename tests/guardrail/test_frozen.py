@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from calibrail.errors import GuardrailError
+from calibrail.guardrail import FrozenConfig, Guardrail
+from calibrail.guardrail.frozen import content_digest, render
+
+Make = Callable[..., Guardrail]
+
+
+def test_the_same_guardrail_gives_the_same_bytes(make_guardrail: Make, tmp_path: Path) -> None:
+    first, second = tmp_path / "a.json", tmp_path / "b.json"
+    make_guardrail().save(first)
+    Guardrail.load(first).save(second)
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_every_changed_byte_is_refused(make_guardrail: Make, tmp_path: Path) -> None:
+    path = tmp_path / "guardrail.json"
+    make_guardrail().save(path)
+    raw = path.read_bytes()
+    for position in range(len(raw)):
+        changed = bytearray(raw)
+        changed[position] ^= 1
+        with pytest.raises(GuardrailError):
+            FrozenConfig.from_bytes(bytes(changed))
+
+
+@pytest.mark.parametrize("addition", [b" ", b"\n", b"{}"])
+def test_added_bytes_are_refused(make_guardrail: Make, addition: bytes) -> None:
+    raw = make_guardrail().config.to_bytes()
+    for changed in (raw + addition, addition + raw):
+        with pytest.raises(GuardrailError):
+            FrozenConfig.from_bytes(changed)
+
+
+def test_an_unknown_field_is_refused_even_with_a_right_digest(make_guardrail: Make) -> None:
+    content = json.loads(make_guardrail().config.to_bytes())
+    content["note"] = "harmless"
+    content["digest"] = content_digest(content)
+    with pytest.raises(GuardrailError, match="note"):
+        FrozenConfig.from_bytes(render(content))
+
+
+def test_a_missing_field_is_named(make_guardrail: Make) -> None:
+    content = json.loads(make_guardrail().config.to_bytes())
+    del content["policy"]
+    content["digest"] = content_digest(content)
+    with pytest.raises(GuardrailError, match="policy"):
+        FrozenConfig.from_bytes(render(content))
+
+
+@pytest.mark.parametrize("raw", [b"", b"[]", b"\xff", b'{"schema": NaN}', b"{", b"null"])
+def test_what_is_no_guardrail_is_refused(raw: bytes) -> None:
+    with pytest.raises(GuardrailError):
+        FrozenConfig.from_bytes(raw)
+
+
+def test_another_schema_is_named(make_guardrail: Make) -> None:
+    content = json.loads(make_guardrail().config.to_bytes())
+    content["schema"] = "calibrail.guardrail/9"
+    content["digest"] = content_digest(content)
+    with pytest.raises(GuardrailError, match="guardrail/9"):
+        FrozenConfig.from_bytes(render(content))
+
+
+def test_the_threshold_survives_exactly(make_guardrail: Make, tmp_path: Path) -> None:
+    guardrail = make_guardrail()
+    guardrail.save(tmp_path / "g.json")
+    assert Guardrail.load(tmp_path / "g.json").calibration.threshold == (
+        guardrail.calibration.threshold
+    )
+
+
+def test_the_file_holds_no_text_of_the_data(make_guardrail: Make) -> None:
+    raw = make_guardrail().config.to_bytes().decode()
+    assert "secret answer" not in raw
+    assert "secret question" not in raw
+
+
+def test_an_unreadable_path_is_named(tmp_path: Path) -> None:
+    with pytest.raises(GuardrailError, match=r"missing\.json"):
+        Guardrail.load(tmp_path / "missing.json")

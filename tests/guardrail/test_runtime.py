@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calibrail import Example, calibrate
+from calibrail.errors import GuardrailError
+from calibrail.guardrail import FrozenConfig, Guardrail
+from calibrail.guardrail.frozen import content_digest, render
+from calibrail.scores.base import Scores
+
+from .conftest import labelled
+
+Make = Callable[..., Guardrail]
+
+
+class Noisy:
+    """A detector whose last digits depend on the size of its batch, like a neural network's."""
+
+    name = "noisy"
+    params: Mapping[str, Any] = {}
+    requires = ("response",)
+    tolerance = 1e-6
+
+    def __init__(self, weights: str = "abc", noise: float = 4e-7) -> None:
+        self.weights = weights
+        self.noise = noise
+        self.failing: set[str] = set()
+
+    def fingerprint(self) -> Mapping[str, Any]:
+        return {"weights": self.weights}
+
+    def score(self, examples: Sequence[Example]) -> Scores:
+        for example in examples:
+            if example.id in self.failing:
+                raise RuntimeError(f"no answer for {example.id}")
+        noise = self.noise if len(examples) > 1 else 0.0
+        values = np.array([float(example.response) + noise for example in examples])
+        return Scores(values, {i: "not a number" for i in np.flatnonzero(np.isnan(values))})
+
+
+def numbered(n: int = 100) -> list[Example]:
+    return [
+        Example(response=str(index / 10), label=int(index >= n // 2), id=f"n{index}")
+        for index in range(n)
+    ]
+
+
+@pytest.fixture
+def noisy() -> tuple[Noisy, Guardrail]:
+    detector = Noisy()
+    return detector, calibrate(numbered(), detector, alpha=0.2).freeze(score=detector)
+
+
+def test_decisions_follow_threshold_and_p_value(make_guardrail: Make) -> None:
+    guardrail = make_guardrail()
+    calibration = guardrail.calibration
+    rng = np.random.default_rng(1)
+    for value in [*rng.normal(0.5, 1.5, 200), calibration.threshold]:
+        decision = guardrail.check(columns={"detector": float(value)}, id="x")
+        assert decision.flagged == (value >= calibration.threshold)
+        expected = (1 + int((calibration.scores <= value).sum())) / (calibration.n + 1)
+        assert decision.p_value == pytest.approx(expected, abs=0)
+        assert (decision.outcome == "pass") == (expected <= calibration.alpha)
+
+
+def test_a_batch_decides_like_a_batch_of_one(noisy: tuple[Noisy, Guardrail]) -> None:
+    _, guardrail = noisy
+    edge = guardrail.calibration.threshold - 1e-6
+    offsets = (-2e-6, -6e-7, -3e-7, -1e-7, 0.0, 1e-7, 3e-7, 6e-7, 2e-6)
+    examples = [Example(response=repr(edge + offset), id=str(offset)) for offset in offsets]
+    together = [decision.outcome for decision in guardrail.decide(examples)]
+    alone = [guardrail.decide([example])[0].outcome for example in examples]
+    assert together == alone
+    assert set(alone) == {"pass", "flag"}
+
+
+def test_a_near_tie_is_flagged_and_says_so(noisy: tuple[Noisy, Guardrail]) -> None:
+    _, guardrail = noisy
+    decision = guardrail.check(response=repr(guardrail.calibration.threshold - 5e-7))
+    assert decision.outcome == "flag"
+    assert "within rounding" in decision.reason
+
+
+@pytest.mark.parametrize("policy", ["flag", "review", "pass"])
+def test_undefined_scores_follow_the_recorded_policy(make_guardrail: Make, policy: str) -> None:
+    decision = make_guardrail(undefined=policy).check(columns={"detector": None}, id="x")
+    assert decision.outcome == policy
+    assert decision.score is None
+    assert decision.p_value is None
+    assert "undefined" in decision.reason
+
+
+@pytest.mark.parametrize("policy", ["error", "flag", "review"])
+def test_a_failure_costs_one_answer_only(policy: Any) -> None:
+    detector = Noisy()
+    guardrail = calibrate(numbered(), detector, alpha=0.2).freeze(
+        on_failure=policy, score=detector
+    )
+    detector.failing = {"n3"}
+    decisions = guardrail.decide(numbered())
+    assert [d.id for d in decisions if "failed" in d.reason] == ["n3"]
+    assert decisions[3].outcome == policy
+    assert decisions[3].flagged
+    assert "no answer for n3" in decisions[3].reason
+    assert len(decisions) == 100
+
+
+def test_other_weights_are_refused(noisy: tuple[Noisy, Guardrail]) -> None:
+    _, guardrail = noisy
+    with pytest.raises(GuardrailError, match=r"weights.*'abc'.*'xyz'"):
+        Guardrail(guardrail.config, Noisy(weights="xyz"))
+
+
+def test_a_policy_other_than_the_calibrations_is_refused(make_guardrail: Make) -> None:
+    content = json.loads(make_guardrail().config.to_bytes())
+    content["policy"]["undefined"] = "pass"
+    content["digest"] = content_digest(content)
+    with pytest.raises(GuardrailError, match="calibrate again"):
+        Guardrail(FrozenConfig.from_bytes(render(content)))
+
+
+def test_streams_of_any_length_keep_their_order(make_guardrail: Make) -> None:
+    guardrail = make_guardrail()
+    examples = labelled(103)
+    streamed = list(guardrail.stream(iter(examples), block=10))
+    assert [d.id for d in streamed] == [e.id for e in examples]
+    assert streamed == guardrail.decide(examples)
+    assert guardrail.decide([]) == []
