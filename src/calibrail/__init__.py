@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from calibrail.evaluation import Report
     from calibrail.guardrail import Decision, Guardrail
     from calibrail.scores import Score, Scores
-    from calibrail.workflow import Certification, Comparison, Run, calibrate, certify, compare
+    from calibrail.workflow import Certification, ComparisonRun, Run, calibrate, certify, compare
     from calibrail.workflow.scoring import ReadOptions, SplitOptions
 
 _HOME = {
@@ -35,7 +35,7 @@ _HOME = {
     "CalibrailError": "errors",
     "Certificate": "conformal",
     "Certification": "workflow",
-    "Comparison": "workflow",
+    "ComparisonRun": "workflow",
     "DataError": "errors",
     "Decision": "guardrail",
     "Example": "data",
@@ -63,7 +63,7 @@ __all__ = [
     "Calibration",
     "Certificate",
     "Certification",
-    "Comparison",
+    "ComparisonRun",
     "DataError",
     "Decision",
     "Example",

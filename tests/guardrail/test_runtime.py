@@ -98,9 +98,7 @@ def test_undefined_scores_follow_the_recorded_policy(make_guardrail: Make, polic
 @pytest.mark.parametrize("policy", ["error", "flag", "review"])
 def test_a_failure_costs_one_answer_only(policy: Any) -> None:
     detector = Noisy()
-    guardrail = calibrate(numbered(), detector, alpha=0.2).freeze(
-        on_failure=policy, score=detector
-    )
+    guardrail = calibrate(numbered(), detector, alpha=0.2).freeze(on_failure=policy, score=detector)
     detector.failing = {"n3"}
     decisions = guardrail.decide(numbered())
     assert [d.id for d in decisions if "failed" in d.reason] == ["n3"]

@@ -17,9 +17,7 @@ def run(
     heldout: Annotated[
         str, typer.Argument(metavar="HELDOUT", help="Fresh labelled answers, not seen before.")
     ],
-    max_fpr: Annotated[
-        float, typer.Option(help="Share of faithful answers that may be flagged.")
-    ],
+    max_fpr: Annotated[float, typer.Option(help="Share of faithful answers that may be flagged.")],
     min_coverage: Annotated[
         float | None,
         typer.Option(help="Share of hallucinations that must be caught (default: 1 - alpha)."),

@@ -38,4 +38,4 @@ def run(
         print_json(diagnosis)
     else:
         print_diagnosis(diagnosis, stdout_console())
-    raise typer.Exit(DONE if diagnosis["n_examples"] else FAILURE)
+    raise typer.Exit(DONE if diagnosis["usable"] else FAILURE)

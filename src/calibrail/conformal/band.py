@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from scipy.stats import betabinom
+import numpy as np
+from scipy.special import betaln, gammaln
 
 from calibrail.conformal import validation
 from calibrail.conformal.threshold import Calibration
@@ -45,5 +46,14 @@ def coverage_band(
         if isinstance(calibration, Calibration):
             return m, m
         raise InputError("rank must be at least 1; got 0")
-    caught = betabinom(m, n + 1 - k, k)
-    return int(max(caught.ppf(tail), 0)), int(min(caught.ppf(1.0 - tail), m))
+    caught = np.arange(m + 1)
+    a, b = n + 1 - k, k
+    log_mass = (
+        gammaln(m + 1) - gammaln(caught + 1) - gammaln(m - caught + 1)
+        + betaln(caught + a, m - caught + b) - betaln(a, b)
+    )  # fmt: skip
+    below = np.cumsum(np.exp(log_mass))
+    # The sum ends at 1 up to rounding, which must not push the upper end out of range.
+    lowest = int(np.searchsorted(below, tail))
+    highest = int(np.searchsorted(below, 1.0 - tail))
+    return min(lowest, m), min(highest, m)

@@ -109,9 +109,7 @@ def certify_counts(
     """
     level = validation.share(confidence, "confidence")
     required, limit = _requirements(min_coverage, max_fpr)
-    caught, n_hallucinated = validation.counts(
-        caught, n_hallucinated, ("caught", "n_hallucinated")
-    )
+    caught, n_hallucinated = validation.counts(caught, n_hallucinated, ("caught", "n_hallucinated"))
     coverage = exact_bound(caught, n_hallucinated, level)
     fpr = _fpr_bound(false_alarms, n_faithful, level)
     return _decide(coverage, fpr, required, limit, level, proven=coverage.lower >= required)
@@ -157,9 +155,7 @@ def joint_certificate(
         )
     level = validation.share(confidence, "confidence")
     required, limit = _requirements(1.0 - calibration.alpha, max_fpr)
-    caught, n_hallucinated = validation.counts(
-        caught, n_hallucinated, ("caught", "n_hallucinated")
-    )
+    caught, n_hallucinated = validation.counts(caught, n_hallucinated, ("caught", "n_hallucinated"))
     coverage = exact_bound(caught, n_hallucinated, level)
     fpr = _fpr_bound(false_alarms, n_faithful, level)
     joint = 1.0 - calibration.delta - (1.0 - level) / 2.0

@@ -47,12 +47,11 @@ def p_values(calibration_scores: ArrayLike, values: ArrayLike) -> NDArray[np.flo
     queries = validation.vector(values, "values")
     if np.isnan(queries).any():
         raise InputError("values must not hold NaN: an undefined score has no p-value")
-    return (1.0 + count_at_most(scores, queries)) / (len(scores) + 1.0)
+    result: NDArray[np.float64] = (1.0 + count_at_most(scores, queries)) / (len(scores) + 1.0)
+    return result
 
 
-def count_at_most(
-    scores: NDArray[np.float64], values: NDArray[np.float64]
-) -> NDArray[np.int64]:
+def count_at_most(scores: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return for each value how many of the sorted scores are at most as large."""
     if len(values) < _MANY:
         return np.searchsorted(scores, values, side="right").astype(np.int64)

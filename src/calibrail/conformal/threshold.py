@@ -75,7 +75,9 @@ class Calibration:
         if np.isnan(queries).any():
             raise InputError("values must not hold NaN: an undefined score has no p-value")
         below = self.n_undefined if self.undefined == "pass" else 0
-        return (1.0 + below + count_at_most(self.scores, queries)) / (self.n + 1.0)
+        counted = count_at_most(self.scores, queries)
+        result: NDArray[np.float64] = (1.0 + below + counted) / (self.n + 1.0)
+        return result
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON holds them; the threshold is null when all is flagged."""
@@ -220,9 +222,7 @@ def flags(values: ArrayLike, threshold: float, tolerance: float = 0.0) -> NDArra
     return result
 
 
-def _at_rank(
-    defined: NDArray[np.float64], k: int, n_undefined: int, undefined: Undefined
-) -> float:
+def _at_rank(defined: NDArray[np.float64], k: int, n_undefined: int, undefined: Undefined) -> float:
     position = k - 1 - (n_undefined if undefined == "pass" else 0)
     if 0 <= position < len(defined):
         return float(defined[position])

@@ -8,13 +8,13 @@ import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from calibrail.errors import GuardrailError
 
-SCHEMA = "calibrail.guardrail/1"
+SCHEMA: Final = "calibrail.guardrail/1"
 
 
 class _Frozen(BaseModel):

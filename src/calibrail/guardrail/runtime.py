@@ -15,7 +15,7 @@ from calibrail.conformal import Calibration
 from calibrail.data.example import Example
 from calibrail.errors import GuardrailError
 from calibrail.guardrail.frozen import FrozenConfig, plain, write_atomically
-from calibrail.scores.base import Score, Scores
+from calibrail.scores.base import Score
 from calibrail.scores.registry import ScoreSpec, build
 
 Outcome = Literal["pass", "flag", "review", "error"]
@@ -232,7 +232,7 @@ class Guardrail:
             return values
         edge = self._calibration.threshold - tolerance
         settled = values.copy()
-        for index in np.flatnonzero(np.abs(values - edge) <= tolerance):
+        for index in np.flatnonzero(np.abs(values - edge) <= tolerance).tolist():
             forget = getattr(self._score, "forget", None)
             if callable(forget):
                 forget()

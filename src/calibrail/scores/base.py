@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.example import Example
+from calibrail.models.encoder import Encoder
 
 #: Values that a score's parameters and fingerprint may hold: what JSON can hold.
 JSON = Any
@@ -98,19 +99,19 @@ class Score(Protocol):
 class Demand:
     """The texts that a score will embed, announced before it runs so that passes are shared.
 
-    Parameters
+    Attributes
     ----------
-    encoder : str
-        Key of the encoder (see ``calibrail.models.encoder``).
+    encoder : Encoder
+        Whose vectors are needed; scores with the same specification share one.
     texts : tuple of str
-        Texts whose sentence embedding is needed.
-    token_texts : tuple of str
-        Texts whose word embeddings are needed too.
+        Texts whose sentence vector is needed.
+    word_texts : tuple of str
+        Texts whose word vectors are needed.
     """
 
-    encoder: str
+    encoder: Encoder
     texts: tuple[str, ...] = ()
-    token_texts: tuple[str, ...] = ()
+    word_texts: tuple[str, ...] = ()
 
 
 @runtime_checkable

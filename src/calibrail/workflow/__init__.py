@@ -2,7 +2,7 @@
 
 from calibrail.workflow.calibrate import calibrate
 from calibrail.workflow.certify import Certification, certify
-from calibrail.workflow.compare import Comparison, compare
+from calibrail.workflow.compare import ComparisonRun, compare
 from calibrail.workflow.run import Run
 
-__all__ = ["Certification", "Comparison", "Run", "calibrate", "certify", "compare"]
+__all__ = ["Certification", "ComparisonRun", "Run", "calibrate", "certify", "compare"]

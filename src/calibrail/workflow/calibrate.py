@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from calibrail.conformal import Calibration
 from calibrail.conformal import calibrate as calibrate_scores
-from calibrail.data.splits import CALIBRATION
+from calibrail.data.splits import CALIBRATION, TEST
 from calibrail.errors import DataError, InputError
-from calibrail.evaluation import Report, evaluate
+from calibrail.evaluation import evaluate
 from calibrail.scores.base import Score
 from calibrail.workflow.run import Run, calibration_digests, installed_versions, score_config
 from calibrail.workflow.scoring import (
@@ -94,63 +94,20 @@ def calibrate(
     >>> run.calibration.rank, run.calibration.n == len(run.calibration.scores)
     (15, True)
     """
-    scored = score_source(
-        source, score, reading=reading, splitting=splitting, progress=progress
-    )
-    primary = scored.detectors[0]
-    calibration, report = calibrate_detector(
-        scored,
-        0,
-        alpha=alpha,
-        guarantee=guarantee,
-        delta=delta,
-        max_fpr=max_fpr,
-        min_coverage=min_coverage,
-        confidence=confidence,
-        undefined=undefined,
-        allow_flag_all=allow_flag_all,
-    )
-    return Run(
-        report=report,
-        calibration=calibration,
-        spec=score_config(primary),
-        data=scored.data,
-        calibration_examples=calibration_digests(scored.table, scored.codes),
-        versions=installed_versions(),
-        table=scored.table,
-        codes=scored.codes,
-    )
-
-
-def calibrate_detector(
-    scored: Scored,
-    index: int,
-    *,
-    alpha: float,
-    guarantee: Guarantee,
-    delta: float,
-    max_fpr: float | None,
-    min_coverage: float | None,
-    confidence: float,
-    undefined: Undefined,
-    allow_flag_all: bool = False,
-) -> tuple[Calibration, Report]:
-    """Calibrate and evaluate one of the detectors of a scored table."""
+    scored = score_source(source, score, reading=reading, splitting=splitting, progress=progress)
+    require_usable(scored, 0)
     table, codes = scored.table, scored.codes
-    keys = list(table.columns)
-    values = table.columns[keys[index]]
-    detector = scored.detectors[index]
-    _require_usable(scored, index)
-    calibration_rows = (codes == CALIBRATION) & (table.labels == 1)
+    names = list(table.columns)[: len(scored.detectors)]
+    detector = scored.detectors[0]
+    values = table.columns[names[0]]
     calibration = calibrate_scores(
-        values[calibration_rows],
+        values[(codes == CALIBRATION) & (table.labels == 1)],
         alpha,
         guarantee=guarantee,
         delta=delta,
         undefined=undefined,
         allow_flag_all=allow_flag_all,
     )
-    names = keys[: len(scored.detectors)]
     report = evaluate(
         calibration,
         score={"name": detector.name, "params": dict(detector.params)},
@@ -162,28 +119,33 @@ def calibrate_detector(
         max_fpr=max_fpr,
         min_coverage=min_coverage,
         baselines={name: table.columns[name] for name in scored.baselines},
-        others={name: table.columns[name] for i, name in enumerate(names) if i != index},
+        others={name: table.columns[name] for name in names[1:]},
         tolerances={
-            name: scored.detectors[i].tolerance for i, name in enumerate(names) if i != index
+            name: score.tolerance
+            for name, score in zip(names[1:], scored.detectors[1:], strict=True)
         },
         groups=group_codes(table),
-        data=_report_data(scored, keys[index]),
+        data={
+            **scored.data,
+            "n_truncated": table.n_truncated,
+            "undefined_reasons": dict(
+                sorted(Counter(table.reasons.get(names[0], {}).values()).items())
+            ),
+        },
     )
-    return calibration, report
+    return Run(
+        report=report,
+        calibration=calibration,
+        spec=score_config(detector),
+        data=scored.data,
+        calibration_examples=calibration_digests(table, codes),
+        versions=installed_versions(),
+        table=table,
+        codes=codes,
+    )
 
 
-def _report_data(scored: Scored, key: str) -> dict[str, Any]:
-    reasons: dict[str, int] = {}
-    for reason in scored.table.reasons.get(key, {}).values():
-        reasons[reason] = reasons.get(reason, 0) + 1
-    return {
-        **scored.data,
-        "n_truncated": scored.table.n_truncated,
-        "undefined_reasons": dict(sorted(reasons.items())),
-    }
-
-
-def _require_usable(scored: Scored, index: int) -> None:
+def require_usable(scored: Scored, index: int) -> None:
     """Refuse a table on which nothing can be calibrated, naming what is missing and the remedy."""
     table, codes = scored.table, scored.codes
     key = list(table.columns)[index]
@@ -201,12 +163,12 @@ def _require_usable(scored: Scored, index: int) -> None:
                 f"no example is labelled {name} ({label}); calibration needs both classes. Is the "
                 "label column right (--label-column), and is 1 = hallucinated?"
             )
-    for code, name in ((1, "calibration"), (2, "test")):
+    for code, name in ((CALIBRATION, "calibration"), (TEST, "test")):
         if not (codes == code).any():
             raise DataError(
                 f"the {name} split is empty; change --calibration-share or the split column"
             )
-    if not ((codes == 2) & (table.labels == 0)).any():
+    if not ((codes == TEST) & (table.labels == 0)).any():
         raise InputError(
             "the test split holds no faithful example, so false alarms cannot be measured; "
             "change --seed or --calibration-share, or label more faithful answers"

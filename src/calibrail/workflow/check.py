@@ -7,7 +7,9 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TextIO
 
 from calibrail.guardrail.runtime import Decision, Guardrail
@@ -57,24 +59,34 @@ def check_source(
 def decide_source(
     guardrail: Guardrail, source: Source, *, reading: ReadOptions | None = None
 ) -> Iterator[Decision]:
-    """Yield a decision for every example of ``source``, then an ``error`` for every unusable row."""
+    """Yield a decision for every example, then an ``error`` for every row that is unusable."""
     keep = [guardrail.score.params["column"]] if guardrail.score.name == "column" else []
-    examples, opened = open_source(
-        source, reading or ReadOptions(), require=(), keep=keep, labelled=False
-    )
-    yield from guardrail.stream(examples)
-    if opened is None:
-        return
-    threshold = guardrail.calibration.threshold
-    for row in opened.quarantined():
-        yield Decision(
-            id=f"row-{row['row']}",
-            outcome="error",
-            score=None,
-            threshold=None if guardrail.calibration.flag_all else threshold,
-            p_value=None,
-            reason=f"row {row['row']} cannot be read: {row['field']}: {row['reason']}",
+    reading = reading or ReadOptions()
+    with TemporaryDirectory() as folder:
+        if reading.quarantine is None:
+            reading = replace(reading, quarantine=Path(folder) / "quarantine.jsonl")
+        examples, opened = open_source(
+            source, reading, require=(), keep=keep, labelled=False, allow_none=True
         )
+        yield from guardrail.stream(examples)
+        if opened is not None and opened.n_quarantined and reading.quarantine is not None:
+            yield from _unreadable(reading.quarantine, guardrail)
+
+
+def _unreadable(quarantine: Path, guardrail: Guardrail) -> Iterator[Decision]:
+    """Yield an ``error`` for every row that the reader had to set aside."""
+    calibration = guardrail.calibration
+    with quarantine.open(encoding="utf-8") as file:
+        for line in file:
+            row = json.loads(line)
+            yield Decision(
+                id=f"row-{row['row']}",
+                outcome="error",
+                score=None,
+                threshold=None if calibration.flag_all else calibration.threshold,
+                p_value=None,
+                reason=f"row {row['row']} cannot be used: {row['field']}: {row['reason']}",
+            )
 
 
 @contextmanager

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calibrail.errors import CalibrailError, InputError
-from calibrail.evaluation import compare_detectors
+from calibrail.errors import InputError
+from calibrail.evaluation import Comparison, compare_detectors
 from calibrail.guardrail.frozen import write_atomically
 from calibrail.scores.base import Score
-from calibrail.workflow.calibrate import Guarantee, Undefined, calibrate_detector
+from calibrail.workflow.calibrate import Guarantee, Undefined, require_usable
 from calibrail.workflow.run import write_json
 from calibrail.workflow.scoring import (
     Progress,
@@ -19,15 +19,24 @@ from calibrail.workflow.scoring import (
     Scored,
     Source,
     SplitOptions,
+    group_codes,
     score_source,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """Detectors on the same split at the same target, with the scores behind them."""
+class ComparisonRun:
+    """A comparison with the scores behind it: what ``calibrail compare`` writes.
 
-    content: Mapping[str, Any]
+    Attributes
+    ----------
+    comparison : Comparison
+        Every detector's report, fewest false alarms first.
+    scored : Scored
+        The table of scores and the split.
+    """
+
+    comparison: Comparison
     scored: Scored
 
     @property
@@ -37,7 +46,7 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``compare.json``."""
-        return dict(self.content)
+        return self.comparison.to_dict()
 
     def save(self, folder: str | Path) -> Path:
         """Write ``compare.json``, ``report.html`` and ``scores.parquet``."""
@@ -46,10 +55,9 @@ class Comparison:
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         self.scored.table.to_parquet(folder / "scores.parquet", self.scored.codes)
-        write_json(folder / "compare.json", self.content)
-        write_atomically(
-            folder / "report.html", render_compare_html(self.to_dict()).encode("utf-8")
-        )
+        content = self.to_dict()
+        write_json(folder / "compare.json", content)
+        write_atomically(folder / "report.html", render_compare_html(content).encode("utf-8"))
         return folder
 
 
@@ -67,7 +75,7 @@ def compare(
     reading: ReadOptions | None = None,
     splitting: SplitOptions | None = None,
     progress: Progress | None = None,
-) -> Comparison:
+) -> ComparisonRun:
     """Calibrate several detectors to the same coverage on the same split.
 
     Parameters are those of ``calibrate``. A detector that cannot be calibrated keeps its row, with
@@ -75,35 +83,36 @@ def compare(
 
     Returns
     -------
-    Comparison
+    ComparisonRun
         ``to_dict()["detectors"]`` holds one report a detector, fewest false alarms first.
     """
-    scored = score_source(
-        source, scores, reading=reading, splitting=splitting, progress=progress
-    )
+    scored = score_source(source, scores, reading=reading, splitting=splitting, progress=progress)
     keys = list(scored.table.columns)[: len(scored.detectors)]
     if len(set(keys)) != len(scored.detectors):
         raise InputError(f"each detector may be named once; got {', '.join(keys)}")
-    reports = {}
-    failures = {}
-    for index, key in enumerate(keys):
-        try:
-            _, reports[key] = calibrate_detector(
-                scored,
-                index,
-                alpha=alpha,
-                guarantee=guarantee,
-                delta=delta,
-                max_fpr=max_fpr,
-                min_coverage=min_coverage,
-                confidence=confidence,
-                undefined=undefined,
-            )
-        except CalibrailError as error:
-            failures[key] = error
-    if not reports:
-        raise next(iter(failures.values()))
-    content = compare_detectors(
-        reports, {key: str(error) for key, error in failures.items()}, data=scored.data
+    for index in range(len(keys)):
+        require_usable(scored, index)
+    table = scored.table
+    comparison = compare_detectors(
+        {key: table.columns[key] for key in keys},
+        labels=table.labels,
+        codes=scored.codes,
+        alpha=alpha,
+        guarantee=guarantee,
+        delta=delta,
+        undefined=undefined,
+        confidence=confidence,
+        max_fpr=max_fpr,
+        min_coverage=min_coverage,
+        baselines={name: table.columns[name] for name in scored.baselines},
+        specs={
+            key: {"name": score.name, "params": dict(score.params)}
+            for key, score in zip(keys, scored.detectors, strict=True)
+        },
+        tolerances={
+            key: score.tolerance for key, score in zip(keys, scored.detectors, strict=True)
+        },
+        groups=group_codes(table),
+        data={**scored.data, "n_truncated": table.n_truncated},
     )
-    return Comparison(content, scored)
+    return ComparisonRun(comparison, scored)

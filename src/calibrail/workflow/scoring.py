@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.data.duplicates import Sketcher, cross_split_duplicates
+from calibrail.data.duplicates import cross_split_duplicates
 from calibrail.data.example import Example
-from calibrail.data.read import Reading, read
+from calibrail.data.reading import Reading, read
+from calibrail.data.sketches import Sketcher
 from calibrail.data.splits import split, split_from_column
 from calibrail.engine.local import score_examples
 from calibrail.errors import DataError
@@ -98,6 +99,7 @@ def open_source(
     require: Sequence[str],
     keep: Sequence[str] = (),
     labelled: bool = True,
+    allow_none: bool = False,
 ) -> tuple[Iterator[Example], Reading | None]:
     """Open examples for one streaming pass; the reading is None for examples in memory."""
     if not isinstance(source, str | Path):
@@ -116,6 +118,7 @@ def open_source(
         quarantine=reading.quarantine,
         labelled=labelled,
         options=reading.options,
+        allow_none=allow_none,
     )
     return iter(opened), opened
 
@@ -166,9 +169,7 @@ def score_source(
             yield example
 
     columns = (splitting.column,) if splitting.column is not None else ()
-    table = score_examples(
-        watched(), (*detectors, *baselines), keep=columns, progress=progress
-    )
+    table = score_examples(watched(), (*detectors, *baselines), keep=columns, progress=progress)
     groups = group_codes(table)
     if splitting.column is not None:
         codes = split_from_column(table.kept[splitting.column], groups, column=splitting.column)
@@ -201,8 +202,8 @@ def score_source(
 def group_codes(table: ScoreTable) -> NDArray[np.int64]:
     """Return one integer per group; an example without a group is a group of its own."""
     encoded = table.groups.dictionary_encode()
-    codes: NDArray[np.int64] = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(
-        np.int64
+    codes: NDArray[np.int64] = (
+        encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     )
     alone = codes < 0
     codes[alone] = len(encoded.dictionary) + np.arange(int(alone.sum()))

@@ -1,0 +1,113 @@
+"""How are Parquet files and saved Hugging Face data sets read, one batch at a time?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from calibrail.data.rows import WHOLE_ROW, Problem, Row, TableItem
+from calibrail.errors import DataError
+
+_BATCH: Final = 1024
+
+
+def parquet_rows(path: Path) -> Iterator[TableItem]:
+    """Yield the rows of a Parquet file, numbered from 1.
+
+    Raises
+    ------
+    DataError
+        The file is not Parquet.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path, pre_buffer=False) as file:
+            yield from _batched(file.iter_batches(batch_size=_BATCH))
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DataError(f"{path} cannot be read as Parquet: {_first_line(error)}") from error
+
+
+def saved_files(folder: Path, split: str | None = None) -> tuple[Path, ...]:
+    """Return the Arrow files of a folder that ``datasets`` wrote with ``save_to_disk``.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder; with several splits, it holds ``dataset_dict.json`` and a folder for each.
+    split : str or None
+        Which split, needed only where there are several.
+
+    Raises
+    ------
+    DataError
+        No such split, or the folder's own description cannot be read.
+    """
+    listing = folder / "dataset_dict.json"
+    try:
+        if listing.is_file():
+            splits = [str(name) for name in json.loads(listing.read_text("utf-8"))["splits"]]
+            if split is None and len(splits) == 1:
+                split = splits[0]
+            if split not in splits:
+                raise DataError(
+                    f"{folder} holds the splits {', '.join(splits)}; choose one with the reader "
+                    f"option split (got {split!r})"
+                )
+            folder = folder / split
+        state = json.loads((folder / "state.json").read_text("utf-8"))
+        return tuple(folder / str(item["filename"]) for item in state["_data_files"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{folder} is not a data set written by save_to_disk: {error}") from error
+
+
+def saved_rows(folder: Path, options: Mapping[str, object] | None = None) -> Iterator[TableItem]:
+    """Yield the rows of a folder written by ``save_to_disk``, numbered from 1 over its files."""
+    split = (options or {}).get("split")
+    yield from _batched(_stream_batches(saved_files(folder, None if split is None else str(split))))
+
+
+def _stream_batches(paths: Iterable[Path]) -> Iterator[Any]:
+    import pyarrow as pa
+
+    for path in paths:
+        try:
+            with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as reader:
+                for batch in reader:
+                    for start in range(0, batch.num_rows, _BATCH):
+                        yield batch.slice(start, _BATCH)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise DataError(f"{path} cannot be read as Arrow: {_first_line(error)}") from error
+
+
+def _batched(batches: Iterable[Any]) -> Iterator[TableItem]:
+    number = 0
+    for batch in batches:
+        try:
+            rows = batch.to_pylist()
+        except UnicodeDecodeError:
+            # One text of the batch is not UTF-8: find it, and lose no other row.
+            rows = [_single(batch, i) for i in range(batch.num_rows)]
+        for values in rows:
+            number += 1
+            if values is None:
+                yield Problem(
+                    number, WHOLE_ROW, "invalid UTF-8", "", "", "write the texts as UTF-8"
+                )
+            else:
+                yield Row(number, values)
+
+
+def _single(batch: Any, position: int) -> dict[str, object] | None:
+    try:
+        row: dict[str, object] = batch.slice(position, 1).to_pylist()[0]
+    except UnicodeDecodeError:
+        return None
+    return row
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,0 +1,145 @@
+"""How does Natural Questions with gold passages become faithful and hallucinated answers?
+
+Every question gives its own first answer (faithful) and, as in the answer-swap construction of the
+conformal RAG guardrails paper, the answer to another question (hallucinated). The other answer is
+of the same kind (a person for a person, a date for a date), is none of the question's own answers
+and does not occur in its passage, nor does it contain an own answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import numpy as np
+
+from calibrail.data.benchmarks.native import Native, NativeItem, whole_number
+from calibrail.data.example import FAITHFUL, HALLUCINATED
+from calibrail.data.rows import Filtered, OpenTable, Problem, Row
+
+_WORDS: Final = re.compile(r"\w+")
+_MONTHS: Final = (
+    "january february march april may june july august september october november december"
+)
+_MONTH: Final = re.compile(rf"\b(?:{_MONTHS.replace(' ', '|')})\b", re.IGNORECASE)
+_YEAR: Final = re.compile(r"\b(?:1\d|20)\d\d(?:s|\b)")
+_NUMBER: Final = re.compile(
+    r"\W*(?:\d|(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|hundred|"
+    r"thousand|million|billion|zero|half|once|twice)\b)",
+    re.IGNORECASE,
+)
+_ASKS: Final = (
+    ("person", re.compile(r"\b(?:who|whose|whom|who's)\b", re.IGNORECASE)),
+    ("place", re.compile(r"\b(?:where|which (?:country|city|state|place))\b", re.IGNORECASE)),
+)
+
+
+def answer_kind(question: str, answer: str) -> str:
+    """Return ``date``, ``number``, ``person``, ``place`` or ``other``.
+
+    What the answer looks like decides first (a month or a year, a leading number), then what the
+    question asks for.
+
+    >>> answer_kind("when did it open", "May 18, 2018"), answer_kind("who wrote it", "Cyrus")
+    ('date', 'person')
+    """
+    if _MONTH.search(answer) and re.search(r"\d", answer):
+        return "date"
+    if _YEAR.fullmatch(answer.strip()) or (
+        _YEAR.search(answer) and re.search(r"\b(?:when|year|date)\b", question, re.IGNORECASE)
+    ):
+        return "date"
+    if _NUMBER.match(answer):
+        return "number"
+    for kind, asks in _ASKS:
+        if asks.search(question):
+            return kind
+    return "other"
+
+
+def _convert(open_table: OpenTable, options: Mapping[str, object]) -> Iterator[NativeItem]:
+    """Yield two examples a question; a first pass collects the answers that may be swapped in."""
+    seed = whole_number(options, "seed", 0)
+    pools: dict[str, list[str]] = {}
+    for item in open_table():
+        answers = _answers(item) if isinstance(item, Row) else []
+        if isinstance(item, Row) and answers:
+            kind = answer_kind(str(item.values.get("question")), answers[0])
+            pools.setdefault(kind, []).append(answers[0])
+    for item in open_table():
+        if isinstance(item, Problem):
+            yield item
+            continue
+        answers = _answers(item)
+        if not answers:
+            remedy = "answers must be a list of texts"
+            yield Problem(item.number, "response", "missing", "", "no answers", remedy)
+            continue
+        yield _example(item, answers[0], FAITHFUL, "own")
+        kind = answer_kind(str(item.values.get("question")), answers[0])
+        swapped = _other_answer(pools[kind], answers, _passage(item)[0], (seed, item.number))
+        if swapped is None:
+            yield Filtered(item.number, f"no other answer of the kind {kind} to swap in")
+        else:
+            yield _example(item, swapped, HALLUCINATED, "swapped")
+
+
+def _other_answer(
+    pool: list[str], own: list[str], passage: str, seed: tuple[int, int]
+) -> str | None:
+    taken = [f" {_plain(answer)} " for answer in own]
+    text = f" {_plain(passage)} "
+    start = int(np.random.default_rng(seed).integers(len(pool)))
+    for offset in range(len(pool)):
+        candidate = pool[(start + offset) % len(pool)]
+        plain = f" {_plain(candidate)} "
+        if plain.isspace() or plain in text:
+            continue
+        if not any(answer in plain or plain in answer for answer in taken):
+            return candidate
+    return None
+
+
+def _plain(text: str) -> str:
+    return " ".join(_WORDS.findall(text.casefold()))
+
+
+def _answers(row: Row) -> list[str]:
+    answers = row.values.get("answers")
+    listed = [answers] if isinstance(answers, str) else answers
+    if not isinstance(listed, list):
+        return []
+    return [answer for answer in listed if isinstance(answer, str) and _plain(answer)]
+
+
+def _passage(row: Row) -> tuple[str, object]:
+    """Return the passage's text and title; the passage is an object or a plain text."""
+    passage = row.values.get("passage")
+    if isinstance(passage, dict):
+        text = passage.get("text")
+        return (text if isinstance(text, str) else ""), passage.get("title")
+    return (passage if isinstance(passage, str) else ""), None
+
+
+def _example(row: Row, response: str, label: int, name: str) -> Row:
+    text, title = _passage(row)
+    question = row.values.get("question")
+    values = {
+        "question": question,
+        "contexts": text or None,
+        "response": response,
+        "label": label,
+        "group": question if isinstance(question, str) else None,
+        "id": f"nq-{row.number}-{name}",
+        "title": title,
+    }
+    return Row(row.number, values)
+
+
+NATURAL_QUESTIONS: Final = Native(
+    name="natural_questions",
+    signatures=(frozenset({"question", "answers", "passage"}),),
+    options=("seed",),
+    convert=_convert,
+)

@@ -1,0 +1,138 @@
+"""How is RAGTruth read from its two files?
+
+Niu et al., "RAGTruth: A Hallucination Corpus for Developing Trustworthy Retrieval-Augmented
+Language Models", 2024. ``response.jsonl`` holds the answers with the spans that humans marked;
+``source_info.jsonl`` holds what the models were given. A response is hallucinated when it has any
+span. All responses to one source share a group.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from calibrail.data.example import FAITHFUL, HALLUCINATED
+from calibrail.data.jsonl import json_rows
+from calibrail.data.rows import Filtered, Problem, Row, shorten
+from calibrail.errors import DataError
+
+#: Fields that tell a file of RAGTruth: of its responses, and of its sources.
+RAGTRUTH_FIELDS: Final = (
+    frozenset({"source_id", "labels", "model", "response"}),
+    frozenset({"source_id", "source_info", "task_type"}),
+)
+
+_RESPONSES: Final = "response.jsonl"
+_SOURCES: Final = "source_info.jsonl"
+_PASSAGE: Final = re.compile(r"(?:\A|\n)\s*passage \d+:", re.IGNORECASE)
+
+
+def ragtruth_files(path: Path) -> tuple[Path, Path]:
+    """Return (sources, responses), given their folder or either of the two files.
+
+    Raises
+    ------
+    DataError
+        One of the two is not there.
+    """
+    folder = path if path.is_dir() else path.parent
+    files = (folder / _SOURCES, folder / _RESPONSES)
+    for file in files:
+        if not file.is_file():
+            raise DataError(f"RAGTruth is read from {_SOURCES} and {_RESPONSES}; {file} is missing")
+    return files
+
+
+def ragtruth_rows(
+    path: Path, options: Mapping[str, object] | None = None
+) -> Iterator[Row | Problem | Filtered]:
+    """Yield one row a response, joined with its source.
+
+    Parameters
+    ----------
+    path : Path
+        The folder, or either of its files.
+    options : mapping
+        ``task`` (``QA``, ``Summary``, ``Data2txt``) and ``split`` (``train``, ``test``) keep only
+        those responses.
+
+    Notes
+    -----
+    The sources are held in memory (about 3,000 texts in the full corpus). Columns that can be
+    kept: ``task``, ``model``, ``temperature``, ``split``, ``quality``, ``spans``.
+    """
+    options = options or {}
+    task, split = options.get("task"), options.get("split")
+    sources_file, responses_file = ragtruth_files(path)
+    sources: dict[str, Mapping[str, object]] = {}
+    for item in json_rows(sources_file):
+        if isinstance(item, Problem):
+            yield Problem(item.row, "source_info", item.reason, item.value, f"in {_SOURCES}")
+        elif item.values.get("source_id") is None or item.values.get("source_info") is None:
+            yield Problem(item.number, "source_info", "missing", "", f"in {_SOURCES}")
+        else:
+            sources[str(item.values["source_id"])] = item.values
+    for item in json_rows(responses_file):
+        if isinstance(item, Problem):
+            yield item
+            continue
+        source = sources.get(str(item.values.get("source_id")))
+        if source is None:
+            value = shorten(item.values.get("source_id"))
+            remedy = f"take both of the benchmark's files; {_SOURCES} has no such source_id"
+            yield Problem(item.number, "source_id", "no such source", value, "", remedy)
+        elif task is not None and source.get("task_type") != task:
+            yield Filtered(item.number, f"task is not {task}")
+        elif split is not None and item.values.get("split") != split:
+            yield Filtered(item.number, f"split is not {split}")
+        else:
+            yield _joined(item, source)
+
+
+def split_passages(text: str) -> list[str]:
+    r"""Return the chunks of a ``passages`` text, cut at every line that starts ``passage N:``.
+
+    >>> split_passages("passage 1:First.\n\npassage 2:Second, see passage 1: above.")
+    ['First.', 'Second, see passage 1: above.']
+    """
+    return [chunk.strip() for chunk in _PASSAGE.split(text) if chunk.strip()]
+
+
+def _joined(row: Row, source: Mapping[str, object]) -> Row | Problem:
+    spans = row.values.get("labels")
+    if not isinstance(spans, list):
+        reason = "missing" if spans is None else "wrong type"
+        remedy = "labels must be a list of the spans that humans marked, empty where there is none"
+        return Problem(row.number, "label", reason, shorten(spans), "", remedy)
+    question, contexts = _source_texts(source)
+    values = {
+        "contexts": contexts,
+        "response": row.values.get("response"),
+        "label": HALLUCINATED if spans else FAITHFUL,
+        "group": row.values.get("source_id"),
+        "id": row.values.get("id"),
+        "task": source.get("task_type"),
+        "model": row.values.get("model"),
+        "temperature": row.values.get("temperature"),
+        "split": row.values.get("split"),
+        "quality": row.values.get("quality"),
+        "spans": len(spans),
+    }
+    if question is not None:
+        values["question"] = question
+    return Row(row.number, values)
+
+
+def _source_texts(source: Mapping[str, object]) -> tuple[object, object]:
+    """Return (question or None, contexts): passages for QA, a text or JSON for the other tasks."""
+    info = source.get("source_info")
+    if not isinstance(info, dict):
+        return None, info
+    if "passages" in info:
+        passages = info["passages"]
+        chunks = split_passages(passages) if isinstance(passages, str) else passages
+        return info.get("question"), chunks
+    return None, json.dumps(info, ensure_ascii=False)

@@ -1,0 +1,223 @@
+"""What is known about a file after looking at all of it?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from calibrail.data.duplicates import CrossSplitDuplicates
+
+
+@dataclass(frozen=True, slots=True)
+class TextLengths:
+    """Sizes of one text field over the examples that have it.
+
+    Parameters
+    ----------
+    field : str
+        ``question``, ``contexts`` (all chunks together) or ``response``.
+    n, empty : int
+        Examples with and without it.
+    median_chars, p95_chars, median_words, p95_words : float
+        Median and 95th percentile, in characters and in words between white space; NaN without any.
+    """
+
+    field: str
+    n: int
+    empty: int
+    median_chars: float
+    p95_chars: float
+    median_words: float
+    p95_words: float
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSizes:
+    """How examples hang together.
+
+    Parameters
+    ----------
+    n : int
+        Groups, not counting examples without one.
+    ungrouped : int
+        Examples without a group.
+    largest : int
+        Examples in the largest group.
+    mixed : int
+        Groups with examples of both classes.
+    """
+
+    n: int
+    ungrouped: int
+    largest: int
+    mixed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """Whether a threshold with a guarantee exists at the default split.
+
+    Parameters
+    ----------
+    alpha : float
+        Tolerated miss rate.
+    guarantee : str
+        ``marginal``, or ``pac`` at delta 0.1.
+    needed, available : int
+        Hallucinated examples for calibration.
+    """
+
+    alpha: float
+    guarantee: str
+    needed: int
+    available: int
+
+    @property
+    def possible(self) -> bool:
+        """Whether there are enough."""
+        return self.available >= self.needed
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreSupport:
+    """On how many examples a built-in score can be computed.
+
+    Parameters
+    ----------
+    name : str
+        The score.
+    requires : tuple of str
+        The text fields that it reads.
+    n : int
+        Examples that have them all.
+    """
+
+    name: str
+    requires: tuple[str, ...]
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class NumericColumn:
+    """A column that may hold another detector's score.
+
+    Parameters
+    ----------
+    name : str
+        The column.
+    n, missing, distinct : int
+        Examples with a value and without, and how many different values there are.
+    auroc : float or None
+        Probability that a hallucinated example has the higher value (ties count half); below 0.5
+        the column is higher for faithful ones. None without both classes.
+    """
+
+    name: str
+    n: int
+    missing: int
+    distinct: int
+    auroc: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that a user should know before trusting a result on this file.
+
+    Parameters
+    ----------
+    code : str
+        Stable short name, e.g. ``length_separates``.
+    message : str
+        What was seen, with its number, and what it means.
+    """
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Everything that `diagnose` found.
+
+    Parameters
+    ----------
+    source, format, sha256 : str
+        What was read, how, and the digest of its files.
+    fields : tuple of str
+        Column names of the first rows.
+    columns : mapping of str to str
+        The column in which each field was found.
+    rows, usable, quarantined, filtered : int
+        Rows of the source; examples made of them; problems; answers left out on request.
+    reasons : tuple of (field, reason, count)
+        Problems, most frequent first.
+    n_faithful, n_hallucinated, n_unlabelled : int
+        Usable examples by label.
+    groups : GroupSizes
+        Groups.
+    lengths : tuple of TextLengths
+        For question, contexts and response.
+    median_chunks, p95_chunks : float
+        Chunks an example, over those with contexts; NaN without any.
+    repeated : int
+        Examples whose texts are the same as an earlier example's.
+    contradictory : int
+        Different texts that carry both labels.
+    cross_split : CrossSplitDuplicates or None
+        Near-duplicates across the default split; None where there are no texts or no labels.
+    length_auroc : float or None
+        AUROC of the response's length in characters, longer = hallucinated.
+    supports : tuple of Support
+        Guarantees at the default half split.
+    scores : tuple of ScoreSupport
+        Built-in scores that need no more than texts.
+    numeric_columns : tuple of NumericColumn
+        Candidates for ``--score-column``.
+    empty_columns : tuple of str
+        Columns without a value in any usable row.
+    warnings : tuple of Finding
+        What to know first.
+    """
+
+    source: str
+    format: str
+    sha256: str
+    fields: tuple[str, ...]
+    columns: Mapping[str, str]
+    rows: int
+    usable: int
+    quarantined: int
+    filtered: int
+    reasons: tuple[tuple[str, str, int], ...]
+    n_faithful: int
+    n_hallucinated: int
+    n_unlabelled: int
+    groups: GroupSizes
+    lengths: tuple[TextLengths, ...]
+    median_chunks: float
+    p95_chunks: float
+    repeated: int
+    contradictory: int
+    cross_split: CrossSplitDuplicates | None
+    length_auroc: float | None
+    supports: tuple[Support, ...]
+    scores: tuple[ScoreSupport, ...]
+    numeric_columns: tuple[NumericColumn, ...]
+    empty_columns: tuple[str, ...]
+    warnings: tuple[Finding, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """Return everything, JSON-able (NaN as None); schema ``calibrail.diagnosis/1``."""
+        values = {"schema": "calibrail.diagnosis/1", **asdict(self)}
+        values["supports"] = [{**asdict(s), "possible": s.possible} for s in self.supports]
+        if self.cross_split is not None:
+            values["cross_split"] = self.cross_split.to_dict()
+        return {key: _plain(value) for key, value in values.items()}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and value != value else value

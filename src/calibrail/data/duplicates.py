@@ -1,0 +1,195 @@
+"""Is the same text, or nearly the same, on two sides of a split?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.data.sketches import N_HASHES, Sketches
+from calibrail.data.splits import Groups, group_numbers
+from calibrail.errors import InputError
+
+#: Estimated Jaccard similarity of word pairs from which two texts count as near-duplicates.
+THRESHOLD: Final = 0.8
+
+# Four 16-bit values make one 64-bit key: 16 bands of 4 find a pair of similarity 0.8 with
+# probability 1 - (1 - 0.8^4)^16 = 0.9998.
+_BAND: Final = 4
+
+# A text is compared with this many neighbours on either side in a bucket. Buckets with more are
+# texts from one template, of which each then has near-duplicates enough to be seen.
+_NEIGHBOURS: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class CrossSplitDuplicates:
+    """Near-duplicate texts on different sides of a split.
+
+    Parameters
+    ----------
+    count : int
+        Examples whose question and response have a near-duplicate on another side.
+    exact : int
+        Those of them with an identical one (after case folding, without punctuation).
+    n_groups : int
+        Groups with such an example: merging them with their twins' groups would keep both on one
+        side.
+    n : int
+        Examples with any words, which were compared.
+    pairs : tuple of (int, int)
+        Positions of some pairs, identical ones first.
+    threshold : float
+        Estimated Jaccard similarity that makes two texts near-duplicates.
+    names : tuple of (str, str)
+        The ids of the pairs, where ids were given.
+    """
+
+    count: int
+    exact: int
+    n_groups: int
+    n: int
+    pairs: tuple[tuple[int, int], ...]
+    threshold: float
+    names: tuple[tuple[str, str], ...] = ()
+
+    def to_dict(self, ids: Sequence[str] | None = None) -> dict[str, object]:
+        """Return the fields, JSON-able.
+
+        Parameters
+        ----------
+        ids : sequence of str, length n, or None
+            Names for the pairs; without them those given before, else positions.
+        """
+        pairs: Sequence[tuple[object, object]] = self.names or self.pairs
+        if ids is not None:
+            pairs = [(str(ids[a]), str(ids[b])) for a, b in self.pairs]
+        return {
+            "count": self.count,
+            "exact": self.exact,
+            "n_groups": self.n_groups,
+            "n": self.n,
+            "pairs": [list(pair) for pair in pairs],
+            "threshold": self.threshold,
+        }
+
+
+def cross_split_duplicates(
+    sketches: Sketches,
+    split_codes: NDArray[np.int8],
+    groups: Groups = None,
+    *,
+    ids: Sequence[str] | None = None,
+    threshold: float = THRESHOLD,
+    max_pairs: int = 10,
+) -> CrossSplitDuplicates:
+    """Find examples that have a near-duplicate on another side of the split.
+
+    Parameters
+    ----------
+    sketches : Sketches of n examples
+        From a `Sketcher`, in the order of the examples.
+    split_codes : ndarray of int8, shape (n,)
+        The side of every example.
+    groups : sequence of str or None, or array of int, length n, or None
+        Used to count the groups concerned.
+    ids : sequence of str, length n, or None
+        Names for the pairs.
+    threshold : float
+        In (0, 1].
+    max_pairs : int
+        How many pairs to name.
+
+    Returns
+    -------
+    CrossSplitDuplicates
+        Identical texts are always found. Others are found with probability 0.9998 at similarity
+        0.8 (locality-sensitive hashing in 16 bands of 4), except within a crowd of more than 64
+        similar texts; their similarity is estimated with a standard error of 0.05 there.
+
+    Raises
+    ------
+    InputError
+        Lengths that differ, or a threshold outside (0, 1].
+    """
+    n = len(sketches)
+    if len(split_codes) != n or (ids is not None and len(ids) != n):
+        raise InputError(f"split_codes and ids must have one entry a sketch ({n})")
+    if not 0.0 < threshold <= 1.0:
+        raise InputError(f"threshold must lie in (0, 1]; got {threshold}")
+    bits = np.left_shift(np.uint8(1), np.asarray(split_codes).astype(np.uint8))
+    worded = np.flatnonzero(sketches.exact)
+    texts, first, member = np.unique(sketches.exact[worded], return_index=True, return_inverse=True)
+    own = np.zeros(len(texts), dtype=np.uint8)
+    np.bitwise_or.at(own, member, bits[worded])
+    elsewhere = own.copy()
+    pairs = _exact_pairs(worded, member, bits, own, max_pairs)
+    for left, right in _similar_pairs(sketches.minhash, worded[first], own, threshold):
+        np.bitwise_or.at(elsewhere, left, own[right])
+        np.bitwise_or.at(elsewhere, right, own[left])
+        ends = zip(worded[first[left]].tolist(), worded[first[right]].tolist(), strict=True)
+        crossing = ((a, b) for a, b in ends if bits[a] != bits[b])
+        pairs.extend(islice(crossing, max_pairs))
+    concerned = worded[(elsewhere[member] & ~bits[worded]) != 0]
+    identical = int(np.count_nonzero(own[member] & ~bits[worded]))
+    numbers = group_numbers(groups, n)
+    named = list(dict.fromkeys((min(p), max(p)) for p in pairs))[:max_pairs]
+    return CrossSplitDuplicates(
+        count=len(concerned),
+        exact=identical,
+        n_groups=len(np.unique(numbers[concerned])),
+        n=len(worded),
+        pairs=tuple(named),
+        threshold=threshold,
+        names=() if ids is None else tuple((str(ids[a]), str(ids[b])) for a, b in named),
+    )
+
+
+def _similar_pairs(
+    minhash: NDArray[np.uint16],
+    rows: NDArray[np.intp],
+    own: NDArray[np.uint8],
+    threshold: float,
+) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Yield arrays of pairs of different texts, similar enough, that are not on one same side.
+
+    Text i has the values ``minhash[rows[i]]`` and is on the sides ``own[i]``.
+    """
+    bands = np.ascontiguousarray(minhash).view(np.uint64)
+    needed = int(np.ceil(threshold * N_HASHES - 1e-9))
+    for band in range(N_HASHES // _BAND):
+        keys = bands[rows, band]
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+        for step in range(1, min(_NEIGHBOURS, len(order) - 1) + 1):
+            together = np.flatnonzero(keys[step:] == keys[:-step])
+            if not together.size:
+                break
+            left, right = order[together], order[together + step]
+            # Two texts that are on one and the same side only are no leak.
+            crossing = (own[left] != own[right]) | ((own[left] & (own[left] - 1)) != 0)
+            left, right = left[crossing], right[crossing]
+            same = minhash[rows[left]] == minhash[rows[right]]
+            alike = np.count_nonzero(same, axis=1) >= needed
+            if alike.any():
+                yield left[alike], right[alike]
+
+
+def _exact_pairs(
+    worded: NDArray[np.intp],
+    member: NDArray[np.intp],
+    bits: NDArray[np.uint8],
+    own: NDArray[np.uint8],
+    most: int,
+) -> list[tuple[int, int]]:
+    """Return one pair across sides for some of the texts that are on several."""
+    pairs: list[tuple[int, int]] = []
+    for text in np.flatnonzero(own & (own - 1))[:most]:
+        holders = worded[member == text]
+        other = holders[bits[holders] != bits[holders[0]]][0]
+        pairs.append((int(holders[0]), int(other)))
+    return pairs

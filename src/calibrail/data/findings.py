@@ -1,0 +1,139 @@
+"""What should a user know about a file before trusting a number computed on it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from calibrail.data.diagnosis import Diagnosis, Finding
+
+# An AUROC as far from one half as this is no accident with a hundred examples of each class
+# (its standard error is then about 0.04).
+_TELLING: Final = 0.1
+
+# Among fewer examples a separation without a mistake may be luck.
+_MANY: Final = 40
+
+
+def findings(facts: Diagnosis) -> Diagnosis:
+    """Return the diagnosis with its warnings, the gravest first."""
+    found = (
+        *_usability(facts),
+        *_classes(facts),
+        *_texts(facts),
+        *_copies(facts),
+        *_columns(facts),
+    )
+    return replace(facts, warnings=found)
+
+
+def _usability(facts: Diagnosis) -> Iterator[Finding]:
+    if not facts.rows:
+        yield Finding("empty", "the file holds no row")
+    elif not facts.usable:
+        yield Finding("nothing_usable", f"none of the {facts.rows} rows can be used")
+    if facts.quarantined:
+        field, reason, count = facts.reasons[0]
+        yield Finding(
+            "quarantined",
+            f"{facts.quarantined} answers cannot be used; the most frequent reason is "
+            f"{field}: {reason} ({count})",
+        )
+
+
+def _classes(facts: Diagnosis) -> Iterator[Finding]:
+    if not facts.usable:
+        return
+    labelled = facts.n_faithful + facts.n_hallucinated
+    if not labelled:
+        yield Finding(
+            "unlabelled",
+            "no example has a label: the file can be checked with a guardrail, not used to "
+            "calibrate; a label column under another name is given with --label-column",
+        )
+        return
+    for count, name in ((facts.n_faithful, "faithful"), (facts.n_hallucinated, "hallucinated")):
+        if not count:
+            yield Finding("one_class", f"no example is {name}: both classes are needed")
+    marginal = [s for s in facts.supports if s.guarantee == "marginal"]
+    short = [s for s in marginal if not s.possible]
+    if facts.n_hallucinated and len(short) > 1:
+        best = min((s.alpha for s in marginal if s.possible), default=None)
+        reach = "no listed alpha is possible" if best is None else f"alpha {best:g} is the smallest"
+        needed = ", ".join(f"{s.needed} for alpha {s.alpha:g}" for s in short)
+        yield Finding(
+            "too_few",
+            f"half of the file leaves {short[0].available} hallucinated examples for calibration; "
+            f"{reach} (needed: {needed})",
+        )
+    if facts.groups.largest > max(1, labelled // 10):
+        yield Finding(
+            "large_group",
+            f"one group holds {facts.groups.largest} of {facts.usable} examples: a group is never "
+            "split, so the halves may be uneven",
+        )
+
+
+def _texts(facts: Diagnosis) -> Iterator[Finding]:
+    if not facts.usable:
+        return
+    if not any(length.n for length in facts.lengths):
+        yield Finding(
+            "no_texts",
+            "no question, context or response was found: only scores in a column can be used "
+            "(--score-column); text columns under other names are given with --map",
+        )
+        return
+    for length in facts.lengths:
+        if length.empty:
+            yield Finding(
+                f"empty_{length.field}",
+                f"{length.empty} of {facts.usable} examples have no {length.field}: scores that "
+                "read it cannot be computed on them",
+            )
+    value = facts.length_auroc
+    if value is not None and abs(value - 0.5) >= _TELLING:
+        direction = "longer" if value > 0.5 else "shorter"
+        yield Finding(
+            "length_separates",
+            f"the response's length alone separates the classes: AUROC {value:.3f} "
+            f"(hallucinated answers are {direction}); a detector must beat "
+            f"{max(value, 1 - value):.3f} to have shown anything",
+        )
+
+
+def _copies(facts: Diagnosis) -> Iterator[Finding]:
+    if facts.contradictory:
+        yield Finding(
+            "contradictory_labels",
+            f"{facts.contradictory} texts occur with both labels: at least one label of each is "
+            "wrong, or depends on something that the texts do not show",
+        )
+    if facts.repeated:
+        yield Finding("repeated", f"{facts.repeated} examples repeat the texts of an earlier one")
+    twins = facts.cross_split
+    if twins is not None and twins.count:
+        yield Finding(
+            "cross_split_duplicates",
+            f"{twins.count} examples have a near-duplicate on the other side of the default split "
+            f"(estimated Jaccard similarity >= {twins.threshold:g}; {twins.exact} identical): give "
+            "them a common group",
+        )
+
+
+def _columns(facts: Diagnosis) -> Iterator[Finding]:
+    for column in facts.numeric_columns:
+        if column.auroc in (0.0, 1.0) and facts.n_faithful + facts.n_hallucinated >= _MANY:
+            yield Finding(
+                "column_tells_label",
+                f"column {column.name!r} separates the classes without a mistake: it was probably "
+                "made from the label, and is no detector's score",
+            )
+    if facts.empty_columns:
+        names = ", ".join(repr(name) for name in facts.empty_columns[:10])
+        yield Finding(
+            "empty_columns",
+            f"{'column' if len(facts.empty_columns) == 1 else 'columns'} {names} "
+            f"{'holds' if len(facts.empty_columns) == 1 else 'hold'} no value in any usable row",
+        )

@@ -1,0 +1,242 @@
+"""Which reader fits this source?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from calibrail.data.arrow import parquet_rows, saved_files, saved_rows
+from calibrail.data.benchmarks import NATIVES, RAGTRUTH_FIELDS, ragtruth_files, ragtruth_rows
+from calibrail.data.delimited import csv_rows
+from calibrail.data.example import Example
+from calibrail.data.jsonl import json_rows
+from calibrail.data.presets import MAPPABLE
+from calibrail.data.rows import Item, OpenTable, Reader, Row, TableItem
+from calibrail.errors import DataError, InputError
+
+#: Rows looked at before a format, its columns and its fields are settled.
+PEEKED: Final = 100
+
+#: Entry points under which an installed package may offer readers of further formats.
+ENTRY_POINTS: Final = "calibrail.readers"
+
+_SUFFIXES: Final = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+_TABLE_OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "jsonl": (),
+    "csv": ("delimiter",),
+    "parquet": (),
+    "saved": ("split",),
+}
+_TABLES: Final[Mapping[str, Callable[[Path, Mapping[str, object]], Iterator[TableItem]]]] = {
+    "jsonl": lambda path, _: json_rows(path),
+    "csv": csv_rows,
+    "parquet": lambda path, _: parquet_rows(path),
+    "saved": saved_rows,
+}
+_RAGTRUTH_OPTIONS: Final = ("task", "split")
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A source with the reader that fits it.
+
+    Parameters
+    ----------
+    format : str
+        Name of the format.
+    table : bool
+        Whether the rows carry the user's own column names (else calibrail's).
+    cells : bool
+        Whether texts come from CSV cells.
+    files : tuple of Path
+        The files that are read, for a digest.
+    items : iterator
+        The rows, not begun.
+    """
+
+    format: str
+    table: bool
+    cells: bool
+    files: tuple[Path, ...]
+    items: Iterator[Item]
+
+
+def plugin_readers() -> dict[str, Reader]:
+    """Return the readers that installed packages offer, by format name.
+
+    A reader is a callable ``reader(path, options)``. It yields, for every row of the source, a
+    `Row` or a plain mapping with calibrail's field names, a finished `Example`, a `Problem` for a
+    row that it cannot parse, or a `Filtered` for one that an option leaves out. Fields, labels and
+    ids are then checked as for every other format. Declare it in ``pyproject.toml`` under
+    ``[project.entry-points."calibrail.readers"]``.
+    """
+    return {point.name: point.load() for point in entry_points(group=ENTRY_POINTS)}
+
+
+def format_names() -> tuple[str, ...]:
+    """Return the built-in formats that ``--format`` takes; plug-ins add theirs.
+
+    >>> format_names()[:3]
+    ('jsonl', 'csv', 'parquet')
+    """
+    return (*_TABLES, "ragtruth", *(native.name for native in NATIVES))
+
+
+def open_path(
+    path: Path, format: str | None, options: Mapping[str, object], *, guess_native: bool = True
+) -> Opened:
+    """Open a file or folder with the format named, or with the one that it looks like.
+
+    Parameters
+    ----------
+    path : Path
+        File, or folder of RAGTruth, of ``save_to_disk``, or with a single data file in it.
+    format : str or None
+        A name out of `format_names` or of a plug-in; None guesses.
+    options : mapping
+        Reader options; each format refuses those that it does not know.
+    guess_native : bool
+        False takes a benchmark's file as the plain table that it also is.
+
+    Raises
+    ------
+    DataError
+        There is no such file, or its format cannot be guessed.
+    InputError
+        An unknown format or option.
+    """
+    if not path.exists():
+        raise DataError(f"there is no file or folder {path}")
+    if format is not None and format not in format_names():
+        readers = plugin_readers()
+        if format not in readers:
+            known = ", ".join((*format_names(), *sorted(readers)))
+            raise InputError(f"format must be one of {known}; got {format!r}")
+        files = tuple(sorted(p for p in path.rglob("*") if p.is_file())) or (path,)
+        return Opened(format, False, False, files, iter(readers[format](path, options)))
+    if format == "ragtruth" or (format is None and _is_ragtruth_folder(path)):
+        return _ragtruth(path, options)
+    if path.is_dir() and not _is_saved(path):
+        path = _only_file(path)
+    table = _table_format(path, format)
+    fixed = {k: v for k, v in options.items() if k in _TABLE_OPTIONS[table]}
+
+    def open_table() -> Iterator[TableItem]:
+        return _TABLES[table](path, fixed)
+
+    files = _table_files(path, table, fixed)
+    if format is None and guess_native:
+        fields = set(peek(open_table())[1])
+        if any(signature <= fields for signature in RAGTRUTH_FIELDS):
+            return _ragtruth(path, options)
+    return open_rows(
+        open_table,
+        files,
+        table,
+        format if format not in _TABLES else None,
+        options,
+        guess_native=guess_native and format not in _TABLES,
+    )
+
+
+def open_rows(
+    open_table: OpenTable,
+    files: tuple[Path, ...],
+    table: str,
+    format: str | None,
+    options: Mapping[str, object],
+    *,
+    guess_native: bool = True,
+) -> Opened:
+    """Open rows that are a table, as a benchmark where they are one, else as they are."""
+    fields = peek(open_table())[1] if format is None and guess_native else {}
+    for native in NATIVES:
+        if format == native.name or (fields and native.recognises(fields)):
+            known = (*native.options, *_TABLE_OPTIONS.get(table, ()))
+            _refuse_unknown(native.name, options, known)
+            items = native.convert(open_table, options)
+            return Opened(native.name, False, table == "csv", files, items)
+    _refuse_unknown(table, options, _TABLE_OPTIONS.get(table, ()))
+    return Opened(table, True, table == "csv", files, open_table())
+
+
+def peek(items: Iterator[Item]) -> tuple[list[Item], dict[str, None]]:
+    """Take the first items; return them with the field names of their rows, in order.
+
+    Goes on past `PEEKED` items for as long as none could be parsed, 100 times as far at most.
+    """
+    head: list[Item] = []
+    fields: dict[str, None] = {}
+    for item in islice(items, 100 * PEEKED):
+        head.append(item)
+        if isinstance(item, Row):
+            fields.update(dict.fromkeys(item.values))
+        elif isinstance(item, Mapping):
+            fields.update(dict.fromkeys(item))
+        elif isinstance(item, Example):
+            fields.update(dict.fromkeys((*MAPPABLE, *item.columns)))
+        if len(head) >= PEEKED and fields:
+            break
+    return head, fields
+
+
+def _ragtruth(path: Path, options: Mapping[str, object]) -> Opened:
+    _refuse_unknown("ragtruth", options, _RAGTRUTH_OPTIONS)
+    return Opened("ragtruth", False, False, ragtruth_files(path), ragtruth_rows(path, options))
+
+
+def _refuse_unknown(format: str, options: Mapping[str, object], known: Collection[str]) -> None:
+    for name in options:
+        if name not in known:
+            takes = f"knows {', '.join(known)}" if known else "knows none"
+            raise InputError(f"the reader of {format} {takes} as options; got {name!r}")
+
+
+def _is_ragtruth_folder(path: Path) -> bool:
+    names = ("source_info.jsonl", "response.jsonl")
+    return path.is_dir() and all((path / name).is_file() for name in names)
+
+
+def _is_saved(path: Path) -> bool:
+    return any((path / name).is_file() for name in ("dataset_dict.json", "state.json"))
+
+
+def _only_file(folder: Path) -> Path:
+    found = sorted(p for p in folder.iterdir() if p.suffix.lower() in _SUFFIXES and p.is_file())
+    if len(found) != 1:
+        listed = ", ".join(p.name for p in found[:10]) or "none"
+        raise DataError(f"{folder} must hold a single data file; name one of them: {listed}")
+    return found[0]
+
+
+def _table_format(path: Path, format: str | None) -> str:
+    if path.is_dir():
+        return "saved"
+    if format in _TABLES:
+        return str(format)
+    table = _SUFFIXES.get(path.suffix.lower())
+    if table is None:
+        raise DataError(
+            f"cannot guess the format of {path} from {path.suffix or 'a name without suffix'!r}; "
+            f"name it with --format ({', '.join(format_names())})"
+        )
+    return table
+
+
+def _table_files(path: Path, table: str, options: Mapping[str, object]) -> tuple[Path, ...]:
+    if table != "saved":
+        return (path,)
+    split = options.get("split")
+    return saved_files(path, None if split is None else str(split))

@@ -1,0 +1,183 @@
+"""When is a row an example, and what is wrong with it when it is not?"""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from calibrail.data.example import TEXT_FIELDS, Example
+from calibrail.data.labels import label_remedy, parse_label
+from calibrail.data.rows import Problem, Row, shorten
+
+_T = TypeVar("_T")
+_BLANK: Final = "write a text, or leave the row out"
+
+
+class _FieldError(Exception):
+    """A field of the row at hand cannot be used; never leaves this module."""
+
+    def __init__(self, field: str, reason: str, value: object, remedy: str) -> None:
+        super().__init__(reason)
+        self.field, self.reason, self.value, self.remedy = field, reason, value, remedy
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """Turns rows into examples, or into the problem that stands in the way.
+
+    Parameters
+    ----------
+    columns : mapping of str to str
+        Column of every field; a column that a row lacks is a missing field.
+    require : collection of str
+        Text fields that must be there and not blank.
+    keep : tuple of str
+        Columns copied to ``Example.columns``.
+    labelled : bool
+        Whether a row needs a label. Without, a label that cannot be read is passed over.
+    cells : bool
+        Whether texts come from CSV, where a list is a cell that holds a JSON list (or one that
+        Python printed, as pandas writes them).
+    """
+
+    columns: Mapping[str, str]
+    require: Collection[str] = TEXT_FIELDS
+    keep: tuple[str, ...] = ()
+    labelled: bool = True
+    cells: bool = False
+
+    def __call__(self, row: Row) -> Example | Problem:
+        """Return the example in ``row``, or the first thing that is wrong with it."""
+        values, columns = row.values, self.columns
+        try:
+            return Example(
+                question=self._text("question", values.get(columns["question"])),
+                contexts=self._chunks(values.get(columns["contexts"])),
+                response=self._text("response", values.get(columns["response"])),
+                label=self._label(values.get(columns["label"])),
+                group=_name("group", values.get(columns["group"])),
+                id=_name("id", values.get(columns["id"])) or f"row-{row.number}",
+                samples=self._samples(values.get(columns["samples"])),
+                columns={name: column_value(values.get(name)) for name in self.keep},
+            )
+        except _FieldError as bad:
+            value = "" if bad.reason == "missing" else shorten(bad.value)
+            return Problem(row.number, bad.field, bad.reason, value, "", bad.remedy)
+
+    def _text(self, field: str, value: object) -> str:
+        if isinstance(value, str):
+            if field in self.require and (not value or value.isspace()):
+                raise _FieldError(field, "empty", value, _BLANK)
+            return value
+        if value is not None:
+            raise _FieldError(field, "wrong type", value, f"{field} must be a text")
+        return self._absent(field, "")
+
+    def _chunks(self, value: object) -> tuple[str, ...]:
+        if isinstance(value, str):
+            listed = _parse_list(value) if self.cells else None
+            value = [value] if listed is None else listed
+        if value is None:
+            return self._absent("contexts", ())
+        chunks = tuple(
+            chunk for chunk in _texts("contexts", value) if chunk and not chunk.isspace()
+        )
+        if not chunks and "contexts" in self.require:
+            raise _FieldError("contexts", "empty", value, _BLANK)
+        return chunks
+
+    def _samples(self, value: object) -> tuple[str, ...]:
+        if isinstance(value, str) and self.cells:
+            value = _parse_list(value)
+        return () if value is None else _texts("samples", value)
+
+    def _absent(self, field: str, stand_in: _T) -> _T:
+        if field in self.require:
+            column = self.columns[field]
+            raise _FieldError(field, "missing", None, f"give every row a {column!r}")
+        return stand_in
+
+    def _label(self, value: object) -> int | None:
+        label = parse_label(value)
+        if label is None and self.labelled:
+            if value is None:
+                remedy = f"give every row a {self.columns['label']!r} of 0 or 1"
+                raise _FieldError("label", "missing", value, remedy)
+            raise _FieldError("label", "not 0 or 1", value, label_remedy(value))
+        return label
+
+
+def column_value(value: object) -> float | str | None:
+    """Return a further column's value: a number where it is or spells one, else a text, or None.
+
+    Empty cells, null and NaN are None; true and false are 1.0 and 0.0; lists and objects become
+    JSON text.
+
+    >>> column_value("0.5"), column_value("1_0"), column_value(""), column_value("fit")
+    (0.5, '1_0', None, 'fit')
+    """
+    if value is None or isinstance(value, str):
+        if not value or value.isspace():
+            return None
+        try:
+            number = float(value) if "_" not in value else None
+        except ValueError:
+            number = None
+        if number is None:
+            return value
+    elif isinstance(value, (bool, int, float)):
+        try:
+            number = float(value)
+        except OverflowError:
+            return str(value)
+    elif isinstance(value, (list, dict)):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    else:
+        return str(value)
+    return None if math.isnan(number) else number
+
+
+def _texts(field: str, value: object) -> tuple[str, ...]:
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            if not isinstance(item, str):
+                break
+        else:
+            return tuple(value)
+    raise _FieldError(field, "wrong type", value, f"{field} must be a list of texts")
+
+
+def _name(field: str, value: object) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return value if value and not value.isspace() else None
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        try:
+            return str(value)
+        except ValueError:  # a whole number of more digits than Python will print
+            return hex(int(value))
+    raise _FieldError(field, "wrong type", value, f"{field} must be a text or a number")
+
+
+def _parse_list(cell: str) -> list[str] | None:
+    """Return the list of texts that a CSV cell holds, or None where it holds a plain text."""
+    text = cell.strip()
+    if not (text.startswith("[") and text.endswith("]")):
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        try:
+            found = ast.literal_eval(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            return None
+    if isinstance(found, list) and all(isinstance(item, str) for item in found):
+        return found
+    return None

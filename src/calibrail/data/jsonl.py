@@ -1,0 +1,149 @@
+"""How are JSON lines read so that no byte of a file can stop the run?"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from calibrail.data.rows import WHOLE_ROW, Problem, Row, TableItem, shorten
+from calibrail.errors import DataError
+
+_BOM: Final = b"\xef\xbb\xbf"
+_CHUNK: Final = 1 << 20
+_MARK: Final = re.compile(rb'\\.|["{}\[\],]', re.DOTALL)
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def json_rows(path: Path) -> Iterator[TableItem]:
+    r"""Yield the objects of a file of JSON lines, or of one JSON array, in constant memory.
+
+    Lines end at the byte ``\n`` and nowhere else: U+2028 and its kin belong to the text. Lines of
+    nothing but white space are passed over, though they count as lines. A file that starts
+    with ``[`` and is not named ``.jsonl`` or ``.ndjson`` is read as an array; its rows are then
+    numbered by element. Lone surrogates in escapes become U+FFFD, since no other program could
+    write them out again.
+
+    Raises
+    ------
+    DataError
+        The file cannot be opened, or it is UTF-16 or UTF-32.
+    """
+    if _is_array(path):
+        yield from _array_rows(path)
+        return
+    with path.open("rb") as stream:
+        for number, line in enumerate(stream, start=1):
+            if number == 1:
+                line = line.removeprefix(_BOM)
+            if line.isspace() or not line:
+                continue
+            yield parse_object(number, line)
+
+
+def parse_object(number: int, raw: bytes) -> TableItem:
+    """Return the JSON object in ``raw`` as row ``number``, or what is wrong with it."""
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return Problem(
+            number,
+            WHOLE_ROW,
+            "invalid UTF-8",
+            shorten(raw[max(0, error.start - 20) : error.start + 20]),
+            f"byte {error.start + 1} of the row",
+            "save the file as UTF-8",
+        )
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        detail = f"{error.msg} at character {error.pos + 1}"
+        return Problem(number, WHOLE_ROW, "broken JSON", shorten(text), detail, _ONE_OBJECT)
+    except (ValueError, RecursionError) as error:
+        # Numbers of more than 4,300 digits and thousands of nested brackets end here.
+        detail = str(error).split(":")[0]
+        return Problem(number, WHOLE_ROW, "broken JSON", shorten(text), detail, _ONE_OBJECT)
+    if not isinstance(value, dict):
+        return Problem(number, WHOLE_ROW, "not an object", shorten(value), "", _ONE_OBJECT)
+    if _SURROGATE.search(text):
+        value = {_whole(key): _without_surrogates(item) for key, item in value.items()}
+    return Row(number, value)
+
+
+_ONE_OBJECT: Final = "write one JSON object on each line"
+
+
+def _is_array(path: Path) -> bool:
+    """Say whether the file is one JSON array, and refuse encodings that are not UTF-8."""
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(4096)
+    except OSError as error:
+        raise DataError(f"cannot open {path}: {error.strerror or error}") from error
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DataError(f"{path} is not UTF-8 (it starts like UTF-16 or UTF-32): save it as UTF-8")
+    array = head.removeprefix(_BOM).lstrip().startswith(b"[")
+    return array and path.suffix.lower() not in (".jsonl", ".ndjson")
+
+
+def _array_rows(path: Path) -> Iterator[TableItem]:
+    """Yield the elements of one JSON array, cut at its commas without parsing the whole of it."""
+    number = 0
+    for element in _elements(path):
+        if element.strip():
+            number += 1
+            yield parse_object(number, element.strip())
+
+
+def _elements(path: Path) -> Iterator[bytes]:
+    buffer = b""
+    scanned = depth = begin = 0
+    in_string = ended = False
+    with path.open("rb") as stream:
+        while not ended:
+            chunk = stream.read(_CHUNK)
+            buffer = buffer[begin:] + chunk
+            scanned, begin = scanned - begin, 0
+            # A backslash at the very end waits for the byte that it escapes.
+            stop = len(buffer) - (1 if chunk and buffer.endswith(b"\\") else 0)
+            for match in _MARK.finditer(buffer, scanned, stop):
+                mark = match.group()
+                if mark == b'"':
+                    in_string = not in_string
+                elif in_string or len(mark) > 1:
+                    continue
+                elif mark in b"[{":
+                    depth += 1
+                    if depth == 1:
+                        begin = match.end()
+                elif mark != b"," or depth == 1:
+                    depth -= mark != b","
+                    if depth <= 1 and (mark == b"," or depth == 0):
+                        yield buffer[begin : match.start()]
+                        begin = match.end()
+                        if depth == 0:
+                            ended = True
+                            break
+            else:
+                scanned = stop
+                ended = not chunk
+        rest = buffer[begin:] + stream.read(_CHUNK)
+    if rest.strip():
+        yield rest
+
+
+def _whole(text: str) -> str:
+    """Replace lone surrogates by U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _without_surrogates(value: object) -> object:
+    if isinstance(value, str):
+        return _whole(value)
+    if isinstance(value, list):
+        return [_without_surrogates(item) for item in value]
+    if isinstance(value, dict):
+        return {_whole(key): _without_surrogates(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,102 @@
+"""What does a format's reader hand on for every row of a file?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from calibrail.data.example import Example
+
+#: The field that a problem names when the row as a whole cannot be read.
+WHOLE_ROW: Final = "row"
+
+_SHOWN: Final = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a source that could be parsed, not yet judged.
+
+    Parameters
+    ----------
+    number : int
+        Where the row starts: 1-based line of a text file, 1-based row of a table.
+    values : mapping of str to object
+        The row's fields under their names in the source. A benchmark's reader yields calibrail's
+        own names (``question``, ``contexts``, ``response``, ``label``, ``group``, ``id``,
+        ``samples``); further keys can be kept as columns.
+    """
+
+    number: int
+    values: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a row cannot be used.
+
+    Parameters
+    ----------
+    row : int
+        Number of the row, as in `Row`.
+    field : str
+        The field at fault in calibrail's names, or ``"row"`` for the whole row.
+    reason : str
+        The kind of problem; problems are counted by field and reason.
+    value : str
+        What was seen, shortened (see `shorten`).
+    detail : str
+        What a parser said, if anything.
+    remedy : str
+        What to do about it.
+    """
+
+    row: int
+    field: str
+    reason: str
+    value: str = ""
+    detail: str = ""
+    remedy: str = ""
+
+    def entry(self) -> dict[str, object]:
+        """Return the JSON object that a quarantine file holds for this problem."""
+        reason = f"{self.reason}: {self.detail}" if self.detail else self.reason
+        return {"row": self.row, "field": self.field, "reason": reason, "value": self.value}
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """A row, or one answer of a row, that an option of the reader leaves out on request."""
+
+    row: int
+    reason: str
+
+
+#: What the reader of a table yields.
+TableItem: TypeAlias = Row | Problem
+
+#: What the reader of a format may yield. Plain mappings and finished examples are for third-party
+#: readers; they are numbered by their position.
+Item: TypeAlias = Row | Problem | Filtered | Mapping[str, object] | Example
+
+#: Opens a table from its start; may be called more than once.
+OpenTable: TypeAlias = Callable[[], Iterator[TableItem]]
+
+#: A format: path and options to items. The protocol of the entry-point group ``calibrail.readers``.
+Reader: TypeAlias = Callable[[Path, Mapping[str, object]], Iterable[Item]]
+
+
+def shorten(value: object) -> str:
+    """Return a one-line representation of at most about 120 characters.
+
+    >>> shorten("x" * 500)[-12:]
+    'xxx... (500)'
+    """
+    if isinstance(value, (str, bytes)) and len(value) > _SHOWN:
+        return f"{value[:_SHOWN]!r}"[:_SHOWN] + f"... ({len(value)})"
+    if isinstance(value, (list, tuple)) and len(value) > _SHOWN:
+        value = list(value[:_SHOWN])
+    text = repr(value)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."

@@ -1,0 +1,37 @@
+"""How good is a calibrated detector: measures, report, verdict, comparison."""
+
+from calibrail.evaluation.auroc import auroc, auroc_difference
+from calibrail.evaluation.compare import Comparison, compare_detectors
+from calibrail.evaluation.evaluate import evaluate
+from calibrail.evaluation.findings import Band, Finding
+from calibrail.evaluation.measure import Measure
+from calibrail.evaluation.overlap import median_overlap, overlap
+from calibrail.evaluation.rates import accuracy, wilson
+from calibrail.evaluation.report import SCHEMA, Report, Tested
+from calibrail.evaluation.rows import Row, row
+from calibrail.evaluation.separation import Moments, Welch, cohens_d, moments, welch
+
+__all__ = [
+    "SCHEMA",
+    "Band",
+    "Comparison",
+    "Finding",
+    "Measure",
+    "Moments",
+    "Report",
+    "Row",
+    "Tested",
+    "Welch",
+    "accuracy",
+    "auroc",
+    "auroc_difference",
+    "cohens_d",
+    "compare_detectors",
+    "evaluate",
+    "median_overlap",
+    "moments",
+    "overlap",
+    "row",
+    "welch",
+    "wilson",
+]

@@ -1,0 +1,249 @@
+"""How good is a calibrated threshold on examples that it has not seen?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.conformal import Bound, Calibration, coverage_band
+from calibrail.errors import InputError
+from calibrail.evaluation import findings as found
+from calibrail.evaluation.auroc import auroc
+from calibrail.evaluation.findings import Band, Finding
+from calibrail.evaluation.measure import checked_confidence
+from calibrail.evaluation.overlap import median_overlap, overlap
+from calibrail.evaluation.rates import accuracy, wilson
+from calibrail.evaluation.report import Report, Tested
+from calibrail.evaluation.rows import CALIBRATION, FIT, TEST, Row, compare_row, row
+from calibrail.evaluation.separation import cohens_d, moments, welch
+from calibrail.evaluation.undefined import ranked_values
+from calibrail.evaluation.verdict import Alarms, decide
+
+_Floats = NDArray[np.float64]
+_Codes = NDArray[np.int8]
+
+
+def evaluate(
+    calibration: Calibration,
+    *,
+    score: str | Mapping[str, Any],
+    values: _Floats,
+    labels: _Codes,
+    codes: _Codes,
+    tolerance: float = 0.0,
+    confidence: float = 0.95,
+    max_fpr: float | None = None,
+    min_coverage: float | None = None,
+    baselines: Mapping[str, _Floats] | None = None,
+    others: Mapping[str, _Floats] | None = None,
+    tolerances: Mapping[str, float] | None = None,
+    groups: NDArray[np.int64] | None = None,
+    fitted: bool = False,
+    data: Mapping[str, Any] | None = None,
+    reproduce: Mapping[str, Any] | None = None,
+    notes: Sequence[str] = (),
+    seed: int = 0,
+) -> Report:
+    """Measure a threshold and its score on the test part, and decide about its requirements.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        The threshold, from the hallucinated examples of the calibration part alone.
+    score : str or mapping
+        The score's specification: a name, or a mapping with ``name`` and ``params``.
+    values : ndarray of float64, shape (n,)
+        Scores of all examples, higher = more likely hallucinated; NaN where undefined.
+    labels : ndarray of int8, shape (n,)
+        1 = hallucinated, 0 = faithful.
+    codes : ndarray of int8, shape (n,)
+        Part of each example: 0 = fit, 1 = calibration, 2 = test.
+    tolerance : float
+        Numerical tolerance of the score: flagged when ``value + tolerance >= threshold``.
+    confidence : float
+        Level of every interval, and of the certificate as a whole.
+    max_fpr : float or None
+        Highest acceptable FPR. Without it the verdict is "rejected" or "inconclusive".
+    min_coverage : float or None
+        Required coverage; ``1 - alpha`` if None.
+    baselines, others : mapping of str to ndarray of float64, shape (n,)
+        Trivial baselines, and further detectors, on the same rows.
+    tolerances : mapping of str to float
+        Numerical tolerances of ``others`` and ``baselines``; 0 where absent.
+    groups : ndarray of int64, shape (n,), or None
+        What examples share (a source, a question); negative = stands alone.
+    fitted : bool
+        Whether the score was fitted on labelled examples: then only test examples may serve the
+        FPR bound.
+    data, reproduce : mapping
+        Source, digests and counts of quarantined rows; command, seed and versions. Passed through.
+    notes : sequence of str
+        Remarks, passed through.
+    seed : int
+        Seed of the bootstrap interval of the overlap.
+
+    Returns
+    -------
+    Report
+        The same input gives the same report.
+
+    Raises
+    ------
+    InputError
+        If the arrays differ in length, or hold something other than the values named above.
+    """
+    values, labels, codes = _checked(values, labels, codes)
+    level = checked_confidence(confidence)
+    required = 1.0 - calibration.alpha if min_coverage is None else min_coverage
+    for name, share in (("min_coverage", required), ("max_fpr", max_fpr)):
+        if share is not None and not 0.0 <= share <= 1.0:
+            raise InputError(f"{name} must lie in [0, 1]; got {share}")
+    flagged = calibration.flags(values, tolerance)
+    tested = _tested(calibration, values, labels, codes, flagged, level, seed)
+    own_fpr = tested.fpr
+
+    def rows(table: Mapping[str, _Floats] | None) -> tuple[Row, ...]:
+        result = []
+        for name, column in (table or {}).items():
+            if len(column) != len(values):
+                raise InputError(f"{name} must have {len(values)} values; got {len(column)}")
+            slack = (tolerances or {}).get(name, 0.0)
+            made = row(name, column, labels, codes, calibration, tolerance=slack, confidence=level)
+            result.append(
+                compare_row(
+                    made, column, values, own_fpr, labels, codes,
+                    undefined=calibration.undefined, confidence=level,
+                )
+            )  # fmt: skip
+        return tuple(result)
+
+    alarms = Alarms.count(flagged, labels, codes, groups, fitted)
+    decision = decide(calibration, tested, alarms, required, max_fpr, level)
+    baseline_rows = rows(baselines)
+    undefined = _undefined_counts(calibration.undefined, values, labels, codes)
+    return Report(
+        score={"name": score, "params": {}} if isinstance(score, str) else dict(score),
+        alpha=float(calibration.alpha),
+        guarantee=calibration.guarantee,
+        delta=calibration.delta,
+        threshold=None if calibration.flag_all else float(calibration.threshold),
+        flag_all=calibration.flag_all,
+        rank=calibration.rank,
+        n_calibration=calibration.n,
+        confidence=level,
+        min_coverage=float(required),
+        max_fpr=max_fpr,
+        undefined=undefined,
+        test=tested,
+        baselines=baseline_rows,
+        detectors=rows(others),
+        verdict=decision.verdict,
+        reason=decision.reason,
+        certificate=decision.certificate,
+        warnings=_warnings(calibration, tested, baseline_rows, undefined, labels, codes, groups),
+        data=dict(data or {}),
+        reproduce=dict(reproduce or {}),
+        notes=tuple(notes),
+    )
+
+
+def _checked(values: _Floats, labels: _Codes, codes: _Codes) -> tuple[_Floats, _Codes, _Codes]:
+    if not len(values) == len(labels) == len(codes):
+        raise InputError(
+            "values, labels and codes must have one entry per example; got "
+            f"{len(values)}, {len(labels)} and {len(codes)}"
+        )
+    if np.isinf(values).any():
+        raise InputError("values must be finite, or NaN where undefined; got an infinite value")
+    if not np.isin(labels, (0, 1)).all():
+        raise InputError("labels must be 0 (faithful) or 1 (hallucinated)")
+    if not np.isin(codes, (FIT, CALIBRATION, TEST)).all():
+        raise InputError("codes must be 0 (fit), 1 (calibration) or 2 (test)")
+    return np.asarray(values, dtype=np.float64), labels, codes
+
+
+def _tested(
+    calibration: Calibration,
+    values: _Floats,
+    labels: _Codes,
+    codes: _Codes,
+    flagged: NDArray[np.bool_],
+    confidence: float,
+    seed: int,
+) -> Tested:
+    hallucinated, faithful = (codes == TEST) & (labels == 1), (codes == TEST) & (labels == 0)
+    n_h, n_f = int(hallucinated.sum()), int(faithful.sum())
+    ranked = ranked_values(values, calibration.undefined)
+    ranked_h, ranked_f = ranked[hallucinated], ranked[faithful]
+    coverage = wilson(int(flagged[hallucinated].sum()), n_h, confidence)
+    test = codes == TEST
+    return Tested(
+        n_hallucinated=n_h,
+        n_faithful=n_f,
+        coverage=coverage,
+        fpr=wilson(int(flagged[faithful].sum()), n_f, confidence),
+        accuracy=accuracy(flagged[test], labels[test], confidence),
+        coverage_band=_band(calibration, coverage, confidence),
+        auroc=auroc(ranked_h, ranked_f, confidence=confidence),
+        overlap=overlap(ranked_h, ranked_f, confidence=confidence, seed=seed),
+        median_overlap=median_overlap(ranked_h, ranked_f),
+        means={
+            "hallucinated": moments(values[hallucinated]),
+            "faithful": moments(values[faithful]),
+        },
+        cohens_d=cohens_d(values[hallucinated], values[faithful]),
+        welch=welch(values[hallucinated], values[faithful]),
+    )
+
+
+def _band(calibration: Calibration, coverage: Bound, confidence: float) -> Band | None:
+    if calibration.flag_all or coverage.n == 0:
+        return None
+    lowest, highest = coverage_band(calibration, coverage.n, confidence)
+    inside = lowest <= coverage.count <= highest
+    return Band(int(lowest), int(highest), coverage.n, confidence, inside)
+
+
+def _undefined_counts(
+    policy: str, values: _Floats, labels: _Codes, codes: _Codes
+) -> dict[str, Any]:
+    counts: dict[str, Any] = {"policy": policy}
+    undefined = np.isnan(values)
+    for name, part in (("fit", FIT), ("calibration", CALIBRATION), ("test", TEST)):
+        here = undefined & (codes == part)
+        counts[name] = {
+            "hallucinated": int(np.sum(here & (labels == 1))),
+            "faithful": int(np.sum(here & (labels == 0))),
+        }
+    return counts
+
+
+def _warnings(
+    calibration: Calibration,
+    tested: Tested,
+    baselines: tuple[Row, ...],
+    undefined: Mapping[str, Any],
+    labels: _Codes,
+    codes: _Codes,
+    groups: NDArray[np.int64] | None,
+) -> tuple[Finding, ...]:
+    """Return every warning that applies, the gravest first."""
+    coverage, fpr, area = tested.coverage, tested.fpr, tested.auroc
+    tied = int(np.sum(calibration.scores == calibration.threshold)) > 1
+    shared = found.shared_groups(labels, codes, groups) if groups is not None else {"total": 0}
+    messages: dict[str, str | None] = {
+        "reversed_direction": found.reversed_direction(area),
+        "flags_everything": found.flags_everything(calibration, fpr),
+        "baseline_beats_detector": found.baseline_beats_detector(baselines, area, fpr),
+        "not_shown_to_beat_baseline": found.not_shown_to_beat_baseline(baselines),
+        "coverage_outside_band": found.coverage_outside_band(tested.coverage_band, coverage, tied),
+        "paper_rank_undercovers": found.paper_rank_undercovers(calibration),
+        "few_distinct_scores": found.few_distinct_scores(calibration),
+        "too_few_examples": found.too_few_examples(calibration, coverage.n, fpr.n),
+        "clustered": found.clustered(shared),
+        "undefined_scores": found.undefined_scores(undefined),
+    }
+    return tuple(Finding(code, text) for code, text in messages.items() if text is not None)

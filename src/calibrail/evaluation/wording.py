@@ -1,0 +1,55 @@
+"""How are numbers said in plain words?"""
+
+from __future__ import annotations
+
+
+def percent(share: float) -> str:
+    """Return a share as a percentage with at most one decimal, e.g. ``0.934`` as ``93.4%``.
+
+    A share that is not 0 or 1 never reads as 0% or 100%.
+
+    Examples
+    --------
+    >>> percent(0.95), percent(0.934), percent(0.99999)
+    ('95%', '93.4%', '> 99.9%')
+    """
+    if 0.0 < share < 0.0005:
+        return "< 0.1%"
+    if 0.9995 <= share < 1.0:
+        return "> 99.9%"
+    return f"{100.0 * share:.1f}".removesuffix(".0") + "%"
+
+
+def number(value: float) -> str:
+    """Return a score or a measure with four significant digits.
+
+    Examples
+    --------
+    >>> number(0.123456), number(12.0), number(-2e-9)
+    ('0.1235', '12', '-2e-09')
+    """
+    return f"{value:.4g}"
+
+
+def count(value: int, noun: str, plural: str | None = None) -> str:
+    """Return a number with its noun, e.g. ``1 example`` or ``1,200 examples``.
+
+    Examples
+    --------
+    >>> count(1, "example"), count(1200, "example")
+    ('1 example', '1,200 examples')
+    """
+    return f"{value:,} {noun if value == 1 else plural or noun + 's'}"
+
+
+def listed(names: list[str]) -> str:
+    """Return names as an enumeration: ``a``, ``a and b``, ``a, b and c``.
+
+    Examples
+    --------
+    >>> listed(["length", "novelty", "rouge_l"])
+    'length, novelty and rouge_l'
+    """
+    if len(names) < 2:
+        return "".join(names)
+    return ", ".join(names[:-1]) + " and " + names[-1]

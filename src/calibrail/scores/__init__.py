@@ -1,0 +1,28 @@
+"""How likely does an answer look hallucinated: the scores, one family a file, and their registry."""
+
+from calibrail.scores.base import Demand, Demanding, Score, Scores
+from calibrail.scores.registry import (
+    BASELINES,
+    ScoreSpec,
+    available,
+    build,
+    build_column,
+    key_of,
+    parse_specs,
+)
+from calibrail.scores.table import ScoreTable
+
+__all__ = [
+    "BASELINES",
+    "Demand",
+    "Demanding",
+    "Score",
+    "ScoreSpec",
+    "ScoreTable",
+    "Scores",
+    "available",
+    "build",
+    "build_column",
+    "key_of",
+    "parse_specs",
+]

@@ -1,0 +1,178 @@
+"""Which scores are there, and how is one named on the command line?"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.metadata
+import inspect
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from calibrail.errors import InputError
+from calibrail.scores.base import JSON, Score
+
+#: Name, module and class of every score that comes with calibrail.
+BUILT_IN: Final = {
+    "sgi": ("geometry", "Sgi"),
+    "rad": ("retrieval", "Rad"),
+    "tfg": ("token_grounding", "Tfg"),
+    "length": ("baselines", "Length"),
+    "novelty": ("baselines", "Novelty"),
+    "novel_count": ("baselines", "NovelCount"),
+    "rouge_l": ("baselines", "RougeL"),
+    "numbers": ("baselines", "Numbers"),
+    "entities": ("baselines", "Entities"),
+    "column": ("column", "Column"),
+}
+
+#: The scores that every comparison carries.
+BASELINES: Final = ("length", "novelty", "novel_count", "rouge_l", "numbers", "entities")
+
+ENTRY_POINTS: Final = "calibrail.scores"
+
+_PARAMETER = re.compile(r"[A-Za-z_]\w*=")
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreSpec:
+    """A score's name and parameters: what a command line or a guardrail names."""
+
+    name: str
+    params: Mapping[str, JSON] = field(default_factory=dict)
+
+
+def parse_specs(text: str) -> list[ScoreSpec]:
+    """Parse one or several specifications, ``NAME[:KEY=VALUE,...]``, separated by commas.
+
+    After a colon, what looks like ``KEY=`` continues the parameters and anything else starts the
+    next score. A value is read as JSON where it is JSON (numbers, true, false, null, quoted
+    strings), else as it stands.
+
+    Examples
+    --------
+    >>> parse_specs("sgi:context=closest,model=./m,rad")
+    [ScoreSpec(name='sgi', params={'context': 'closest', 'model': './m'}), ScoreSpec(name='rad', params={})]
+    """
+    specs: list[tuple[str, dict[str, JSON]]] = []
+    for item in text.split(","):
+        part = item.strip()
+        if specs and specs[-1][1] and _PARAMETER.match(part):
+            _add(specs[-1][1], part, text)
+            continue
+        name, colon, parameter = part.partition(":")
+        if not name:
+            raise InputError(f"a score is named NAME or NAME:KEY=VALUE,...; got {text!r}")
+        specs.append((name, {}))
+        if colon:
+            _add(specs[-1][1], parameter, text)
+    return [ScoreSpec(name, params) for name, params in specs]
+
+
+def build(spec: ScoreSpec) -> Score:
+    """Build a score; no model is loaded.
+
+    Raises
+    ------
+    InputError
+        If the name or a parameter is unknown, or a value is outside its domain.
+
+    Examples
+    --------
+    >>> build(ScoreSpec("length")).name
+    'length'
+    """
+    factory = _factory(spec.name)
+    accepted = _parameters(factory)
+    for key in spec.params:
+        if key not in accepted:
+            known = ", ".join(accepted) or "none"
+            raise InputError(
+                f"the score {spec.name} has no parameter {key!r}{_near(key, accepted)}; "
+                f"its parameters: {known}"
+            )
+    try:
+        return factory(**spec.params)
+    except TypeError as error:
+        raise InputError(f"the score {spec.name} cannot be built: {error}") from error
+
+
+def build_column(column: str, higher: str) -> Score:
+    """Build the score that reads a column, whatever characters its name holds."""
+    return build(ScoreSpec("column", {"column": column, "higher": higher}))
+
+
+def available() -> list[str]:
+    """Return the names of all scores, built in and from other packages."""
+    return [*BUILT_IN, *sorted(entry.name for entry in _plug_ins())]
+
+
+def key_of(score: Score) -> str:
+    """Return a short name that tells scores of one run apart: the parameters that differ.
+
+    >>> key_of(build(ScoreSpec("length"))), key_of(build_column("dae", "faithful"))
+    ('length', 'dae')
+    """
+    if score.name == "column":
+        return str(score.params["column"])
+    defaults = {name: parameter.default for name, parameter in _signature(type(score)).items()}
+    own = {key: value for key, value in score.params.items() if value != defaults.get(key)}
+    shown = ",".join(f"{key}={value}" for key, value in own.items())
+    return f"{score.name}:{shown}" if shown else score.name
+
+
+def _add(params: dict[str, JSON], part: str, text: str) -> None:
+    key, equals, value = part.partition("=")
+    if not equals or not key.strip() or not value:
+        raise InputError(f"a parameter is written KEY=VALUE; got {part!r} in {text!r}")
+    try:
+        params[key.strip()] = json.loads(value)
+    except ValueError:
+        params[key.strip()] = value
+
+
+def _factory(name: str) -> Callable[..., Score]:
+    if name in BUILT_IN:
+        module, attribute = BUILT_IN[name]
+        found: Callable[..., Score] = getattr(
+            importlib.import_module(f"calibrail.scores.{module}"), attribute
+        )
+        return found
+    for entry in _plug_ins():
+        if entry.name == name:
+            loaded: Callable[..., Score] = entry.load()
+            return loaded
+    known = available()
+    raise InputError(f"unknown score {name!r}{_near(name, known)}; known: {', '.join(known)}")
+
+
+def _plug_ins() -> importlib.metadata.EntryPoints:
+    return importlib.metadata.entry_points(group=ENTRY_POINTS)
+
+
+def _signature(factory: Callable[..., Score]) -> dict[str, inspect.Parameter]:
+    """Return the keyword parameters, those of the base class included where they pass through."""
+    found: dict[str, inspect.Parameter] = {}
+    classes = factory.__mro__ if isinstance(factory, type) else (factory,)
+    for item in classes:
+        if isinstance(factory, type) and "__init__" not in vars(item):
+            continue
+        parameters = inspect.signature(item).parameters.values()
+        for parameter in parameters:
+            if parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+                found.setdefault(parameter.name, parameter)
+        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+            break
+    return found
+
+
+def _parameters(factory: Callable[..., Score]) -> list[str]:
+    return list(_signature(factory))
+
+
+def _near(word: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(word, known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,89 @@
+"""What does a scored data set look like once its texts are gone?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from calibrail.data.splits import SPLIT_NAMES
+from calibrail.errors import DataError
+
+#: Columns that are not scores.
+RESERVED = ("id", "group", "label", "split")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoreTable:
+    """One row per example, one column per score; numbers and names only, no text.
+
+    Attributes
+    ----------
+    ids : pyarrow string array, length n
+        The examples' ids.
+    groups : pyarrow string array, length n
+        Groups, null where an example stands alone.
+    labels : ndarray of int8, shape (n,)
+        1 = hallucinated, 0 = faithful, -1 = not labelled.
+    columns : mapping of str to ndarray of float64, shape (n,)
+        Scores by key, in the order in which they were asked for; NaN where undefined.
+    reasons : mapping of str to mapping of int to str
+        Why a score is undefined, by key and row.
+    digests : ndarray of uint64, shape (n,)
+        ``Example.digest`` as a number.
+    kept : mapping of str to list
+        Further columns of the data that were asked for.
+    seconds : mapping of str to float
+        Time spent in each score; embedding that scores share is under ``embedding``.
+    n_truncated : int
+        Texts longer than the encoder's maximum length.
+    """
+
+    ids: pa.Array
+    groups: pa.Array
+    labels: NDArray[np.int8]
+    columns: Mapping[str, NDArray[np.float64]]
+    reasons: Mapping[str, Mapping[int, str]]
+    digests: NDArray[np.uint64]
+    kept: Mapping[str, list[Any]] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    n_truncated: int = 0
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def to_parquet(self, path: str | Path, codes: NDArray[np.int8] | None = None) -> None:
+        """Write ``id``, ``group``, ``label``, ``split`` (with ``codes``) and one column a score.
+
+        A score that is undefined somewhere has a column ``NAME__reason``. The same table gives the
+        same bytes.
+
+        Raises
+        ------
+        DataError
+            If the file cannot be written.
+        """
+        arrays: dict[str, pa.Array] = {"id": self.ids, "group": self.groups}
+        arrays["label"] = pa.array(self.labels, mask=self.labels < 0)
+        if codes is not None:
+            arrays["split"] = pa.DictionaryArray.from_arrays(
+                pa.array(codes), pa.array(SPLIT_NAMES)
+            ).cast(pa.string())
+        for name, values in self.columns.items():
+            key = f"score:{name}" if name in RESERVED else name
+            arrays[key] = pa.array(values, from_pandas=True)
+            if reasons := self.reasons.get(name):
+                said: list[str | None] = [None] * len(self)
+                for row, reason in reasons.items():
+                    said[row] = reason
+                arrays[f"{key}__reason"] = pa.array(said, pa.string())
+        try:
+            pq.write_table(pa.table(arrays), path)
+        except OSError as error:
+            raise DataError(f"cannot write {path}: {error}") from error

@@ -1,0 +1,46 @@
+"""Which inputs leave a score undefined, and in which words is that said?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from calibrail.data.example import Example
+from calibrail.scores.base import Scores
+
+EMPTY_RESPONSE = "the response is empty"
+NO_CONTEXT = "there is no context"
+EMPTY_QUESTION = "the question is empty"
+
+
+def missing(example: Example, requires: Sequence[str]) -> str | None:
+    """Return why an example lacks what a score reads, None where nothing is missing.
+
+    >>> missing(Example(response="yes"), ("contexts", "response"))
+    'there is no context'
+    """
+    if "response" in requires and not example.response.strip():
+        return EMPTY_RESPONSE
+    if "contexts" in requires and not any(chunk.strip() for chunk in example.contexts):
+        return NO_CONTEXT
+    if "question" in requires and not example.question.strip():
+        return EMPTY_QUESTION
+    return None
+
+
+def each(
+    examples: Sequence[Example],
+    requires: Sequence[str],
+    value: Callable[[Example], float | str],
+) -> Scores:
+    """Score one by one; ``value`` returns a number, or a string that says why there is none."""
+    values = np.full(len(examples), np.nan)
+    reasons: dict[int, str] = {}
+    for index, example in enumerate(examples):
+        result = missing(example, requires) or value(example)
+        if isinstance(result, str):
+            reasons[index] = result
+        else:
+            values[index] = result
+    return Scores(values, reasons)

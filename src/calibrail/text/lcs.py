@@ -1,0 +1,29 @@
+"""How long is the longest common subsequence of two word sequences?"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+
+def lcs_length(left: Sequence[Hashable], right: Sequence[Hashable]) -> int:
+    """Return the length of the longest common subsequence.
+
+    Bit-parallel (Hyyro, 2004): one integer operation a word of the longer sequence on an integer as
+    wide as the shorter one, so 200 words against 20,000 take milliseconds.
+
+    >>> lcs_length("the cat sat on the mat".split(), "the dog sat near the mat".split())
+    4
+    """
+    short, long = (left, right) if len(left) <= len(right) else (right, left)
+    places: dict[Hashable, int] = {}
+    for index, item in enumerate(short):
+        places[item] = places.get(item, 0) | (1 << index)
+    mask = (1 << len(short)) - 1
+    state = mask
+    for item in long:
+        match = places.get(item)
+        if match is None:
+            continue
+        common = state & match
+        state = ((state + common) | (state - common)) & mask
+    return len(short) - state.bit_count()

@@ -1,0 +1,46 @@
+"""Which capitalised names does a string hold?"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from calibrail.text.words import STOP_WORDS, words
+
+NAMES_VERSION: Final = "calibrail-names/1"
+
+_SENTENCE_END = frozenset('.!?:\n"\u201c\u2022')
+
+
+def names(text: str) -> list[str]:
+    """Return the capitalised words of a string, casefolded, in order.
+
+    A capitalised word counts unless it is a function word. At the start of a sentence any word is
+    capitalised, so there it counts only if it is followed by another capitalised word ("Marie Curie
+    was born ...") or is written with a second capital ("NASA").
+
+    >>> names("The Rhine flows through Basel. Marie Curie was born there. Rivers move.")
+    ['rhine', 'basel', 'marie', 'curie']
+    """
+    found = words(text)
+    capital = [text[word.start].isupper() for word in found]
+    result = []
+    for index, word in enumerate(found):
+        bare = word.text.removesuffix("'s")
+        if not capital[index] or bare in STOP_WORDS or len(bare) < 2:
+            continue
+        surface = text[word.start : word.end]
+        if _starts_sentence(text, word.start):
+            followed = index + 1 < len(found) and capital[index + 1]
+            if not followed and not any(letter.isupper() for letter in surface[1:]):
+                continue
+        result.append(bare)
+    return result
+
+
+def _starts_sentence(text: str, start: int) -> bool:
+    before = (
+        text[:start].rstrip(" \t\r(*-")
+        if start < 200
+        else text[start - 200 : start].rstrip(" \t\r(*-")
+    )
+    return not before or before[-1] in _SENTENCE_END

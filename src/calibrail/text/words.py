@@ -1,0 +1,65 @@
+"""Which words does a string hold, and where?"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+#: Enters the fingerprint of every score that splits words; raised when the result changes.
+WORDS_VERSION: Final = "calibrail-words/1"
+
+# A word is a run of letters, digits and combining marks, with apostrophes and inner points, commas
+# and hyphens between digits ("3.5", "1,234") kept together. Scripts that are written without spaces
+# (Chinese, Japanese, Thai) have no word borders to see: there each character counts as a word.
+_UNSPACED = "\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_LETTER = rf"(?:(?![{_UNSPACED}_])\w[\u0300-\u036f]*)"
+_WORD = re.compile(rf"\d+(?:[.,]\d+)+|[{_UNSPACED}]|{_LETTER}+(?:['\u2019]{_LETTER}+)*")
+
+#: Function words of English: they say little about whether an answer is supported.
+STOP_WORDS: Final = frozenset(
+    ["a", "about", "above", "after", "again", "against", "all", "also", "although", "always", "am", "among", "an", "and", "any", "are", "aren't", "around", "as", "at", "be", "became", "because", "become", "been", "before", "being", "below", "between", "both", "but", "by", "can", "can't", "cannot", "could", "couldn't", "did", "didn't", "do", "does", "doesn't", "doing", "don't", "down", "during", "each", "either", "else", "etc", "ever", "every", "few", "for", "from", "further", "had", "hadn't", "has", "hasn't", "have", "haven't", "having", "he", "he'd", "he'll", "he's", "her", "here", "here's", "hers", "herself", "him", "himself", "his", "how", "however", "i", "i'd", "i'll", "i'm", "i've", "if", "in", "into", "is", "isn't", "it", "it's", "its", "itself", "just", "let's", "like", "may", "me", "might", "more", "most", "much", "must", "my", "myself", "neither", "no", "nor", "not", "now", "of", "off", "often", "on", "once", "one's", "only", "or", "other", "others", "our", "ours", "ourselves", "out", "over", "own", "per", "perhaps", "quite", "rather", "same", "shall", "she", "she'd", "she'll", "she's", "should", "shouldn't", "since", "so", "some", "such", "than", "that", "that's", "the", "their", "theirs", "them", "themselves", "then", "there", "there's", "therefore", "these", "they", "they'd", "they'll", "they're", "they've", "this", "those", "though", "through", "thus", "to", "too", "toward", "towards", "under", "until", "up", "upon", "us", "very", "was", "wasn't", "we", "we'd", "we'll", "we're", "we've", "were", "weren't", "what", "what's", "when", "where", "where's", "whether", "which", "while", "who", "who's", "whom", "whose", "why", "will", "with", "within", "without", "won't", "would", "wouldn't", "yet", "you", "you'd", "you'll", "you're", "you've", "your", "yours", "yourself", "yourselves"]
+)
+
+
+class Word(NamedTuple):
+    """A word with its place.
+
+    Attributes
+    ----------
+    text : str
+        Casefolded, with straight apostrophes.
+    start, end : int
+        Character offsets into the original string, end exclusive.
+    """
+
+    text: str
+    start: int
+    end: int
+
+
+def words(text: str) -> list[Word]:
+    """Return the words of a string in order.
+
+    >>> [word.text for word in words("It's 3.5 km\u2014about 1,234 Schritte.")]
+    ["it's", '3.5', 'km', 'about', '1,234', 'schritte']
+    """
+    return [
+        Word(match[0].casefold().replace("\u2019", "'"), match.start(), match.end())
+        for match in _WORD.finditer(text)
+    ]
+
+
+def content_words(text: str) -> list[Word]:
+    """Return the words that are not stop words; a possessive ``'s`` is cut off.
+
+    >>> [word.text for word in content_words("The river's source is in the Alps.")]
+    ['river', 'source', 'alps']
+    """
+    kept = []
+    for word in words(text):
+        if word.text in STOP_WORDS:
+            continue
+        bare = word.text.removesuffix("'s")
+        if bare and bare not in STOP_WORDS:
+            kept.append(Word(bare, word.start, word.end))
+    return kept

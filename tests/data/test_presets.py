@@ -1,0 +1,61 @@
+"""Are the field names of other tools understood, and only when there is no doubt?"""
+
+from __future__ import annotations
+
+import pytest
+
+from calibrail.data import PRESETS, read
+from calibrail.data.presets import resolve_columns
+from calibrail.errors import DataError, InputError
+
+from .conftest import Write
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("named", [False, True])
+def test_every_preset_is_read_by_name_and_by_guess(write: Write, preset: str, named: bool) -> None:
+    question, contexts, response = PRESETS[preset]
+    row = {question: "q", contexts: ["c", "d"], response: "r", "label": 0}
+    (example,) = read(write(row), preset=preset if named else None)
+    assert (example.question, example.contexts, example.response) == ("q", ("c", "d"), "r")
+
+
+def test_a_single_string_is_one_context(write: Write) -> None:
+    (example,) = read(write({"input": "q", "context": "[c]", "output": "r", "label": 0}))
+    assert example.contexts == ("[c]",)
+
+
+def test_mapping_overrides_single_fields(write: Write) -> None:
+    row = {"question": "q", "docs": "c", "response": "r", "bad": 1, "label": 0}
+    (example,) = read(write(row), mapping={"contexts": "docs", "label": "bad"})
+    assert (example.contexts, example.label) == (("c",), 1)
+    with pytest.raises(DataError, match="no column 'dcos' to map to contexts; it has question"):
+        read(write(row), mapping={"contexts": "dcos"})
+    with pytest.raises(InputError, match="mapping can name question, contexts"):
+        read(write(row), mapping={"answer": "response"})
+
+
+def test_what_cannot_be_guessed_lists_the_columns_and_the_presets(write: Write) -> None:
+    with pytest.raises(DataError, match=r"Columns seen: prompt, answer.*ragas \(user_input"):
+        read(write({"prompt": "q", "answer": "r"}))
+    with pytest.raises(InputError, match="preset must be one of calibrail, ragas"):
+        read(write({"prompt": "q"}), preset="other")
+
+
+def test_two_presets_that_fit_alike_are_not_chosen_between() -> None:
+    fields = ["user_input", "retrieved_contexts", "response", "input", "context", "output"]
+    with pytest.raises(DataError, match=r"fit several presets .*choose one with --preset"):
+        resolve_columns(fields)
+    assert resolve_columns([*fields, "question", "contexts"])["question"] == "question"
+    assert resolve_columns(fields, preset="ragas")["question"] == "user_input"
+
+
+def test_the_union_of_the_first_rows_decides(write: Write) -> None:
+    rows = [
+        "{",
+        {"user_input": "q", "label": 1, "id": 1},
+        {"user_input": "q", "retrieved_contexts": ["c"], "response": "r", "label": 1, "id": 2},
+    ]
+    reading = read(write(*rows))
+    assert [e.id for e in reading] == ["2"]
+    assert reading.n_quarantined == 2

@@ -1,0 +1,276 @@
+"""Is every row of a file either an example or accounted for?"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from calibrail.data import Example, read, read_all
+from calibrail.errors import DataError, InputError
+
+from .conftest import Write, good
+
+BAD_ROWS = [
+    ('{"id": "b", ', "row", "broken JSON"),
+    ("[1, 2]", "row", "not an object"),
+    ("3", "row", "not an object"),
+    ("[" * 100_000, "row", "broken JSON"),
+    ('{"label": ' + "9" * 5000 + "}", "row", "broken JSON"),
+    (b'{"id": "\xff"}', "row", "invalid UTF-8"),
+    (good(id="b", question=...), "question", "missing"),
+    (good(id="b", question=None), "question", "missing"),
+    (good(id="b", question=" "), "question", "empty"),
+    (good(id="b", contexts=...), "contexts", "missing"),
+    (good(id="b", contexts=[]), "contexts", "empty"),
+    (good(id="b", contexts=["", " "]), "contexts", "empty"),
+    (good(id="b", contexts=[1]), "contexts", "wrong type"),
+    (good(id="b", contexts={"a": "b"}), "contexts", "wrong type"),
+    (good(id="b", response=""), "response", "empty"),
+    (good(id="b", response=...), "response", "missing"),
+    (good(id="b", response=7), "response", "wrong type"),
+    (good(id="b", response=["r"]), "response", "wrong type"),
+    (good(id="b", label=...), "label", "missing"),
+    (good(id="b", label=2), "label", "not 0 or 1"),
+    (good(id="b", label="yes"), "label", "not 0 or 1"),
+    (good(id="b", label=0.5), "label", "not 0 or 1"),
+    (good(id="b", label=[1]), "label", "not 0 or 1"),
+    (good(id="b", group=["g"]), "group", "wrong type"),
+    (good(id={"b": 1}), "id", "wrong type"),
+    (good(id="b", samples="s"), "samples", "wrong type"),
+    (good(), "id", "duplicate"),
+]
+
+
+@pytest.mark.parametrize(("bad", "field", "reason"), BAD_ROWS)
+def test_a_bad_row_is_quarantined_and_the_others_are_read(
+    write: Write, tmp_path: Path, bad: Any, field: str, reason: str
+) -> None:
+    path = write(good(), bad, good(id="c", label=0))
+    target = tmp_path / "quarantine.jsonl"
+    reading = read(path, quarantine=target)
+    assert [example.id for example in reading] == ["a", "c"]
+    assert (reading.n_rows, reading.n_examples, reading.n_quarantined) == (3, 2, 1)
+    assert reading.reasons == Counter({(field, reason): 1})
+    (entry,) = [json.loads(line) for line in target.read_bytes().splitlines()]
+    assert set(entry) == {"row", "field", "reason", "value"}
+    assert (entry["row"], entry["field"]) == (2, field)
+    assert entry["reason"].startswith(reason)
+    assert len(entry["value"]) < 200
+
+
+@pytest.mark.parametrize(("bad", "field", "reason"), BAD_ROWS)
+def test_strict_stops_at_the_first_bad_row(
+    write: Write, tmp_path: Path, bad: Any, field: str, reason: str
+) -> None:
+    target = tmp_path / "quarantine.jsonl"
+    reading = read(write(good(), bad, good(id="c")), strict=True, quarantine=target)
+    with pytest.raises(DataError, match=rf"row 2, field {field}: {reason}"):
+        list(reading)
+    assert not target.exists()
+
+
+def test_a_label_under_another_encoding_is_named_with_its_remedy(write: Write) -> None:
+    reading = read(write(good(), good(id="b", label="PASS")), strict=True)
+    with pytest.raises(DataError, match=r"got 'PASS'\. Write 0 \(faithful\) in place of 'PASS'"):
+        list(reading)
+
+
+def test_labels_accepted(write: Write) -> None:
+    values = [0, 1, "0", "1", True, False, "true", "False"]
+    rows = [good(id=i, label=value) for i, value in enumerate(values)]
+    assert [e.label for e in read(write(*rows))] == [0, 1, 0, 1, 1, 0, 1, 0]
+
+
+def test_no_usable_row_is_an_error_that_counts_the_reasons(write: Write, tmp_path: Path) -> None:
+    path = write(good(label="yes"), good(id="b", label="no"), "{")
+    with pytest.raises(DataError, match=r"no usable row among 3: label: not 0 or 1 \(2\)"):
+        list(read(path))
+    assert list(read(path, allow_none=True)) == []
+    with pytest.raises(DataError, match="holds no row"):
+        list(read(write(name="empty.jsonl")))
+
+
+def test_without_labels_a_trace_needs_none_and_a_bad_one_does_no_harm(write: Write) -> None:
+    path = write(good(label=...), good(id="b", label="maybe"), good(id="c", label=1))
+    assert [e.label for e in read(path, labelled=False)] == [None, None, 1]
+
+
+def test_require_says_which_texts_a_row_needs(write: Write) -> None:
+    bare = {"id": "x", "label": 1, "score": 0.5}
+    (example,) = read(write(bare), require=(), keep=("score",))
+    assert example == Example(id="x", label=1, columns={"score": 0.5})
+    (example,) = read(write(bare | {"response": "r"}), require=("response",))
+    assert (example.response, example.question, example.contexts) == ("r", "", ())
+    with pytest.raises(InputError, match="require can name question, contexts, response"):
+        read(write(bare), require=("answer",))
+
+
+def test_separators_of_unicode_and_carriage_returns_do_not_end_a_line(tmp_path: Path) -> None:
+    odd = "one\u2028two\u2029three\x85four\x0bfive\x0csix"
+    lines = [json.dumps(good(response=odd, id=i), ensure_ascii=False) for i in range(2)]
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(lines).encode() + b"\r\n\r\n")
+    examples, reading = read_all(path)
+    assert [e.response for e in examples] == [odd, odd]
+    assert reading.n_quarantined == 0
+
+
+def test_control_characters_and_lone_surrogates_are_harmless(write: Write) -> None:
+    row = (
+        r'{"id": "\ud800", "question": "\u0000", "contexts": ["\udfff\n"], "response": "x\ud83d", '
+    )
+    row += r'"label": 0, "more": {"\udc00": "\ud83d\ude00"}}'
+    (example,) = read(write(row), keep=("more",))
+    assert (example.id, example.question, example.response) == ("\ufffd", "\x00", "x\ufffd")
+    assert example.columns["more"] == '{"\ufffd": "\U0001f600"}'
+    json.dumps([example.question, example.response], ensure_ascii=False).encode("utf-8")
+
+
+def test_a_huge_field_is_read_whole(write: Write) -> None:
+    (example,) = read(write(good(response="word " * 1_000_000)))
+    assert len(example.response) == 5_000_000
+
+
+def test_a_json_array_is_read_element_by_element(tmp_path: Path) -> None:
+    tricky = good(response='a "quoted, [bracket] {brace}" \\', more={"x": [1, {"y": ","}]})
+    elements = [json.dumps(tricky, indent=2), "{broken", json.dumps(good(id="c"))]
+    path = tmp_path / "rows.json"
+    path.write_text(" [ " + json.dumps(tricky) + "," + json.dumps(good(id="c"), indent=1) + "]\n")
+    assert [e.response for e in read(path)] == [tricky["response"], "r"]
+    path.write_text("[" + json.dumps(good()) + "," + json.dumps(good(id="c"))[:-3])
+    reading = read(path)
+    assert [e.id for e in reading] == ["a"]
+    assert reading.reasons == Counter({("row", "broken JSON"): 1})
+    path.write_text("[" + elements[0] + ", 5, " + elements[2] + "] trailing")
+    reading = read(path)
+    assert [e.id for e in reading] == ["a", "c"]
+    assert reading.reasons == Counter({("row", "not an object"): 1, ("row", "broken JSON"): 1})
+
+
+def test_a_long_json_array_is_cut_at_the_same_places_whatever_the_buffer(tmp_path: Path) -> None:
+    rows = [good(id=i, response="\\" * (i % 7) + '"' * (i % 5) + "x" * 900) for i in range(4000)]
+    path = tmp_path / "rows.json"
+    path.write_text(json.dumps(rows))
+    assert [e.response for e in read(path)] == [row["response"] for row in rows]
+
+
+def test_utf16_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(good()), encoding="utf-16")
+    with pytest.raises(DataError, match="save it as UTF-8"):
+        read(path)
+
+
+def test_ids_and_groups(write: Write) -> None:
+    rows = [good(id=..., group=7), good(id="", group=None), good(id=3, group="g")]
+    examples = tuple(read(write(*rows)))
+    assert [e.id for e in examples] == ["row-1", "row-2", "3"]
+    assert [e.group for e in examples] == ["7", None, "g"]
+    named = write({**good(), "key": "k", "doc": "d", "y": 0})
+    (example,) = read(named, id_column="key", group_column="doc", label_column="y")
+    assert (example.id, example.group, example.label) == ("k", "d", 0)
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [{"label_column": "y"}, {"group_column": "y"}, {"id_column": "y"}, {"keep": ("y",)}],
+)
+def test_a_named_column_that_is_not_there_is_an_error_at_once(
+    write: Write, argument: dict[str, Any]
+) -> None:
+    with pytest.raises(DataError, match=r"has no .* 'y'; columns seen: id, question"):
+        read(write(good()), **argument)
+
+
+def test_columns_to_keep(write: Write) -> None:
+    values = [0.5, "0.25", "", None, "fit", True, float("nan"), [1], 10**400, "1_0"]
+    rows = [good(id=i, x=value) for i, value in enumerate(values)]
+    kept = [e.columns["x"] for e in read(write(*rows), keep=("x",))]
+    assert kept[:8] == [0.5, 0.25, None, None, "fit", 1.0, None, "[1]"]
+    assert kept[8:] == [str(10**400), "1_0"]
+
+
+def test_the_quarantine_file_of_an_earlier_run_does_not_stay(write: Write, tmp_path: Path) -> None:
+    target = tmp_path / "sub" / "quarantine.jsonl"
+    list(read(write(good(), "{"), quarantine=target))
+    assert len(target.read_text().splitlines()) == 1
+    list(read(write(good()), quarantine=target))
+    assert not target.exists()
+    source = write(good())
+    with pytest.raises(InputError, match="quarantine must not be the file that is read"):
+        read(source, quarantine=source)
+    assert source.exists()
+
+
+def test_a_reading_is_a_single_pass_with_live_counters_and_a_digest(write: Write) -> None:
+    path = write(good(), "{", good(id="b"), name="x.ndjson")
+    reading = read(path)
+    assert reading.digest() == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert (reading.format, reading.n_examples) == ("jsonl", 0)
+    next(iter(reading))
+    assert (reading.n_rows, reading.n_examples) == (1, 1)
+    assert len(list(reading)) == 1
+    assert reading.to_dict()["reasons"] == [{"field": "row", "reason": "broken JSON", "count": 1}]
+    with pytest.raises(InputError, match="read to its end"):
+        iter(reading)
+
+
+def test_a_missing_file_and_an_unknown_suffix_are_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no file or folder"):
+        read(tmp_path / "nothing.jsonl")
+    (tmp_path / "data.xyz").write_text("{}")
+    with pytest.raises(DataError, match=r"cannot guess the format .* --format \(jsonl, csv"):
+        read(tmp_path / "data.xyz")
+    with pytest.raises(InputError, match="format must be one of jsonl"):
+        read(tmp_path / "data.xyz", format="excel")
+    with pytest.raises(InputError, match="as options; got 'min_chars'"):
+        read(tmp_path / "data.xyz", format="jsonl", options={"min_chars": 3})
+    with pytest.raises(DataError, match="there is no example data 'none'"):
+        read("example:none")
+
+
+ROW = st.one_of(
+    st.binary(max_size=60).map(lambda raw: raw.replace(b"\n", b" ")),
+    st.dictionaries(
+        st.sampled_from(["id", "question", "contexts", "response", "label", "group", "samples"]),
+        st.one_of(
+            st.none(),
+            st.booleans(),
+            st.integers(-2, 2),
+            st.floats(),
+            st.text(max_size=5),
+            st.lists(st.text(max_size=3), max_size=3),
+        ),
+    ).map(lambda row: json.dumps(row).encode()),
+    st.just(json.dumps(good(id=...)).encode()),
+)
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(rows=st.lists(ROW, max_size=12))
+def test_whatever_the_bytes_each_line_is_an_example_or_an_entry(
+    tmp_path: Path, rows: list[bytes]
+) -> None:
+    path, target = tmp_path / "rows.jsonl", tmp_path / "quarantine.jsonl"
+    path.write_bytes(b"\n".join(rows))
+    # A byte order mark of UTF-16 at the very start is the one thing that is refused as a whole.
+    if rows and rows[0][:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return
+    reading = read(path, preset="calibrail", quarantine=target, allow_none=True)
+    examples = list(reading)
+    lines = [line.removeprefix(b"\xef\xbb\xbf") if not i else line for i, line in enumerate(rows)]
+    filled = sum(bool(line) and not line.isspace() for line in lines)
+    entries = target.read_bytes().splitlines() if target.exists() else []
+    assert len(examples) + len(entries) == filled
+    assert reading.n_examples + reading.n_quarantined == reading.n_rows == filled
+    assert all(e.response.strip() and e.label in (0, 1) and e.contexts for e in examples)
+    assert len({e.id for e in examples}) == len(examples)

@@ -1,0 +1,221 @@
+"""Do CSV, Parquet and saved data sets yield the same examples as JSON lines?"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from calibrail.data import read, read_all
+from calibrail.data.delimited import CELL_LIMIT
+from calibrail.errors import DataError, InputError
+
+from .conftest import good
+
+HEADER = "id,question,contexts,response,label,score\n"
+
+
+def _csv(tmp_path: Path, body: str | bytes, name: str = "rows.csv") -> Path:
+    path = tmp_path / name
+    path.write_bytes(body if isinstance(body, bytes) else body.encode("utf-8"))
+    return path
+
+
+def test_csv_cells(tmp_path: Path) -> None:
+    body = "\ufeff" + HEADER + 'a,q,"[""c"", ""d""]","line\nbreak\u2028, ""x""",1,0.5\r\n'
+    body += "b,q,\"['c', 'd']\",r,0,\n" + "c,q,[1] plain,r,true,x\n" + 'd,q,"[1, 2]",r,False,1\n'
+    examples, reading = read_all(_csv(tmp_path, body), keep=("score",))
+    contexts = [("c", "d"), ("c", "d"), ("[1] plain",), ("[1, 2]",)]
+    assert [e.contexts for e in examples] == contexts
+    assert examples[0].response == 'line\nbreak\u2028, "x"'
+    assert [e.label for e in examples] == [1, 0, 1, 0]
+    assert [e.columns["score"] for e in examples] == [0.5, None, "x", 1.0]
+    assert (reading.format, reading.n_rows) == ("csv", 4)
+
+
+def test_bad_csv_rows_carry_the_line_on_which_they_start(tmp_path: Path) -> None:
+    body = (
+        HEADER.encode() + b'a,q,"c\nc",r,1,\nb,q\nc,q,c,\xff,1,\nd,q,c,,1,\ne,q,c,r,,\nf,q,c,r,0,\n'
+    )
+    target = tmp_path / "quarantine.jsonl"
+    reading = read(_csv(tmp_path, body), quarantine=target)
+    assert [e.id for e in reading] == ["a", "f"]
+    entries = [json.loads(line) for line in target.read_text().splitlines()]
+    assert [(e["row"], e["field"]) for e in entries] == [
+        (4, "row"),
+        (5, "row"),
+        (6, "response"),
+        (7, "label"),
+    ]
+    assert reading.reasons[("row", "invalid UTF-8")] == 1
+    assert reading.reasons[("row", "wrong number of cells")] == 1
+
+
+def test_a_csv_without_ids_is_numbered_by_line(tmp_path: Path) -> None:
+    body = "question,contexts,response,label\nq,c,r,1\n\nq,c,s,0\n"
+    assert [e.id for e in read(_csv(tmp_path, body))] == ["row-2", "row-4"]
+
+
+def test_huge_and_endless_cells(tmp_path: Path) -> None:
+    body = HEADER + f"a,q,c,{'x' * 3_000_000},1,\n"
+    (example,) = read(_csv(tmp_path, body))
+    assert len(example.response) == 3_000_000
+    body = HEADER + 'a,q,c,r,1,\nb,q,c,"never closed' + "x" * CELL_LIMIT + "\nc,q,c,r,0,\n"
+    reading = read(_csv(tmp_path, body))
+    assert [e.id for e in reading] == ["a", "c"]
+    assert reading.reasons == Counter({("row", "broken CSV"): 1})
+
+
+def test_nul_and_lone_carriage_returns_do_no_harm(tmp_path: Path) -> None:
+    body = HEADER + 'a,q,c,"x\x00y\rz",1,\n'
+    (example,) = read(_csv(tmp_path, body))
+    assert example.response == "x\x00y\rz"
+
+
+def test_headers_that_cannot_be_used(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="is empty"):
+        read(_csv(tmp_path, ""))
+    with pytest.raises(DataError, match="columns twice in its header: id"):
+        read(_csv(tmp_path, "id,id\n1,2\n"))
+    with pytest.raises(DataError, match=r"has no label column 'label'.*--label-column"):
+        read(_csv(tmp_path, "question,contexts,response\nq,c,r\n"))
+
+
+def test_separators(tmp_path: Path) -> None:
+    body = HEADER.replace(",", "\t") + "a\tq\tc\tr,s\t1\t\n"
+    (example,) = read(_csv(tmp_path, body, "rows.tsv"))
+    assert example.response == "r,s"
+    body = HEADER.replace(",", ";") + "a;q;c;r,s;1;\n"
+    (example,) = read(_csv(tmp_path, body), options={"delimiter": ";"})
+    assert example.response == "r,s"
+    with pytest.raises(InputError, match="delimiter must be a single character; got ';;'"):
+        read(_csv(tmp_path, body), options={"delimiter": ";;"})
+
+
+def _table() -> pa.Table:
+    rows = [good(id=str(i), contexts=["c", "d"], label=i % 2, score=i / 7) for i in range(2500)]
+    rows[10]["response"] = None
+    return pa.Table.from_pylist(rows)
+
+
+def _check(examples: Any, reading: Any) -> None:
+    assert len(examples) == 2499
+    assert reading.reasons == Counter({("response", "missing"): 1})
+    assert (examples[-1].id, examples[-1].contexts) == ("2499", ("c", "d"))
+    assert examples[-1].columns == {"score": 2499 / 7}
+
+
+def test_parquet(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    pq.write_table(_table(), path, row_group_size=700)
+    _check(*read_all(path, keep=("score",)))
+    path.write_bytes(b"PAR1 this is not")
+    with pytest.raises(DataError, match="cannot be read as Parquet"):
+        read(path)
+
+
+def test_a_parquet_text_that_is_not_utf8_costs_its_row_only(tmp_path: Path) -> None:
+    texts = pa.array([b"fine", b"\xff\xfe", b"fine too"], pa.binary()).view(pa.string())
+    same = {name: ["x"] * 3 for name in ("question", "contexts")}
+    table = pa.table({"response": texts, "label": [0, 1, 1], **same})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    reading = read(tmp_path / "rows.parquet")
+    assert [e.id for e in reading] == ["row-1", "row-3"]
+    assert reading.reasons == Counter({("row", "invalid UTF-8"): 1})
+
+
+def _save(folder: Path, table: pa.Table) -> None:
+    folder.mkdir(parents=True)
+    with (
+        pa.OSFile(str(folder / "data.arrow"), "wb") as sink,
+        pa.ipc.new_stream(sink, table.schema) as stream,
+    ):
+        stream.write_table(table)
+    (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": "data.arrow"}]}))
+
+
+def test_a_folder_of_save_to_disk_needs_no_further_package(tmp_path: Path) -> None:
+    _save(tmp_path / "one", _table())
+    _check(*read_all(tmp_path / "one", keep=("score",)))
+    _save(tmp_path / "two" / "train", _table())
+    _save(tmp_path / "two" / "test", _table())
+    (tmp_path / "two" / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    with pytest.raises(DataError, match="holds the splits train, test; choose one"):
+        read(tmp_path / "two")
+    _check(*read_all(tmp_path / "two", keep=("score",), options={"split": "test"}))
+
+
+def test_the_hub_without_its_package_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(DataError, match="pip install datasets"):
+        read("hf:someone/something")
+
+
+def test_the_hub_is_read_through_its_package(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "cache.arrow").write_bytes(b"cached")
+
+    class Split(list[dict[str, Any]]):
+        cache_files = ({"filename": str(tmp_path / "cache.arrow")},)
+
+    module = ModuleType("datasets")
+    asked: list[tuple[str, str]] = []
+
+    def load_dataset(name: str, split: str) -> Split:
+        asked.append((name, split))
+        return Split([good()])
+
+    monkeypatch.setattr(module, "load_dataset", load_dataset, raising=False)
+    monkeypatch.setitem(sys.modules, "datasets", module)
+    reading = read("hf:someone/something:validation")
+    assert [e.id for e in reading] == ["a"]
+    assert asked == [("someone/something", "validation")]
+    assert len(reading.digest()) == 64
+
+
+def test_a_folder_is_read_when_it_holds_one_file(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("about")
+    (tmp_path / "a.jsonl").write_text(json.dumps(good()))
+    assert len(list(read(tmp_path))) == 1
+    (tmp_path / "b.csv").write_text(HEADER)
+    with pytest.raises(DataError, match=r"name one of them: a\.jsonl, b\.csv"):
+        read(tmp_path)
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    body=st.one_of(
+        st.binary(max_size=200),
+        st.text('abq,"\n\r;[]1\x00\u2028é', max_size=200).map(lambda text: text.encode("utf-8")),
+    ),
+    name=st.sampled_from(["rows.csv", "rows.tsv", "rows.json"]),
+)
+def test_whatever_the_bytes_of_a_table_nothing_crashes(
+    tmp_path: Path, body: bytes, name: str
+) -> None:
+    head = b"[" if name == "rows.json" else HEADER.encode()
+    path = _csv(tmp_path, head + body, name)
+    target = tmp_path / "quarantine.jsonl"
+    reading = read(path, preset="calibrail", require=(), labelled=False, quarantine=target)
+    try:
+        examples = list(reading)
+    except DataError as error:
+        assert "no usable row" in str(error) or "holds no row" in str(error)
+        examples = []
+    entries = target.read_bytes().splitlines() if target.exists() else []
+    assert len(entries) == reading.n_quarantined
+    assert len(examples) + len(entries) == reading.n_rows

@@ -1,0 +1,127 @@
+"""Does the AUROC agree with scikit-learn and its interval with DeLong's definition?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+from scipy.stats import norm
+from sklearn.metrics import roc_auc_score
+
+from calibrail.errors import InputError
+from calibrail.evaluation import auroc, auroc_difference
+
+Floats = NDArray[np.float64]
+
+
+def pairwise(h: Floats, f: Floats) -> Floats:
+    """Return the m x n kernel, straight from the definition."""
+    return (h[:, None] > f[None, :]) + 0.5 * (h[:, None] == f[None, :])
+
+
+def direct_variance(kernel: Floats) -> float:
+    m, n = kernel.shape
+    return float(np.var(kernel.mean(axis=1), ddof=1) / m + np.var(kernel.mean(axis=0), ddof=1) / n)
+
+
+def tied(rng: np.random.Generator, size: int, shift: float) -> Floats:
+    return np.round(rng.normal(shift, 1.0, size), 1)
+
+
+@pytest.mark.parametrize(("m", "n"), [(2, 3), (40, 25), (300, 200)])
+@pytest.mark.parametrize("seed", range(5))
+def test_agrees_with_sklearn_and_the_direct_formula(m: int, n: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    h, f = tied(rng, m, 0.5), tied(rng, n, 0.0)
+    result = auroc(h, f, confidence=0.9)
+    area = roc_auc_score(np.r_[np.ones(m), np.zeros(n)], np.r_[h, f])
+    assert result.estimate == pytest.approx(area, abs=1e-12)
+    variance = direct_variance(pairwise(h, f))
+    if result.method == "delong-logit":
+        half = norm.ppf(0.95) * math.sqrt(variance) / (area * (1 - area))
+        assert result.lower == pytest.approx(expit(logit(area) - half), abs=1e-10)
+        assert result.upper == pytest.approx(expit(logit(area) + half), abs=1e-10)
+    else:
+        assert area in (0.0, 1.0) or variance == 0.0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_paired_difference_agrees_with_the_direct_formula(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    labels = np.r_[np.ones(60), np.zeros(45)].astype(np.int8)
+    a = np.round(rng.normal(size=105) + labels, 1)
+    b = np.round(a + rng.normal(size=105), 1)
+    result = auroc_difference(a, b, labels, confidence=0.95)
+    kernel = pairwise(a[:60], a[60:]) - pairwise(b[:60], b[60:])
+    half = norm.ppf(0.975) * math.sqrt(direct_variance(kernel))
+    assert result.estimate == pytest.approx(
+        roc_auc_score(labels, a) - roc_auc_score(labels, b), abs=1e-12
+    )
+    assert result.lower == pytest.approx(kernel.mean() - half, abs=1e-10)
+    assert result.upper == pytest.approx(kernel.mean() + half, abs=1e-10)
+
+
+def test_perfect_ranking_has_the_exact_interval_of_independent_pairs() -> None:
+    result = auroc(np.arange(10.0) + 100, np.arange(30.0), confidence=0.95)
+    assert result.method == "clopper-pearson-pairs"
+    assert result.estimate == 1.0
+    assert result.lower == pytest.approx(0.025**0.1)
+    worst = auroc(np.arange(30.0), np.arange(10.0) + 100, confidence=0.95)
+    assert (worst.estimate, worst.lower) == (0.0, 0.0)
+    assert worst.upper == pytest.approx(1 - 0.025**0.1)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: (np.ones(7), np.ones(5)), lambda: (np.array([0.5]), np.array([0.2, 0.8]))]
+)
+def test_degenerate_variance_gets_a_stated_interval(
+    make: Callable[[], tuple[Floats, Floats]],
+) -> None:
+    h, f = make()
+    result = auroc(h, f, confidence=0.9)
+    assert result.method == "hoeffding"
+    assert result.estimate == 0.5
+    half = math.sqrt(math.log(20) / (2 * min(len(h), len(f))))
+    assert result.lower == pytest.approx(max(0.0, 0.5 - half))
+    assert result.upper == pytest.approx(min(1.0, 0.5 + half))
+
+
+def test_infinite_values_rank_at_the_ends() -> None:
+    assert auroc(np.array([np.inf, 0.0]), np.array([-np.inf, 1.0])).estimate == 0.75
+    assert auroc(np.array([np.inf]), np.array([np.inf])).estimate == 0.5
+
+
+def test_an_empty_class_has_a_reason_instead_of_a_number() -> None:
+    result = auroc(np.array([]), np.array([1.0]))
+    assert result.estimate is None
+    assert "no hallucinated" in str(result.reason)
+    with pytest.raises(InputError, match=r"confidence must lie in \(0, 1\); got 1"):
+        auroc(np.ones(2), np.zeros(2), confidence=1.0)
+
+
+def test_the_interval_covers_at_its_level() -> None:
+    """True AUROC of unit-separated Gaussians; tolerance: five binomial standard errors + bias."""
+    truth, runs, inside = norm.cdf(1 / math.sqrt(2)), 2000, 0
+    rng = np.random.default_rng(7)
+    for _ in range(runs):
+        result = auroc(rng.normal(1, 1, 60), rng.normal(0, 1, 60), confidence=0.9)
+        assert result.lower is not None
+        assert result.upper is not None
+        inside += result.lower <= truth <= result.upper
+    error = math.sqrt(0.9 * 0.1 / runs)
+    assert abs(inside / runs - 0.9) < 5 * error
+
+
+def test_identical_scores_do_not_differ() -> None:
+    labels = np.array([1, 1, 0, 0])
+    values = np.array([3.0, 1.0, 2.0, 0.0])
+    result = auroc_difference(values, values, labels)
+    assert result.estimate == 0.0
+    assert result.method == "hoeffding-paired"
+    assert result.lower is not None
+    assert result.upper is not None
+    assert result.lower < 0 < result.upper

@@ -1,0 +1,163 @@
+"""Do shares, overlaps, moments and tests agree with their oracles, and is nothing ever NaN?"""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+from statsmodels.stats.proportion import proportion_confint
+from statsmodels.stats.weightstats import ttest_ind
+
+from calibrail.errors import InputError
+from calibrail.evaluation import (
+    Measure,
+    accuracy,
+    auroc,
+    auroc_difference,
+    cohens_d,
+    median_overlap,
+    moments,
+    overlap,
+    welch,
+    wilson,
+)
+from calibrail.evaluation.undefined import ranked_values
+
+
+@pytest.mark.parametrize(("count", "n"), [(0, 10), (10, 10), (3, 7), (934, 1000)])
+def test_wilson_agrees_with_statsmodels_and_the_formula(count: int, n: int) -> None:
+    bound = wilson(count, n, 0.9)
+    lower, upper = proportion_confint(count, n, alpha=0.1, method="wilson")
+    assert (bound.lower, bound.upper) == pytest.approx((lower, upper), abs=1e-12)
+    z = norm.ppf(0.95)
+    centre = (count + z * z / 2) / (n + z * z)
+    half = z / (n + z * z) * math.sqrt(count * (n - count) / n + z * z / 4)
+    assert (bound.lower, bound.upper) == pytest.approx((centre - half, centre + half), abs=1e-12)
+    assert (bound.estimate, bound.count, bound.n) == (count / n, count, n)
+    assert (bound.method, bound.confidence) == ("wilson", 0.9)
+
+
+def test_wilson_knows_nothing_from_nothing_and_refuses_nonsense() -> None:
+    bound = wilson(0, 0)
+    assert (bound.lower, bound.upper) == (0.0, 1.0)
+    with pytest.raises(InputError, match="count must lie between 0 and n = 3; got 4"):
+        wilson(4, 3)
+
+
+def test_accuracy_counts_right_decisions() -> None:
+    bound = accuracy(np.array([True, False, True, False]), np.array([1, 0, 0, 0]))
+    assert (bound.count, bound.n) == (3, 4)
+
+
+def test_welch_and_cohens_d_agree_with_statsmodels() -> None:
+    rng = np.random.default_rng(0)
+    h, f = rng.normal(1, 2, 40), rng.normal(0, 1, 70)
+    result = welch(h, f)
+    t, p, df = ttest_ind(h, f, usevar="unequal")
+    assert (result.statistic, result.p_value, result.df) == pytest.approx((t, p, df))
+    pooled = math.sqrt((39 * h.var(ddof=1) + 69 * f.var(ddof=1)) / 108)
+    assert cohens_d(h, f).estimate == pytest.approx((h.mean() - f.mean()) / pooled)
+
+
+def test_constant_scores_have_reasons() -> None:
+    h, f = np.full(5, 0.1), np.full(4, 0.3)
+    assert cohens_d(h, f).reason == "the score does not vary within either class"
+    assert welch(h, f).reason == "the score does not vary within either class"
+    assert moments(h).sd == 0.0
+    assert moments(np.array([0.1])).sd is None
+    assert welch(np.array([0.1]), f).reason is not None
+
+
+def test_overlap_of_known_distributions() -> None:
+    """Unit-separated Gaussians share 2 Phi(-1/2) = 0.617 of their area."""
+    rng = np.random.default_rng(3)
+    result = overlap(rng.normal(1, 1, 20_000), rng.normal(0, 1, 20_000))
+    truth = 2 * norm.cdf(-0.5)
+    assert result.estimate == pytest.approx(truth, abs=0.03)
+    assert result.lower is not None
+    assert result.upper is not None
+    assert result.lower < truth < result.upper
+    assert result.upper - result.lower < 0.04
+
+
+def test_overlap_at_its_ends_and_on_few_values() -> None:
+    same = np.array([0.0, 1.0, 1.0, 1.0])
+    assert overlap(same, same).estimate == 1.0
+    apart = overlap(np.full(8, 1.0), np.zeros(5))
+    assert (apart.estimate, apart.lower) == (0.0, 0.0)
+    assert apart.upper == pytest.approx(1 - 0.025**0.2)
+    half = overlap(np.array([0.0, 1.0] * 50), np.zeros(30))
+    assert half.estimate == pytest.approx(0.5)
+    assert overlap(np.array([]), np.zeros(3)).estimate is None
+
+
+def test_overlap_survives_outliers_and_is_deterministic() -> None:
+    rng = np.random.default_rng(0)
+    h, f = np.r_[rng.normal(size=200), 1e308], np.r_[rng.normal(size=200), -1e308]
+    assert overlap(h, f) == overlap(h, f)
+    assert overlap(h, f, seed=1).estimate == overlap(h, f).estimate
+    mostly_tied = np.r_[np.zeros(500), rng.normal(size=100)]
+    assert overlap(mostly_tied, mostly_tied).estimate == pytest.approx(1.0)
+
+
+def test_median_overlap_follows_its_definition() -> None:
+    rng = np.random.default_rng(0)
+    h, f = rng.normal(1, 1, 101), rng.normal(0, 1, 100)
+    expected = min((f > np.median(h)).mean(), (h < np.median(f)).mean())
+    assert median_overlap(h, f).estimate == pytest.approx(expected)
+
+
+def test_undefined_scores_stand_where_the_policy_puts_them() -> None:
+    values = np.array([np.nan, 1.0])
+    assert ranked_values(values, "review").tolist() == [np.inf, 1.0]
+    assert ranked_values(values, "pass").tolist() == [-np.inf, 1.0]
+    with pytest.raises(InputError, match="undefined must be"):
+        ranked_values(values, "drop")
+
+
+def test_a_measure_has_an_estimate_or_a_reason() -> None:
+    with pytest.raises(ValueError, match="never both"):
+        Measure(None, None, None, "x")
+    with pytest.raises(ValueError, match="must be finite"):
+        Measure(math.nan, None, None, "x")
+
+
+values = st.lists(
+    st.one_of(
+        st.sampled_from([0.0, 1.0, -1.0, math.nan, 1e308, -1e308, 5e-324]),
+        st.floats(allow_nan=True, allow_infinity=False),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(h=values, f=values, policy=st.sampled_from(["flag", "review", "pass"]))
+def test_nothing_is_ever_nan(h: list[float], f: list[float], policy: str) -> None:
+    raw_h, raw_f = np.array(h, dtype=np.float64), np.array(f, dtype=np.float64)
+    ranked_h, ranked_f = ranked_values(raw_h, policy), ranked_values(raw_f, policy)
+    labels = np.r_[np.ones(len(h)), np.zeros(len(f))].astype(np.int8)
+    both = np.r_[ranked_h, ranked_f]
+    results = [
+        auroc(ranked_h, ranked_f),
+        auroc_difference(both, both[::-1].copy(), labels),
+        overlap(ranked_h, ranked_f, replicates=20),
+        median_overlap(ranked_h, ranked_f),
+        cohens_d(raw_h, raw_f),
+        welch(raw_h, raw_f),
+        moments(raw_h),
+    ]
+    for result in results:
+        json.dumps(result.to_dict(), allow_nan=False)
+        assert type(result).from_dict(result.to_dict()) == result
+    for result in results[:3]:
+        assert isinstance(result, Measure)
+        if result.estimate is not None:
+            assert result.lower is not None
+            assert result.upper is not None
+            assert result.lower <= result.estimate <= result.upper

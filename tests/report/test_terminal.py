@@ -1,0 +1,149 @@
+"""Does the terminal say verdict, reason and remedy within 80 columns, whatever the names?"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from reports import HOSTILE, NOISE, VALUES, comparison, hostile, report
+from rich.console import Console
+
+from calibrail.conformal import certify_counts
+from calibrail.report import print_certificate, print_compare, print_diagnosis, print_report
+
+Printer = Callable[[Mapping[str, Any], Console], None]
+
+
+def shown(printer: Printer, value: Mapping[str, Any], width: int = 80) -> str:
+    stream = io.StringIO()
+    printer(value, Console(file=stream, width=width, no_color=True, force_terminal=False))
+    text = stream.getvalue()
+    assert max(len(line) for line in text.splitlines()) <= width
+    assert "nan" not in text.lower().split()
+    return text
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "verdict", "remedy"),
+    [
+        ({"max_fpr": 0.6, "min_coverage": 0.7}, "CERTIFIED", "calibrail export"),
+        ({"max_fpr": 0.01}, "REJECTED", "calibrail compare"),
+        ({"min_coverage": 0.7}, "INCONCLUSIVE", "--max-fpr 0.2"),
+    ],
+)
+def test_the_verdict_comes_first_and_a_next_step_last(
+    options: dict[str, Any], verdict: str, remedy: str
+) -> None:
+    lines = shown(print_report, report(**options)).splitlines()
+    assert lines[0].startswith(f"{verdict}  toy")
+    last = words(" ".join(lines[-5:]))
+    assert "Next: " in last
+    assert remedy in last
+
+
+def test_the_report_shows_every_row_and_warning() -> None:
+    value = report(
+        baselines={"length": VALUES + 5.0 * (VALUES > 1), "none": np.full(400, np.nan)},
+        others={"second": NOISE},
+        max_fpr=0.2,
+        undefined="pass",
+    )
+    text = words(shown(print_report, value))
+    for part in ("this one", "length", "second", "Without a threshold", "none: "):
+        assert part in text
+    for item in value["warnings"]:
+        assert words(item["message"]) in text
+    assert f"{value['test']['coverage']['count']} of 100 hallucinated" in text
+    assert "<= 20%" in text
+
+
+@pytest.mark.parametrize("guarantee", ["marginal", "paper"])
+def test_the_promise_is_said_in_words(guarantee: str) -> None:
+    text = words(shown(print_report, report(guarantee=guarantee)))
+    assert "Flag an answer when its toy score is at least" in text
+    assert f"(guarantee: {guarantee})" in text
+    assert "of 100 hallucinated calibration scores" in text
+
+
+def test_flag_all_is_said() -> None:
+    text = words(shown(print_report, report(alpha=0.001, allow_flag_all=True)))
+    assert "Flag every answer." in text
+
+
+def test_names_are_neither_markup_nor_control_codes() -> None:
+    text = shown(print_report, hostile())
+    assert "\x1b" not in text
+    assert "[bold]" in text
+    assert HOSTILE.replace("\x1b", "\N{REPLACEMENT CHARACTER}")[:20] in text
+
+
+def test_compare_names_what_could_not_be_calibrated() -> None:
+    value = comparison(max_fpr=0.2, baselines={"length": NOISE})
+    text = words(shown(print_compare, value))
+    assert text.startswith(words(value["finding"]))
+    assert "never: " in text
+    assert "Baselines" in text
+    assert text.index(" toy ") < text.index(" noise ")
+
+
+@pytest.mark.parametrize(
+    ("counts", "limit", "verdict"),
+    [
+        ((990, 1000, 10, 1000), 0.2, "CERTIFIED"),
+        ((500, 1000, 10, 1000), 0.2, "REJECTED"),
+        ((19, 20, 1, 20), 0.2, "INCONCLUSIVE"),
+        ((990, 1000, 10, 1000), None, "INCONCLUSIVE"),
+    ],
+)
+def test_a_certificate_shows_bounds_and_what_to_do(
+    counts: tuple[int, int, int, int], limit: float | None, verdict: str
+) -> None:
+    value = certify_counts(*counts, 0.9, limit, 0.9).to_dict()
+    text = words(shown(print_certificate, value))
+    assert text.startswith(verdict)
+    assert f"{counts[0]} of {counts[1]:,} hallucinated" in text
+    assert "Clopper-Pearson" in text
+    assert "Next: " in text
+
+
+def test_a_diagnosis_may_lack_anything() -> None:
+    assert "Both classes need" in shown(print_diagnosis, {})
+    value = {
+        "source": "x.jsonl",
+        "format": "jsonl",
+        "rows": 1001,
+        "usable": 1000,
+        "quarantined": 1,
+        "reasons": [["label", "not 0 or 1", 1]],
+        "n_faithful": 600,
+        "n_hallucinated": 400,
+        "n_unlabelled": 0,
+        "groups": {"n": 500, "ungrouped": 0, "largest": 2, "mixed": 400},
+        "lengths": [
+            {"field": "response", "n": 9, "median_chars": 80.0, "p95_chars": None},
+        ],
+        "supports": [
+            {"alpha": 0.05, "guarantee": "marginal", "needed": 19, "available": 200},
+            {"alpha": 0.01, "guarantee": "pac", "needed": 230, "available": 200},
+        ],
+        "scores": [{"name": "sgi", "requires": ["response"], "n": 1000}],
+        "numeric_columns": [{"name": "dae", "n": 9, "missing": 3, "distinct": 9, "auroc": 0.2}],
+        "warnings": [{"code": "length_separates", "message": "length alone separates"}],
+    }
+    text = words(shown(print_diagnosis, value))
+    for part in (
+        "400 hallucinated, 600 faithful",
+        "1 x label: not 0 or 1",
+        "too few",
+        "AUROC 0.800 with --higher faithful",
+        "length alone separates",
+        "calibrail calibrate x.jsonl --score sgi",
+    ):
+        assert part in text
