@@ -26,7 +26,8 @@ def generate(path: Path, rows: int) -> None:
     with path.open("w", encoding="utf-8") as file:
         file.write("id,group,label,detector\n")
         for index in range(rows):
-            file.write(f"answer-{index},source-{index // 2},{labels[index]},{scores[index]!r}\n")
+            score = float(scores[index])
+            file.write(f"answer-{index},source-{index // 2},{labels[index]},{score!r}\n")
 
 
 def calibrate(path: Path, output: Path) -> None:

@@ -45,7 +45,7 @@ def run(
     --max-fpr the verdict decides: 0 certified, 3 rejected, 4 inconclusive.
     """
     from calibrail.cli.exits import DONE, of_verdict
-    from calibrail.cli.output import note, print_json, stdout_console
+    from calibrail.cli.output import command_line, note, print_json, stdout_console
     from calibrail.cli.progress import counting
     from calibrail.report import print_report
     from calibrail.workflow import calibrate
@@ -79,6 +79,7 @@ def run(
                 fit_share=fit_share,
                 column=split_column,
             ),
+            command=command_line(),
             progress=progress,
         )
     result.save(output)

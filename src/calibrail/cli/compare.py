@@ -43,7 +43,7 @@ def run(
     beat them has not been shown to detect anything. Writes compare.json, report.html and
     scores.parquet into RUN.
     """
-    from calibrail.cli.output import note, print_json, stdout_console
+    from calibrail.cli.output import command_line, note, print_json, stdout_console
     from calibrail.cli.progress import counting
     from calibrail.report import print_compare
     from calibrail.workflow import compare
@@ -76,6 +76,7 @@ def run(
                 fit_share=fit_share,
                 column=split_column,
             ),
+            command=command_line(),
             progress=progress,
         )
     result.save(output)

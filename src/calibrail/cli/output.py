@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +12,18 @@ import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+def command_line() -> str:
+    """Return the command that was run, without where its results went."""
+    words = ["calibrail"]
+    arguments = iter(sys.argv[1:])
+    for argument in arguments:
+        if argument in ("-o", "--output"):
+            next(arguments, None)
+        elif not argument.startswith("--output=") and argument != "--json":
+            words.append(argument)
+    return shlex.join(words)
 
 
 def note(message: str) -> None:

@@ -47,8 +47,7 @@ def p_values(calibration_scores: ArrayLike, values: ArrayLike) -> NDArray[np.flo
     queries = validation.vector(values, "values")
     if np.isnan(queries).any():
         raise InputError("values must not hold NaN: an undefined score has no p-value")
-    result: NDArray[np.float64] = (1.0 + count_at_most(scores, queries)) / (len(scores) + 1.0)
-    return result
+    return np.asarray((1.0 + count_at_most(scores, queries)) / (len(scores) + 1.0), np.float64)
 
 
 def count_at_most(scores: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -1,12 +1,13 @@
 """Which calibration score is the threshold?
 
-The threshold is the k-th smallest of n hallucinated calibration scores. Each guarantee has its own k:
+The threshold is the k-th smallest of n hallucinated calibration scores. Each guarantee has its own
+k:
 
 - ``marginal``: k = floor(alpha (n + 1)), split conformal prediction (Vovk et al., 2005).
-- ``pac``: the largest k with BinomCDF(k - 1; n, alpha) <= delta, the Neyman-Pearson umbrella (Tong,
-  Feng and Li, 2018, Science Advances 4(2)).
-- ``paper``: k = ceil((n + 1) alpha), the rank printed in "The Semantic Illusion" (arXiv 2512.15068).
-  It under-covers and serves to reproduce its tables.
+- ``pac``: the largest k with BinomCDF(k - 1; n, alpha) <= delta, the Neyman-Pearson umbrella
+  (Tong, Feng and Li, 2018, Science Advances 4(2)).
+- ``paper``: k = ceil((n + 1) alpha), the rank of "The Semantic Illusion" (arXiv 2512.15068). It
+  under-covers and serves to reproduce its tables.
 """
 
 from __future__ import annotations

@@ -76,8 +76,7 @@ class Calibration:
             raise InputError("values must not hold NaN: an undefined score has no p-value")
         below = self.n_undefined if self.undefined == "pass" else 0
         counted = count_at_most(self.scores, queries)
-        result: NDArray[np.float64] = (1.0 + below + counted) / (self.n + 1.0)
-        return result
+        return np.asarray((1.0 + below + counted) / (self.n + 1.0), dtype=np.float64)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON holds them; the threshold is null when all is flagged."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.models.encoder import Encoder
+from calibrail.scores.arrow import string_array
 from calibrail.scores.base import Demanding, Score
 from calibrail.scores.registry import key_of
 from calibrail.scores.table import ScoreTable
@@ -108,8 +109,8 @@ class _Rows:
         self._reasons[key].update({self.n + row: reason for row, reason in reasons.items()})
 
     def add(self, batch: Sequence[Example]) -> None:
-        self._ids.append(pa.array([example.id for example in batch], pa.string()))
-        self._groups.append(pa.array([example.group for example in batch], pa.string()))
+        self._ids.append(string_array([example.id for example in batch]))
+        self._groups.append(string_array([example.group for example in batch]))
         labels = [-1 if example.label is None else example.label for example in batch]
         self._labels.append(np.array(labels, dtype=np.int8))
         digests = [int(example.digest(), 16) for example in batch]
@@ -135,4 +136,4 @@ class _Rows:
 
 
 def _joined(arrays: Sequence[pa.Array]) -> pa.Array:
-    return pa.concat_arrays(arrays) if arrays else pa.array([], pa.string())
+    return pa.concat_arrays(arrays) if arrays else string_array([])

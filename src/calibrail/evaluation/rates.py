@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from calibrail.conformal.bound import Bound
 from calibrail.errors import InputError
@@ -40,16 +42,18 @@ def wilson(count: int, n: int, confidence: float = 0.95) -> Bound:
     >>> round(bound.lower, 3), round(bound.upper, 3)
     (0.764, 0.991)
     """
-    from statsmodels.stats.proportion import proportion_confint
-
     level = checked_confidence(confidence)
     if not 0 <= count <= n:
         raise InputError(f"count must lie between 0 and n = {n}; got {count}")
     if n == 0:
         return Bound(None, 0.0, 1.0, 0, 0, "wilson", level)
-    low, high = proportion_confint(count, n, alpha=1.0 - level, method="wilson")
-    lower = 0.0 if count == 0 else max(0.0, float(low))
-    upper = 1.0 if count == n else min(1.0, float(high))
+    share, squared = count / n, float(ndtri((1.0 + level) / 2.0)) ** 2
+    centre = (share + squared / (2 * n)) / (1 + squared / n)
+    half = math.sqrt(squared * (share * (1 - share) / n + squared / (4 * n * n))) / (
+        1 + squared / n
+    )
+    lower = 0.0 if count == 0 else max(0.0, centre - half)
+    upper = 1.0 if count == n else min(1.0, centre + half)
     return Bound(count / n, lower, upper, count, n, "wilson", level)
 
 

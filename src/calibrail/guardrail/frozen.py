@@ -153,7 +153,7 @@ def content_digest(content: dict[str, Any]) -> str:
 
 
 def render(content: dict[str, Any]) -> bytes:
-    """Return the file's bytes: canonical JSON, one top-level key a line, so that people can read it."""
+    """Return the file's bytes: canonical JSON, one top-level key a line for human readers."""
     lines = [f'"{key}": {_canonical(content[key])}' for key in sorted(content)]
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode("utf-8", "surrogatepass")
 

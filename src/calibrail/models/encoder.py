@@ -213,7 +213,7 @@ class Encoder:
                 )
             except (OSError, ValueError, KeyError, RuntimeError) as error:
                 raise ModelError(
-                    f"{self.model} in {place.folder} cannot be loaded as a sentence encoder: {error}"
+                    f"{self.model} in {place.folder} cannot be loaded as an encoder: {error}"
                 ) from error
             if not model.tokenizer.is_fast:
                 raise ModelError(f"{self.model} has no fast tokenizer, which tells where words lie")

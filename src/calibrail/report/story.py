@@ -54,6 +54,8 @@ def plain(text: object) -> str:
 def score_name(report: _Dict) -> str:
     """Return the score's name with the parameters that are set, as ``--score`` takes them."""
     score = report["score"]
+    if score.get("key"):
+        return plain(score["key"])
     params = score.get("params") or {}
     listed = ",".join(f"{key}={value}" for key, value in params.items() if value is not None)
     return plain(f"{score['name']}:{listed}" if listed else score["name"])
@@ -76,7 +78,7 @@ def threshold_sentence(report: _Dict) -> str:
         "(guarantee: paper)",
     }[report["guarantee"]]
     return (
-        f"Flag an answer when its {plain(report['score']['name'])} score is at least "
+        f"Flag an answer when its {score_name(report)} score is at least "
         f"{number(report['threshold'])}. This {promise}. The threshold is number "
         f"{report['rank']:,} from below of {count(n, 'hallucinated calibration score')}."
     )

@@ -1,4 +1,4 @@
-"""How likely does an answer look hallucinated: the scores, one family a file, and their registry."""
+"""How likely does an answer look hallucinated: the scores and their registry."""
 
 from calibrail.scores.base import Demand, Demanding, Score, Scores
 from calibrail.scores.registry import (

@@ -52,8 +52,8 @@ class Score(Protocol):
     """A detector: maps examples to numbers, higher = more likely hallucinated.
 
     A class that has these members is a score; nothing needs to be inherited. Its constructor takes
-    its parameters as keywords, so that ``Sgi(context="closest")`` and ``--score sgi:context=closest``
-    mean the same.
+    its parameters as keywords, so that ``Sgi(context="closest")`` and
+    ``--score sgi:context=closest`` mean the same.
 
     Attributes
     ----------
@@ -71,16 +71,24 @@ class Score(Protocol):
     """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The registered name."""
+        ...
 
     @property
-    def params(self) -> Mapping[str, JSON]: ...
+    def params(self) -> Mapping[str, JSON]:
+        """Every parameter with its value."""
+        ...
 
     @property
-    def requires(self) -> tuple[str, ...]: ...
+    def requires(self) -> tuple[str, ...]:
+        """The fields of ``Example`` that it reads."""
+        ...
 
     @property
-    def tolerance(self) -> float: ...
+    def tolerance(self) -> float:
+        """How far two computations of one value may differ."""
+        ...
 
     def fingerprint(self) -> Mapping[str, JSON]:
         """Return what ``params`` leave unsaid: model id, revision, weights' SHA-256, dtype, ...

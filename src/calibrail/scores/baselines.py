@@ -97,7 +97,7 @@ class RougeL(Surface):
 
 
 class Numbers(Surface):
-    """Share of the response's numbers, in a normal form, that neither contexts nor question hold."""
+    """Share of the response's numbers, normalised, that neither contexts nor question hold."""
 
     name = "numbers"
 

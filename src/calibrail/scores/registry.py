@@ -54,8 +54,10 @@ def parse_specs(text: str) -> list[ScoreSpec]:
 
     Examples
     --------
-    >>> parse_specs("sgi:context=closest,model=./m,rad")
-    [ScoreSpec(name='sgi', params={'context': 'closest', 'model': './m'}), ScoreSpec(name='rad', params={})]
+    >>> for spec in parse_specs("sgi:context=closest,model=./m,rad"):
+    ...     print(spec.name, spec.params)
+    sgi {'context': 'closest', 'model': './m'}
+    rad {}
     """
     specs: list[tuple[str, dict[str, JSON]]] = []
     for item in text.split(","):

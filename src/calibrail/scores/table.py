@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from calibrail.data.splits import SPLIT_NAMES
 from calibrail.errors import DataError
+from calibrail.scores.arrow import number_array, string_array
 
 #: Columns that are not scores.
 RESERVED = ("id", "group", "label", "split")
@@ -70,19 +71,18 @@ class ScoreTable:
             If the file cannot be written.
         """
         arrays: dict[str, pa.Array] = {"id": self.ids, "group": self.groups}
-        arrays["label"] = pa.array(self.labels, mask=self.labels < 0)
+        arrays["label"] = number_array(self.labels, self.labels >= 0)
         if codes is not None:
-            arrays["split"] = pa.DictionaryArray.from_arrays(
-                pa.array(codes), pa.array(SPLIT_NAMES)
-            ).cast(pa.string())
+            known = np.ones(len(codes), dtype=bool)
+            arrays["split"] = string_array(SPLIT_NAMES).take(number_array(codes, known))
         for name, values in self.columns.items():
             key = f"score:{name}" if name in RESERVED else name
-            arrays[key] = pa.array(values, from_pandas=True)
+            arrays[key] = number_array(values, ~np.isnan(values))
             if reasons := self.reasons.get(name):
                 said: list[str | None] = [None] * len(self)
                 for row, reason in reasons.items():
                     said[row] = reason
-                arrays[f"{key}__reason"] = pa.array(said, pa.string())
+                arrays[f"{key}__reason"] = string_array(said)
         try:
             pq.write_table(pa.table(arrays), path)
         except OSError as error:

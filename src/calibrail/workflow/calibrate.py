@@ -13,7 +13,13 @@ from calibrail.data.splits import CALIBRATION, TEST
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation import evaluate
 from calibrail.scores.base import Score
-from calibrail.workflow.run import Run, calibration_digests, installed_versions, score_config
+from calibrail.workflow.run import (
+    Run,
+    calibration_digests,
+    describe,
+    installed_versions,
+    score_config,
+)
 from calibrail.workflow.scoring import (
     Progress,
     ReadOptions,
@@ -21,6 +27,7 @@ from calibrail.workflow.scoring import (
     Source,
     SplitOptions,
     group_codes,
+    remarks,
     score_source,
 )
 
@@ -42,6 +49,7 @@ def calibrate(
     allow_flag_all: bool = False,
     reading: ReadOptions | None = None,
     splitting: SplitOptions | None = None,
+    command: str | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Find the threshold that catches a stated share of hallucinations, and what it costs.
@@ -72,6 +80,8 @@ def calibrate(
         Accept a threshold that flags everything where there are too few calibration examples.
     reading, splitting : optional
         How to read the file and how to split it.
+    command : str, optional
+        The command that a reader would run to get this report again.
     progress : callable, optional
         Called with the number of examples scored so far.
 
@@ -110,7 +120,7 @@ def calibrate(
     )
     report = evaluate(
         calibration,
-        score={"name": detector.name, "params": dict(detector.params)},
+        score=describe(detector),
         values=values,
         labels=table.labels,
         codes=codes,
@@ -125,9 +135,10 @@ def calibrate(
             for name, score in zip(names[1:], scored.detectors[1:], strict=True)
         },
         groups=group_codes(table),
+        notes=remarks(scored),
+        reproduce={"command": command, "versions": installed_versions()},
         data={
             **scored.data,
-            "n_truncated": table.n_truncated,
             "undefined_reasons": dict(
                 sorted(Counter(table.reasons.get(names[0], {}).values()).items())
             ),

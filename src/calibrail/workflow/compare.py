@@ -12,7 +12,7 @@ from calibrail.evaluation import Comparison, compare_detectors
 from calibrail.guardrail.frozen import write_atomically
 from calibrail.scores.base import Score
 from calibrail.workflow.calibrate import Guarantee, Undefined, require_usable
-from calibrail.workflow.run import write_json
+from calibrail.workflow.run import describe, installed_versions, write_json
 from calibrail.workflow.scoring import (
     Progress,
     ReadOptions,
@@ -20,6 +20,7 @@ from calibrail.workflow.scoring import (
     Source,
     SplitOptions,
     group_codes,
+    remarks,
     score_source,
 )
 
@@ -74,6 +75,7 @@ def compare(
     undefined: Undefined = "flag",
     reading: ReadOptions | None = None,
     splitting: SplitOptions | None = None,
+    command: str | None = None,
     progress: Progress | None = None,
 ) -> ComparisonRun:
     """Calibrate several detectors to the same coverage on the same split.
@@ -105,14 +107,13 @@ def compare(
         max_fpr=max_fpr,
         min_coverage=min_coverage,
         baselines={name: table.columns[name] for name in scored.baselines},
-        specs={
-            key: {"name": score.name, "params": dict(score.params)}
-            for key, score in zip(keys, scored.detectors, strict=True)
-        },
+        specs={key: describe(score) for key, score in zip(keys, scored.detectors, strict=True)},
         tolerances={
             key: score.tolerance for key, score in zip(keys, scored.detectors, strict=True)
         },
         groups=group_codes(table),
-        data={**scored.data, "n_truncated": table.n_truncated},
+        data=scored.data,
+        notes=remarks(scored),
+        reproduce={"command": command, "versions": installed_versions()},
     )
     return ComparisonRun(comparison, scored)

@@ -27,6 +27,7 @@ from calibrail.guardrail.frozen import (
 )
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.scores.base import Score
+from calibrail.scores.registry import key_of
 from calibrail.scores.table import ScoreTable
 
 SCHEMA = "calibrail.calibration/1"
@@ -184,6 +185,11 @@ def score_config(score: Score) -> ScoreSpecConfig:
         fingerprint=plain(score.fingerprint()),
         tolerance=float(score.tolerance),
     )
+
+
+def describe(score: Score) -> dict[str, Any]:
+    """Return how a report names a detector: name, short key, every parameter."""
+    return {"name": score.name, "key": key_of(score), "params": plain(score.params)}
 
 
 def calibration_digests(table: ScoreTable, codes: NDArray[np.int8]) -> tuple[str, ...]:

@@ -120,7 +120,7 @@ def open_source(
         options=reading.options,
         allow_none=allow_none,
     )
-    return iter(opened), opened
+    return (example for example in opened), opened
 
 
 def score_source(
@@ -158,13 +158,15 @@ def score_source(
         asked = {score.name for score in detectors}
         baselines = tuple(build(spec) for spec in parse_specs(",".join(BASELINES)))
         baselines = tuple(score for score in baselines if score.name not in asked)
-    sketcher = Sketcher()
+    # Scores without texts have nothing that could be alike.
+    sketcher = Sketcher() if first.question or first.response else None
     n_read = 0
 
     def watched() -> Iterator[Example]:
         nonlocal n_read
         for example in chain((first,), examples):
-            sketcher.add(example)
+            if sketcher is not None:
+                sketcher.add(example)
             n_read += 1
             yield example
 
@@ -172,7 +174,9 @@ def score_source(
     table = score_examples(watched(), (*detectors, *baselines), keep=columns, progress=progress)
     groups = group_codes(table)
     if splitting.column is not None:
-        codes = split_from_column(table.kept[splitting.column], groups, column=splitting.column)
+        codes = split_from_column(
+            table.kept[splitting.column], table.groups.to_pylist(), column=splitting.column
+        )
     else:
         codes = split(
             table.labels,
@@ -181,7 +185,9 @@ def score_source(
             calibration_share=splitting.calibration_share,
             fit_share=splitting.fit_share,
         )
-    duplicates = cross_split_duplicates(sketcher.finish(), codes, groups)
+    duplicates = (
+        None if sketcher is None else cross_split_duplicates(sketcher.finish(), codes, groups)
+    )
     data: dict[str, Any] = {
         "source": str(source) if isinstance(source, str | Path) else "examples in memory",
         "format": opened.format if opened is not None else "examples",
@@ -194,7 +200,8 @@ def score_source(
             "calibration_share": splitting.calibration_share,
             "fit_share": splitting.fit_share,
         },
-        "near_duplicates": duplicates.to_dict(table.ids),
+        "near_duplicates": None if duplicates is None else duplicates.to_dict(table.ids),
+        "n_truncated": table.n_truncated,
     }
     return Scored(table, codes, detectors, tuple(score.name for score in baselines), data)
 
@@ -208,6 +215,29 @@ def group_codes(table: ScoreTable) -> NDArray[np.int64]:
     alone = codes < 0
     codes[alone] = len(encoded.dictionary) + np.arange(int(alone.sum()))
     return codes
+
+
+def remarks(scored: Scored) -> tuple[str, ...]:
+    """Return what a reader of any report on this data should know about it."""
+    said = []
+    duplicates = scored.data["near_duplicates"]
+    if duplicates is not None and duplicates["count"]:
+        said.append(
+            f"{duplicates['count']} examples have a near-duplicate on the other side of the split "
+            f"({duplicates['exact']} of them identical): results are somewhat too good. Give alike "
+            "answers one group, or remove them."
+        )
+    if scored.data["n_truncated"]:
+        said.append(
+            f"{scored.data['n_truncated']} texts are longer than the encoder reads; sentence "
+            "vectors are of their beginning. Split contexts into smaller chunks."
+        )
+    if scored.data["n_quarantined"]:
+        said.append(
+            f"{scored.data['n_quarantined']} rows could not be used and take no part; "
+            "quarantine.jsonl names each with its reason."
+        )
+    return tuple(said)
 
 
 def score_only(

@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.answers import rows, write
+
+CALIBRAIL = str(Path(sys.executable).parent / "calibrail")
+COLUMN = ("--score-column", "detector", "--higher", "hallucinated")
+
+
+def calibrail(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [CALIBRAIL, *map(str, arguments)], capture_output=True, text=True, cwd=cwd, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("data") / "answers.jsonl", rows())
+
+
+@pytest.fixture(scope="module")
+def guardrail(answers: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    made = calibrail("calibrate", answers, *COLUMN, "--alpha", 0.1, "-o", folder / "run")
+    assert made.returncode == 0, made.stderr
+    frozen = calibrail("export", folder / "run", "-o", folder / "guardrail.json")
+    assert frozen.returncode == 0, frozen.stderr
+    return folder / "guardrail.json"
+
+
+def test_calibrate_prints_the_report_as_json(answers: Path, tmp_path: Path) -> None:
+    done = calibrail(
+        "calibrate", answers, *COLUMN, "--alpha", 0.1, "-o", tmp_path / "run", "--json"
+    )
+    assert done.returncode == 0
+    report = json.loads(done.stdout)
+    assert report == json.loads((tmp_path / "run" / "report.json").read_text())
+    assert report["reproduce"]["command"].startswith("calibrail calibrate ")
+    assert str(tmp_path / "run") not in report["reproduce"]["command"]
+
+
+@pytest.mark.parametrize(("limit", "code"), [("0.01", 3), ("0.35", 4)])
+def test_an_asked_verdict_sets_the_exit_code(
+    answers: Path, tmp_path: Path, limit: str, code: int
+) -> None:
+    done = calibrail(
+        "calibrate", answers, *COLUMN, "--alpha", 0.1, "--max-fpr", limit, "-o", tmp_path / "run"
+    )
+    assert done.returncode == code, done.stdout
+
+
+def test_check_writes_one_decision_a_row(guardrail: Path, answers: Path, tmp_path: Path) -> None:
+    traces = write(tmp_path / "traces.jsonl", [*rows(30), "{broken", '{"detector": null}'])
+    done = calibrail("check", guardrail, traces, "-o", tmp_path / "out" / "decisions.jsonl")
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in (tmp_path / "out" / "decisions.jsonl").open()]
+    assert len(lines) == 62
+    assert set(lines[0]) == {"id", "outcome", "score", "threshold", "p_value", "reason"}
+    by_id = {line["id"]: line for line in lines}
+    assert by_id["row-61"]["outcome"] == "error"
+    assert by_id["row-62"]["outcome"] == "flag"
+    assert by_id["row-62"]["score"] is None
+    assert "62 answers" in done.stdout
+    assert (tmp_path / "out" / "quarantine.jsonl").is_file()
+
+
+def test_check_streams_to_standard_output(guardrail: Path, answers: Path, tmp_path: Path) -> None:
+    done = calibrail("check", guardrail, answers, "-o", "-", cwd=tmp_path)
+    assert len([json.loads(line) for line in done.stdout.splitlines()]) == 240
+
+
+def test_certify_on_fresh_data(guardrail: Path, tmp_path: Path) -> None:
+    fresh = write(tmp_path / "fresh.jsonl", rows(300, seed=5, prefix="New "))
+    done = calibrail(
+        "certify", guardrail, fresh, "--max-fpr", 0.9, "--min-coverage", 0.7, "--json", cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["verdict"] == "certified"
+    assert result["coverage"]["method"] == "clopper-pearson"
+    assert set(result["needed"]) == {"hallucinated", "faithful"}
+    rejected = calibrail("certify", guardrail, fresh, "--max-fpr", 0.01, cwd=tmp_path)
+    assert rejected.returncode == 3
+    assert "REJECTED" in rejected.stdout.upper()
+
+
+def test_compare_and_score(answers: Path, tmp_path: Path) -> None:
+    done = calibrail(
+        "compare", answers, "--score", "length,rouge_l", *COLUMN, "--alpha", 0.1,
+        "-o", tmp_path / "run",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    content = json.loads((tmp_path / "run" / "compare.json").read_text())
+    assert {item["name"] for item in content["detectors"]} == {"length", "rouge_l", "detector"}
+    scored = calibrail("score", answers, "--score", "length", "-o", tmp_path / "scores.parquet")
+    assert scored.returncode == 0, scored.stderr
+    import pyarrow.parquet as pq
+
+    assert pq.read_table(tmp_path / "scores.parquet").column_names == [
+        "id", "group", "label", "length",
+    ]  # fmt: skip
+
+
+def test_doctor_reports_without_writing(answers: Path, tmp_path: Path) -> None:
+    done = calibrail("doctor", answers, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "240" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+    assert json.loads(calibrail("doctor", answers, "--json").stdout)["usable"] == 240
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("calibrate", "{data}", "--score", "sgl", "-o", "x"), 2, "did you mean 'sgi'"),
+        (("calibrate", "{data}", "--score", "rad:gama=1", "-o", "x"), 2, "no parameter 'gama'"),
+        (("calibrate", "{data}", "-o", "x"), 2, "name a detector"),
+        (("calibrate", "{data}", "--score-column", "detector", "-o", "x"), 2, "--higher"),
+        (("calibrate", "{data}", "--score", "length", "--alpha", "1.3", "-o", "x"), 2, "alpha"),
+        (("calibrate", "{data}", "--score", "length", "--guarantee", "some", "-o", "x"), 2, "pac"),
+        (("calibrate", "{data}", "--score", "length", "--map", "q", "-o", "x"), 2, "KEY=VALUE"),
+        (("calibrate", "{data}", "--score", "length"), 2, "--output"),
+        (("calibrate", "nowhere.jsonl", "--score", "length", "-o", "x"), 1, "nowhere.jsonl"),
+        (("calibrate", "{data}", "--score", "length", "--alpha", "0.001", "-o", "x"), 1, "999"),
+        (("check", "nowhere.json", "{data}", "-o", "x"), 1, "nowhere.json"),
+        (("export", "nowhere", "-o", "x"), 1, "calibrail calibrate"),
+    ],
+)
+def test_mistakes_are_explained(
+    arguments: tuple[str, ...], code: int, says: str, answers: Path, tmp_path: Path
+) -> None:
+    filled = [argument.replace("{data}", str(answers)) for argument in arguments]
+    done = calibrail(*filled, cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unwritable_place_is_a_plain_error(answers: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    done = calibrail("calibrate", answers, *COLUMN, "--alpha", 0.1, "-o", tmp_path / "file")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "file" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--help",), ("calibrate", "--help"), ("doctor", "{data}"),
+     ("calibrate", "{data}", *COLUMN, "--alpha", "0.1", "-o", "run")],
+)  # fmt: skip
+def test_nothing_heavy_is_imported_without_need(
+    arguments: tuple[str, ...], answers: Path, tmp_path: Path
+) -> None:
+    filled = [argument.replace("{data}", str(answers)) for argument in arguments]
+    program = (
+        "import sys, atexit\n"
+        "heavy = ('torch', 'transformers', 'sentence_transformers', 'sklearn', 'pandas')\n"
+        "atexit.register(lambda: print([m for m in heavy if m in sys.modules], file=sys.stderr))\n"
+        "from calibrail.cli import main\n"
+        f"sys.argv = ['calibrail', *{filled!r}]\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert done.stderr.strip().endswith("[]"), done.stderr
+
+
+def test_importing_the_package_is_light() -> None:
+    program = "import sys, calibrail; print(len([m for m in sys.modules if m == 'numpy']))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.strip() == "0"
