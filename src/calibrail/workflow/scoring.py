@@ -209,9 +209,9 @@ def score_source(
 def group_codes(table: ScoreTable) -> NDArray[np.int64]:
     """Return one integer per group; an example without a group is a group of its own."""
     encoded = table.groups.dictionary_encode()
-    codes: NDArray[np.int64] = (
-        encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    )
+    # With nulls, Arrow hands out floats with NaN in their place.
+    indices = np.asarray(encoded.indices.to_numpy(zero_copy_only=False), dtype=np.float64)
+    codes = np.nan_to_num(indices, nan=-1.0).astype(np.int64)
     alone = codes < 0
     codes[alone] = len(encoded.dictionary) + np.arange(int(alone.sum()))
     return codes

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calibrail.evaluation import auroc
+
+KINDS = {
+    "swapped_entity", "altered_number", "negation", "unsupported_addition",
+    "confidence_inflation", "merged_facts", "off_topic",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def facts(repository: Path) -> list[dict[str, Any]]:
+    path = repository / "src/calibrail/data/examples/facts.jsonl"
+    assert 100 * 1024 <= path.stat().st_size <= 400 * 1024
+    lines = path.read_text(encoding="utf-8").split("\n")
+    assert lines.pop() == ""
+    return [json.loads(line) for line in lines]
+
+
+def test_the_generator_writes_the_committed_file(repository: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(repository / "examples/make_facts.py"), "--check"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_question_has_one_answer_of_each_class(facts: list[dict[str, Any]]) -> None:
+    groups = defaultdict(list)
+    for row in facts:
+        groups[row["group"]].append(row)
+    assert len(groups) >= 250
+    assert len({row["id"] for row in facts}) == len(facts)
+    for rows in groups.values():
+        assert sorted(row["label"] for row in rows) == [0, 1]
+        assert rows[0]["response"] != rows[1]["response"]
+        assert rows[0]["contexts"] == rows[1]["contexts"]
+
+
+def test_every_kind_is_there_in_useful_numbers(facts: list[dict[str, Any]]) -> None:
+    kinds = Counter(row["kind"] for row in facts if row["label"] == 1)
+    assert set(kinds) == KINDS
+    assert min(kinds.values()) >= 30
+    assert kinds["off_topic"] <= 0.12 * kinds.total()
+    forms = Counter(row["kind"] for row in facts if row["label"] == 0)
+    assert min(forms["short"], forms["sentence"], forms["elaborated"]) >= 40
+
+
+def test_length_does_not_give_the_label_away(facts: list[dict[str, Any]]) -> None:
+    lengths = {
+        label: np.array([float(len(r["response"])) for r in facts if r["label"] == label])
+        for label in (0, 1)
+    }
+    area = auroc(lengths[1], lengths[0], confidence=0.95)
+    assert 0.45 <= area.estimate <= 0.55
+
+
+def test_altered_numbers_are_not_the_passages(facts: list[dict[str, Any]]) -> None:
+    altered = [row for row in facts if row["kind"] == "altered_number"]
+    right = {row["group"]: row["response"] for row in facts if row["label"] == 0}
+    for row in altered:
+        own = set(re.findall(r"\d+", row["response"]))
+        assert own - set(re.findall(r"\d+", right[row["group"]])), row["id"]
+
+
+def test_faithful_numbers_all_stand_in_the_passages(facts: list[dict[str, Any]]) -> None:
+    for row in facts:
+        if row["label"] == 0:
+            known = set(re.findall(r"\d+", " ".join(row["contexts"]) + row["question"]))
+            assert set(re.findall(r"\d+", row["response"])) <= known, row["id"]
+
+
+def test_no_sentence_has_a_wrong_article_or_an_open_place(facts: list[dict[str, Any]]) -> None:
+    for row in facts:
+        for text in (row["question"], row["response"], *row["contexts"]):
+            assert not re.search(r"\ba [aeio]\w+\b|[{}]|  ", text), text
