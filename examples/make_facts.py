@@ -54,6 +54,7 @@ class Writer:
 
     @property
     def attribute(self) -> Attribute:
+        """What is asked about."""
         return self.domain.attributes[self.asked]
 
     def passage(self, row: Row) -> str:
@@ -139,6 +140,7 @@ class Writer:
         return [*kinds, "altered_number" if self.attribute.number else "swapped_entity"]
 
     def stated(self, value: str, short: bool) -> str:
+        """Return an answer that gives ``value``, bare, in a sentence, or with a true addition."""
         if short:
             return capital(value) + "."
         row = list(self.row)
@@ -150,9 +152,11 @@ class Writer:
         return self.rng.choice((sentence, self.framed(sentence)))
 
     def statement(self, row: Row, index: int) -> str:
+        """Return a sentence that answers, in other words than the passages."""
         return fill(self.rng.choice(self.domain.attributes[index].answers), row[0], row[index + 1])
 
     def framed(self, text: str) -> str:
+        """Return the text, often with a phrase that leads to it."""
         # A name keeps its capital inside a sentence; any other first word loses it.
         names = {self.row[0].split()[0], *(value.split()[0] for value in self.row[1:])}
         keeps = text.split()[0].rstrip(",") in names

@@ -35,5 +35,6 @@ def attainable_coverages(
     values = validation.vector(scores, "scores")
     if not len(values) or not np.isfinite(values).all():
         raise InputError("scores must hold at least one score, all finite")
-    thresholds, first = np.unique(np.sort(values), return_index=True)
-    return thresholds, 1.0 - first / len(values)
+    thresholds, repeats = np.unique(values, return_counts=True)
+    below = np.cumsum(repeats) - repeats
+    return thresholds, (len(values) - below) / len(values)

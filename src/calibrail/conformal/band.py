@@ -53,6 +53,7 @@ def coverage_band(
         + betaln(caught + a, m - caught + b) - betaln(a, b)
     )  # fmt: skip
     below = np.cumsum(np.exp(log_mass))
+    below /= below[-1]
     # The sum ends at 1 up to rounding, which must not push the upper end out of range.
     lowest = int(np.searchsorted(below, tail))
     highest = int(np.searchsorted(below, 1.0 - tail))

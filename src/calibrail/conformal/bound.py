@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from scipy.special import betaincinv
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betainccinv, betaincinv
 
 from calibrail.conformal import validation
 
@@ -64,10 +66,20 @@ def clopper_pearson(count: int, n: int, confidence: float) -> tuple[float, float
     [0.0286, 0.1389]
     """
     count, n = validation.counts(count, n)
-    tail = (1.0 - validation.share(confidence, "confidence")) / 2.0
-    lower = 0.0 if count == 0 else float(betaincinv(count, n - count + 1, tail))
-    upper = 1.0 if count == n else float(betaincinv(count + 1, n - count, 1.0 - tail))
-    return lower, upper
+    lower, upper = interval(count, n, validation.share(confidence, "confidence"))
+    return float(lower), float(upper)
+
+
+def interval(
+    count: ArrayLike, n: ArrayLike, confidence: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return ``clopper_pearson`` of arrays that broadcast, unchecked; shares of n may be real."""
+    hits, trials = np.asarray(count, np.float64), np.asarray(n, np.float64)
+    misses, tail = trials - hits, (1.0 - confidence) / 2.0
+    # Where a beta distribution has no such parameter, 1 stands in and the end is known.
+    lower = betaincinv(np.where(hits > 0, hits, 1.0), misses + 1.0, tail)
+    upper = betainccinv(hits + 1.0, np.where(misses > 0, misses, 1.0), tail)
+    return np.where(hits > 0, lower, 0.0), np.where(misses > 0, upper, 1.0)
 
 
 def exact_bound(count: int, n: int, confidence: float) -> Bound:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from calibrail.conformal import validation
-from calibrail.conformal.bound import Bound, clopper_pearson, exact_bound
+from calibrail.conformal.bound import Bound, exact_bound
+from calibrail.conformal.needed import further
+from calibrail.conformal.rank import decimal
 from calibrail.conformal.threshold import Calibration
 from calibrail.errors import InputError
 
 Verdict = Literal["certified", "rejected", "inconclusive"]
-
-#: More further examples than this are as good as never.
-_NEVER = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +31,12 @@ class Certificate:
     max_fpr : float or None
         Highest acceptable FPR; without one nothing can be certified.
     confidence : float
-        Joint: a wrong "certified" has at most probability 1 - confidence.
+        Joint: a wrong "certified" has at most probability 1 - confidence. A wrong "rejected" has
+        at most twice the one-sided error of an interval.
     needed : mapping
         For ``hallucinated`` and ``faithful``: how many more would settle that side at the rate
-        seen. 0 = settled; None = no number would.
+        seen. 0 = settled; None = no number would, or none can be told: nothing was seen of that
+        class, or no limit on false alarms was set.
     reason : str
         Why, in plain words.
     """
@@ -146,7 +146,8 @@ def joint_certificate(
     Raises
     ------
     InputError
-        If the guarantee is not ``pac``, or the threshold flags everything for lack of examples.
+        If the guarantee is not ``pac``, the threshold flags everything for lack of examples, or
+        delta and 1 - confidence leave no joint confidence.
     """
     if calibration.guarantee != "pac" or calibration.delta is None or calibration.flag_all:
         raise InputError(
@@ -154,11 +155,16 @@ def joint_certificate(
             f"{'one that flags everything' if calibration.flag_all else calibration.guarantee}"
         )
     level = validation.share(confidence, "confidence")
-    required, limit = _requirements(1.0 - calibration.alpha, max_fpr)
+    required, limit = _requirements(float(1 - decimal(calibration.alpha)), max_fpr)
     caught, n_hallucinated = validation.counts(caught, n_hallucinated, ("caught", "n_hallucinated"))
     coverage = exact_bound(caught, n_hallucinated, level)
     fpr = _fpr_bound(false_alarms, n_faithful, level)
-    joint = 1.0 - calibration.delta - (1.0 - level) / 2.0
+    joint = float(1 - decimal(calibration.delta) - (1 - decimal(level)) / 2)
+    if joint <= 0.0:
+        raise InputError(
+            f"confidence must leave room for delta = {calibration.delta:g}: 1 - delta - "
+            f"(1 - confidence) / 2 must be above 0; got {confidence!r}"
+        )
     return _decide(coverage, fpr, required, limit, joint, proven=True)
 
 
@@ -203,6 +209,8 @@ def _decide(
         reason = _sentence(" and ".join(reasons))
     elif limit is None:
         verdict = "inconclusive"
+        needed["hallucinated"] = 0 if proven else further(coverage, required, good_above=True)
+        needed["faithful"] = None
         reason = (
             "No limit on false alarms was set, so nothing can be certified; give one with "
             "--max-fpr."
@@ -217,55 +225,19 @@ def _decide(
         verdict = "inconclusive"
         parts = []
         if not proven:
-            needed["hallucinated"] = _further(coverage, required, good_above=True)
+            needed["hallucinated"] = further(coverage, required, good_above=True)
             parts.append(
                 f"coverage lies between {coverage.lower:.1%} and {coverage.upper:.1%}, and "
                 f"{required:.1%} is required"
             )
         if fpr.upper > limit:
-            needed["faithful"] = _further(fpr, limit, good_above=False)
+            needed["faithful"] = further(fpr, limit, good_above=False)
             parts.append(
                 f"the FPR lies between {fpr.lower:.1%} and {fpr.upper:.1%}, and at most "
                 f"{limit:.1%} is allowed"
             )
         reason = _sentence("; ".join(parts))
     return Certificate(verdict, coverage, fpr, required, limit, confidence, needed, reason)
-
-
-def _further(bound: Bound, requirement: float, *, good_above: bool) -> int | None:
-    """Return how many more examples settle one side if the rate seen goes on."""
-    if not bound.n or bound.estimate is None or bound.estimate == requirement:
-        return None
-    above = bound.estimate > requirement
-    share, confidence = bound.estimate, bound.confidence
-
-    def settled(further: int) -> bool:
-        n = bound.n + further
-        # Round the expected count towards the requirement, so that the number suffices.
-        count = math.floor(share * n) if above else math.ceil(share * n)
-        lower, upper = clopper_pearson(min(count, n), n, confidence)
-        if above:
-            return lower >= requirement if good_above else lower > requirement
-        return upper < requirement if good_above else upper <= requirement
-
-    return _first(settled)
-
-
-def _first(settled: Callable[[int], bool]) -> int | None:
-    """Return the number at which ``settled`` turns true: by doubling, then by bisection."""
-    high = 1
-    while not settled(high):
-        high *= 2
-        if high > _NEVER:
-            return None
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        if settled(middle):
-            high = middle
-        else:
-            low = middle
-    return high
 
 
 def _sentence(text: str) -> str:

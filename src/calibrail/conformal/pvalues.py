@@ -6,10 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calibrail.conformal import validation
+from calibrail.conformal.lookup import count_at_most
 from calibrail.errors import InputError
-
-#: From this many values on it pays to look them up in order: neighbours share cache lines.
-_MANY = 4096
 
 
 def p_values(calibration_scores: ArrayLike, values: ArrayLike) -> NDArray[np.float64]:
@@ -41,20 +39,27 @@ def p_values(calibration_scores: ArrayLike, values: ArrayLike) -> NDArray[np.flo
     >>> p_values([1.0, 2.0, 3.0], [0.0, 2.0, 9.0]).tolist()
     [0.25, 0.75, 1.0]
     """
-    scores = validation.vector(calibration_scores, "calibration_scores")
-    if np.isnan(scores).any() or (scores[1:] < scores[:-1]).any():
-        raise InputError("calibration_scores must be sorted ascending and hold no NaN")
-    queries = validation.vector(values, "values")
-    if np.isnan(queries).any():
-        raise InputError("values must not hold NaN: an undefined score has no p-value")
-    return np.asarray((1.0 + count_at_most(scores, queries)) / (len(scores) + 1.0), np.float64)
+    scores = validation.defined(calibration_scores, "calibration_scores")
+    if (scores[1:] < scores[:-1]).any():
+        raise InputError("calibration_scores must be sorted ascending")
+    return shares(count_at_most(scores, validation.defined(values, "values")), 0, len(scores))
 
 
-def count_at_most(scores: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return for each value how many of the sorted scores are at most as large."""
-    if len(values) < _MANY:
-        return np.searchsorted(scores, values, side="right").astype(np.int64)
-    order = np.argsort(values)
-    counted = np.empty(len(values), dtype=np.int64)
-    counted[order] = np.searchsorted(scores, values[order], side="right")
-    return counted
+def raised(values: NDArray[np.float64], tolerance: float) -> NDArray[np.float64]:
+    """Return ``values + tolerance``: what both the threshold and the p-value look at.
+
+    One sum serves both, so that no rounding can make them disagree.
+    """
+    slack = validation.tolerance(tolerance)
+    if slack == 0.0:
+        return values
+    with np.errstate(over="ignore"):
+        return values + slack
+
+
+def shares(counted: NDArray[np.int64], below: int, n: int) -> NDArray[np.float64]:
+    """Return (1 + below + counted) / (n + 1)."""
+    result = counted.astype(np.float64)
+    result += 1.0 + below
+    result /= n + 1.0
+    return result

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Literal
+from typing import Final, Literal
 
-from scipy.special import bdtr
+from scipy.special import betaincc
 from scipy.stats import binom
 
 from calibrail.conformal import validation
@@ -24,6 +24,11 @@ from calibrail.errors import InputError
 
 Guarantee = Literal["marginal", "pac", "paper"]
 GUARANTEES: tuple[Guarantee, ...] = ("marginal", "pac", "paper")
+
+#: Below it no possible number of examples would do under ``pac``.
+_LEAST_PAC_ALPHA: Final = 1e-9
+#: Up to this n a float that lies on delta but for rounding is decided in exact arithmetic.
+_EXACT_N: Final = 1000
 
 
 def rank(n: int, alpha: float, guarantee: Guarantee = "marginal", delta: float = 0.1) -> int:
@@ -45,6 +50,12 @@ def rank(n: int, alpha: float, guarantee: Guarantee = "marginal", delta: float =
     InputError
         If an argument is outside its domain.
 
+    Notes
+    -----
+    A quotient that has no short decimal, such as 1/3, is no decimal number that anyone wrote: for
+    it, ``marginal`` takes the largest k whose k / (n + 1), rounded to a float as alpha itself is,
+    does not exceed alpha. So ``p <= alpha`` and "not flagged" stay one decision for every float.
+
     Examples
     --------
     In floating point 0.29 * 100 is 28.999999999999996; the rank is computed exactly.
@@ -55,14 +66,15 @@ def rank(n: int, alpha: float, guarantee: Guarantee = "marginal", delta: float =
     (5, 2, 6)
     """
     n = validation.whole(n, "n")
-    exact = _decimal(validation.share(alpha, "alpha"))
+    alpha = validation.share(alpha, "alpha")
     if guarantee == "marginal":
-        return math.floor(exact * (n + 1))
+        k = math.floor(decimal(alpha) * (n + 1))
+        return k + 1 if (k + 1) / (n + 1) <= alpha else k
     if guarantee == "paper":
-        return min(math.ceil(exact * (n + 1)), n)
+        return min(math.ceil(decimal(alpha) * (n + 1)), n)
     if guarantee == "pac":
-        return _pac_rank(n, float(alpha), validation.share(delta, "delta"))
-    raise InputError(f"guarantee must be one of {', '.join(GUARANTEES)}; got {guarantee!r}")
+        return _pac_rank(n, _pac_alpha(alpha), validation.share(delta, "delta"))
+    raise _unknown(guarantee)
 
 
 def minimum_n(alpha: float, guarantee: Guarantee = "marginal", delta: float = 0.1) -> int:
@@ -73,21 +85,27 @@ def minimum_n(alpha: float, guarantee: Guarantee = "marginal", delta: float = 0.
     >>> minimum_n(0.05), minimum_n(0.05, "pac", delta=0.1)
     (19, 45)
     """
-    exact = _decimal(validation.share(alpha, "alpha"))
-    if guarantee == "marginal":
-        return max(1, math.ceil(1 / exact) - 1)
+    alpha = validation.share(alpha, "alpha")
     if guarantee == "paper":
         return 1
+    if guarantee == "marginal":
+        n = max(1, math.ceil(1 / decimal(alpha)) - 1)
+        return n - 1 if n > 1 and 1 / n <= alpha else n
     if guarantee != "pac":
-        raise InputError(f"guarantee must be one of {', '.join(GUARANTEES)}; got {guarantee!r}")
-    delta = validation.share(delta, "delta")
-    # k = 1 needs (1 - alpha)^n <= delta.
-    n = max(1, math.ceil(math.log(delta) / math.log1p(-float(alpha))))
-    while _pac_rank(n, float(alpha), delta) < 1:
+        raise _unknown(guarantee)
+    alpha, delta = _pac_alpha(alpha), validation.share(delta, "delta")
+    # k = 1 needs (1 - alpha)^n <= delta; the loops undo a rounding error of the logarithms.
+    n = max(1, math.ceil(math.log(delta) / math.log1p(-alpha)))
+    while _exceeds(0, n, alpha, delta):
         n += 1
-    while n > 1 and _pac_rank(n - 1, float(alpha), delta) >= 1:
+    while n > 1 and not _exceeds(0, n - 1, alpha, delta):
         n -= 1
     return n
+
+
+def decimal(number: float) -> Fraction:
+    """Return the decimal number that prints as ``number``: 0.29 is 29/100."""
+    return Fraction(repr(float(number)))
 
 
 def _pac_rank(n: int, alpha: float, delta: float) -> int:
@@ -96,13 +114,28 @@ def _pac_rank(n: int, alpha: float, delta: float) -> int:
     # The quantile is the smallest j with CDF(j) >= delta: k - 1 is j itself where equality holds,
     # else j - 1. The loops undo a rounding error of the quantile.
     k = int(binom.ppf(delta, n, alpha))
-    while k < n and bdtr(k, n, alpha) <= delta:
+    while k < n and not _exceeds(k, n, alpha, delta):
         k += 1
-    while k > 0 and bdtr(k - 1, n, alpha) > delta:
+    while k > 0 and _exceeds(k - 1, n, alpha, delta):
         k -= 1
     return k
 
 
-def _decimal(alpha: float) -> Fraction:
-    """Return the decimal number that prints as ``alpha``: 0.29 is 29/100."""
-    return Fraction(repr(float(alpha)))
+def _exceeds(count: int, n: int, alpha: float, delta: float) -> bool:
+    """Return whether BinomCDF(count; n, alpha) > delta, for count < n."""
+    cdf = float(betaincc(count + 1, n - count, alpha))
+    if n > _EXACT_N or not math.isclose(cdf, delta, rel_tol=1e-9):
+        return cdf > delta
+    p = decimal(alpha)
+    exact = sum(math.comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(count + 1))
+    return exact > decimal(delta)
+
+
+def _pac_alpha(alpha: float) -> float:
+    if alpha < _LEAST_PAC_ALPHA:
+        raise InputError(f"alpha must be at least {_LEAST_PAC_ALPHA:g} for pac; got {alpha!r}")
+    return alpha
+
+
+def _unknown(guarantee: str) -> InputError:
+    return InputError(f"guarantee must be one of {', '.join(GUARANTEES)}; got {guarantee!r}")

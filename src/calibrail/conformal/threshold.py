@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calibrail.conformal import validation
-from calibrail.conformal.pvalues import count_at_most
+from calibrail.conformal.pvalues import count_at_most, raised, shares
 from calibrail.conformal.rank import Guarantee, minimum_n, rank
 from calibrail.errors import InputError, TooFewExamplesError
 
@@ -71,12 +71,9 @@ class Calibration:
 
         Under ``marginal``, ``p <= alpha`` is exactly the same decision as ``not flags``.
         """
-        queries = validation.vector(values, "values") + validation.tolerance(tolerance)
-        if np.isnan(queries).any():
-            raise InputError("values must not hold NaN: an undefined score has no p-value")
+        queries = raised(validation.defined(values, "values"), tolerance)
         below = self.n_undefined if self.undefined == "pass" else 0
-        counted = count_at_most(self.scores, queries)
-        return np.asarray((1.0 + below + counted) / (self.n + 1.0), dtype=np.float64)
+        return shares(count_at_most(self.scores, queries), below, self.n)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON holds them; the threshold is null when all is flagged."""
@@ -112,14 +109,16 @@ class Calibration:
                 ),
                 content["alpha"],
                 content["guarantee"],
-                0.1 if content["delta"] is None else content["delta"],
+                0.1 if content["guarantee"] != "pac" else content["delta"],
                 undefined=content["undefined"],
-                allow_flag_all=content["flag_all"],
+                allow_flag_all=content["flag_all"] is True,
             )
-            found = {key: content[key] for key in ("threshold", "rank", "n", "flag_all")}
+            expected = again.to_dict()
+            found = {key: content[key] for key in expected}
         except KeyError as error:
             raise InputError(f"the calibration lacks the field {error}") from error
-        expected = again.to_dict()
+        if list(found.pop("scores")) != expected["scores"]:
+            raise InputError("scores must be sorted ascending and hold no NaN; calibrate again")
         for key, value in found.items():
             if value != expected[key]:
                 raise InputError(
@@ -185,6 +184,11 @@ def calibrate(
     k = rank(n, alpha, guarantee, delta)
     if k == 0 and not allow_flag_all:
         raise _too_few(n, alpha, guarantee, delta)
+    if k == 0 and undefined == "pass":
+        raise InputError(
+            "undefined must be 'flag' or 'review' where everything is flagged for lack of "
+            "examples; got 'pass', which would let undefined scores through"
+        )
     defined.flags.writeable = False
     return Calibration(
         threshold=-math.inf if k == 0 else _at_rank(defined, k, n_undefined, undefined),
@@ -212,12 +216,10 @@ def flags(values: ArrayLike, threshold: float, tolerance: float = 0.0) -> NDArra
     tolerance : float
         Near-ties this far below the threshold are flagged too.
     """
-    queries = validation.vector(values, "values")
-    if np.isnan(queries).any():
-        raise InputError("values must not hold NaN: apply the policy for undefined scores first")
+    queries = validation.defined(values, "values")
     if math.isnan(threshold):
         raise InputError("threshold must be a number; got nan")
-    result: NDArray[np.bool_] = queries + validation.tolerance(tolerance) >= threshold
+    result: NDArray[np.bool_] = raised(queries, tolerance) >= threshold
     return result
 
 

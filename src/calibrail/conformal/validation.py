@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calibrail.errors import InputError
+
+#: The largest count that every later step still computes with in full precision.
+_LARGEST: Final = 10**12
 
 
 def share(value: float, name: str) -> float:
@@ -37,11 +42,13 @@ def tolerance(value: float) -> float:
 
 
 def whole(value: int, name: str, *, least: int = 0) -> int:
-    """Return ``value`` as an int of at least ``least``."""
+    """Return ``value`` as an int from ``least`` to 10^12."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise InputError(f"{name} must be a whole number; got {value!r}")
     if value < least:
         raise InputError(f"{name} must be at least {least}; got {value}")
+    if value > _LARGEST:
+        raise InputError(f"{name} must be at most {_LARGEST:,}; got more")
     return int(value)
 
 
@@ -57,15 +64,38 @@ def counts(count: int, n: int, names: tuple[str, str] = ("count", "n")) -> tuple
 def vector(values: ArrayLike, name: str) -> NDArray[np.float64]:
     """Return a float64 array of shape (n,); NaN and infinities are left to the caller."""
     try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+        given = np.asarray(values)
+        if given.dtype.kind not in "fiubO":
+            raise InputError(f"{name} must hold numbers; got {given.dtype}")
+        array = given.astype(np.float64, copy=False)
+    except (TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"{name} must hold numbers; {error}") from error
     if array.ndim != 1:
         raise InputError(f"{name} must have shape (n,); got {array.shape}")
     return array
 
 
-def _number(value: float, name: str) -> float:
+def defined(values: ArrayLike, name: str) -> NDArray[np.float64]:
+    """Return a float64 array of shape (n,) without NaN."""
+    array = vector(values, name)
+    # The minimum of an array with a NaN is NaN: one pass, no temporary array.
+    if len(array) and np.isnan(array.min()):
+        raise InputError(
+            f"{name} must not hold NaN: an undefined score has no p-value and follows the policy "
+            "for undefined scores"
+        )
+    return array
+
+
+def _number(value: object, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise InputError(f"{name} must be a number; got {value!r}")
-    return float(value)
+    # A float32 prints as the decimal number that was meant: 0.05, not 0.05000000074505806.
+    if isinstance(value, np.floating):
+        return float(str(value))
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise InputError(f"{name} must be a number that a float can hold") from error

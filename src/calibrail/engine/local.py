@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,11 @@ from calibrail.scores.base import Demanding, Score
 from calibrail.scores.registry import key_of
 from calibrail.scores.table import ScoreTable
 
-#: Examples at a time: enough for batches of similar length, few enough for their word vectors.
+#: Examples at a time: enough for batches of similar length.
 BLOCK = 1024
+#: Characters at a time, so that the word vectors of a block fit into the encoder's store (about
+#: 200 bytes a character) and no text of the block is embedded twice.
+BLOCK_CHARACTERS = 2_000_000
 
 
 def score_examples(
@@ -45,39 +47,63 @@ def score_examples(
     keep : sequence of str
         Columns of the examples to return as they are.
     block : int
-        Examples at a time.
+        Examples at a time at most; fewer where their texts are long.
     progress : callable, optional
         Called with the number of examples scored so far.
 
     Raises
     ------
     InputError
-        If a score is named twice.
+        If a score is named twice, ``block`` is not positive, or a score returns another number of
+        values than it was given examples.
     """
+    if block < 1:
+        raise InputError(f"block must be at least 1; got {block!r}")
     keys = [key_of(score) for score in scores]
     if twice := sorted({key for key in keys if keys.count(key) > 1}):
         raise InputError(f"each score may be named once; got {', '.join(twice)} twice")
     rows = _Rows(keys, keep)
     seconds = dict.fromkeys(keys, 0.0)
     encoders: dict[int, Encoder] = {}
-    iterator = iter(examples)
-    while batch := list(islice(iterator, block)):
+    cut: set[tuple[int, bytes]] = set()
+    for batch in _blocks(examples, block):
         started = time.perf_counter()
-        _embed(batch, scores, encoders)
+        cut |= _embed(batch, scores, encoders)
         if encoders:
             seconds["embedding"] = seconds.get("embedding", 0.0) + time.perf_counter() - started
         for key, score in zip(keys, scores, strict=True):
             started = time.perf_counter()
             result = score.score(batch)
             seconds[key] += time.perf_counter() - started
+            if len(result.values) != len(batch):
+                raise InputError(
+                    f"the score {key} returned {len(result.values)} values for {len(batch)} examples"
+                )
             rows.add_scores(key, result.values, result.reasons)
         rows.add(batch)
         if progress is not None:
             progress(rows.n)
-    return rows.table(seconds, sum(encoder.n_truncated for encoder in encoders.values()))
+    return rows.table(seconds, len(cut))
 
 
-def _embed(batch: Sequence[Example], scores: Sequence[Score], encoders: dict[int, Encoder]) -> None:
+def _blocks(examples: Iterable[Example], block: int) -> Iterator[list[Example]]:
+    batch: list[Example] = []
+    characters = 0
+    for example in examples:
+        size = len(example.question) + len(example.response) + sum(map(len, example.contexts))
+        if batch and (len(batch) == block or characters + size > BLOCK_CHARACTERS):
+            yield batch
+            batch, characters = [], 0
+        batch.append(example)
+        characters += size
+    if batch:
+        yield batch
+
+
+def _embed(
+    batch: Sequence[Example], scores: Sequence[Score], encoders: dict[int, Encoder]
+) -> set[tuple[int, bytes]]:
+    """Embed what the scores will look up; return which texts an encoder could not read whole."""
     texts: dict[int, dict[str, None]] = {}
     word_texts: dict[int, dict[str, None]] = {}
     for score in scores:
@@ -87,8 +113,13 @@ def _embed(batch: Sequence[Example], scores: Sequence[Score], encoders: dict[int
             encoders[key] = demand.encoder
             texts.setdefault(key, {}).update(dict.fromkeys(demand.texts))
             word_texts.setdefault(key, {}).update(dict.fromkeys(demand.word_texts))
-    for key in texts:
-        encoders[key].prepare(texts[key], word_texts[key])
+    cut = set()
+    for key, encoder in encoders.items():
+        if key in texts:
+            encoder.prepare(texts[key], word_texts[key])
+            # Word vectors cover a text of any length, so only sentence vectors are cut short.
+            cut |= {(key, text) for text in encoder.cut(texts[key])}
+    return cut
 
 
 class _Rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models.location import DEFAULT_MODEL, INSTALL, locate
+from calibrail.models.location import DEFAULT_MODEL, EMBEDDED_NAMES, INSTALL, locate
 from calibrail.models.store import VectorStore, text_key
 from calibrail.text.words import WORDS_VERSION, content_words
 
@@ -22,6 +22,9 @@ DTYPES: Final = ("float32", "bfloat16", "float16")
 
 #: Padded tokens a batch: enough to keep the cores busy, small enough for the caches.
 BATCH_TOKENS: Final = 4096
+# Halves of a character, left over from broken UTF-16: no tokenizer takes them.
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
 #: Texts tokenised at a time.
 _CHUNK: Final = 2048
 
@@ -85,7 +88,7 @@ class Encoder:
             "revision": place.revision,
             **place.digests(),
             "dtype": self.dtype,
-            "max_length": place.setting("sentence_bert_config.json", "max_seq_length"),
+            "max_length": place.max_length(),
             "prompt": self.prompt,
             "windowing": "sentence vector: first window; words: consecutive windows",
             "words": WORDS_VERSION,
@@ -133,6 +136,13 @@ class Encoder:
             raise ModelError("a single text exceeds the memory set aside for word vectors")
         return vectors
 
+    def cut(self, texts: Iterable[str]) -> set[bytes]:
+        """Return the keys of those texts that are longer than the model reads.
+
+        Texts that were not prepared, or whose vectors were dropped since, are not among them.
+        """
+        return {key for key in map(text_key, texts) if self._sentences.is_cut(key)}
+
     def forget(self) -> None:
         """Drop all vectors, so that the next text is embedded by itself."""
         self._sentences.clear()
@@ -150,7 +160,7 @@ class Encoder:
     def _embed(self, items: Sequence[tuple[str, bool]]) -> None:
         model = self._load()
         encoded = model.tokenizer(
-            [self.prompt + text for text, _ in items],
+            [self.prompt + _SURROGATE.sub("\ufffd", text) for text, _ in items],
             truncation=True,
             max_length=model.max_seq_length,
             return_overflowing_tokens=True,
@@ -158,10 +168,11 @@ class Encoder:
             padding=False,
         )
         owner: list[int] = encoded["overflow_to_sample_mapping"]
+        longer = {owner[i] for i in range(1, len(owner)) if owner[i] == owner[i - 1]}
         first = [index == 0 or owner[index] != owner[index - 1] for index in range(len(owner))]
         # Windows after the first serve word vectors only.
         windows = [i for i in range(len(owner)) if first[i] or items[owner[i]][1]]
-        self.n_truncated += len({owner[i] for i in range(len(owner)) if not first[i]})
+        self.n_truncated += len(longer)
         self.n_embedded += len(items)
         sums = _WordSums(items)
         for batch in _batches(windows, [len(ids) for ids in encoded["input_ids"]]):
@@ -169,7 +180,8 @@ class Encoder:
             for row, window in enumerate(batch):
                 text, wants_words = items[owner[window]]
                 if first[window]:
-                    self._sentences.put(text_key(text), sentence[row])
+                    cut = owner[window] in longer
+                    self._sentences.put(text_key(text), sentence[row].copy(), cut=cut)
                 if wants_words:
                     offsets = np.array(encoded["offset_mapping"][window]) - len(self.prompt)
                     sums.add(owner[window], offsets, tokens[row, : len(offsets)])
@@ -192,7 +204,7 @@ class Encoder:
             sentence = output["sentence_embedding"].float().cpu().numpy()
             tokens = output["token_embeddings"].float().cpu().numpy()
         self.n_passes += 1
-        return sentence.copy(), tokens
+        return sentence, tokens
 
     def _load(self) -> SentenceTransformer:
         if self._transformer is None:
@@ -217,10 +229,8 @@ class Encoder:
                 ) from error
             if not model.tokenizer.is_fast:
                 raise ModelError(f"{self.model} has no fast tokenizer, which tells where words lie")
-            # Encoders that name no limit accept any length; an infinite one cannot be cut to.
-            limit = model.max_seq_length
-            if limit is None or not math.isfinite(limit) or limit > 100_000:
-                model.max_seq_length = 512
+            # One source for the length that the fingerprint states and the one that is used.
+            model.max_seq_length = place.max_length()
             model.eval()
             self._transformer = model
         return self._transformer
@@ -271,12 +281,39 @@ def _batches(windows: Sequence[int], lengths: Sequence[int]) -> Iterator[list[in
         yield batch
 
 
-@lru_cache(maxsize=8)
 def load_encoder(
     model: str = DEFAULT_MODEL,
     revision: str | None = None,
     prompt: str = "",
     dtype: str = "float32",
 ) -> Encoder:
-    """Return the process's one encoder of this specification; nothing is loaded yet."""
+    """Return the process's one encoder of this specification; nothing is loaded yet.
+
+    Parameters
+    ----------
+    model : str
+        Hub name or folder. ``all-MiniLM-L6-v2`` is short for the embedded default.
+    revision : str or None
+        Revision of a hub model.
+    prompt : str
+        Put before every text.
+    dtype : {"float32", "bfloat16", "float16"}
+        Precision of the weights.
+
+    Raises
+    ------
+    InputError
+        If the dtype is none of these.
+
+    Examples
+    --------
+    >>> load_encoder("all-MiniLM-L6-v2") is load_encoder()
+    True
+    """
+    full = DEFAULT_MODEL if model in EMBEDDED_NAMES else model
+    return _shared(full, revision, prompt, dtype)
+
+
+@lru_cache(maxsize=8)
+def _shared(model: str, revision: str | None, prompt: str, dtype: str) -> Encoder:
     return Encoder(model, revision, prompt, dtype)

@@ -19,6 +19,11 @@ EMBEDDED_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4
 
 INSTALL: Final = 'pip install "calibrail[models]"'
 
+#: Longest text, in tokens, of a model whose files name no limit.
+UNSTATED_LENGTH: Final = 512
+#: Tokenizers write a huge number where they know no limit.
+_NO_LIMIT: Final = 100_000
+
 #: Files besides the weights that change what a model computes.
 _SETTINGS = (".json", ".txt", ".model")
 _IGNORED = frozenset({"README.md", "data_config.json", "model_card_data.json"})
@@ -54,6 +59,22 @@ class Location:
         except (OSError, ValueError):
             return None
         return content.get(key) if isinstance(content, dict) else None
+
+    def max_length(self) -> int:
+        """Return how many tokens the encoder reads of a text, special tokens included.
+
+        The sentence encoder's own setting decides; without one, the smaller of what its tokenizer
+        and its position table allow, as sentence-transformers has it.
+        """
+        own = self.setting("sentence_bert_config.json", "max_seq_length")
+        if isinstance(own, int):
+            return own
+        allowed = (
+            self.setting("tokenizer_config.json", "model_max_length"),
+            self.setting("config.json", "max_position_embeddings"),
+        )
+        stated = [limit for limit in allowed if isinstance(limit, int) and 0 < limit < _NO_LIMIT]
+        return min(stated, default=UNSTATED_LENGTH)
 
 
 def locate(model: str, revision: str | None = None) -> Location:
@@ -102,21 +123,27 @@ def _embedded() -> Location:
 def _from_hub(model: str, revision: str | None) -> Location:
     try:
         from huggingface_hub import snapshot_download
-        from huggingface_hub.errors import HfHubHTTPError
+        from huggingface_hub.errors import HTTPError
     except ImportError as error:
         raise ModelError(f"the model {model} needs the models extra: {INSTALL}") from error
-    import httpx
 
-    patterns = ["*.safetensors", "*.json", "*.txt", "*.model"]
     reason = ""
     for offline in (True, False):
         try:
-            folder = snapshot_download(
-                model, revision=revision, local_files_only=offline, allow_patterns=patterns
+            folder = Path(
+                snapshot_download(
+                    model,
+                    revision=revision,
+                    local_files_only=offline,
+                    allow_patterns=["*.safetensors", "*.json", "*.txt", "*.model"],
+                )
             )
-            return Location(model, Path(folder).name, Path(folder))
-        except (OSError, ValueError, HfHubHTTPError, httpx.HTTPError) as error:
+        except (OSError, ValueError, HTTPError) as error:
             reason = str(error).strip().split("\n")[0]
+            continue
+        # The cache may hold a part only, of which another program had need.
+        if not offline or (_has_config(folder) and _has_weights(folder)):
+            return Location(model, folder.name, folder)
     raise ModelError(
         f"the model {model!r} is not on this machine and the hub could not provide it ({reason}). "
         f"Download it where there is a network (hf download {model}), or give the path of a folder "
@@ -124,31 +151,47 @@ def _from_hub(model: str, revision: str | None) -> Location:
     )
 
 
+def _has_config(folder: Path) -> bool:
+    return (folder / "config.json").is_file()
+
+
+def _has_weights(folder: Path) -> bool:
+    return any(folder.glob("*.safetensors")) or any(folder.glob("*/*.safetensors"))
+
+
 def _checked(location: Location, model: str) -> Location:
-    if not (location.folder / "config.json").is_file():
-        raise ModelError(f"{model}: {location.folder} holds no config.json, so it is no model")
-    if not any(location.folder.rglob("*.safetensors")):
+    folder = location.folder
+    if not _has_config(folder):
+        raise ModelError(f"{model}: {folder} holds no config.json, so it is no model")
+    if not _has_weights(folder):
         raise ModelError(
-            f"{model}: {location.folder} holds no .safetensors weights. Pickled weights are never "
-            "loaded; convert them to safetensors"
+            f"{model}: {folder} holds no .safetensors weights. Pickled weights are never loaded; "
+            "convert them to safetensors"
         )
+    for pickled in folder.glob("*/pytorch_model.bin"):
+        if not pickled.with_name("model.safetensors").is_file():
+            raise ModelError(
+                f"{model}: {pickled} is pickled, and pickled weights are never loaded; convert it "
+                "to safetensors"
+            )
     return location
 
 
 @lru_cache(maxsize=32)
 def _digests(folder: Path) -> dict[str, str]:
     weights, settings = hashlib.sha256(), hashlib.sha256()
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    # The model's own folder and those of its modules, not whatever lies deeper.
+    files = sorted(path for path in (*folder.glob("*"), *folder.glob("*/*")) if path.is_file())
     shards = [path for path in files if path.suffix == ".safetensors"]
     for path in shards:
         # One file has its own plain SHA-256, so that anyone can check it.
         if len(shards) > 1:
-            weights.update(path.name.encode())
+            weights.update(path.relative_to(folder).as_posix().encode())
         with path.open("rb") as file:
             while chunk := file.read(1 << 20):
                 weights.update(chunk)
     for path in files:
         if path.suffix in _SETTINGS and path.name not in _IGNORED:
-            settings.update(str(path.relative_to(folder)).encode() + b"\0")
+            settings.update(path.relative_to(folder).as_posix().encode() + b"\0")
             settings.update(path.read_bytes())
     return {"weights_sha256": weights.hexdigest(), "settings_sha256": settings.hexdigest()}

@@ -27,6 +27,7 @@ class VectorStore:
         self._budget = budget
         self._bytes = 0
         self._arrays: OrderedDict[bytes, NDArray[np.float32]] = OrderedDict()
+        self._cut: set[bytes] = set()
 
     def get(self, key: bytes) -> NDArray[np.float32] | None:
         """Return the array, or None; it counts as used."""
@@ -35,17 +36,32 @@ class VectorStore:
             self._arrays.move_to_end(key)
         return array
 
-    def put(self, key: bytes, array: NDArray[np.float32]) -> None:
-        """Keep an array; drop the least recently used ones beyond the budget."""
-        previous = self._arrays.pop(key, None)
-        if previous is not None:
-            self._bytes -= previous.nbytes
+    def put(self, key: bytes, array: NDArray[np.float32], *, cut: bool = False) -> None:
+        """Keep an array; drop the least recently used ones beyond the budget.
+
+        The newest array is kept even if it exceeds the budget by itself. ``cut`` says that it
+        stands for the beginning of a longer text.
+        """
+        self._drop(key)
         self._arrays[key] = array
         self._bytes += array.nbytes
+        if cut:
+            self._cut.add(key)
         while self._bytes > self._budget and len(self._arrays) > 1:
-            self._bytes -= self._arrays.popitem(last=False)[1].nbytes
+            self._drop(next(iter(self._arrays)))
+
+    def is_cut(self, key: bytes) -> bool:
+        """Return whether the array kept for a key stands for the beginning of its text only."""
+        return key in self._cut
 
     def clear(self) -> None:
         """Forget everything."""
         self._arrays.clear()
+        self._cut.clear()
         self._bytes = 0
+
+    def _drop(self, key: bytes) -> None:
+        array = self._arrays.pop(key, None)
+        if array is not None:
+            self._bytes -= array.nbytes
+            self._cut.discard(key)

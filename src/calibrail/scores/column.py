@@ -56,8 +56,8 @@ class Column:
             return f"column {self.column} is empty"
         try:
             number = float(cell)
-        except ValueError:
-            return f"column {self.column} holds {cell[:40]!r}, which is no number"  # type: ignore[index]
+        except (ValueError, TypeError):
+            return f"column {self.column} holds {str(cell)[:40]!r}, which is no number"
         if not math.isfinite(number):
             return f"column {self.column} holds {number}, which is not finite"
         return number if self.higher == "hallucinated" else -number

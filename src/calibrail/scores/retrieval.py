@@ -35,21 +35,15 @@ class Rad(Embedding):
     """
 
     name = "rad"
+    requires = ("contexts", "response")
 
     def __init__(self, *, weighting: Weighting = "max", **encoder: Any) -> None:
         super().__init__(**encoder)
         if weighting not in get_args(Weighting):
             raise InputError(f"weighting must be max or question; got {weighting!r}")
         self.weighting = weighting
-
-    @property
-    def requires(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The question is read by ``weighting="question"`` only."""
-        return (
-            ("question", "contexts", "response")
-            if self.weighting == "question"
-            else ("contexts", "response")
-        )
+        if weighting == "question":
+            self.requires = ("question", "contexts", "response")
 
     def own_params(self) -> Mapping[str, JSON]:
         """Return the weighting."""

@@ -1,0 +1,273 @@
+"""Does a score keep the rules that calibration rests on?
+
+Call ``check_score`` in the tests of a package that adds a score:
+
+    from calibrail.testing import check_score
+
+    def test_my_score_conforms():
+        check_score(MyScore())
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.data.example import Example
+from calibrail.errors import InputError
+from calibrail.scores.base import Score, Scores
+from calibrail.scores.registry import BUILT_IN, ScoreSpec, build
+
+
+class ConformanceError(AssertionError):
+    """A score breaks a rule; the message says which, with the input that shows it."""
+
+
+def check_score(
+    score: Score,
+    *,
+    polarity: bool = True,
+    columns: Mapping[str, float] | None = None,
+    huge: int = 1_000_000,
+) -> None:
+    """Check every rule that a score must keep.
+
+    Parameters
+    ----------
+    score : Score
+        The score.
+    polarity : bool
+        Whether grounded answers must score lower on average than answers on another topic. Off for
+        a score that looks for something else, such as the answer's length, or SGI, which finds
+        answers that stay with the question.
+    columns : mapping, optional
+        Cells that every example gets, for a score that reads a column.
+    huge : int
+        Characters of the largest answer tried; fewer where a model reads every word of it.
+
+    Raises
+    ------
+    ConformanceError
+        At the first rule that is broken: the shape and type of the values, a reason for every
+        undefined value, the same values again, in another order, alone and in a batch, whatever
+        the labels; no failure on empty, huge or strange input; JSON-able parameters that rebuild
+        the score; polarity.
+    """
+    grounded = [_with(example, columns) for example in _grounded()]
+    strange = [_with(example, columns) for example in _strange()]
+    everything = [*grounded, *strange]
+    _identity(score)
+    _empty_batch(score)
+    values = _scored(score, everything)
+    _again(score, everything, values)
+    _permuted(score, everything, values)
+    _alone(score, everything, values)
+    _labels(score, grounded, values[: len(grounded)])
+    _huge(score, columns, huge)
+    _rebuilt(score, grounded, values[: len(grounded)])
+    if "response" in score.requires:
+        _undefined(score, replace(grounded[0], response=" \n"), "an empty response")
+    if "contexts" in score.requires:
+        _undefined(score, replace(grounded[0], contexts=()), "no contexts")
+    if "question" in score.requires:
+        _undefined(score, replace(grounded[0], question=""), "an empty question")
+    if polarity:
+        _polarity(score, columns)
+
+
+def _require(holds: bool, score: Score, rule: str) -> None:
+    if not holds:
+        raise ConformanceError(f"{score.name}: {rule}")
+
+
+def _identity(score: Score) -> None:
+    _require(bool(score.name), score, "name must not be empty")
+    known = {"question", "contexts", "response", "samples"}
+    _require(set(score.requires) <= known, score, f"requires may name {sorted(known)}")
+    _require(0.0 <= score.tolerance < np.inf, score, "tolerance must be finite and at least 0")
+    for what, content in (("params", score.params), ("fingerprint()", score.fingerprint())):
+        try:
+            again = json.loads(json.dumps(dict(content), allow_nan=False))
+        except (TypeError, ValueError) as error:
+            raise ConformanceError(f"{score.name}: {what} must be JSON-able: {error}") from error
+        _require(again == dict(content), score, f"{what} must survive JSON unchanged")
+    _require(score.fingerprint() == score.fingerprint(), score, "fingerprint() must be stable")
+
+
+def _scored(score: Score, examples: Sequence[Example]) -> NDArray[np.float64]:
+    result = score.score(examples)
+    _require(isinstance(result, Scores), score, "score() must return Scores")
+    values = result.values
+    _require(
+        values.shape == (len(examples),), score, f"{len(examples)} examples gave {values.shape}"
+    )
+    # Scores itself refuses other dtypes, infinities and NaN without a reason; it may be bypassed.
+    _require(values.dtype == np.float64, score, f"values must be float64; got {values.dtype}")
+    for row in np.flatnonzero(np.isnan(values)).tolist():
+        _require(bool(result.reasons.get(row)), score, f"NaN without a reason at row {row}")
+    return values
+
+
+def _empty_batch(score: Score) -> None:
+    _require(len(_scored(score, [])) == 0, score, "an empty batch must give no value")
+
+
+def _same(left: NDArray[np.float64], right: NDArray[np.float64], tolerance: float) -> bool:
+    return bool(np.allclose(left, right, rtol=tolerance, atol=tolerance, equal_nan=True))
+
+
+def _again(score: Score, examples: Sequence[Example], values: NDArray[np.float64]) -> None:
+    _fresh(score)
+    _require(
+        np.array_equal(values, _scored(score, examples), equal_nan=True),
+        score,
+        "the same batch must give the same values",
+    )
+
+
+def _permuted(score: Score, examples: Sequence[Example], values: NDArray[np.float64]) -> None:
+    order = np.random.default_rng(0).permutation(len(examples))
+    _fresh(score)
+    shuffled = _scored(score, [examples[i] for i in order.tolist()])
+    _require(
+        _same(values[order], shuffled, score.tolerance),
+        score,
+        "the order of the examples must not matter",
+    )
+
+
+def _alone(score: Score, examples: Sequence[Example], values: NDArray[np.float64]) -> None:
+    for row, example in enumerate(examples):
+        _fresh(score)
+        alone = _scored(score, [example])
+        _require(
+            _same(values[row : row + 1], alone, score.tolerance),
+            score,
+            f"{example.id}: {alone[0]} alone, {values[row]} in a batch; tolerance is "
+            f"{score.tolerance}",
+        )
+
+
+def _labels(score: Score, examples: Sequence[Example], values: NDArray[np.float64]) -> None:
+    relabelled = [replace(example, label=1, group="other", id="other") for example in examples]
+    _require(
+        _same(values, _scored(score, relabelled), score.tolerance),
+        score,
+        "label, group and id must have no influence",
+    )
+
+
+def _huge(score: Score, columns: Mapping[str, float] | None, characters: int) -> None:
+    words = [f"word{index % 997}" for index in range(20_000)]
+    context = " ".join(words)
+    for example in (
+        Example("What is it?", (context,), "It is word5 and word9.", id="a 20,000-word context"),
+        Example("What is it?", ("It is word5.",), "word5 " * (characters // 6), id="a huge answer"),
+    ):
+        _scored(score, [_with(example, columns)])
+
+
+def _rebuilt(score: Score, examples: Sequence[Example], values: NDArray[np.float64]) -> None:
+    if score.name not in BUILT_IN:
+        return
+    try:
+        again = build(ScoreSpec(score.name, dict(score.params)))
+    except InputError as error:
+        raise ConformanceError(f"{score.name}: params do not rebuild the score: {error}") from error
+    _require(dict(again.params) == dict(score.params), score, "params must survive a rebuild")
+    _require(
+        _same(values, _scored(again, examples), score.tolerance),
+        score,
+        "the rebuilt score must give the same values",
+    )
+
+
+def _undefined(score: Score, example: Example, what: str) -> None:
+    _require(bool(np.isnan(_scored(score, [example])[0])), score, f"{what} must be undefined")
+
+
+def _polarity(score: Score, columns: Mapping[str, float] | None) -> None:
+    supported = _scored(score, [_with(example, columns) for example in _grounded()])
+    astray = _scored(score, [_with(example, columns) for example in _off_topic()])
+    _require(
+        bool(np.nanmean(astray) > np.nanmean(supported)),
+        score,
+        f"higher must mean more likely hallucinated: grounded answers average "
+        f"{np.nanmean(supported):.4g}, off-topic ones {np.nanmean(astray):.4g}",
+    )
+
+
+def _fresh(score: Score) -> None:
+    forget = getattr(score, "forget", None)
+    if callable(forget):
+        forget()
+
+
+def _with(example: Example, columns: Mapping[str, float] | None) -> Example:
+    return replace(example, columns=dict(columns)) if columns else example
+
+
+_TOPICS = (
+    ("lighthouse", "Orla", "1853", "The lighthouse at Orla was lit in 1853 and guards the bay."),
+    ("orchard", "Tamsin", "1911", "The orchard near Tamsin was planted in 1911 with plum trees."),
+    ("tunnel", "Brec", "1974", "The tunnel under Brec opened in 1974 and carries two tracks."),
+    ("observatory", "Lund Hill", "1902", "The observatory on Lund Hill was founded in 1902."),
+    ("canal", "Wester", "1788", "The canal of Wester was dug in 1788 by hand."),
+    ("library", "Castell", "1830", "The library of Castell opened its doors in 1830."),
+)
+
+
+def _grounded() -> list[Example]:
+    return [
+        Example(
+            question=f"When did the {thing} of {place} begin?",
+            contexts=(passage, "An unrelated chunk about weather in spring."),
+            response=f"The {thing} of {place} goes back to {year}.",
+            label=0,
+            id=f"grounded-{thing}",
+        )
+        for thing, place, year, passage in _TOPICS
+    ]
+
+
+def _off_topic() -> list[Example]:
+    return [
+        replace(
+            example,
+            response="Fresh Bread Needs 240 Degrees And Patience Overnight.",
+            label=1,
+            id=f"off-topic-{example.id}",
+        )
+        for example in _grounded()
+    ]
+
+
+def _strange() -> list[Example]:
+    passage = ("The lighthouse at Orla was lit in 1853.",)
+    responses = {
+        "one character": "a",
+        "punctuation": "?!...",
+        "stop words": "It is what it is.",
+        "control characters": "lit\x00 in\x07 1853\x1b[31m",
+        "a lone surrogate": "lit in \ud800 1853",
+        "line separators": "lit\u2028in\u20291853",
+        "right to left": "\u05de\u05d2\u05d3\u05dc \u0627\u0644\u0645\u0646\u0627\u0631\u0629",
+        "no spaces": "\u706f\u5854\u59cb\u5efa\u4e8e1853\u5e74",
+        "Thai": "\u0e1b\u0e23\u0e30\u0e20\u0e32\u0e04\u0e32\u0e23",
+        "emoji": "\U0001f3e0\U0001f525 1853",
+        "combining marks": "cafe\u0301 e\u0301te\u0301",
+        "the context itself": passage[0],
+        "empty": "",
+    }
+    found = [
+        Example("When was it lit?", passage, response, id=name)
+        for name, response in responses.items()
+    ]
+    found.append(Example("", passage, "It was lit in 1853.", id="no question"))
+    found.append(Example("When?", (), "It was lit in 1853.", id="no contexts"))
+    found.append(Example("When?", ("", " "), "It was lit in 1853.", id="blank contexts"))
+    return found
