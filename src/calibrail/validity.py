@@ -1,252 +1,288 @@
-"""Do the promises hold when they are tried thousands of times?
+"""Do the promises hold when the data are known?
 
-Every check simulates many calibrations from a known distribution, counts how often the promise was
-kept, and compares with what was promised. The tolerance follows from the number of runs: a check
-fails only where an honest procedure would fail with probability ``ERROR`` over the whole grid.
+A Monte-Carlo harness that anyone may run. Each simulation repeats one promise many times on scores
+of a known distribution and counts how often it failed. With continuous scores the probability of a
+failure is known exactly, and the count must lie within two-sided binomial limits around it. With
+ties coverage may only grow, so the count must not lie above. The limits follow from the number of
+runs and of checks, never from a chosen tolerance.
 
-    >>> checks = run_grid(runs=200, seed=1)
-    >>> all(check.ok for check in checks)
-    True
+>>> checks = simulate(runs=200, sizes=(30,), alphas=(0.1,), seed=1)
+>>> failures(checks)
+()
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta, binom
+from scipy.special import ndtr, ndtri
+from scipy.stats import betabinom, binom
 
-from calibrail.conformal import (
-    Guarantee,
-    calibrate,
-    certify_counts,
-    coverage_band,
-    flags,
-    minimum_n,
-    p_values,
-    rank,
-)
-from calibrail.conformal.rank import rank as exact_rank
+from calibrail.conformal import Guarantee, coverage_band, minimum_n, rank
+from calibrail.conformal.bound import interval
+from calibrail.errors import InputError
 
-#: Probability that a correct implementation fails anywhere in a grid.
-ERROR = 1e-4
+Kind = Literal["continuous", "discrete", "tied"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+SIZES: Final = (19, 30, 100, 600)
+ALPHAS: Final = (0.01, 0.05, 0.1, 0.2)
 
-SIZES = (19, 30, 100, 600)
-ALPHAS = (0.01, 0.05, 0.1, 0.2)
-DELTA = 0.1
-TEST = 200
+#: Error probability of ``pac``, level of the bounds, and test examples per simulated band.
+DELTA: Final = 0.1
+CONFIDENCE: Final = 0.9
+BATCH: Final = 100
+#: The faithful scores lie this far below the hallucinated ones.
+_SHIFT: Final = 1.0
+#: Shares of the values 0, 1, 2 of a heavily tied score.
+_TIED: Final = (0.05, 0.25, 0.7)
 
-Rank = Callable[[int, float, Guarantee, float], int]
-Draw = Callable[[np.random.Generator, tuple[int, ...]], NDArray[np.float64]]
-
-
-def continuous(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Draw scores without ties."""
-    return rng.normal(size=shape)
-
-
-def discrete(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Draw scores with 20 distinct values."""
-    return rng.integers(0, 20, size=shape).astype(np.float64)
-
-
-def tied(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Draw scores of which two thirds are one and the same value, as from a yes/no judge."""
-    return np.where(rng.random(shape) < 2 / 3, 1.0, 0.0)
-
-
-SCORES: dict[str, Draw] = {"continuous": continuous, "discrete": discrete, "tied": tied}
+_Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One promise, tried many times.
+    """How often a promise failed in simulation, and how often it may.
 
     Attributes
     ----------
     promise : str
-        What was promised.
-    setting : str
-        n, alpha and the kind of scores.
-    observed : float
-        Share of the trials that came out as counted.
-    lowest, highest : float
-        Where an honest procedure's share lies, given the number of trials.
-    trials : int
-        How many.
+        What was simulated.
+    kind : {"continuous", "discrete", "tied"}
+        Distribution of the scores.
+    n : int
+        Examples of each class.
+    alpha : float
+        Tolerated miss rate.
+    runs : int
+        Independent repetitions.
+    failed : int
+        Repetitions in which the promised event did not happen.
+    probability : float
+        Of a failure: exact where ``exact``, else the most that is allowed.
+    exact : bool
+        Whether fewer failures than chance explains would be wrong too.
     """
 
     promise: str
-    setting: str
-    observed: float
-    lowest: float
-    highest: float
-    trials: int
+    kind: Kind
+    n: int
+    alpha: float
+    runs: int
+    failed: int
+    probability: float
+    exact: bool
 
-    @property
-    def ok(self) -> bool:
-        """Whether the observed share lies where it must."""
-        return self.lowest <= self.observed <= self.highest
+    def limits(self, error: float) -> tuple[int, int]:
+        """Return the fewest and most failures that chance explains but for ``error``."""
+        tail = error / 2 if self.exact else error
+        least = int(binom.ppf(tail, self.runs, self.probability)) if self.exact else 0
+        return least, int(binom.isf(tail, self.runs, self.probability))
+
+    def holds(self, error: float) -> bool:
+        """Return whether the count lies within ``limits``."""
+        least, most = self.limits(error)
+        return least <= self.failed <= most
 
 
-def run_grid(
-    runs: int,
-    seed: int = 0,
+def simulate(
+    runs: int = 10_000,
     *,
     sizes: Sequence[int] = SIZES,
     alphas: Sequence[float] = ALPHAS,
-    rank_of: Rank = exact_rank,
+    kinds: Sequence[Kind] = KINDS,
+    seed: int = 0,
 ) -> tuple[Check, ...]:
-    """Try every promise over a grid of sample sizes, miss rates and kinds of scores.
+    """Simulate every promise in every setting that has enough examples for it.
 
     Parameters
     ----------
     runs : int
-        Simulated calibrations a setting.
+        Repetitions of each setting.
+    sizes, alphas, kinds : sequences
+        The settings: numbers of examples, tolerated miss rates, score distributions.
     seed : int
-        The same seed gives the same checks.
-    sizes, alphas : sequence
-        The grid; settings in which no threshold keeps the promise are left out.
-    rank_of : callable
-        The rank rule under test, with the signature of ``rank``; another one shows what the
-        harness notices.
+        Same seed, same counts.
 
     Returns
     -------
     tuple of Check
     """
-    settings = [(name, n, alpha) for name in SCORES for n in sizes for alpha in alphas]
-    # Five kinds of checks a setting at most: Bonferroni over all of them, both tails.
-    error = ERROR / (5 * len(settings))
-    rng = np.random.default_rng(seed)
-    checks: list[Check] = []
-    for name, n, alpha in settings:
-        draw = SCORES[name]
-        if n >= minimum_n(alpha, "marginal"):
-            checks.extend(_marginal(rng, name, draw, n, alpha, runs, error, rank_of))
-        if n >= minimum_n(alpha, "pac", DELTA):
-            checks.append(_pac(rng, name, draw, n, alpha, runs, error, rank_of))
-    checks.extend(_certificates(rng, runs, error))
-    return tuple(checks)
+    if runs < 1:
+        raise InputError(f"runs must be at least 1; got {runs}")
+    return tuple(_checks(runs, sizes, alphas, kinds, seed))
 
 
-def _thresholds(
-    scores: NDArray[np.float64], n: int, alpha: float, guarantee: Guarantee, rank_of: Rank
-) -> NDArray[np.float64]:
-    """Return the threshold of every run; the first few come from ``calibrate`` itself."""
-    k = rank_of(n, alpha, guarantee, DELTA)
-    chosen = np.sort(scores, axis=1)[:, max(k, 1) - 1]
-    if rank_of is exact_rank:
-        for row in range(min(20, len(scores))):
-            chosen[row] = calibrate(scores[row], alpha, guarantee, DELTA).threshold
-    return chosen
+def failures(checks: Sequence[Check], error: float = 1e-3) -> tuple[Check, ...]:
+    """Return the checks outside their limits; with true promises, any at all with at most ``error``.
+
+    ``error`` is divided by the number of checks (Bonferroni), so it holds for all of them together.
+    """
+    return tuple(check for check in checks if not check.holds(error / len(checks)))
 
 
-def _marginal(
-    rng: np.random.Generator,
-    name: str,
-    draw: Draw,
-    n: int,
-    alpha: float,
-    runs: int,
-    error: float,
-    rank_of: Rank,
+def marginal_coverage(n: int, alpha: float, kind: Kind, runs: int, seed: int = 0) -> Check:
+    """Miss one fresh hallucination per calibration: probability k / (n + 1), at most alpha."""
+    rng, k = _rng(seed, 1, n, alpha, kind), rank(n, alpha)
+    missed = _draw(rng, kind, runs) < _thresholds(rng, kind, runs, n, k)
+    return _check("marginal coverage", kind, n, alpha, missed, k / (n + 1))
+
+
+def training_conditional(n: int, alpha: float, kind: Kind, runs: int, seed: int = 0) -> Check:
+    """Draw a ``pac`` threshold whose true miss rate exceeds alpha: at most ``DELTA``."""
+    rng, k = _rng(seed, 2, n, alpha, kind), rank(n, alpha, "pac", DELTA)
+    bad = _miss_rate(kind, _thresholds(rng, kind, runs, n, k)) > alpha
+    return _check("pac coverage", kind, n, alpha, bad, float(binom.cdf(k - 1, n, alpha)))
+
+
+def p_value_uniformity(n: int, alpha: float, kind: Kind, runs: int, seed: int = 0) -> Check:
+    """Give a hallucination a p-value of at most alpha: probability at most alpha."""
+    rng = _rng(seed, 3, n, alpha, kind)
+    scores, fresh = _draw(rng, kind, (runs, n)), _draw(rng, kind, (runs, 1))
+    p = (1.0 + np.count_nonzero(scores <= fresh, axis=1)) / (n + 1.0)
+    return _check("p-value", kind, n, alpha, p <= alpha, rank(n, alpha) / (n + 1))
+
+
+def band_coverage(n: int, alpha: float, kind: Kind, runs: int, seed: int = 0) -> Check:
+    """Catch a number of ``BATCH`` fresh hallucinations outside the band (below it, with ties)."""
+    rng, k = _rng(seed, 4, n, alpha, kind), rank(n, alpha)
+    threshold = _thresholds(rng, kind, runs, n, k)[:, None]
+    caught = np.count_nonzero(_draw(rng, kind, (runs, BATCH)) >= threshold, axis=1)
+    lowest, highest = coverage_band((k, n), BATCH, CONFIDENCE)
+    law = betabinom(BATCH, n + 1 - k, k)
+    below = float(law.cdf(lowest - 1))
+    if kind != "continuous":
+        return _check("band", kind, n, alpha, caught < lowest, below)
+    outside = (caught < lowest) | (caught > highest)
+    return _check("band", kind, n, alpha, outside, below + float(law.sf(highest)))
+
+
+def wrong_certificate(n: int, alpha: float, kind: Kind, runs: int, seed: int = 0) -> Check:
+    """Certify a threshold whose coverage is only just too low: at most (1 - ``CONFIDENCE``) / 2."""
+    certified, _ = _verdicts(_rng(seed, 5, n, alpha, kind), n, alpha, runs, true_fpr=0.0)
+    return _check("wrong certificate", kind, n, alpha, certified, _tail(), exact=False)
+
+
+def wrong_rejection(n: int, alpha: float, kind: Kind, runs: int, seed: int = 0) -> Check:
+    """Reject a threshold that only just meets both requirements: at most 1 - ``CONFIDENCE``."""
+    _, rejected = _verdicts(_rng(seed, 6, n, alpha, kind), n, alpha, runs, true_fpr=_MAX_FPR)
+    return _check("wrong rejection", kind, n, alpha, rejected, 2 * _tail(), exact=False)
+
+
+def wrong_joint_certificate(n: int, alpha: float, kind: Kind, runs: int, seed: int = 0) -> Check:
+    """Certify a ``pac`` threshold that breaks a requirement: ``DELTA`` + (1 - ``CONFIDENCE``) / 2.
+
+    The limit on the FPR is the true FPR of the threshold with a miss rate of exactly alpha, so that
+    about half of all thresholds break it.
+    """
+    rng, k = _rng(seed, 7, n, alpha, kind), rank(n, alpha, "pac", DELTA)
+    threshold = _thresholds(rng, kind, runs, n, k)
+    limit = 1.0 - _miss_rate(kind, np.asarray(_quantile(kind, alpha)), _SHIFT)
+    alarms = np.count_nonzero(_draw(rng, kind, (runs, n), _SHIFT) >= threshold[:, None], axis=1)
+    certified = interval(alarms, n, CONFIDENCE)[1] <= limit
+    broken = (_miss_rate(kind, threshold) > alpha) | (
+        1.0 - _miss_rate(kind, threshold, _SHIFT) > limit
+    )
+    return _check(
+        "wrong joint certificate", kind, n, alpha, certified & broken, DELTA + _tail(), exact=False
+    )
+
+
+#: Limit on the FPR in the simulated class-split certificates.
+_MAX_FPR: Final = 0.2
+_Simulation = Callable[[int, float, Kind, int, int], Check]
+#: Each simulation with the guarantee whose minimum n it needs, and whether ties matter to it.
+_SIMULATIONS: Final[tuple[tuple[_Simulation, Guarantee | None, bool], ...]] = (
+    (marginal_coverage, "marginal", True),
+    (training_conditional, "pac", True),
+    (p_value_uniformity, None, True),
+    (band_coverage, "marginal", True),
+    (wrong_certificate, None, False),
+    (wrong_rejection, None, False),
+    (wrong_joint_certificate, "pac", True),
+)
+
+
+def _checks(
+    runs: int, sizes: Sequence[int], alphas: Sequence[float], kinds: Sequence[Kind], seed: int
 ) -> Iterator[Check]:
-    """One fresh hallucination a run: missed with probability at most alpha, p-values valid."""
-    scores = draw(rng, (runs, n))
-    fresh = draw(rng, (runs,))
-    chosen = _thresholds(scores, n, alpha, "marginal", rank_of)
-    caught = int(flags(fresh - chosen, 0.0).sum())
-    setting = f"{name}, n = {n}, alpha = {alpha:g}"
-    # Without ties the coverage is exactly 1 - k / (n + 1); with ties it can only be higher.
-    exact = 1.0 - rank(n, alpha) / (n + 1)
-    low, high = _range(runs, exact, error)
-    yield Check(
-        "marginal coverage", setting, caught / runs, low, high if name == "continuous" else 1.0,
-        runs,
-    )  # fmt: skip
-    small = (np.sum(scores <= fresh[:, None], axis=1) + 1.0) / (n + 1.0) <= alpha
-    few = min(20, runs)
-    for row in range(few):
-        small[row] = p_values(np.sort(scores[row]), fresh[row : row + 1])[0] <= alpha
-    yield Check(
-        "p-value at most alpha", setting, float(small.mean()), 0.0, _range(runs, alpha, error)[1],
-        runs,
-    )  # fmt: skip
-    if name == "continuous" and rank_of is exact_rank:
-        test = draw(rng, (runs, TEST))
-        counts = np.sum(test >= chosen[:, None], axis=1)
-        lowest, highest = coverage_band((rank(n, alpha), n), TEST, 0.9)
-        outside = float(np.mean((counts < lowest) | (counts > highest)))
-        yield Check("coverage outside its 90 % band", setting, outside, 0.0,
-                    _range(runs, 0.1, error)[1], runs)  # fmt: skip
+    for simulation, guarantee, ties in _SIMULATIONS:
+        for n in sizes:
+            for alpha in alphas:
+                if guarantee is None or n >= minimum_n(alpha, guarantee, DELTA):
+                    for kind in kinds if ties else kinds[:1]:
+                        yield simulation(n, alpha, kind, runs, seed)
 
 
-def _pac(
-    rng: np.random.Generator,
-    name: str,
-    draw: Draw,
+def _check(
+    promise: str,
+    kind: Kind,
     n: int,
     alpha: float,
-    runs: int,
-    error: float,
-    rank_of: Rank,
+    failed: NDArray[np.bool_],
+    probability: float,
+    *,
+    exact: bool = True,
 ) -> Check:
-    """Count how often the threshold's true miss rate exceeds alpha: at most a share delta."""
-    chosen = _thresholds(draw(rng, (runs, n)), n, alpha, "pac", rank_of)
-    misses = _miss_rate(name, chosen)
-    exceeded = float(np.mean(misses > alpha * (1 + 1e-12)))
-    # Without ties the true miss rate is Beta(k, n + 1 - k), so that the share is known exactly.
-    k = rank(n, alpha, "pac", DELTA)
-    exact = float(beta.sf(alpha, k, n + 1 - k))
-    low, high = _range(runs, exact, error)
-    setting = f"{name}, n = {n}, alpha = {alpha:g}"
-    if name != "continuous":
-        return Check("pac exceeded", setting, exceeded, 0.0, _range(runs, DELTA, error)[1], runs)
-    return Check("pac exceeded", setting, exceeded, low, high, runs)
+    count = int(np.count_nonzero(failed))
+    exact = exact and kind == "continuous"
+    return Check(promise, kind, n, alpha, len(failed), count, probability, exact)
 
 
-def _miss_rate(name: str, thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return P(score < threshold) under the distribution that the scores were drawn from."""
-    if name == "continuous":
-        from scipy.special import ndtr
-
-        return np.asarray(ndtr(thresholds), dtype=np.float64)
-    if name == "discrete":
-        return np.clip(thresholds / 20.0, 0.0, 1.0)
-    return np.where(thresholds > 0.0, 1 / 3, 0.0)
+def _rng(seed: int, promise: int, n: int, alpha: float, kind: Kind) -> np.random.Generator:
+    return np.random.default_rng([seed, promise, n, round(alpha * 10**9), KINDS.index(kind)])
 
 
-def _certificates(rng: np.random.Generator, runs: int, error: float) -> Iterator[Check]:
-    """On the boundary of what is required, a verdict that is wrong comes at most delta often."""
-    for n, coverage, fpr, confidence in (
-        (100, 0.9, 0.2, 0.9),
-        (600, 0.95, 0.3, 0.95),
-        (300, 0.8, 0.05, 0.8),
-    ):
-        trials = min(runs, 4000)
-        certified = rejected = 0
-        for caught, alarms in zip(
-            rng.binomial(n, coverage, trials).tolist(), rng.binomial(n, fpr, trials).tolist(),
-            strict=True,
-        ):  # fmt: skip
-            # The true rates meet both requirements exactly: "rejected" is wrong. A coverage that
-            # is required a hair above the true one makes "certified" wrong.
-            met = certify_counts(caught, n, alarms, n, coverage, fpr, confidence)
-            missed = certify_counts(caught, n, alarms, n, coverage + 1e-9, 1.0, confidence)
-            rejected += met.verdict == "rejected"
-            certified += missed.verdict == "certified"
-        setting = f"n = {n}, coverage {coverage:g}, FPR {fpr:g}"
-        limit = _range(trials, 1.0 - confidence, error)[1]
-        yield Check("wrongly rejected", setting, rejected / trials, 0.0, limit, trials)
-        yield Check("wrongly certified", setting, certified / trials, 0.0, limit, trials)
+def _tail() -> float:
+    return (1.0 - CONFIDENCE) / 2.0
 
 
-def _range(trials: int, share: float, error: float) -> tuple[float, float]:
-    """Return where a binomial share lies but for probability ``error`` on each side."""
-    if share <= 0.0 or share >= 1.0:
-        return share, share
-    low, high = (binom.ppf(level, trials, share) for level in (error, 1.0 - error))
-    return float(low) / trials, float(high) / trials
+def _draw(
+    rng: np.random.Generator, kind: Kind, shape: int | tuple[int, ...], shift: float = 0.0
+) -> _Floats:
+    """Draw standard normal scores less ``shift``; discrete ones are rounded, tied ones binned."""
+    scores = rng.standard_normal(shape) - shift
+    if kind == "discrete":
+        return np.round(2.0 * scores) / 2.0
+    if kind == "tied":
+        return np.searchsorted(_cuts(), scores, side="right").astype(np.float64)
+    return scores
+
+
+def _miss_rate(kind: Kind, threshold: _Floats, shift: float = 0.0) -> _Floats:
+    """Return P(score < threshold), exactly."""
+    if kind == "discrete":
+        threshold = threshold - 0.25
+    if kind == "tied":
+        threshold = np.concatenate([[-np.inf], _cuts()])[threshold.astype(np.intp)]
+    return np.asarray(ndtr(threshold + shift), dtype=np.float64)
+
+
+def _quantile(kind: Kind, alpha: float) -> float:
+    """Return the largest threshold with a miss rate of at most alpha."""
+    z = float(ndtri(alpha))
+    if kind == "discrete":
+        return float(np.floor(2.0 * z + 0.5)) / 2.0
+    return float(np.searchsorted(_cuts(), z, side="right")) if kind == "tied" else z
+
+
+def _cuts() -> _Floats:
+    return np.asarray(ndtri(np.cumsum(_TIED)[:-1]), dtype=np.float64)
+
+
+def _thresholds(rng: np.random.Generator, kind: Kind, runs: int, n: int, k: int) -> _Floats:
+    """Return the k-th smallest of n fresh calibration scores, shape (runs,)."""
+    return np.partition(_draw(rng, kind, (runs, n)), k - 1, axis=1)[:, k - 1]
+
+
+def _verdicts(
+    rng: np.random.Generator, n: int, alpha: float, runs: int, true_fpr: float
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which class-split certificates at a coverage of 1 - alpha certify, and reject."""
+    lower, upper = interval(np.arange(n + 1), n, CONFIDENCE)
+    caught, alarms = rng.binomial(n, 1.0 - alpha, runs), rng.binomial(n, true_fpr, runs)
+    certified = (lower[caught] >= 1.0 - alpha) & (upper[alarms] <= _MAX_FPR)
+    return certified, (upper[caught] < 1.0 - alpha) | (lower[alarms] > _MAX_FPR)

@@ -218,7 +218,8 @@ def _decide(
     elif proven and fpr.upper <= limit:
         verdict = "certified"
         reason = _sentence(
-            f"it catches at least {max(coverage.lower, required):.1%} of hallucinations and flags "
+            f"with {confidence:.1%} joint confidence it catches at least "
+            f"{max(coverage.lower, required):.1%} of hallucinations and flags "
             f"at most {fpr.upper:.1%} of faithful answers"
         )
     else:

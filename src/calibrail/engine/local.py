@@ -77,7 +77,8 @@ def score_examples(
             seconds[key] += time.perf_counter() - started
             if len(result.values) != len(batch):
                 raise InputError(
-                    f"the score {key} returned {len(result.values)} values for {len(batch)} examples"
+                    f"the score {key} returned {len(result.values)} values "
+                    f"for {len(batch)} examples"
                 )
             rows.add_scores(key, result.values, result.reasons)
         rows.add(batch)

@@ -68,6 +68,9 @@ class Encoder:
     ) -> None:
         if dtype not in DTYPES:
             raise InputError(f"dtype must be one of {', '.join(DTYPES)}; got {dtype!r}")
+        for key, value in (("model", model), ("revision", revision), ("prompt", prompt)):
+            if not isinstance(value, str) and not (key == "revision" and value is None):
+                raise InputError(f'{key} must be a string; got {value!r}; write {key}="{value}"')
         self.model, self.revision, self.prompt, self.dtype = model, revision, prompt, dtype
         self.n_passes = self.n_embedded = self.n_truncated = 0
         self._sentences = VectorStore(SENTENCE_BUDGET)

@@ -8,6 +8,7 @@ from calibrail.scores.registry import (
     build,
     build_column,
     key_of,
+    parse_spec,
     parse_specs,
 )
 from calibrail.scores.table import ScoreTable
@@ -24,5 +25,6 @@ __all__ = [
     "build",
     "build_column",
     "key_of",
+    "parse_spec",
     "parse_specs",
 ]

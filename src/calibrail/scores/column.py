@@ -56,7 +56,7 @@ class Column:
             return f"column {self.column} is empty"
         try:
             number = float(cell)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError):
             return f"column {self.column} holds {str(cell)[:40]!r}, which is no number"
         if not math.isfinite(number):
             return f"column {self.column} holds {number}, which is not finite"

@@ -86,10 +86,19 @@ class Embedding:
         return np.full(len(examples), np.nan), positions, reasons
 
 
+def cosines(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the cosines between rows of unit vectors, shape (n,), in [-1, 1]."""
+    products = np.einsum("ij,ij->i", left, right)
+    # A vector has cosine 1 with itself, which rounding may miss by a digit: enough to make an
+    # angle of 1e-8 out of none where an answer repeats its context.
+    products[(left == right).all(axis=1)] = 1.0
+    result: NDArray[np.float64] = np.clip(products, -1.0, 1.0)
+    return result
+
+
 def angles(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the angles in radians between rows of unit vectors, shape (n,), in [0, pi]."""
-    cosines = np.einsum("ij,ij->i", left, right)
-    result: NDArray[np.float64] = np.arccos(np.clip(cosines, -1.0, 1.0))
+    result: NDArray[np.float64] = np.arccos(cosines(left, right))
     return result
 
 

@@ -34,7 +34,9 @@ BASELINES: Final = ("length", "novelty", "novel_count", "rouge_l", "numbers", "e
 
 ENTRY_POINTS: Final = "calibrail.scores"
 
-_PARAMETER = re.compile(r"[A-Za-z_]\w*=")
+_PARAMETER = re.compile(r"[A-Za-z_]\w*\s*=")
+# What lies between commas that are not within double quotes; a lone quote is a character.
+_ITEM = re.compile(r'(?:^|(?<=,))(?:"(?:[^"\\]|\\.)*"|[^,])*')
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,30 +47,56 @@ class ScoreSpec:
     params: Mapping[str, JSON] = field(default_factory=dict)
 
 
+def parse_spec(text: str) -> ScoreSpec:
+    """Parse one specification, ``NAME[:KEY=VALUE,...]``.
+
+    Raises
+    ------
+    InputError
+        If the text names no score or more than one.
+
+    Examples
+    --------
+    >>> parse_spec("tfg:gamma=0.4")
+    ScoreSpec(name='tfg', params={'gamma': 0.4})
+    """
+    specs = parse_specs(text)
+    if len(specs) > 1:
+        raise InputError(f"one score was expected; got {len(specs)} in {text!r}")
+    return specs[0]
+
+
 def parse_specs(text: str) -> list[ScoreSpec]:
     """Parse one or several specifications, ``NAME[:KEY=VALUE,...]``, separated by commas.
 
     After a colon, what looks like ``KEY=`` continues the parameters and anything else starts the
     next score. A value is read as JSON where it is JSON (numbers, true, false, null, quoted
-    strings), else as it stands.
+    strings), else as it stands; a comma between double quotes belongs to the value.
+
+    Raises
+    ------
+    InputError
+        If a name is missing, or a parameter is not written ``KEY=VALUE`` or is given twice.
 
     Examples
     --------
-    >>> for spec in parse_specs("sgi:context=closest,model=./m,rad"):
+    >>> for spec in parse_specs('sgi:context=closest,prompt="a, b",rad'):
     ...     print(spec.name, spec.params)
-    sgi {'context': 'closest', 'model': './m'}
+    sgi {'context': 'closest', 'prompt': 'a, b'}
     rad {}
     """
     specs: list[tuple[str, dict[str, JSON]]] = []
-    for item in text.split(","):
+    for item in _ITEM.findall(text):
         part = item.strip()
         if specs and specs[-1][1] and _PARAMETER.match(part):
             _add(specs[-1][1], part, text)
             continue
         name, colon, parameter = part.partition(":")
-        if not name:
+        if not name.strip():
             raise InputError(f"a score is named NAME or NAME:KEY=VALUE,...; got {text!r}")
-        specs.append((name, {}))
+        if not colon and "=" in name:
+            raise InputError(f"parameters follow a colon, NAME:{name}; got {text!r}")
+        specs.append((name.strip(), {}))
         if colon:
             _add(specs[-1][1], parameter, text)
     return [ScoreSpec(name, params) for name, params in specs]
@@ -93,7 +121,7 @@ def build(spec: ScoreSpec) -> Score:
         if key not in accepted:
             known = ", ".join(accepted) or "none"
             raise InputError(
-                f"the score {spec.name} has no parameter {key!r}{_near(key, accepted)}; "
+                f"the score {spec.name} has no parameter {key!r}{_near(key, accepted) or ';'} "
                 f"its parameters: {known}"
             )
     try:
@@ -127,13 +155,15 @@ def key_of(score: Score) -> str:
 
 
 def _add(params: dict[str, JSON], part: str, text: str) -> None:
-    key, equals, value = part.partition("=")
-    if not equals or not key.strip() or not value:
+    key, equals, value = (piece.strip() for piece in part.partition("="))
+    if not equals or not key or not value:
         raise InputError(f"a parameter is written KEY=VALUE; got {part!r} in {text!r}")
+    if key in params:
+        raise InputError(f"the parameter {key} is given twice in {text!r}")
     try:
-        params[key.strip()] = json.loads(value)
+        params[key] = json.loads(value)
     except ValueError:
-        params[key.strip()] = value
+        params[key] = value
 
 
 def _factory(name: str) -> Callable[..., Score]:
@@ -145,10 +175,16 @@ def _factory(name: str) -> Callable[..., Score]:
         return found
     for entry in _plug_ins():
         if entry.name == name:
-            loaded: Callable[..., Score] = entry.load()
+            try:
+                loaded: Callable[..., Score] = entry.load()
+            except (ImportError, AttributeError) as error:
+                raise InputError(
+                    f"the score {name} comes from {entry.value}, which cannot be loaded: {error}"
+                ) from error
             return loaded
     known = available()
-    raise InputError(f"unknown score {name!r}{_near(name, known)}; known: {', '.join(known)}")
+    near = _near(name, known) or ";"
+    raise InputError(f"unknown score {name!r}{near} known: {', '.join(known)}")
 
 
 def _plug_ins() -> importlib.metadata.EntryPoints:

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.scores.base import JSON, Demand, Scores
-from calibrail.scores.neural import Embedding, filled
+from calibrail.scores.neural import Embedding, cosines, filled
 
 Weighting = Literal["max", "question"]
 
@@ -35,7 +34,7 @@ class Rad(Embedding):
     """
 
     name = "rad"
-    requires = ("contexts", "response")
+    requires: tuple[str, ...] = ("contexts", "response")
 
     def __init__(self, *, weighting: Weighting = "max", **encoder: Any) -> None:
         super().__init__(**encoder)
@@ -70,18 +69,13 @@ class Rad(Embedding):
         chunks = [filled(example.contexts) for example in chosen]
         owner = np.repeat(np.arange(len(chosen)), [len(group) for group in chunks])
         documents = vectors([text for group in chunks for text in group])
-        similar = _rowwise(vectors([example.response for example in chosen])[owner], documents)
+        similar = cosines(vectors([example.response for example in chosen])[owner], documents)
         support = np.full(len(chosen), -np.inf)
         np.maximum.at(support, owner, similar)
         if self.weighting == "question":
-            relevant = _rowwise(vectors([example.question for example in chosen])[owner], documents)
+            relevant = cosines(vectors([example.question for example in chosen])[owner], documents)
             weights = np.exp((relevant - 1.0) / TEMPERATURE)
             mixed = np.bincount(owner, weights * similar) / np.bincount(owner, weights)
             support = (support + mixed) / 2.0
         values[positions] = 1.0 - support
         return Scores(values, reasons)
-
-
-def _rowwise(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
-    result: NDArray[np.float64] = np.clip(np.einsum("ij,ij->i", left, right), -1.0, 1.0)
-    return result

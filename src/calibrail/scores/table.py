@@ -87,3 +87,55 @@ class ScoreTable:
             pq.write_table(pa.table(arrays), path)
         except OSError as error:
             raise DataError(f"cannot write {path}: {error}") from error
+
+    @classmethod
+    def from_parquet(cls, path: str | Path) -> tuple[ScoreTable, NDArray[np.int8] | None]:
+        """Read what ``to_parquet`` wrote: the table and the split codes, None where there are none.
+
+        Digests, kept columns and timings are not in the file: digests are 0 there.
+
+        Raises
+        ------
+        DataError
+            If the file cannot be read or is no table of scores.
+        """
+        try:
+            table = pq.read_table(path)
+        except (OSError, pa.ArrowException) as error:
+            raise DataError(f"cannot read {path}: {error}") from error
+        if missing := {"id", "group", "label"} - set(table.column_names):
+            raise DataError(f"{path} is no table of scores: it lacks {', '.join(sorted(missing))}")
+        columns: dict[str, NDArray[np.float64]] = {}
+        reasons: dict[str, dict[int, str]] = {}
+        for key in table.column_names:
+            if key in RESERVED or not pa.types.is_float64(table.schema.field(key).type):
+                continue
+            name = key.removeprefix("score:")
+            columns[name] = _numbers(table[key], np.nan)
+            said = (
+                table[f"{key}__reason"].to_pylist()
+                if f"{key}__reason" in table.schema.names
+                else []
+            )
+            reasons[name] = {row: why for row, why in enumerate(said) if why is not None}
+        codes = None
+        if "split" in table.column_names:
+            names = list(SPLIT_NAMES)
+            codes = np.array([names.index(name) for name in table["split"].to_pylist()], np.int8)
+        return cls(
+            ids=_joined(table["id"]),
+            groups=_joined(table["group"]),
+            labels=_numbers(table["label"], -1.0).astype(np.int8),
+            columns=columns,
+            reasons=reasons,
+            digests=np.zeros(len(table), np.uint64),
+        ), codes
+
+
+def _numbers(column: pa.ChunkedArray, absent: float) -> NDArray[np.float64]:
+    values = column.cast(pa.float64()).fill_null(absent)
+    return np.array(values.to_numpy(), dtype=np.float64)
+
+
+def _joined(column: pa.ChunkedArray) -> pa.Array:
+    return pa.concat_arrays(column.chunks) if column.num_chunks else string_array([])

@@ -6,11 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.scores.base import JSON, Demand, Scores
 from calibrail.scores.neural import Embedding, filled
+
+#: Words a side of one matrix product: 16 MiB of similarities.
+TILE = 2048
 
 
 class Tfg(Embedding):
@@ -60,13 +64,24 @@ class Tfg(Embedding):
             if not len(response):
                 reasons[index] = "the response holds no content word"
                 continue
-            best = np.full(len(response), -np.inf, dtype=np.float32)
-            for chunk in filled(examples[index].contexts):
-                words = self.encoder.words(chunk)
-                if len(words):
-                    np.maximum(best, (response @ words.T).max(axis=1), out=best)
-            if np.isinf(best).any():
+            chunks = [self.encoder.words(chunk) for chunk in filled(examples[index].contexts)]
+            if not any(len(chunk) for chunk in chunks):
                 reasons[index] = "the contexts hold no content word"
                 continue
-            values[index] = float(np.mean(best < self.gamma))
+            values[index] = float(np.mean(_best_matches(response, chunks) < self.gamma))
         return Scores(values, reasons)
+
+
+def _best_matches(
+    response: NDArray[np.float32], chunks: Sequence[NDArray[np.float32]]
+) -> NDArray[np.float32]:
+    """Return each response word's highest cosine with any word of the chunks, shape (words,)."""
+    best = np.full(len(response), -np.inf, dtype=np.float32)
+    for chunk in chunks:
+        # In tiles, since a long answer times a long context would not fit into memory.
+        for start in range(0, len(response), TILE):
+            part = best[start : start + TILE]
+            for other in range(0, len(chunk), TILE):
+                similar = response[start : start + TILE] @ chunk[other : other + TILE].T
+                np.maximum(part, similar.max(axis=1), out=part)
+    return best

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from decimal import Decimal
+import unicodedata
 from typing import Final
 
 NUMBERS_VERSION: Final = "calibrail-numbers/1"
 
 _NUMBER = re.compile(
     r"(?<![\w.,])(?P<sign>[-\u2212](?=\d))?"
-    r"(?P<digits>\d{1,3}(?:[,\u00a0\u202f]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)"
-    r"(?P<rest>\s*%|\s+per\s?cent\b|(?:st|nd|rd|th)\b|\s*(?:thousand|million|billion|trillion)\b)?"
+    r"(?P<digits>\d{1,3}(?:[,\u00a0\u202f]\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?)"
+    r"(?P<rest>\s*%|(?i:\s+per\s?cent\b|(?:st|nd|rd|th)\b"
+    r"|\s*(?:thousand|million|billion|trillion)\b))?"
 )
-_SCALE = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+#: Zeros that a scale adds.
+_SCALE = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _WORDS = {
     name: str(value)
     for value, name in enumerate(
@@ -43,23 +45,30 @@ def numbers(text: str) -> list[str]:
     Thousands separators go ("1,234" = "1234"), trailing zeros go ("2.50" = "2.5"), "million" and
     its kin are multiplied out, ordinals become cardinals, a percentage keeps its sign of being one,
     units are cut off ("5km" = "5"), and the words two to twelve count as numbers ("one" is mostly a
-    pronoun).
+    pronoun). Points are read as decimal points and commas as thousands separators, the English way.
 
     >>> numbers("1,234 people, 5km, 2.50 %, 3.2 million, the 21st and seven more")
     ['1234', '5', '2.5%', '3200000', '21', '7']
     """
     found: list[tuple[int, str]] = []
     for match in _NUMBER.finditer(text):
-        value = Decimal(re.sub(r"[,\u00a0\u202f]", "", match["digits"]))
         rest = (match["rest"] or "").strip().lower()
-        value *= _SCALE.get(rest, 1)
         percent = "%" if rest == "%" or rest.startswith("per") else ""
-        sign = "-" if match["sign"] else ""
-        found.append((match.start(), f"{sign}{_plain(value)}{percent}"))
+        value = _plain(match["digits"], _SCALE.get(rest, 0))
+        sign = "-" if match["sign"] and value != "0" else ""
+        found.append((match.start(), f"{sign}{value}{percent}"))
     found.extend((match.start(), _WORDS[match[0].lower()]) for match in _NAMED.finditer(text))
     return [number for _, number in sorted(found)]
 
 
-def _plain(value: Decimal) -> str:
-    text = format(value, "f")
-    return text.rstrip("0").rstrip(".") if "." in text else text.lstrip("0") or "0"
+def _plain(digits: str, zeros: int) -> str:
+    """Return a decimal times 10**zeros, by its digits, so that no number is too long."""
+    if not digits.isascii():
+        digits = "".join(
+            str(unicodedata.decimal(letter)) if letter.isdecimal() else letter for letter in digits
+        )
+    whole, _, fraction = re.sub(r"[,\u00a0\u202f]", "", digits).partition(".")
+    fraction = fraction.ljust(zeros, "0")
+    whole = (whole + fraction[:zeros]).lstrip("0") or "0"
+    fraction = fraction[zeros:].rstrip("0")
+    return f"{whole}.{fraction}" if fraction else whole
