@@ -121,7 +121,7 @@ def failures(checks: Sequence[Check], error: float = 1e-3) -> tuple[Check, ...]:
 
     ``error`` is divided by the number of checks (Bonferroni), so it holds for all of them together.
     """
-    return tuple(check for check in checks if not check.holds(error / len(checks)))
+    return tuple(check for check in checks if not check.holds(error / max(1, len(checks))))
 
 
 def marginal_coverage(n: int, alpha: float, kind: Kind, runs: int, seed: int = 0) -> Check:

@@ -122,7 +122,9 @@ class Encoder:
         """Return L2-normalised sentence vectors, float64, shape (n, d)."""
         self.prepare(texts)
         rows = [self._sentence(text) for text in texts]
-        vectors = np.array(rows, dtype=np.float64).reshape(len(rows), -1)
+        if not rows:
+            return np.zeros((0, 0))
+        vectors = np.array(rows, dtype=np.float64)
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         return vectors / np.where(norms > 0.0, norms, 1.0)
 
@@ -214,6 +216,7 @@ class Encoder:
             place = locate(self.model, self.revision)
             try:
                 import torch
+                from safetensors import SafetensorError
                 from sentence_transformers import SentenceTransformer
                 from transformers.utils import logging
             except ImportError as error:
@@ -226,7 +229,7 @@ class Encoder:
                     trust_remote_code=False,
                     model_kwargs={"dtype": getattr(torch, self.dtype), "use_safetensors": True},
                 )
-            except (OSError, ValueError, KeyError, RuntimeError) as error:
+            except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
                 raise ModelError(
                     f"{self.model} in {place.folder} cannot be loaded as an encoder: {error}"
                 ) from error

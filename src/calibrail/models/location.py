@@ -141,9 +141,10 @@ def _from_hub(model: str, revision: str | None) -> Location:
         except (OSError, ValueError, HTTPError) as error:
             reason = str(error).strip().split("\n")[0]
             continue
-        # The cache may hold a part only, of which another program had need.
-        if not offline or (_has_config(folder) and _has_weights(folder)):
+        if _has_config(folder) and _has_weights(folder):
             return Location(model, folder.name, folder)
+        # The cache may hold a part only, of which another program had need.
+        reason = f"{folder} lacks config.json or weights as .safetensors"
     raise ModelError(
         f"the model {model!r} is not on this machine and the hub could not provide it ({reason}). "
         f"Download it where there is a network (hf download {model}), or give the path of a folder "

@@ -5,13 +5,13 @@ Call ``check_score`` in the tests of a package that adds a score:
     from calibrail.testing import check_score
 
     def test_my_score_conforms():
-        check_score(MyScore())
+        check_score(MyScore)  # or check_score(MyScore(parameter=2))
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -28,7 +28,7 @@ class ConformanceError(AssertionError):
 
 
 def check_score(
-    score: Score,
+    score: Score | Callable[..., Score],
     *,
     polarity: bool = True,
     columns: Mapping[str, float] | None = None,
@@ -38,8 +38,8 @@ def check_score(
 
     Parameters
     ----------
-    score : Score
-        The score.
+    score : Score or callable
+        The score, or what makes it when called without arguments: its class.
     polarity : bool
         Whether grounded answers must score lower on average than answers on another topic. Off for
         a score that looks for something else, such as the answer's length, or SGI, which finds
@@ -57,6 +57,10 @@ def check_score(
         the labels; no failure on empty, huge or strange input; JSON-able parameters that rebuild
         the score; polarity.
     """
+    factory = None if isinstance(score, Score) else score
+    score = score if isinstance(score, Score) else score()
+    if not isinstance(score, Score):
+        raise ConformanceError(f"{type(score).__name__} lacks a member of the Score protocol")
     grounded = [_with(example, columns) for example in _grounded()]
     strange = [_with(example, columns) for example in _strange()]
     everything = [*grounded, *strange]
@@ -68,7 +72,7 @@ def check_score(
     _alone(score, everything, values)
     _labels(score, grounded, values[: len(grounded)])
     _huge(score, columns, huge)
-    _rebuilt(score, grounded, values[: len(grounded)])
+    _rebuilt(score, factory or type(score), grounded, values[: len(grounded)])
     if "response" in score.requires:
         _undefined(score, replace(grounded[0], response=" \n"), "an empty response")
     if "contexts" in score.requires:
@@ -171,12 +175,18 @@ def _huge(score: Score, columns: Mapping[str, float] | None, characters: int) ->
         _scored(score, [_with(example, columns)])
 
 
-def _rebuilt(score: Score, examples: Sequence[Example], values: NDArray[np.float64]) -> None:
-    if score.name not in BUILT_IN:
-        return
+def _rebuilt(
+    score: Score,
+    factory: Callable[..., Score],
+    examples: Sequence[Example],
+    values: NDArray[np.float64],
+) -> None:
+    params = json.loads(json.dumps(dict(score.params)))
     try:
-        again = build(ScoreSpec(score.name, dict(score.params)))
-    except InputError as error:
+        again = (
+            build(ScoreSpec(score.name, params)) if score.name in BUILT_IN else factory(**params)
+        )
+    except (InputError, TypeError) as error:
         raise ConformanceError(f"{score.name}: params do not rebuild the score: {error}") from error
     _require(dict(again.params) == dict(score.params), score, "params must survive a rebuild")
     _require(
@@ -220,6 +230,8 @@ _TOPICS = (
     ("library", "Castell", "1830", "The library of Castell opened its doors in 1830."),
 )
 
+_ASTRAY = "Fresh Bread Needs 240 Degrees And Patience Overnight "
+
 
 def _grounded() -> list[Example]:
     return [
@@ -235,10 +247,11 @@ def _grounded() -> list[Example]:
 
 
 def _off_topic() -> list[Example]:
+    # As long as the grounded answer, so that length alone explains nothing.
     return [
         replace(
             example,
-            response="Fresh Bread Needs 240 Degrees And Patience Overnight.",
+            response=(_ASTRAY * 2)[: len(example.response) - 1] + ".",
             label=1,
             id=f"off-topic-{example.id}",
         )

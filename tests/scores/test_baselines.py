@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from calibrail.data import Example
+from calibrail.scores import build, parse_spec
+
+CONTEXT = "The Nile is 6,650 km long and flows through Khartoum."
+
+
+def value(name: str, response: str, context: str = CONTEXT, question: str = "") -> float:
+    example = Example(question, (context,), response)
+    return float(build(parse_spec(name)).score([example]).values[0])
+
+
+def reason(name: str, example: Example) -> str:
+    result = build(parse_spec(name)).score([example])
+    assert np.isnan(result.values[0])
+    return result.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "response", "expected"),
+    [
+        ("length", "Cairo", 5.0),
+        ("novel_count", "The Nile flows through old Cairo.", 2.0),
+        ("novelty", "The Nile flows through old Cairo.", 0.5),
+        # the + nile + is + long out of five words
+        ("rouge_l", "The Nile is very long", 1 - 4 / 5),
+        ("rouge_l", "The Nile is 6,650 km long", 0.0),
+        ("numbers", "It is 6650 km long, not 7000.", 0.5),
+        ("entities", "It passes Khartoum and Cairo.", 0.5),
+    ],
+)
+def test_values_by_hand(name: str, response: str, expected: float) -> None:
+    assert value(name, response) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "response"),
+    [("novel_count", "Cairo"), ("novelty", "Cairo"), ("numbers", "In 1999"), ("entities", "in Cairo")],
+)
+def test_the_question_supports_too(name: str, response: str) -> None:
+    assert value(name, response) > 0
+    assert value(name, response, question="Was Cairo there in 1999?") == 0
+
+
+def test_rouge_reads_the_joined_contexts_in_order() -> None:
+    rouge = build(parse_spec("rouge_l"))
+    both = Example("", ("one two", "three four"), "two three")
+    turned = Example("", ("three four", "one two"), "two three")
+    np.testing.assert_allclose(rouge.score([both, turned]).values, [0.0, 0.5])
+
+
+def test_why_there_is_no_value() -> None:
+    good = Example("", (CONTEXT,), "?!")
+    assert reason("novelty", good) == "the response holds no content word"
+    assert reason("rouge_l", good) == "the response holds no word"
+    assert reason("numbers", good) == "the response holds no number"
+    assert reason("entities", good) == "the response holds no capitalised name"
+    assert reason("length", Example("", (CONTEXT,), "")) == "the response is empty"
+    assert reason("novelty", Example("", (), "Nile")) == "there is no context"
+
+
+def test_fingerprints_name_what_splits_words() -> None:
+    assert "words" in build(parse_spec("novelty")).fingerprint()
+    assert {"words", "names"} <= set(build(parse_spec("entities")).fingerprint())
+    assert "numbers" in build(parse_spec("numbers")).fingerprint()

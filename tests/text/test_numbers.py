@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrail.text import numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1,234", ["1234"]),
+        ("1\u00a0234 and 1\u202f234", ["1234", "1234"]),
+        ("1,234,567.80", ["1234567.8"]),
+        ("007", ["7"]),
+        ("0.0 and -0", ["0", "0"]),
+        ("5km", ["5"]),
+        ("$5 (6)", ["5", "6"]),
+        ("40% 40 % 40 percent 40 Per cent", ["40%"] * 4),
+        ("2.5 million, 3 Billion", ["2500000", "3000000000"]),
+        ("1.2345 thousand", ["1234.5"]),
+        ("the 21st of 3rd", ["21", "3"]),
+        ("-5 degrees, \u22125 degrees", ["-5", "-5"]),
+        ("1914-1918", ["1914", "1918"]),
+        ("In 1853.", ["1853"]),
+        ("Seven of TWELVE, not one", ["7", "12"]),
+        ("\u0661\u0662", ["12"]),
+        ("none", []),
+        ("abc1def", []),
+        ("", []),
+    ],
+)
+def test_numbers(text: str, expected: list[str]) -> None:
+    assert numbers(text) == expected
+
+
+@given(st.integers(min_value=0, max_value=10**15))
+def test_separators_do_not_matter(value: int) -> None:
+    assert numbers(f"{value:,}") == numbers(str(value)) == [str(value)]
+
+
+@given(st.decimals(min_value=0, max_value=10**6, places=3))
+def test_trailing_zeros_do_not_matter(value: object) -> None:
+    assert numbers(f"{value}000") == numbers(f"{value}")
+
+
+@given(st.text())
+def test_no_text_fails(text: str) -> None:
+    assert all(isinstance(number, str) and number for number in numbers(text))
+
+
+def test_no_number_is_too_long() -> None:
+    digits = "7" * 1_200_000
+    assert numbers(digits) == [digits]

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrail.text import STOP_WORDS, content_words, words
+
+
+def texts(text: str) -> list[str]:
+    return [word.text for word in words(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The Nile's source", ["the", "nile's", "source"]),
+        ("don\u2019t DON'T", ["don't", "don't"]),
+        ("3.5 km, 1,234 people.", ["3.5", "km", "1,234", "people"]),
+        ("well-known snake_case", ["well", "known", "snake", "case"]),
+        ("Stra\u00dfe STRASSE", ["strasse", "strasse"]),
+        ("caf\u00e9 cafe\u0301", ["caf\u00e9", "caf\u00e9"]),
+        ("", []),
+        ("?! \u2014 ...", []),
+    ],
+)
+def test_words(text: str, expected: list[str]) -> None:
+    assert texts(text) == expected
+
+
+def test_vowel_signs_stay_with_their_word() -> None:
+    assert len(texts("\u0939\u093f\u0928\u094d\u0926\u0940 \u092d\u093e\u0937\u093e")) == 2
+    assert len(texts("\u05e9\u05b8\u05c1\u05dc\u05d5\u05b9\u05dd")) == 1
+    assert len(texts("\u0627\u0644\u0645\u0646\u0627\u0631\u0629")) == 1
+
+
+def test_without_spaces_each_letter_is_a_word() -> None:
+    assert texts("\u706f\u5854\u30fb1853\u5e74") == ["\u706f", "\u5854", "1853", "\u5e74"]
+    # Two consonants; marks belong to them.
+    assert len(texts("\u0e17\u0e35\u0e48\u0e19\u0e35\u0e48")) == 2
+
+
+def test_content_words_leave_out_stop_words_and_possessives() -> None:
+    found = content_words("It's the river's mouth, isn't it?")
+    assert [word.text for word in found] == ["river", "mouth"]
+
+
+def test_stop_words_are_words_as_they_are_compared() -> None:
+    assert all(texts(word) == [word] for word in STOP_WORDS)
+
+
+@given(st.text())
+def test_offsets_point_at_the_word(text: str) -> None:
+    end = 0
+    for word in words(text):
+        assert end <= word.start < word.end <= len(text)
+        assert word.text
+        end = word.end
+
+
+@given(st.text(), st.text())
+def test_words_on_both_sides_of_a_border_are_independent(left: str, right: str) -> None:
+    assert texts(f"{left}\n{right}") == texts(left) + texts(right)
+
+
+def test_a_million_characters_take_no_time_to_speak_of() -> None:
+    assert len(words("1" * 1_000_000)) == 1
+    assert len(words("word " * 200_000)) == 200_000
