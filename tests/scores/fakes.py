@@ -28,7 +28,7 @@ class FakeEncoder:
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
     def words(self, text: str) -> NDArray[np.float32]:
-        vectors = np.array(self._words[text], dtype=np.float32).reshape(len(self._words[text]), -1)
+        vectors = np.array(self._words[text], dtype=np.float32)
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True) if len(vectors) else vectors
 
 

@@ -111,7 +111,11 @@ def _embed(
         if isinstance(score, Demanding):
             demand = score.demand(batch)
             key = id(demand.encoder)
-            encoders[key] = demand.encoder
+            if key not in encoders:
+                # What an earlier run left behind was embedded in other batches: the same data
+                # must give the same bytes whatever ran before.
+                demand.encoder.forget()
+                encoders[key] = demand.encoder
             texts.setdefault(key, {}).update(dict.fromkeys(demand.texts))
             word_texts.setdefault(key, {}).update(dict.fromkeys(demand.word_texts))
     cut = set()

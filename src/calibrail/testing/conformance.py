@@ -66,6 +66,7 @@ def check_score(
     everything = [*grounded, *strange]
     _identity(score)
     _empty_batch(score)
+    _fresh(score)
     values = _scored(score, everything)
     _again(score, everything, values)
     _permuted(score, everything, values)

@@ -1,0 +1,79 @@
+"""Every command and every Python block that README and docs show runs."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from calibrail.cli import app
+from calibrail.cli.exits import INCONCLUSIVE, REJECTED
+from tests.answers import rows, write
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+#: Shown as an example of a name that the reader fills in.
+PLACEHOLDERS = re.compile(r"\b(DATA|RUN|NAME|TRACES|HELDOUT|FILE|COL)\b|\bA --score B\b|\.\.\.")
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    """Return commands and Python blocks in the order in which they stand."""
+    found: list[tuple[str, str]] = []
+    text = page.read_text(encoding="utf-8")
+    pattern = re.compile(r"^```python\n(.*?)^```|^    (calibrail .*)$", re.MULTILINE | re.DOTALL)
+    for match in pattern.finditer(text):
+        if match[1] is not None:
+            found.append(("python", match[1]))
+        else:
+            for line in match[0].split("\n"):
+                command = line.strip()
+                if command.startswith("calibrail ") and not PLACEHOLDERS.search(command):
+                    found.append(("command", command.split("  #")[0]))
+    return found
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the files that the pages speak of."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    write(tmp_path / "heldout.jsonl", rows(60, prefix="New "))
+    lines = [f"{row['label']},{row['detector']}" for row in rows()]
+    (tmp_path / "scores.csv").write_text("\n".join(["label,my_detector", *lines]))
+    return tmp_path
+
+
+def run(command: str) -> None:
+    code = app(shlex.split(command)[1:], standalone_mode=False)
+    assert code in (None, 0, REJECTED, INCONCLUSIVE), command
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_shows_runs(page: Path, desk: Path) -> None:
+    found = blocks(page)
+    if not found:
+        pytest.skip(f"{page.name} shows no command")
+    needs = "\n".join(block for _, block in found)
+    if "guardrail.json" in needs and "export" not in needs.split("guardrail.json")[0]:
+        run("calibrail calibrate example:facts --score novelty --alpha 0.2 -o runs/made")
+        run("calibrail export runs/made -o guardrail.json")
+    if "runs/first" in needs and "-o runs/first" not in needs:
+        run("calibrail calibrate example:facts --score novelty --alpha 0.2 -o runs/first")
+    for kind, block in found:
+        if kind == "command":
+            run(block)
+        else:
+            exec(compile(block, str(page), "exec"), {"__name__": "page"})
+
+
+def test_the_pages_show_commands() -> None:
+    assert sum(kind == "command" for page in PAGES for kind, _ in blocks(page)) >= 12
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
