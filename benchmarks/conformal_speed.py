@@ -1,8 +1,9 @@
 """What do threshold, p-values and certificate cost beside sorting, and beside MAPIE?
 
 Per size, each operation and ``numpy.sort`` of the same array take turns in one process. Goals: at
-most 1.5 times the sort, and at least 50 times faster than MAPIE's ``BinaryClassificationController``
-(its default grid of 100 thresholds, recall and FPR) at 10^5 labelled scores.
+most 1.5 times the sort, and at least 50 times faster than MAPIE's
+``BinaryClassificationController`` (its default grid of 100 thresholds, recall and FPR) at 10^5
+labelled scores.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ def main() -> None:
         "bounds, verdict. Seconds: minimum (median) of the repeats; ratio: of the minima, to "
         "`numpy.sort` of the same N scores. Goal: at most 1.5.",
         "",
-        "| N | repeats | `numpy.sort` | threshold | ratio | p-values | ratio | certificate | ratio |",
+        "| N | repeats | `numpy.sort` | threshold | ratio | p-values | ratio | certificate "
+        "| ratio |",
         "|---|---|---|---|---|---|---|---|---|",
         *(size_row(n, rng) for n in SIZES),
         "",

@@ -117,7 +117,7 @@ def simulate(
 
 
 def failures(checks: Sequence[Check], error: float = 1e-3) -> tuple[Check, ...]:
-    """Return the checks outside their limits; with true promises, any at all with at most ``error``.
+    """Return the checks outside their limits; true promises give any with at most ``error``.
 
     ``error`` is divided by the number of checks (Bonferroni), so it holds for all of them together.
     """

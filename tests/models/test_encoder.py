@@ -125,9 +125,7 @@ class TestWords:
     def test_the_first_window_serves_sentence_and_words(self, tiny: Path) -> None:
         encoder = Encoder(str(tiny))
         encoder.prepare([LONG], [LONG])
-        np.testing.assert_allclose(
-            encoder.sentences([LONG]), bare(tiny, (LONG,)), atol=1e-6
-        )
+        np.testing.assert_allclose(encoder.sentences([LONG]), bare(tiny, (LONG,)), atol=1e-6)
         assert encoder.n_embedded == 1
 
     @pytest.mark.parametrize("text", ["", "the", "?!", "\x00\x07"])

@@ -30,7 +30,7 @@ def test_the_embedded_encoder_is_the_expected_one() -> None:
 
 def test_embedded_weights_with_another_digest_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(location, "EMBEDDED_SHA256", "0" * 64)
-    with pytest.raises(ModelError, match="not the expected ones.*reinstall"):
+    with pytest.raises(ModelError, match=r"not the expected ones.*reinstall"):
         locate(DEFAULT_MODEL)
 
 
@@ -129,7 +129,9 @@ class TestHub:
         assert place.folder.parent.parent == cache
 
     def test_offline_the_remedy_is_named(self, cache: Path) -> None:
-        with pytest.raises(ModelError, match=r"'someone/other' is not on this.*hf download.*model="):
+        with pytest.raises(
+            ModelError, match=r"'someone/other' is not on this.*hf download.*model="
+        ):
             locate("someone/other")
 
     def test_a_cache_that_holds_a_part_does_not_do(self, cache: Path) -> None:

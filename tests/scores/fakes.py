@@ -1,4 +1,4 @@
-"""An encoder whose vectors a test writes down, so that a score's value can be worked out by hand."""
+"""An encoder whose vectors a test writes down, so that values can be worked out by hand."""
 
 from __future__ import annotations
 

@@ -39,7 +39,12 @@ def test_values_by_hand(name: str, response: str, expected: float) -> None:
 
 @pytest.mark.parametrize(
     ("name", "response"),
-    [("novel_count", "Cairo"), ("novelty", "Cairo"), ("numbers", "In 1999"), ("entities", "in Cairo")],
+    [
+        ("novel_count", "Cairo"),
+        ("novelty", "Cairo"),
+        ("numbers", "In 1999"),
+        ("entities", "in Cairo"),
+    ],
 )
 def test_the_question_supports_too(name: str, response: str) -> None:
     assert value(name, response) > 0

@@ -50,7 +50,11 @@ def test_the_triangle_inequality_bounds_it(question: float, context: float, tilt
         across, up = plane(degrees)
         return across, up * plane(tilt)[0], up * plane(tilt)[1]
 
-    vectors = {"r": (1.0, 0.0, 0.0), "q": on_sphere(question, 0), "c1\nc2": on_sphere(context, tilt)}
+    vectors = {
+        "r": (1.0, 0.0, 0.0),
+        "q": on_sphere(question, 0),
+        "c1\nc2": on_sphere(context, tilt),
+    }
     encoder = FakeEncoder(vectors)
     ratio = -with_encoder(Sgi(), encoder).score([EXAMPLE]).values[0]
     between = np.arccos(np.clip(np.dot(vectors["q"], vectors["c1\nc2"]), -1, 1))

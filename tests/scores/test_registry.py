@@ -35,7 +35,11 @@ class TestParsing:
             (" sgi , rad ", [("sgi", {}), ("rad", {})]),
             (
                 "sgi:context=closest,model=x,rad,tfg:gamma=0.4",
-                [("sgi", {"context": "closest", "model": "x"}), ("rad", {}), ("tfg", {"gamma": 0.4})],
+                [
+                    ("sgi", {"context": "closest", "model": "x"}),
+                    ("rad", {}),
+                    ("tfg", {"gamma": 0.4}),
+                ],
             ),
             ("a:x=true,y=null,z=-3", [("a", {"x": True, "y": None, "z": -3})]),
             ('a:prompt="x, y",b', [("a", {"prompt": "x, y"}), ("b", {})]),
@@ -100,7 +104,9 @@ class TestBuilding:
             build(ScoreSpec("column"))
 
     def test_keys_tell_scores_of_one_run_apart(self) -> None:
-        keys = [key_of(build(spec)) for spec in parse_specs("sgi,sgi:context=closest,tfg:gamma=0.3")]
+        keys = [
+            key_of(build(spec)) for spec in parse_specs("sgi,sgi:context=closest,tfg:gamma=0.3")
+        ]
         assert keys == ["sgi", "sgi:context=closest", "tfg"]
         assert key_of(build_column("dae", "faithful")) == "dae"
 
@@ -146,7 +152,7 @@ class TestPlugIns:
             build(parse_spec("shouting:wait=2.0"))
 
     def test_one_that_cannot_be_loaded_is_named(self) -> None:
-        with pytest.raises(InputError, match="broken comes from no_such_package.anywhere:Score"):
+        with pytest.raises(InputError, match=r"broken comes from no_such_package\.anywhere"):
             build(parse_spec("broken"))
 
     def test_it_does_not_hinder_those_built_in(self) -> None:

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calibrail.conformal import validation
-from calibrail.conformal.pvalues import count_at_most, raised, shares
+from calibrail.conformal.lookup import count_at_most
+from calibrail.conformal.pvalues import raised, shares
 from calibrail.conformal.rank import Guarantee, minimum_n, rank
 from calibrail.errors import InputError, TooFewExamplesError
 

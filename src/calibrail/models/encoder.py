@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from calibrail.errors import InputError, ModelError
 from calibrail.models.location import DEFAULT_MODEL, EMBEDDED_NAMES, INSTALL, locate
 from calibrail.models.store import VectorStore, text_key
-from calibrail.text.words import WORDS_VERSION, content_words
+from calibrail.models.subwords import WordSums
+from calibrail.text.words import WORDS_VERSION
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -179,7 +180,7 @@ class Encoder:
         windows = [i for i in range(len(owner)) if first[i] or items[owner[i]][1]]
         self.n_truncated += len(longer)
         self.n_embedded += len(items)
-        sums = _WordSums(items)
+        sums = WordSums(items)
         for batch in _batches(windows, [len(ids) for ids in encoded["input_ids"]]):
             sentence, tokens = self._forward(model, encoded, batch)
             for row, window in enumerate(batch):
@@ -240,39 +241,6 @@ class Encoder:
             model.eval()
             self._transformer = model
         return self._transformer
-
-
-class _WordSums:
-    """Adds up token vectors by word, over the windows of a text."""
-
-    def __init__(self, items: Sequence[tuple[str, bool]]) -> None:
-        self._places: dict[int, NDArray[np.int64]] = {}
-        self._sums: dict[int, NDArray[np.float32]] = {}
-        for index, (text, wants_words) in enumerate(items):
-            if wants_words:
-                places = [(word.start, word.end) for word in content_words(text)]
-                self._places[index] = np.array(places, dtype=np.int64).reshape(-1, 2)
-
-    def add(self, index: int, offsets: NDArray[np.int64], tokens: NDArray[np.float32]) -> None:
-        places = self._places[index]
-        sums = self._sums.setdefault(
-            index, np.zeros((len(places), tokens.shape[1]), dtype=np.float32)
-        )
-        if not len(places):
-            return
-        starts, ends = offsets[:, 0], offsets[:, 1]
-        word = np.searchsorted(places[:, 0], starts, side="right") - 1
-        # Special tokens are empty; punctuation and stop words lie in no content word.
-        inside = (ends > starts) & (word >= 0) & (starts < places[word, 1])
-        np.add.at(sums, word[inside], tokens[inside])
-
-    def finish(self) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        for index, sums in self._sums.items():
-            # The direction of a sum is that of the mean. A word without a token (a character that
-            # the vocabulary drops) keeps a zero vector: it resembles nothing.
-            norms = np.linalg.norm(sums, axis=1, keepdims=True)
-            norms[norms == 0.0] = 1.0
-            yield index, sums / norms
 
 
 def _batches(windows: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from calibrail.text.words import STOP_WORDS, words
+from calibrail.text.stop_words import STOP_WORDS
+from calibrail.text.words import words
 
 NAMES_VERSION: Final = "calibrail-names/1"
 

@@ -1,0 +1,93 @@
+"""Do the scores give the figures that are known for public data?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from calibrail.data import read
+from calibrail.engine import score_examples
+from calibrail.scores import ScoreTable, build, parse_specs
+
+
+def scored(source: Path, names: str, **options: object) -> ScoreTable:
+    return score_examples(read(source, **options), [build(spec) for spec in parse_specs(names)])
+
+
+def sides(table: ScoreTable, name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    values = table.columns[name]
+    defined = ~np.isnan(values)
+    return values[defined & (table.labels == 0)], values[defined & (table.labels == 1)]
+
+
+def auroc(table: ScoreTable, name: str) -> tuple[float, float]:
+    """Return the AUROC and its standard error (Hanley and McNeil, 1982)."""
+    faithful, hallucinated = sides(table, name)
+    n, m = len(faithful), len(hallucinated)
+    below = np.searchsorted(np.sort(faithful), hallucinated, side="left").sum()
+    upto = np.searchsorted(np.sort(faithful), hallucinated, side="right").sum()
+    area = float(below + upto) / (2 * n * m)
+    q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
+    spread = (m - 1) * (q1 - area**2) + (n - 1) * (q2 - area**2)
+    return area, float(np.sqrt((area * (1 - area) + spread) / (n * m)))
+
+
+def effect(table: ScoreTable, name: str) -> tuple[float, float]:
+    """Return Cohen's d and its standard error (Hedges and Olkin, 1985)."""
+    faithful, hallucinated = sides(table, name)
+    n, m = len(faithful), len(hallucinated)
+    pooled = ((n - 1) * faithful.var(ddof=1) + (m - 1) * hallucinated.var(ddof=1)) / (n + m - 2)
+    d = float((hallucinated.mean() - faithful.mean()) / np.sqrt(pooled))
+    return d, float(np.sqrt((n + m) / (n * m) + d**2 / (2 * (n + m))))
+
+
+class TestHaluEval:
+    @pytest.fixture(scope="class")
+    def table(self, real_data: Path) -> ScoreTable:
+        return scored(real_data / "halueval" / "qa_data.json", "sgi,rad,length")
+
+    @pytest.fixture(scope="class")
+    def longer(self, real_data: Path) -> ScoreTable:
+        # As in the repository of the paper: answers of at least 20 characters.
+        return scored(real_data / "halueval" / "qa_data.json", "sgi", options={"min_chars": 20})
+
+    def test_sgi_reproduces_the_row_of_the_paper(self, longer: ScoreTable) -> None:
+        # Table 1 of arXiv 2512.13771, all-MiniLM-L6-v2; its values are the negated ones.
+        for values, published in zip(sides(longer, "sgi"), (1.203, 0.856), strict=True):
+            error = values.std(ddof=1) / np.sqrt(len(values))
+            assert abs(-values.mean() - published) < 3 * error
+        for (found, error), published in (
+            (effect(longer, "sgi"), 1.28),
+            (auroc(longer, "sgi"), 0.824),
+        ):
+            assert abs(found - published) < 3 * error
+
+    def test_sgi_over_all_answers(self, table: ScoreTable) -> None:
+        faithful, hallucinated = sides(table, "sgi")
+        assert -faithful.mean() == pytest.approx(1.12, abs=0.01)
+        assert -hallucinated.mean() == pytest.approx(0.85, abs=0.01)
+        assert effect(table, "sgi")[0] == pytest.approx(1.08, abs=0.05)
+        assert auroc(table, "sgi")[0] == pytest.approx(0.80, abs=0.02)
+
+    def test_length_alone_is_hard_to_beat(self, table: ScoreTable) -> None:
+        assert auroc(table, "length")[0] == pytest.approx(0.975, abs=0.001)
+
+    def test_rad_would_flag_nearly_every_faithful_answer(self, table: ScoreTable) -> None:
+        faithful, hallucinated = sides(table, "rad")
+        assert np.mean(faithful >= np.quantile(hallucinated, 0.05)) > 0.95
+
+
+class TestRagTruth:
+    @pytest.fixture(scope="class")
+    def table(self, real_data: Path) -> ScoreTable:
+        return scored(real_data / "ragtruth", "sgi,rad,novel_count", format="ragtruth")
+
+    @pytest.mark.parametrize(
+        ("name", "known"), [("novel_count", 0.81), ("sgi", 0.52), ("rad", 0.60)]
+    )
+    def test_the_known_areas(self, table: ScoreTable, name: str, known: float) -> None:
+        found, error = auroc(table, name)
+        assert abs(found - known) < error
