@@ -116,7 +116,8 @@ def reversed_direction(auroc: Measure) -> str | None:
     return (
         f"The score runs the wrong way: AUROC is {auroc.estimate:.3f} ({auroc.lower:.3f} to "
         f"{auroc.upper:.3f}), so faithful answers score higher than hallucinated ones. Nothing "
-        "was flipped; if a higher value means more faithful, say so (--higher faithful)."
+        "was flipped: on this data the detector points away from hallucinations. (For a column of "
+        "your own, check --higher.)"
     )
 
 

@@ -155,7 +155,9 @@ def next_step(report: _Dict) -> str:
     if report["verdict"] == "certified":
         return "Freeze exactly this detector with: calibrail export RUN -o guardrail.json"
     if "reversed_direction" in codes:
-        return "State the score's direction (--higher faithful) and calibrate again."
+        if report["score"]["name"] == "column":
+            return "Check what a higher value of the column means (--higher), and calibrate again."
+        return "Use another detector for such answers: compare some with calibrail compare."
     if report["verdict"] == "rejected":
         return (
             "Try other scores on the same split with: calibrail compare DATA --score NAME "

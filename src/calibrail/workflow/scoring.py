@@ -223,18 +223,18 @@ def remarks(scored: Scored) -> tuple[str, ...]:
     duplicates = scored.data["near_duplicates"]
     if duplicates is not None and duplicates["count"]:
         said.append(
-            f"{duplicates['count']} examples have a near-duplicate on the other side of the split "
-            f"({duplicates['exact']} of them identical): results are somewhat too good. Give alike "
-            "answers one group, or remove them."
+            f"Examples with a near-duplicate on the other side of the split: {duplicates['count']} "
+            f"({duplicates['exact']} identical). Results look too good; give alike answers "
+            "one group, or remove them."
         )
     if scored.data["n_truncated"]:
         said.append(
-            f"{scored.data['n_truncated']} texts are longer than the encoder reads; sentence "
-            "vectors are of their beginning. Split contexts into smaller chunks."
+            f"Texts longer than the encoder reads: {scored.data['n_truncated']}; their sentence "
+            "vectors are of their beginning. Split long contexts into smaller chunks."
         )
     if scored.data["n_quarantined"]:
         said.append(
-            f"{scored.data['n_quarantined']} rows could not be used and take no part; "
+            f"Rows that could not be used and take no part: {scored.data['n_quarantined']}; "
             "quarantine.jsonl names each with its reason."
         )
     return tuple(said)
