@@ -209,11 +209,14 @@ def score_source(
 def group_codes(table: ScoreTable) -> NDArray[np.int64]:
     """Return one integer per group; an example without a group is a group of its own."""
     encoded = table.groups.dictionary_encode()
-    # With nulls, Arrow hands out floats with NaN in their place.
-    indices = np.asarray(encoded.indices.to_numpy(zero_copy_only=False), dtype=np.float64)
-    codes = np.nan_to_num(indices, nan=-1.0).astype(np.int64)
-    alone = codes < 0
-    codes[alone] = len(encoded.dictionary) + np.arange(int(alone.sum()))
+    indices = encoded.indices
+    # Read from the buffers: Arrow's own conversion imports pandas where it is installed.
+    stored = np.frombuffer(indices.buffers()[1], dtype=indices.type.to_pandas_dtype())
+    codes = stored[indices.offset : indices.offset + len(indices)].astype(np.int64)
+    if indices.null_count:
+        bits = np.frombuffer(indices.buffers()[0], dtype=np.uint8)
+        valid = np.unpackbits(bits, bitorder="little")[indices.offset :][: len(indices)]
+        codes[valid == 0] = len(encoded.dictionary) + np.arange(indices.null_count)
     return codes
 
 
