@@ -55,16 +55,13 @@ def run(
         )
     output.parent.mkdir(parents=True, exist_ok=True)
     table.to_parquet(output)
-    summary = {
-        "examples": len(table.labels),
-        "quarantined": n_quarantined,
-        "undefined": {name: int(np.isnan(values).sum()) for name, values in table.columns.items()},
-    }
+    undefined = {name: int(np.isnan(values).sum()) for name, values in table.columns.items()}
+    summary = {"examples": len(table), "quarantined": n_quarantined, "undefined": undefined}
     if json:
         print_json(summary)
     else:
-        for name, count in summary["undefined"].items():  # type: ignore[attr-defined]
-            typer.echo(f"{name}: {summary['examples']} examples, {count} undefined")
+        for name, count in undefined.items():
+            typer.echo(f"{name}: {len(table)} examples, {count} undefined")
     note(f"wrote {output}")
     if n_quarantined:
         note(f"{n_quarantined} unusable rows: see {quarantine}")
