@@ -66,8 +66,10 @@ def clopper_pearson(count: int, n: int, confidence: float) -> tuple[float, float
     [0.0286, 0.1389]
     """
     count, n = validation.counts(count, n)
-    lower, upper = interval(count, n, validation.share(confidence, "confidence"))
-    return float(lower), float(upper)
+    tail = (1.0 - validation.share(confidence, "confidence")) / 2.0
+    lower = 0.0 if count == 0 else float(betaincinv(count, n - count + 1, tail))
+    upper = 1.0 if count == n else float(betainccinv(count + 1, n - count, tail))
+    return lower, upper
 
 
 def interval(

@@ -13,6 +13,7 @@ k:
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from fractions import Fraction
 from typing import Final, Literal
 
@@ -68,7 +69,8 @@ def rank(n: int, alpha: float, guarantee: Guarantee = "marginal", delta: float =
     n = validation.whole(n, "n")
     alpha = validation.share(alpha, "alpha")
     if guarantee == "marginal":
-        k = math.floor(decimal(alpha) * (n + 1))
+        numerator, denominator = Decimal(repr(alpha)).as_integer_ratio()
+        k = numerator * (n + 1) // denominator
         return k + 1 if (k + 1) / (n + 1) <= alpha else k
     if guarantee == "paper":
         return min(math.ceil(decimal(alpha) * (n + 1)), n)
