@@ -4,26 +4,59 @@ from calibrail.conformal.attainable import attainable_coverages
 from calibrail.conformal.band import coverage_band
 from calibrail.conformal.bound import Bound, clopper_pearson, exact_bound
 from calibrail.conformal.certificate import Certificate, certify_counts, joint_certificate
+from calibrail.conformal.clusters import ClusteredCalibration, calibrate_clusters
+from calibrail.conformal.discoveries import Discoveries, discoveries
+from calibrail.conformal.group_report import GroupCounts, GroupVerdict, certify_groups, holm
+from calibrail.conformal.groups import GroupedCalibration, calibrate_groups
+from calibrail.conformal.label_noise import FlipTolerance, flip_tolerance
 from calibrail.conformal.pvalues import p_values
 from calibrail.conformal.rank import GUARANTEES, Guarantee, minimum_n, rank
+from calibrail.conformal.selection import Selection, least_calibration, select
+from calibrail.conformal.shift import WeightedCalibration, calibrate_weighted, density_ratio
+from calibrail.conformal.simultaneous import SimultaneousBand, simultaneous_band
+from calibrail.conformal.three_way import DECISIONS, ThreeWay, least_withheld, three_way
 from calibrail.conformal.threshold import Calibration, Undefined, calibrate, flags
 
 __all__ = [
+    "DECISIONS",
     "GUARANTEES",
     "Bound",
     "Calibration",
     "Certificate",
+    "ClusteredCalibration",
+    "Discoveries",
+    "FlipTolerance",
+    "GroupCounts",
+    "GroupVerdict",
+    "GroupedCalibration",
     "Guarantee",
+    "Selection",
+    "SimultaneousBand",
+    "ThreeWay",
     "Undefined",
+    "WeightedCalibration",
     "attainable_coverages",
     "calibrate",
+    "calibrate_clusters",
+    "calibrate_groups",
+    "calibrate_weighted",
     "certify_counts",
+    "certify_groups",
     "clopper_pearson",
     "coverage_band",
+    "density_ratio",
+    "discoveries",
     "exact_bound",
     "flags",
+    "flip_tolerance",
+    "holm",
     "joint_certificate",
+    "least_calibration",
+    "least_withheld",
     "minimum_n",
     "p_values",
     "rank",
+    "select",
+    "simultaneous_band",
+    "three_way",
 ]

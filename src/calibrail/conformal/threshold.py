@@ -192,7 +192,7 @@ def calibrate(
         )
     defined.flags.writeable = False
     return Calibration(
-        threshold=-math.inf if k == 0 else _at_rank(defined, k, n_undefined, undefined),
+        threshold=-math.inf if k == 0 else at_rank(defined, k, n_undefined, undefined),
         rank=k,
         n=n,
         alpha=float(alpha),
@@ -224,7 +224,8 @@ def flags(values: ArrayLike, threshold: float, tolerance: float = 0.0) -> NDArra
     return result
 
 
-def _at_rank(defined: NDArray[np.float64], k: int, n_undefined: int, undefined: Undefined) -> float:
+def at_rank(defined: NDArray[np.float64], k: int, n_undefined: int, undefined: Undefined) -> float:
+    """Return the k-th smallest score, undefined ones included at the end where they count."""
     position = k - 1 - (n_undefined if undefined == "pass" else 0)
     if 0 <= position < len(defined):
         return float(defined[position])

@@ -1,0 +1,237 @@
+"""Which threshold keeps the promise when several answers belong to one question?
+
+Answers to one question are not independent, so calibrating on all of them as if they were is
+heuristic ("naive" below): its error depends on how alike they are. Questions are independent.
+Taking one answer per question makes the scores exchangeable again, but wastes the others and
+depends on the draw; so all draws are combined:
+
+- ``marginal``: the mean of the p-values over all draws, computed without drawing: each answer
+    weighs 1 / (answers of its question). The mean of dependent p-values is in general valid only
+    after doubling (Vovk and Wang, 2020). This one needs no doubling, since the new answer's place
+    within its own question is exchangeable, too (Lee, Barber and Willett, 2023, "Distribution-free
+    inference with
+  hierarchical data").
+- ``pac``: the median of the thresholds of many draws, each taken at delta / 2. It can only miss too
+  much if at least half of them do, which has probability at most delta (Markov's inequality).
+
+What is promised counts each question once: the miss rate is that of a hallucinated answer drawn
+from a new question.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from calibrail.conformal import validation
+from calibrail.conformal.lookup import count_at_most
+from calibrail.conformal.pvalues import raised
+from calibrail.conformal.rank import Guarantee, minimum_n, rank
+from calibrail.conformal.threshold import Calibration, Undefined, at_rank, calibrate
+from calibrail.errors import InputError, TooFewExamplesError
+
+#: Draws of one example per cluster that ``pac`` combines; odd, so that a median is one of them.
+DRAWS: Final = 101
+
+_Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClusteredCalibration(Calibration):
+    """A threshold from clustered examples, each cluster counting once.
+
+    ``n`` and ``rank`` count examples, as in ``Calibration``.
+
+    Attributes
+    ----------
+    clusters : ndarray of int64, shape (n,)
+        Cluster of each example, 0 to K - 1: of the defined scores in ascending order, then of the
+        undefined ones.
+    """
+
+    clusters: NDArray[np.int64] = field(kw_only=True)
+
+    @property
+    def n_clusters(self) -> int:
+        """Number K of independent clusters."""
+        return int(self.clusters.max()) + 1 if len(self.clusters) else 0
+
+    def p_value(self, values: ArrayLike, tolerance: float = 0.0) -> _Floats:
+        """Return the p-values of defined scores; no NaN is accepted.
+
+        (1 + sum of the weights of the calibration scores <= S) / (K + 1). Under ``marginal``,
+        ``p <= alpha`` is exactly the same decision as ``not flags``.
+        """
+        queries = raised(validation.defined(values, "values"), tolerance)
+        ladder = _ladder(self.clusters, len(self.scores), self.undefined)
+        result: _Floats = ladder[count_at_most(self.scores, queries)]
+        return result
+
+    def naive(self) -> Calibration:
+        """Return the calibration that takes all examples as independent, for comparison."""
+        undefined = np.full(self.n_undefined, np.nan)
+        return calibrate(
+            np.concatenate([self.scores, undefined]), self.alpha, self.guarantee,
+            self.delta or 0.1, self.undefined, allow_flag_all=True,
+        )  # fmt: skip
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON holds them."""
+        return {**Calibration.to_dict(self), "clusters": self.clusters.tolist()}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> ClusteredCalibration:
+        """Rebuild a calibration, and refuse one that contradicts itself."""
+        try:
+            scores = validation.vector(content["scores"], "scores")
+            missing = validation.whole(content["n_undefined"], "n_undefined")
+            again = calibrate_clusters(
+                np.concatenate([scores, np.full(missing, np.nan)]),
+                content["clusters"],
+                content["alpha"],
+                content["guarantee"],
+                content["delta"] if content["guarantee"] == "pac" else 0.1,
+                undefined=content["undefined"],
+                allow_flag_all=content["flag_all"] is True,
+            )
+            different = [k for k, v in again.to_dict().items() if content[k] != v]
+        except KeyError as error:
+            raise InputError(f"the calibration lacks the field {error}") from error
+        if different:
+            raise InputError(
+                f"the calibration contradicts itself in {different[0]}; calibrate again"
+            )
+        return again
+
+
+def calibrate_clusters(
+    scores: ArrayLike,
+    clusters: ArrayLike,
+    alpha: float,
+    guarantee: Guarantee = "marginal",
+    delta: float = 0.1,
+    undefined: Undefined = "flag",
+    allow_flag_all: bool = False,
+) -> ClusteredCalibration:
+    """Find the highest threshold that keeps the promise for an answer from a new cluster.
+
+    Parameters
+    ----------
+    scores : array-like of float, shape (n,)
+        Scores of hallucinated calibration examples, higher = more likely hallucinated; NaN where
+        undefined.
+    clusters : array-like of int, shape (n,)
+        What an example shares with others (its question, its source); any whole numbers.
+    alpha, guarantee, delta, undefined, allow_flag_all
+        As for ``calibrate``; no ``paper``.
+
+    Raises
+    ------
+    TooFewExamplesError
+        If there are too few clusters for any threshold; names the minimum.
+    InputError
+        If an argument is outside its domain.
+
+    Examples
+    --------
+    Ten questions; one of them has 50 answers, all with low scores. They count as one:
+
+    >>> scores = [0.0] * 50 + [1, 2, 3, 4, 5, 6, 7, 8, 9]
+    >>> clusters = [0] * 50 + [1, 2, 3, 4, 5, 6, 7, 8, 9]
+    >>> calibrate_clusters(scores, clusters, alpha=0.2).threshold
+    1.0
+    >>> calibrate(scores, alpha=0.2).threshold
+    0.0
+    """
+    values, codes = validation.vector(scores, "scores"), _codes(clusters)
+    if len(values) != len(codes):
+        raise InputError(
+            f"clusters must have {len(values)} entries, one per score; got {len(codes)}"
+        )
+    if guarantee not in ("marginal", "pac"):
+        raise InputError(f"guarantee must be marginal or pac for clusters; got {guarantee!r}")
+    # Everything but the threshold is that of a plain calibration; its checks serve here too.
+    plain = calibrate(values, alpha, "marginal", delta, undefined, allow_flag_all=True)
+    order = np.lexsort((codes, values))
+    numbers = np.unique(codes, return_inverse=True)[1].astype(np.int64)[order]
+    total = int(numbers.max()) + 1 if len(numbers) else 0
+    least = minimum_n(alpha, guarantee, delta if guarantee == "marginal" else delta / 2)
+    if total < least and not allow_flag_all:
+        raise TooFewExamplesError(
+            f"{len(values)} hallucinated calibration examples come from {total} groups, too "
+            f"few for the {guarantee} guarantee at alpha = {plain.alpha:g}: at least {least} groups are "
+            f"needed. Label answers of {least - total} more groups, raise alpha, or allow "
+            "flagging everything (--allow-flag-all)",
+            least,
+        )
+    if total < least:
+        threshold, position = -math.inf, 0
+    elif guarantee == "marginal":
+        ladder = _ladder(numbers, len(plain.scores), undefined)
+        passing = int(np.searchsorted(ladder, plain.alpha, side="right"))
+        below = plain.n_undefined if undefined == "pass" else 0
+        position = passing + below
+        threshold = at_rank(plain.scores, position, plain.n_undefined, undefined)
+    else:
+        threshold = _median_threshold(plain, numbers, rank(total, alpha, "pac", delta / 2))
+        position = 1 + int(np.searchsorted(plain.scores, threshold)) + (
+            plain.n_undefined if undefined == "pass" else 0
+        )  # fmt: skip
+    numbers.flags.writeable = False
+    return ClusteredCalibration(
+        threshold=threshold,
+        rank=position,
+        n=plain.n,
+        alpha=plain.alpha,
+        guarantee=guarantee,
+        delta=float(delta) if guarantee == "pac" else None,
+        scores=plain.scores,
+        n_undefined=plain.n_undefined,
+        undefined=undefined,
+        flag_all=total < least,
+        clusters=numbers,
+    )
+
+
+def _ladder(clusters: NDArray[np.int64], defined: int, undefined: Undefined) -> _Floats:
+    """Return the p-value by the number of defined calibration scores at or below, (d + 1,)."""
+    sizes = np.bincount(clusters) if len(clusters) else np.zeros(0)
+    weights = 1.0 / sizes[clusters]
+    below = float(weights[defined:].sum()) if undefined == "pass" else 0.0
+    total = np.concatenate([[below], below + np.cumsum(weights[:defined])])
+    # Sums of fractions such as 1/3 are rounded to the twelfth digit, so that three of them are one.
+    result: _Floats = np.round((1.0 + total) / (len(sizes) + 1.0), 12)
+    return result
+
+
+def _median_threshold(plain: Calibration, clusters: NDArray[np.int64], k: int) -> float:
+    """Return the median over draws of the k-th smallest score of one example per cluster."""
+    far = -np.inf if plain.undefined == "pass" else np.inf
+    values = np.concatenate([plain.scores, np.full(plain.n_undefined, far)])
+    by_cluster = values[np.argsort(clusters, kind="stable")]
+    sizes = np.bincount(clusters)
+    starts = np.cumsum(sizes) - sizes
+    rng = np.random.default_rng(0)
+    found = np.empty(DRAWS)
+    for draw in range(DRAWS):
+        chosen = by_cluster[starts + (rng.random(len(sizes)) * sizes).astype(np.int64)]
+        found[draw] = np.partition(chosen, k - 1)[k - 1]
+    median = float(np.partition(found, DRAWS // 2)[DRAWS // 2])
+    if math.isinf(median):
+        raise InputError(
+            f"scores: {plain.n_undefined} of {plain.n} are undefined, so the threshold would be "
+            "one of them; use a score that is defined more often"
+        )
+    return median
+
+
+def _codes(clusters: ArrayLike) -> NDArray[np.int64]:
+    codes = np.asarray(clusters)
+    if codes.ndim != 1 or (len(codes) and codes.dtype.kind not in "iu"):
+        raise InputError("clusters must hold whole numbers and have shape (n,)")
+    return codes.astype(np.int64)

@@ -1,0 +1,208 @@
+"""What does a threshold promise where production differs from the calibration data?
+
+Under covariate shift the answers come from other questions, but a given kind of question is
+answered as before: the law of (features) changes, the law of (score given features) does not. If
+w(x), the ratio of the two densities of the features, were known, weighting the calibration examples
+by it would keep the ``marginal`` promise exactly (Tibshirani, Barber, Candes and Ramdas, 2019,
+"Conformal prediction under covariate shift"). In practice w is estimated, so NO exact promise is
+made: the result is as good as the estimate, and no better than its effective sample size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from calibrail.conformal import validation
+from calibrail.conformal.lookup import count_at_most
+from calibrail.conformal.pvalues import raised
+from calibrail.errors import InputError
+
+_Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WeightedCalibration:
+    """Calibration scores with their weights; each new answer brings its own weight.
+
+    Attributes
+    ----------
+    scores : ndarray of float64, shape (n,)
+        Calibration scores of hallucinated examples, ascending.
+    weights : ndarray of float64, shape (n,)
+        Density ratio production / calibration of each, any scale.
+    alpha : float
+        Tolerated miss rate.
+    """
+
+    scores: _Floats
+    weights: _Floats
+    alpha: float
+
+    @property
+    def effective_n(self) -> float:
+        """Effective sample size (sum w)^2 / sum w^2: so many equal weights would be as precise."""
+        scaled = self.weights / self.weights.max()
+        return float(scaled.sum() ** 2 / (scaled**2).sum())
+
+    def p_value(self, values: ArrayLike, weights: ArrayLike, tolerance: float = 0.0) -> _Floats:
+        """Return (w(x) + sum of w_i over s_i <= S) / (w(x) + sum of all w_i) for each answer.
+
+        Parameters
+        ----------
+        values : array-like of float, shape (m,)
+            Scores, no NaN.
+        weights : array-like of float, shape (m,)
+            Each answer's own density ratio, on the scale of the calibration weights.
+        tolerance : float
+            Numerical tolerance of the score.
+        """
+        queries = raised(validation.defined(values, "values"), tolerance)
+        own = _weights(weights, len(queries), "weights")
+        scale = float(self.weights.max())
+        ladder = np.concatenate([[0.0], np.cumsum(self.weights / scale)])
+        own = own / scale
+        below = ladder[count_at_most(self.scores, queries)]
+        return np.asarray((own + below) / (own + ladder[-1]), dtype=np.float64)
+
+    def flags(
+        self, values: ArrayLike, weights: ArrayLike, tolerance: float = 0.0
+    ) -> NDArray[np.bool_]:
+        """Return which answers are flagged: those whose weighted p-value exceeds alpha."""
+        result: NDArray[np.bool_] = self.p_value(values, weights, tolerance) > self.alpha
+        return result
+
+    def threshold(self, weight: float | None = None) -> float:
+        """Return the threshold for an answer of the given weight; of mean weight if left out.
+
+        ``-inf`` where an answer of this weight is always flagged: it looks like nothing that was
+        labelled.
+        """
+        own = float(self.weights.mean()) if weight is None else float(weight)
+        own = float(_weights([own], 1, "weight")[0])
+        p = self.p_value(self.scores, np.full(len(self.scores), own))
+        flagged = np.flatnonzero(p > self.alpha)
+        floor = own / (own + float(self.weights.sum()))
+        return -np.inf if floor > self.alpha else float(self.scores[flagged[0]])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, JSON-able."""
+        return {
+            "alpha": self.alpha,
+            "effective_n": self.effective_n,
+            "scores": self.scores.tolist(),
+            "weights": self.weights.tolist(),
+        }
+
+
+def calibrate_weighted(scores: ArrayLike, weights: ArrayLike, alpha: float) -> WeightedCalibration:
+    """Calibrate on hallucinated examples that are weighted towards production.
+
+    Parameters
+    ----------
+    scores : array-like of float, shape (n,)
+        Scores of hallucinated calibration examples, n >= 1, finite.
+    weights : array-like of float, shape (n,)
+        Density ratio production / calibration at each example's features: finite, at least 0, not
+        all 0. Any scale, but the scale of the weights that new answers will bring.
+    alpha : float
+        Tolerated miss rate, in (0, 1).
+
+    Raises
+    ------
+    InputError
+        If an argument is outside its domain.
+
+    Examples
+    --------
+    >>> even = calibrate_weighted([1, 2, 3, 4], [1, 1, 1, 1], alpha=0.4)
+    >>> even.threshold(), even.effective_n
+    (2.0, 4.0)
+    >>> uneven = calibrate_weighted([1, 2, 3, 4], [1, 1, 1, 7], alpha=0.4)
+    >>> uneven.threshold(1.0), round(uneven.effective_n, 2)
+    (4.0, 1.92)
+    """
+    values = validation.vector(scores, "scores")
+    if not len(values) or not np.isfinite(values).all():
+        raise InputError("scores must hold at least one score, all finite")
+    given = _weights(weights, len(values), "weights")
+    if not given.max() > 0.0:
+        raise InputError(
+            "weights must not all be 0: production has nothing in common with the data"
+        )
+    order = np.argsort(values, kind="stable")
+    return WeightedCalibration(values[order], given[order], validation.share(alpha, "alpha"))
+
+
+def density_ratio(
+    calibration: ArrayLike, production: ArrayLike, limit: float = 0.01
+) -> tuple[_Floats, _Floats]:
+    """Estimate the density ratio production / calibration from features of unlabelled answers.
+
+    A logistic regression (scikit-learn, standardised features) tells the two samples apart; its
+    odds, corrected for the sample sizes, are the ratio. Estimated probabilities are kept ``limit``
+    away from 0 and 1, so that no single example carries everything.
+
+    Parameters
+    ----------
+    calibration : array-like of float, shape (n, d)
+        Features of the calibration examples; they must not be made from labels or scores.
+    production : array-like of float, shape (m, d)
+        The same features of production answers.
+    limit : float
+        In (0, 0.5).
+
+    Returns
+    -------
+    (ndarray, ndarray) of float64, shapes (n,) and (m,)
+        Weights of the calibration examples and of the production answers, of mean about 1 on the
+        calibration side.
+
+    Raises
+    ------
+    InputError
+        If the features are not finite matrices with the same columns.
+    """
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    near = _matrix(calibration, "calibration")
+    far = _matrix(production, "production")
+    if near.shape[1] != far.shape[1]:
+        raise InputError(
+            f"production must have the {near.shape[1]} features of calibration; got {far.shape[1]}"
+        )
+    if validation.share(limit, "limit") >= 0.5:
+        raise InputError(f"limit must lie in (0, 0.5); got {limit!r}")
+    model = make_pipeline(StandardScaler(), LogisticRegression())
+    origin = np.repeat([0, 1], [len(near), len(far)])
+    model.fit(np.concatenate([near, far]), origin)
+
+    def ratio(features: _Floats) -> _Floats:
+        chance = np.clip(model.predict_proba(features)[:, 1], limit, 1.0 - limit)
+        return np.asarray(chance / (1.0 - chance) * len(near) / len(far), dtype=np.float64)
+
+    return ratio(near), ratio(far)
+
+
+def _weights(weights: ArrayLike, n: int, name: str) -> _Floats:
+    array = validation.vector(weights, name)
+    if len(array) != n:
+        raise InputError(f"{name} must have {n} entries, one per score; got {len(array)}")
+    if len(array) and not (np.isfinite(array).all() and array.min() >= 0.0):
+        raise InputError(f"{name} must be finite and at least 0")
+    return array
+
+
+def _matrix(features: ArrayLike, name: str) -> _Floats:
+    try:
+        array = np.asarray(features, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must hold numbers; {error}") from error
+    if array.ndim != 2 or 0 in array.shape or not np.isfinite(array).all():
+        raise InputError(f"{name} must be a finite matrix of shape (n, d); got shape {array.shape}")
+    return array

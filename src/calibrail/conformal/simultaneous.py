@@ -1,0 +1,241 @@
+"""Which shares may lie behind all thresholds at once?
+
+A single Clopper-Pearson interval holds for a threshold chosen before looking. A simultaneous band
+holds for every threshold together, so one may look at the whole curve first and choose afterwards.
+
+- ``dkw``: the same margin sqrt(log(2 / delta) / 2n) everywhere (Dvoretzky, Kiefer and Wolfowitz,
+  1956, with the constant of Massart, 1990).
+- ``berk-jones``: Clopper-Pearson intervals at a stricter local level, the same for each rank,
+  chosen so that all hold together (Berk and Jones, 1979; exact form: Moscovich, Nadler and
+  Spiegelman, 2016). Narrow where shares are near 0 or 1, where thresholds of interest lie.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betaincinv, gammaln
+from scipy.stats import poisson
+
+from calibrail.conformal import validation
+from calibrail.conformal.crossing import stays_below
+from calibrail.errors import InputError
+
+Method = Literal["berk-jones", "dkw"]
+METHODS: tuple[Method, ...] = get_args(Method)
+
+_Floats = NDArray[np.float64]
+
+#: All ranks are controlled up to this n; beyond it, this many at most, evenly spread on the scale
+#: on which shares have the same error everywhere, and the bound of the next rank serves in between.
+_ALL: Final = 1000
+_MOST: Final = 1000
+#: Ranks next to either end that are always controlled.
+_EDGE: Final = 64
+#: The local level is found to within this share of the error that it may use up.
+_PRECISION: Final = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class SimultaneousBand:
+    """Bounds on P(score >= t) for every threshold t at once.
+
+    Attributes
+    ----------
+    thresholds : ndarray of float64, shape (d,)
+        Distinct scores, ascending.
+    share : ndarray of float64, shape (d,)
+        Observed share at or above each threshold.
+    lower, upper : ndarray of float64, shape (d,)
+        Simultaneous bounds. Each side alone errs anywhere with at most (1 - confidence) / 2.
+    n : int
+        Scores.
+    confidence : float
+        That both sides hold at all thresholds.
+    method : {"berk-jones", "dkw"}
+        How the bounds were made.
+    """
+
+    thresholds: _Floats
+    share: _Floats
+    lower: _Floats
+    upper: _Floats
+    n: int
+    confidence: float
+    method: Method
+
+    def at(self, thresholds: ArrayLike) -> tuple[_Floats, _Floats, _Floats]:
+        """Return share, lower and upper bound at any thresholds, also between the scores.
+
+        Parameters
+        ----------
+        thresholds : array-like of float, shape (m,)
+            No NaN; above every score the share is 0, and the band there is that of no score.
+        """
+        wanted = validation.defined(thresholds, "thresholds")
+        place = np.searchsorted(self.thresholds, wanted, side="left")
+        none = _ends(np.zeros(1, np.int64), self.n, self.confidence, self.method)
+        share = np.append(self.share, 0.0)
+        lower, upper = np.append(self.lower, none[0]), np.append(self.upper, none[1])
+        return share[place], lower[place], upper[place]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, JSON-able."""
+        return {
+            "thresholds": self.thresholds.tolist(),
+            "share": self.share.tolist(),
+            "lower": self.lower.tolist(),
+            "upper": self.upper.tolist(),
+            "n": self.n,
+            "confidence": self.confidence,
+            "method": self.method,
+        }
+
+
+def simultaneous_band(
+    scores: ArrayLike, confidence: float = 0.95, method: Method = "berk-jones"
+) -> SimultaneousBand:
+    """Return bounds on the share of scores at or above each threshold, for all thresholds at once.
+
+    On hallucinated examples this is a band around coverage, on faithful ones around the FPR. Ties
+    and discrete scores keep it valid.
+
+    Parameters
+    ----------
+    scores : array-like of float, shape (n,)
+        Independent scores of one class, n >= 1, finite.
+    confidence : float
+        In (0, 1).
+    method : {"berk-jones", "dkw"}
+        See the module.
+
+    Returns
+    -------
+    SimultaneousBand
+
+    Raises
+    ------
+    InputError
+        If an argument is outside its domain.
+
+    Examples
+    --------
+    >>> band = simultaneous_band(np.arange(100.0), 0.95)
+    >>> [round(float(x[5]), 3) for x in (band.lower, band.share, band.upper)]
+    [0.846, 0.95, 0.992]
+    >>> band = simultaneous_band(np.arange(100.0), 0.95, "dkw")
+    >>> [round(float(x[5]), 3) for x in (band.lower, band.share, band.upper)]
+    [0.814, 0.95, 1.0]
+    """
+    level = validation.share(confidence, "confidence")
+    if method not in METHODS:
+        raise InputError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
+    values = np.sort(validation.vector(scores, "scores"))
+    n = len(values)
+    if not n or not np.isfinite(values[[0, -1]]).all():
+        raise InputError("scores must hold at least one score, all finite")
+    first = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]]))
+    counts = n - first
+    lower, upper = _ends(counts, n, level, method)
+    return SimultaneousBand(values[first], counts / n, lower, upper, n, level, method)
+
+
+def lower_bounds(counts: NDArray[np.int64], n: int, error: float) -> _Floats:
+    """Return simultaneous lower bounds of the true shares behind counts out of n.
+
+    With probability at least 1 - ``error``, for every c at once: the true share at the threshold
+    that c of n scores reach is at least the bound.
+    """
+    ranks = controlled_ranks(n)
+    place = np.searchsorted(ranks, counts, side="right") - 1
+    bounds = betaincinv(ranks, n + 1 - ranks, local_level(n, error))
+    return np.where(place >= 0, bounds[np.maximum(place, 0)], 0.0)
+
+
+@lru_cache(maxsize=256)
+def local_level(n: int, error: float) -> float:
+    """Return the level of each rank's own bound such that all hold but for ``error``.
+
+    The largest gamma, up to 0.5 %, with P(some controlled U_(c) < Beta(c, n + 1 - c) quantile at
+    gamma) <= error, for n independent uniform U. The probability is computed, not simulated.
+    """
+    ranks = controlled_ranks(n)
+
+    def crossed(gamma: float) -> float:
+        edges = np.asarray(betaincinv(ranks, n + 1 - ranks, gamma), dtype=np.float64)
+        return 1.0 - _below(ranks, edges, n)
+
+    size = math.log(n)
+    return largest_level(crossed, error, start=error / (1.0 + 2.5 * size + 0.5 * size**2))
+
+
+def largest_level(crossed: Callable[[float], float], error: float, start: float) -> float:
+    """Return the largest gamma, up to 0.5 %, whose crossing probability is at most ``error``.
+
+    ``crossed`` grows with gamma, about in proportion; gamma never exceeds ``error`` itself.
+    """
+    safe, unsafe, gamma = 0.0, error, min(start, error)
+    for _ in range(60):
+        found = crossed(gamma)
+        if found <= error:
+            safe = gamma
+            if found >= error * (1.0 - _PRECISION) or gamma >= error:
+                break
+        else:
+            unsafe = gamma
+        # Aim a little below the error, in proportion; fall back on halving the bracket.
+        gamma *= error * (1.0 - _PRECISION / 2.0) / max(found, 1e-300)
+        if not safe < gamma < unsafe:
+            gamma = (safe + unsafe) / 2.0
+        if unsafe - safe <= 1e-9 * unsafe:
+            break
+    return safe
+
+
+@lru_cache(maxsize=64)
+def controlled_ranks(n: int) -> NDArray[np.int64]:
+    """Return the ranks, ascending from 1, at which a band of n scores is controlled."""
+    if n <= _ALL:
+        return np.arange(1, n + 1)
+    steps = min(_MOST, math.ceil(4.0 * math.pi * math.sqrt(n)))
+    angles = np.linspace(0.0, math.pi / 2.0, steps + 1)
+    spread = np.rint(n * np.sin(angles) ** 2).astype(np.int64)
+    edges = np.arange(1, _EDGE + 1)
+    ranks = np.unique(np.concatenate([edges, np.clip(spread, 1, n), n + 1 - edges]))
+    ranks.flags.writeable = False
+    return ranks
+
+
+def _ends(
+    counts: NDArray[np.int64], n: int, confidence: float, method: Method
+) -> tuple[_Floats, _Floats]:
+    error = (1.0 - confidence) / 2.0
+    if method == "dkw":
+        margin = math.sqrt(-math.log(error) / (2.0 * n))
+        share = counts / n
+        return np.maximum(share - margin, 0.0), np.minimum(share + margin, 1.0)
+    return lower_bounds(counts, n, error), 1.0 - lower_bounds(n - counts, n, error)
+
+
+def _below(ranks: NDArray[np.int64], edges: _Floats, n: int) -> float:
+    """Return P(U_(c) >= edge_c for every controlled c).
+
+    That is: fewer than c of the n points lie below edge_c. Counts of n uniform points are those of
+    a Poisson process of rate n, given that it ends at n.
+    """
+    means = n * np.diff(edges, prepend=0.0)
+    last = poisson.pmf(n - np.arange(ranks[-1]), n * (1.0 - edges[-1]))
+    joint = stays_below((ranks - 1).tolist(), map(_poisson, means.tolist()), last)
+    return min(1.0, joint / float(poisson.pmf(n, n)))
+
+
+def _poisson(mean: float) -> tuple[int, _Floats]:
+    reach = 9.0 * math.sqrt(mean)
+    growth = np.arange(max(0, int(mean - reach)), int(mean + reach + 25.0))
+    return int(growth[0]), np.exp(growth * math.log(mean) - mean - gammaln(growth + 1.0))
