@@ -163,10 +163,10 @@ def calibrate_clusters(
     least = minimum_n(alpha, guarantee, delta if guarantee == "marginal" else delta / 2)
     if total < least and not allow_flag_all:
         raise TooFewExamplesError(
-            f"{len(values)} hallucinated calibration examples come from {total} groups, too "
-            f"few for the {guarantee} guarantee at alpha = {plain.alpha:g}: at least {least} groups are "
-            f"needed. Label answers of {least - total} more groups, raise alpha, or allow "
-            "flagging everything (--allow-flag-all)",
+            f"{len(values)} hallucinated calibration examples come from {total} groups, "
+            f"too few for the {guarantee} guarantee at alpha = {plain.alpha:g}: at least {least} "
+            f"groups are needed. Label answers of {least - total} more groups, raise alpha, or "
+            "allow flagging everything (--allow-flag-all)",
             least,
         )
     if total < least:

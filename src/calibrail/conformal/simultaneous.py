@@ -80,7 +80,7 @@ class SimultaneousBand:
         """
         wanted = validation.defined(thresholds, "thresholds")
         place = np.searchsorted(self.thresholds, wanted, side="left")
-        none = _ends(np.zeros(1, np.int64), self.n, self.confidence, self.method)
+        none = simultaneous_bounds(np.zeros(1, np.int64), self.n, self.confidence, self.method)
         share = np.append(self.share, 0.0)
         lower, upper = np.append(self.lower, none[0]), np.append(self.upper, none[1])
         return share[place], lower[place], upper[place]
@@ -142,7 +142,7 @@ def simultaneous_band(
         raise InputError("scores must hold at least one score, all finite")
     first = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]]))
     counts = n - first
-    lower, upper = _ends(counts, n, level, method)
+    lower, upper = simultaneous_bounds(counts, n, level, method)
     return SimultaneousBand(values[first], counts / n, lower, upper, n, level, method)
 
 
@@ -212,9 +212,10 @@ def controlled_ranks(n: int) -> NDArray[np.int64]:
     return ranks
 
 
-def _ends(
-    counts: NDArray[np.int64], n: int, confidence: float, method: Method
+def simultaneous_bounds(
+    counts: NDArray[np.int64], n: int, confidence: float, method: Method = "berk-jones"
 ) -> tuple[_Floats, _Floats]:
+    """Return the band at thresholds that ``counts`` of n scores reach, unchecked."""
     error = (1.0 - confidence) / 2.0
     if method == "dkw":
         margin = math.sqrt(-math.log(error) / (2.0 * n))

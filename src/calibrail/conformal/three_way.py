@@ -131,6 +131,17 @@ def three_way(
     ['pass', 'review', 'review', 'flag']
     """
     lower = calibrate(hallucinated, alpha, guarantee, delta, undefined)
+    return ThreeWay(lower, upper_calibration(faithful, beta, guarantee, delta, undefined))
+
+
+def upper_calibration(
+    faithful: ArrayLike,
+    beta: float,
+    guarantee: Guarantee = "marginal",
+    delta: float = 0.1,
+    undefined: Undefined = "review",
+) -> Calibration:
+    """Return the ``upper`` of a ``ThreeWay``, from faithful calibration scores."""
     share = validation.share(beta, "beta")
     negated = -validation.vector(faithful, "faithful")
     least = minimum_n(share, guarantee, delta)
@@ -143,7 +154,7 @@ def three_way(
         )
     # For the promise about flags, an undefined score counts against it only where it is flagged.
     mirrored: Undefined = "pass" if undefined == "flag" else "flag"
-    return ThreeWay(lower, calibrate(negated, share, guarantee, delta, mirrored))
+    return calibrate(negated, share, guarantee, delta, mirrored)
 
 
 def least_withheld(base_rate: float, share: float) -> float:

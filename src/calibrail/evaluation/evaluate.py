@@ -8,15 +8,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.conformal import Bound, Calibration, coverage_band
+from calibrail.conformal import (
+    Bound,
+    Calibration,
+    ClusteredCalibration,
+    calibrate,
+    coverage_band,
+)
+from calibrail.conformal.rule import Rule
 from calibrail.errors import InputError
 from calibrail.evaluation import findings as found
 from calibrail.evaluation.auroc import auroc
+from calibrail.evaluation.by_group import by_group
+from calibrail.evaluation.clustering import clustering
+from calibrail.evaluation.curve import operating_curve
 from calibrail.evaluation.findings import Band, Finding
 from calibrail.evaluation.measure import checked_confidence
 from calibrail.evaluation.overlap import median_overlap, overlap
 from calibrail.evaluation.rates import accuracy, wilson
 from calibrail.evaluation.report import Report, Tested
+from calibrail.evaluation.review import three_way_review
 from calibrail.evaluation.rows import CALIBRATION, FIT, TEST, Row, compare_row, row
 from calibrail.evaluation.separation import cohens_d, moments, welch
 from calibrail.evaluation.undefined import ranked_values
@@ -41,6 +52,10 @@ def evaluate(
     others: Mapping[str, _Floats] | None = None,
     tolerances: Mapping[str, float] | None = None,
     groups: NDArray[np.int64] | None = None,
+    rule: Rule | None = None,
+    by: str | None = None,
+    names: Sequence[str] | None = None,
+    risks: Mapping[str, Any] | None = None,
     fitted: bool = False,
     data: Mapping[str, Any] | None = None,
     reproduce: Mapping[str, Any] | None = None,
@@ -75,6 +90,15 @@ def evaluate(
         Numerical tolerances of ``others`` and ``baselines``; 0 where absent.
     groups : ndarray of int64, shape (n,), or None
         What examples share (a source, a question); negative = stands alone.
+    rule : Rule, optional
+        Everything that decides, where that is more than the one threshold: thresholds of groups, a
+        second threshold for a three-way decision.
+    by : str, optional
+        Column that the groups of ``rule`` come from.
+    names : sequence of str, length n, optional
+        Each example's group in that column.
+    risks : mapping, optional
+        Multi-risk control, passed through.
     fitted : bool
         Whether the score was fitted on labelled examples: then only test examples may serve the
         FPR bound.
@@ -101,8 +125,11 @@ def evaluate(
     for name, share in (("min_coverage", required), ("max_fpr", max_fpr)):
         if share is not None and not 0.0 <= share <= 1.0:
             raise InputError(f"{name} must lie in [0, 1]; got {share}")
-    flagged = calibration.flags(values, tolerance)
-    tested = _tested(calibration, values, labels, codes, flagged, level, seed)
+    rule = rule or Rule(calibration)
+    keys = names if rule.groups is not None else None
+    flagged = rule.flags(values, keys, tolerance)
+    simple = keys is None and not isinstance(calibration, ClusteredCalibration)
+    tested = _tested(calibration, values, labels, codes, flagged, level, seed, simple)
     own_fpr = tested.fpr
 
     def rows(table: Mapping[str, _Floats] | None) -> tuple[Row, ...]:
@@ -121,7 +148,26 @@ def evaluate(
         return tuple(result)
 
     alarms = Alarms.count(flagged, labels, codes, groups, fitted)
-    decision = decide(calibration, tested, alarms, required, max_fpr, level)
+    decision = decide(
+        calibration, tested, alarms, required, max_fpr, level, one_threshold=keys is None
+    )
+    grouped = None
+    if rule.groups is not None and keys is not None:
+        shared = shared_calibration(calibration, values[(codes == CALIBRATION) & (labels == 1)])
+        grouped = by_group(
+            str(by), rule.groups, shared, keys, values, labels, codes,
+            tolerance=tolerance, min_coverage=required, max_fpr=max_fpr, confidence=level,
+        )  # fmt: skip
+    clustered = None
+    if isinstance(calibration, ClusteredCalibration):
+        clustered = clustering(
+            calibration, values, labels, codes, tolerance=tolerance, confidence=level
+        )
+    review = None
+    if rule.upper is not None:
+        review = three_way_review(
+            rule, keys, values, labels, codes, tolerance=tolerance, confidence=level
+        )
     baseline_rows = rows(baselines)
     undefined = _undefined_counts(calibration.undefined, values, labels, codes)
     return Report(
@@ -147,6 +193,20 @@ def evaluate(
         data=dict(data or {}),
         reproduce=dict(reproduce or {}),
         notes=tuple(notes),
+        by_group=grouped,
+        clustering=clustered,
+        three_way=review,
+        risks=risks,
+        curve=operating_curve(
+            values, labels, codes, undefined=calibration.undefined, confidence=level
+        ),
+    )
+
+
+def shared_calibration(like: Calibration, scores: _Floats) -> Calibration:
+    """Return one threshold for all examples, by the promise of a fallback."""
+    return calibrate(
+        scores, like.alpha, like.guarantee, like.delta or 0.1, like.undefined, allow_flag_all=True
     )
 
 
@@ -173,6 +233,7 @@ def _tested(
     flagged: NDArray[np.bool_],
     confidence: float,
     seed: int,
+    simple: bool,
 ) -> Tested:
     hallucinated, faithful = (codes == TEST) & (labels == 1), (codes == TEST) & (labels == 0)
     n_h, n_f = int(hallucinated.sum()), int(faithful.sum())
@@ -186,7 +247,8 @@ def _tested(
         coverage=coverage,
         fpr=wilson(int(flagged[faithful].sum()), n_f, confidence),
         accuracy=accuracy(flagged[test], labels[test], confidence),
-        coverage_band=_band(calibration, coverage, confidence),
+        # The law of the band is that of one threshold from independent examples.
+        coverage_band=_band(calibration, coverage, confidence, simple),
         auroc=auroc(ranked_h, ranked_f, confidence=confidence),
         overlap=overlap(ranked_h, ranked_f, confidence=confidence, seed=seed),
         median_overlap=median_overlap(ranked_h, ranked_f),
@@ -199,8 +261,10 @@ def _tested(
     )
 
 
-def _band(calibration: Calibration, coverage: Bound, confidence: float) -> Band | None:
-    if calibration.flag_all or coverage.n == 0:
+def _band(
+    calibration: Calibration, coverage: Bound, confidence: float, simple: bool
+) -> Band | None:
+    if calibration.flag_all or coverage.n == 0 or not simple:
         return None
     lowest, highest = coverage_band(calibration, coverage.n, confidence)
     inside = lowest <= coverage.count <= highest

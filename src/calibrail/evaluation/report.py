@@ -128,6 +128,16 @@ class Report:
         Where the examples came from, and how to get this report again; passed through.
     notes : tuple of str
         Further remarks, passed through.
+    by_group : mapping or None
+        Threshold, bounds and verdict of every group (``calibrail.evaluation.by_group``).
+    clustering : mapping or None
+        The threshold that counts each group once, beside the naive one.
+    three_way : mapping or None
+        What passes, goes to review and is flagged, with both promises.
+    risks : mapping or None
+        Thresholds that control several risks at once (``RiskControl.to_dict``).
+    curve : mapping or None
+        Coverage and FPR at other thresholds, in simultaneous bands.
     """
 
     score: Mapping[str, Any]
@@ -152,6 +162,11 @@ class Report:
     data: Mapping[str, Any] = field(default_factory=dict)
     reproduce: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    by_group: Mapping[str, Any] | None = None
+    clustering: Mapping[str, Any] | None = None
+    three_way: Mapping[str, Any] | None = None
+    risks: Mapping[str, Any] | None = None
+    curve: Mapping[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as a dictionary that strict JSON can hold, with its schema's name."""
@@ -179,6 +194,11 @@ class Report:
             "data": finite_json(self.data),
             "reproduce": finite_json(self.reproduce),
             "notes": list(self.notes),
+            "by_group": finite_json(self.by_group),
+            "clustering": finite_json(self.clustering),
+            "three_way": finite_json(self.three_way),
+            "risks": finite_json(self.risks),
+            "curve": finite_json(self.curve),
         }
 
     def to_json(self) -> str:

@@ -80,6 +80,8 @@ def decide(
     min_coverage: float,
     max_fpr: float | None,
     confidence: float,
+    *,
+    one_threshold: bool = True,
 ) -> Decision:
     """Return the verdict about ``coverage >= min_coverage`` and ``FPR <= max_fpr``.
 
@@ -104,9 +106,13 @@ def decide(
     confidence : float
         Two-sided level of both bounds. The certificate states the joint confidence that follows:
         the same for counts on the test part, ``1 - delta - (1 - confidence) / 2`` for ``pac``.
+    one_threshold : bool
+        Whether the threshold of ``calibration`` decided about every answer; if not (groups have
+        their own), nothing is certified by its construction.
     """
     construction = (
-        calibration.guarantee == "pac"
+        one_threshold
+        and calibration.guarantee == "pac"
         and not calibration.flag_all
         and min_coverage <= 1.0 - calibration.alpha + 1e-12
     )

@@ -90,11 +90,21 @@ class FrozenConfig(_Frozen):
 
     The file is the canonical rendering of this content (sorted keys, one top-level key a line), so
     that equal content means equal bytes; ``digest`` is the SHA-256 of everything else.
+
+    Attributes
+    ----------
+    calibration, groups, upper
+        The thresholds, as ``calibrail.conformal.rule.Rule`` holds them.
+    by : str or None
+        Column that holds each answer's group, where ``groups`` have their own thresholds.
     """
 
     schema_: Literal["calibrail.guardrail/1"] = Field(default=SCHEMA, alias="schema")
     score: ScoreSpecConfig
     calibration: dict[str, Any]
+    by: str | None = None
+    groups: dict[str, Any] | None = None
+    upper: dict[str, Any] | None = None
     policy: Policy
     data: DataRecord
     headline: Headline

@@ -11,7 +11,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.conformal import Calibration
+from calibrail.conformal import DECISIONS, Calibration
+from calibrail.conformal.rule import Rule
 from calibrail.data.example import Example
 from calibrail.errors import GuardrailError
 from calibrail.guardrail.frozen import FrozenConfig, plain, write_atomically
@@ -87,7 +88,16 @@ class Guardrail:
 
     def __init__(self, config: FrozenConfig, score: Score | None = None) -> None:
         self._config = config
-        self._calibration = Calibration.from_dict(config.calibration)
+        self._rule = Rule.from_dict(
+            {
+                "calibration": config.calibration,
+                "groups": config.groups,
+                "upper": config.upper,
+            }
+        )
+        self._calibration = self._rule.calibration
+        if (config.by is None) != (config.groups is None):
+            raise GuardrailError("by and groups must stand together; calibrate again")
         if self._calibration.undefined != config.policy.undefined:
             raise GuardrailError(
                 f"policy.undefined is {config.policy.undefined!r} but the calibration counted "
@@ -119,8 +129,19 @@ class Guardrail:
 
     @property
     def calibration(self) -> Calibration:
-        """The threshold with its guarantee and calibration scores."""
+        """The threshold with its guarantee and calibration scores; with groups, the fallback."""
         return self._calibration
+
+    @property
+    def rule(self) -> Rule:
+        """Everything that decides: the threshold, and those of groups and of a review."""
+        return self._rule
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the data that a decision needs: an outside score, a group."""
+        own = (self._score.params["column"],) if self._score.name == "column" else ()
+        return own if self._config.by is None else (*own, self._config.by)
 
     @property
     def score(self) -> Score:
@@ -166,14 +187,15 @@ class Guardrail:
             return []
         try:
             scores = self._score.score(examples)
-            values = self._settle_near_ties(examples, scores.values)
+            groups = self._groups(examples)
+            values = self._settle_near_ties(examples, scores.values, groups)
         except Exception as error:
             # A detector is foreign code: whatever it raises costs one answer, not the batch, and
             # is reported as the failure that it is.
             if len(examples) == 1:
                 return [self._failed(examples[0], error)]
             return [self.decide([example])[0] for example in examples]
-        return self._decide_scored(examples, values, scores.reasons)
+        return self._decide_scored(examples, values, scores.reasons, groups)
 
     def stream(self, examples: Iterable[Example], block: int = 256) -> Iterator[Decision]:
         """Decide about any number of examples, ``block`` at a time, in constant memory."""
@@ -181,78 +203,97 @@ class Guardrail:
         while batch := list(islice(iterator, block)):
             yield from self.decide(batch)
 
+    def _groups(self, examples: Sequence[Example]) -> list[str] | None:
+        """Return each answer's group as a name; one without a group belongs to no known one."""
+        by = self._config.by
+        return None if by is None else [group_name(example.columns.get(by)) for example in examples]
+
     def _decide_scored(
-        self, examples: Sequence[Example], values: NDArray[np.float64], reasons: Mapping[int, str]
+        self,
+        examples: Sequence[Example],
+        values: NDArray[np.float64],
+        reasons: Mapping[int, str],
+        groups: list[str] | None,
     ) -> list[Decision]:
         tolerance = self._score.tolerance
-        defined = ~np.isnan(values)
-        flags = np.zeros(values.shape, dtype=bool)
+        codes = self._rule.decide(values, groups, tolerance)
+        thresholds = self._rule.thresholds(len(values), groups)
+        defined = np.flatnonzero(~np.isnan(values))
+        known = None if groups is None else [groups[index] for index in defined.tolist()]
         p_values = np.full(values.shape, np.nan)
-        flags[defined] = self._calibration.flags(values[defined], tolerance)
-        p_values[defined] = self._calibration.p_value(values[defined], tolerance)
-        threshold = None if self._calibration.flag_all else self._calibration.threshold
+        p_values[defined] = self._rule.p_value(values[defined], known, tolerance)
         decisions = []
         for index, example in enumerate(examples):
-            if not defined[index]:
+            outcome = DECISIONS[codes[index]]
+            threshold = float(thresholds[index])
+            value, p_value = float(values[index]), float(p_values[index])
+            missing = np.isnan(value)
+            if missing:
                 why = reasons.get(index, "no reason given")
-                decisions.append(
-                    Decision(
-                        example.id,
-                        self._config.policy.undefined,
-                        None,
-                        threshold,
-                        None,
-                        f"undefined score ({why}); policy: {self._config.policy.undefined}",
-                    )
-                )
-                continue
-            value = float(values[index])
-            flagged = bool(flags[index])
+                reason = f"undefined score ({why}); policy: {outcome}"
+            else:
+                reason = self._explain(value, threshold, outcome)
             decisions.append(
                 Decision(
                     example.id,
-                    "flag" if flagged else "pass",
-                    value,
-                    threshold,
-                    float(p_values[index]),
-                    self._explain(value, flagged),
+                    outcome,
+                    None if missing else value,
+                    None if np.isinf(threshold) else threshold,
+                    None if missing else p_value,
+                    reason,
                 )
             )
         return decisions
 
     def _settle_near_ties(
-        self, examples: Sequence[Example], values: NDArray[np.float64]
+        self,
+        examples: Sequence[Example],
+        values: NDArray[np.float64],
+        groups: list[str] | None,
     ) -> NDArray[np.float64]:
         """Score again, each by itself, the answers so close that rounding could decide.
 
         Rounding depends on the batch; this makes a batch decide like a batch of one.
         """
         tolerance = self._score.tolerance
-        if len(examples) == 1 or tolerance == 0.0 or self._calibration.flag_all:
+        if len(examples) == 1 or tolerance == 0.0:
             return values
-        edge = self._calibration.threshold - tolerance
+        edges = self._rule.thresholds(len(values), groups) - tolerance
+        near = np.abs(values - edges) <= tolerance
+        if self._rule.flag_above is not None:
+            near |= np.abs(values - self._rule.flag_above - tolerance) <= tolerance
         settled = values.copy()
-        for index in np.flatnonzero(np.abs(values - edge) <= tolerance).tolist():
+        for index in np.flatnonzero(near).tolist():
             forget = getattr(self._score, "forget", None)
             if callable(forget):
                 forget()
             settled[index] = self._score.score([examples[index]]).values[0]
         return settled
 
-    def _explain(self, value: float, flagged: bool) -> str:
-        calibration = self._calibration
-        if calibration.flag_all:
+    def _explain(self, value: float, threshold: float, outcome: Outcome) -> str:
+        if np.isinf(threshold):
             return "this guardrail flags everything: there were too few calibration examples"
-        relation = "reaches" if flagged else "is below"
-        if flagged and value < calibration.threshold:
+        if outcome == "review":
+            upper = self._rule.flag_above
+            return (
+                f"score {value:.6g} reaches the threshold {threshold:.6g} but not the one for "
+                f"flagging, {upper:.6g}"
+            )
+        relation = "is below" if outcome == "pass" else "reaches"
+        if outcome == "flag" and value < threshold:
             relation = "is within rounding of"
-        return f"score {value:.6g} {relation} the threshold {calibration.threshold:.6g}"
+        return f"score {value:.6g} {relation} the threshold {threshold:.6g}"
 
     def _failed(self, example: Example, error: Exception) -> Decision:
         policy = self._config.policy.failure
         threshold = None if self._calibration.flag_all else self._calibration.threshold
         reason = f"the detector failed: {type(error).__name__}: {error}; policy: {policy}"
         return Decision(example.id, policy, None, threshold, None, reason)
+
+
+def group_name(value: object) -> str:
+    """Return a group as the text that names it; nothing given is the empty name."""
+    return "" if value is None else str(value)
 
 
 def _refuse_other_detector(config: FrozenConfig, score: Score) -> None:

@@ -7,11 +7,20 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from calibrail.conformal import (
+    Calibration,
+    calibrate_clusters,
+    calibrate_groups,
+)
 from calibrail.conformal import calibrate as calibrate_scores
+from calibrail.conformal.rule import Rule
+from calibrail.conformal.three_way import upper_calibration
 from calibrail.data.splits import CALIBRATION, TEST
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation import evaluate
+from calibrail.guardrail.runtime import group_name
 from calibrail.scores.base import Score
 from calibrail.workflow.run import (
     Run,
@@ -47,6 +56,11 @@ def calibrate(
     confidence: float = 0.95,
     undefined: Undefined = "flag",
     allow_flag_all: bool = False,
+    by: str | None = None,
+    min_n: int | None = None,
+    clustered: bool = False,
+    beta: float | None = None,
+    risks: Sequence[str] = (),
     reading: ReadOptions | None = None,
     splitting: SplitOptions | None = None,
     command: str | None = None,
@@ -78,6 +92,19 @@ def calibrate(
         What happens to answers whose score is undefined; recorded, and counted accordingly.
     allow_flag_all : bool
         Accept a threshold that flags everything where there are too few calibration examples.
+    by : str, optional
+        Column of groups (a topic, a source, a model) that get a threshold and a promise each.
+    min_n : int, optional
+        Fewest hallucinated calibration examples for a group's own threshold; what the promise
+        needs when left out. Smaller groups share one.
+    clustered : bool
+        Count each group of the data (a question, a source) once, so that the promise holds although
+        the answers of one group are alike.
+    beta : float, optional
+        Three-way decision: flag at most this share of faithful answers, and send what neither
+        passes nor is flagged to review.
+    risks : sequence of str
+        Find thresholds that keep all of these at once, e.g. ``("precision>=0.9", "recall>=0.8")``.
     reading, splitting : optional
         How to read the file and how to split it.
     command : str, optional
@@ -104,20 +131,27 @@ def calibrate(
     >>> run.calibration.rank, run.calibration.n == len(run.calibration.scores)
     (15, True)
     """
-    scored = score_source(source, score, reading=reading, splitting=splitting, progress=progress)
+    if by is not None and clustered:
+        raise InputError("by and clustered exclude each other; calibrate groups or clusters")
+    if clustered and guarantee == "paper":
+        raise InputError("clustered needs the guarantee marginal or pac; got paper")
+    scored = score_source(
+        source, score, reading=reading, splitting=splitting, keep=() if by is None else (by,),
+        progress=progress,
+    )  # fmt: skip
     require_usable(scored, 0)
     table, codes = scored.table, scored.codes
-    names = list(table.columns)[: len(scored.detectors)]
+    keys = list(table.columns)[: len(scored.detectors)]
     detector = scored.detectors[0]
-    values = table.columns[names[0]]
-    calibration = calibrate_scores(
-        values[(codes == CALIBRATION) & (table.labels == 1)],
-        alpha,
-        guarantee=guarantee,
-        delta=delta,
-        undefined=undefined,
-        allow_flag_all=allow_flag_all,
-    )
+    values = table.columns[keys[0]]
+    names = None if by is None else [group_name(value) for value in table.kept[by]]
+    groups = group_codes(table)
+    rule = _rule(
+        values, table.labels, codes, groups if clustered else None, names,
+        alpha=alpha, guarantee=guarantee, delta=delta, undefined=undefined,
+        allow_flag_all=allow_flag_all, min_n=min_n, beta=beta,
+    )  # fmt: skip
+    calibration = rule.calibration
     report = evaluate(
         calibration,
         score=describe(detector),
@@ -129,24 +163,28 @@ def calibrate(
         max_fpr=max_fpr,
         min_coverage=min_coverage,
         baselines={name: table.columns[name] for name in scored.baselines},
-        others={name: table.columns[name] for name in names[1:]},
+        others={name: table.columns[name] for name in keys[1:]},
         tolerances={
             name: score.tolerance
-            for name, score in zip(names[1:], scored.detectors[1:], strict=True)
+            for name, score in zip(keys[1:], scored.detectors[1:], strict=True)
         },
-        groups=group_codes(table),
+        groups=groups,
+        rule=rule,
+        by=by,
+        names=names,
         notes=remarks(scored),
         reproduce={"command": command, "versions": installed_versions()},
         data={
             **scored.data,
             "undefined_reasons": dict(
-                sorted(Counter(table.reasons.get(names[0], {}).values()).items())
+                sorted(Counter(table.reasons.get(keys[0], {}).values()).items())
             ),
         },
     )
     return Run(
         report=report,
-        calibration=calibration,
+        rule=rule,
+        by=by,
         spec=score_config(detector),
         data=scored.data,
         calibration_examples=calibration_digests(table, codes),
@@ -154,6 +192,44 @@ def calibrate(
         table=table,
         codes=codes,
     )
+
+
+def _rule(
+    values: NDArray[np.float64],
+    labels: NDArray[np.int8],
+    codes: NDArray[np.int8],
+    clusters: NDArray[np.int64] | None,
+    names: Sequence[str] | None,
+    *,
+    alpha: float,
+    guarantee: Guarantee,
+    delta: float,
+    undefined: Undefined,
+    allow_flag_all: bool,
+    min_n: int | None,
+    beta: float | None,
+) -> Rule:
+    """Return the thresholds that were asked for, from the calibration part alone."""
+    source = (codes == CALIBRATION) & (labels == 1)
+    scores = values[source]
+    grouped, upper = None, None
+    calibration: Calibration
+    if names is not None:
+        own = [names[row] for row in np.flatnonzero(source).tolist()]
+        grouped = calibrate_groups(
+            scores, own, alpha, guarantee, delta, undefined, min_n, allow_flag_all
+        )
+        calibration = grouped.fallback
+    elif clusters is not None:
+        calibration = calibrate_clusters(
+            scores, clusters[source], alpha, guarantee, delta, undefined, allow_flag_all
+        )
+    else:
+        calibration = calibrate_scores(scores, alpha, guarantee, delta, undefined, allow_flag_all)
+    if beta is not None:
+        faithful = values[(codes == CALIBRATION) & (labels == 0)]
+        upper = upper_calibration(faithful, beta, guarantee, delta, undefined)
+    return Rule(calibration, grouped, upper)
 
 
 def require_usable(scored: Scored, index: int) -> None:

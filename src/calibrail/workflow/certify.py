@@ -93,8 +93,9 @@ def certify(
         If a class is missing.
     """
     required = 1.0 - guardrail.calibration.alpha if min_coverage is None else min_coverage
-    keep = [guardrail.score.params["column"]] if guardrail.score.name == "column" else []
-    examples, opened = open_source(source, reading or ReadOptions(), require=(), keep=keep)
+    examples, opened = open_source(
+        source, reading or ReadOptions(), require=(), keep=guardrail.columns
+    )
     seen = set(guardrail.config.data.calibration_examples)
     tally = _Tally()
     for batch in _batches(examples):

@@ -60,13 +60,12 @@ def decide_source(
     guardrail: Guardrail, source: Source, *, reading: ReadOptions | None = None
 ) -> Iterator[Decision]:
     """Yield a decision for every example, then an ``error`` for every row that is unusable."""
-    keep = [guardrail.score.params["column"]] if guardrail.score.name == "column" else []
     reading = reading or ReadOptions()
     with TemporaryDirectory() as folder:
         if reading.quarantine is None:
             reading = replace(reading, quarantine=Path(folder) / "quarantine.jsonl")
         examples, opened = open_source(
-            source, reading, require=(), keep=keep, labelled=False, allow_none=True
+            source, reading, require=(), keep=guardrail.columns, labelled=False, allow_none=True
         )
         yield from guardrail.stream(examples)
         if opened is not None and opened.n_quarantined and reading.quarantine is not None:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal import Calibration
+from calibrail.conformal.rule import Rule
 from calibrail.data.splits import CALIBRATION, TEST
 from calibrail.errors import DataError
 from calibrail.evaluation import Report
@@ -44,8 +45,10 @@ class Run:
     ----------
     report : Report
         Every measure with its interval, the warnings and the verdict.
-    calibration : Calibration
-        Threshold, rank, guarantee and sorted calibration scores.
+    rule : Rule
+        Everything that decides: the threshold, and those of groups and of a review where asked.
+    by : str or None
+        Column that holds each answer's group, where groups have their own thresholds.
     spec : ScoreSpecConfig
         The detector and its fingerprint.
     data : mapping
@@ -59,13 +62,19 @@ class Run:
     """
 
     report: Report
-    calibration: Calibration
+    rule: Rule
     spec: ScoreSpecConfig
     data: Mapping[str, Any]
     calibration_examples: tuple[str, ...]
     versions: Mapping[str, str]
     table: ScoreTable | None = None
     codes: NDArray[np.int8] | None = None
+    by: str | None = None
+
+    @property
+    def calibration(self) -> Calibration:
+        """Threshold, rank, guarantee and sorted calibration scores; with groups, the fallback's."""
+        return self.rule.calibration
 
     @property
     def verdict(self) -> str:
@@ -116,7 +125,8 @@ class Run:
             )
         return cls(
             report=Report.from_dict(report),
-            calibration=Calibration.from_dict(content),
+            rule=Rule.from_dict({**content, "calibration": content}),
+            by=content["by"],
             spec=ScoreSpecConfig.model_validate(content["score"]),
             data=content["data"],
             calibration_examples=tuple(content["calibration_examples"]),
@@ -140,6 +150,9 @@ class Run:
         config = FrozenConfig(
             score=self.spec,
             calibration=self.calibration.to_dict(),
+            by=self.by,
+            groups=None if self.rule.groups is None else self.rule.groups.to_dict(),
+            upper=None if self.rule.upper is None else self.rule.upper.to_dict(),
             policy=Policy(undefined=self.calibration.undefined, failure=on_failure),
             data=DataRecord(
                 source=self.data["source"],
@@ -170,6 +183,9 @@ class Run:
         return {
             "schema": SCHEMA,
             **self.calibration.to_dict(),
+            "by": self.by,
+            "groups": None if self.rule.groups is None else self.rule.groups.to_dict(),
+            "upper": None if self.rule.upper is None else self.rule.upper.to_dict(),
             "score": self.spec.model_dump(),
             "data": dict(self.data),
             "calibration_examples": list(self.calibration_examples),

@@ -131,9 +131,12 @@ def score_source(
     splitting: SplitOptions | None = None,
     with_baselines: bool = True,
     labelled: bool = True,
+    keep: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Scored:
     """Read, score and split in one streaming pass; no text is kept.
+
+    The values of the columns named in ``keep`` stand in the table's ``kept``.
 
     Raises
     ------
@@ -144,20 +147,24 @@ def score_source(
     splitting = splitting or SplitOptions()
     detectors = resolve_scores(scores)
     require = tuple(dict.fromkeys(name for score in detectors for name in score.requires))
-    keep = [score.params["column"] for score in detectors if score.name == "column"]
-    if splitting.column is not None:
-        keep.append(splitting.column)
+    asked = (*keep, *((splitting.column,) if splitting.column is not None else ()))
+    columns = tuple(dict.fromkeys(asked))
+    outside = [score.params["column"] for score in detectors if score.name == "column"]
     examples, opened = open_source(
-        source, reading, require=require, keep=tuple(dict.fromkeys(keep)), labelled=labelled
+        source,
+        reading,
+        require=require,
+        keep=tuple(dict.fromkeys((*outside, *columns))),
+        labelled=labelled,
     )
     first = next(examples, None)
     if first is None:
         raise DataError("there is no example to score; the source is empty")
     baselines: tuple[Score, ...] = ()
     if with_baselines and first.response:
-        asked = {score.name for score in detectors}
+        named = {score.name for score in detectors}
         baselines = tuple(build(spec) for spec in parse_specs(",".join(BASELINES)))
-        baselines = tuple(score for score in baselines if score.name not in asked)
+        baselines = tuple(score for score in baselines if score.name not in named)
     # Scores without texts have nothing that could be alike.
     sketcher = Sketcher() if first.question or first.response else None
     n_read = 0
@@ -170,7 +177,6 @@ def score_source(
             n_read += 1
             yield example
 
-    columns = (splitting.column,) if splitting.column is not None else ()
     table = score_examples(watched(), (*detectors, *baselines), keep=columns, progress=progress)
     groups = group_codes(table)
     if splitting.column is not None:

@@ -1,0 +1,123 @@
+"""How do all thresholds of a guardrail together decide about an answer?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from calibrail.conformal import validation
+from calibrail.conformal.clusters import ClusteredCalibration
+from calibrail.conformal.groups import GroupedCalibration
+from calibrail.conformal.three_way import DECISIONS
+from calibrail.conformal.threshold import Calibration, Undefined
+from calibrail.errors import InputError
+
+#: Groups of the answers, one per value; None where a rule has no groups.
+Groups = Sequence[str] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rule:
+    """Everything that turns a score into a decision.
+
+    Attributes
+    ----------
+    calibration : Calibration
+        The threshold below which an answer passes; with ``groups``, that of all other groups.
+    groups : GroupedCalibration or None
+        Thresholds of groups that have their own; its fallback is ``calibration``.
+    upper : Calibration or None
+        From negated scores of faithful answers: above minus its threshold an answer is flagged,
+        and what neither passes nor is flagged is reviewed. None: what does not pass is flagged.
+    """
+
+    calibration: Calibration
+    groups: GroupedCalibration | None = None
+    upper: Calibration | None = None
+
+    @property
+    def undefined(self) -> Undefined:
+        """Policy for answers without a score."""
+        return self.calibration.undefined
+
+    @property
+    def flag_all(self) -> bool:
+        """Whether nothing can ever pass."""
+        return self.calibration.flag_all and (self.groups is None or not self.groups.groups)
+
+    @property
+    def flag_above(self) -> float | None:
+        """Above it answers are flagged; None where everything that does not pass is flagged."""
+        return None if self.upper is None else -self.upper.threshold
+
+    def thresholds(self, n: int, groups: Groups = None) -> NDArray[np.float64]:
+        """Return for each of n answers the threshold below which it passes."""
+        if self.groups is None:
+            return np.full(n, self.calibration.threshold)
+        return self.groups.thresholds(self._named(n, groups))
+
+    def flags(
+        self, values: ArrayLike, groups: Groups = None, tolerance: float = 0.0
+    ) -> NDArray[np.bool_]:
+        """Return which answers are not passed; an undefined score (NaN) follows the policy."""
+        if self.groups is None:
+            return self.calibration.flags(values, tolerance)
+        queries = validation.vector(values, "values")
+        return self.groups.flags(queries, self._named(len(queries), groups), tolerance)
+
+    def decide(
+        self, values: ArrayLike, groups: Groups = None, tolerance: float = 0.0
+    ) -> NDArray[np.int8]:
+        """Return 0 = pass, 1 = review, 2 = flag for each answer (positions in ``DECISIONS``).
+
+        A near tie within ``tolerance`` neither passes nor is flagged where there is a review.
+        """
+        queries = validation.vector(values, "values")
+        stopped = self.flags(queries, groups, tolerance)
+        codes = np.where(stopped, 2, 0).astype(np.int8)
+        nan = np.isnan(queries)
+        if self.upper is not None:
+            kept = self.upper.flags(-np.where(nan, 0.0, queries), tolerance)
+            codes[stopped & kept] = 1
+        codes[nan] = DECISIONS.index(self.undefined)
+        return codes
+
+    def p_value(
+        self, values: ArrayLike, groups: Groups = None, tolerance: float = 0.0
+    ) -> NDArray[np.float64]:
+        """Return p-values of "this answer is hallucinated"; no NaN is accepted."""
+        if self.groups is None:
+            return self.calibration.p_value(values, tolerance)
+        queries = validation.vector(values, "values")
+        return self.groups.p_value(queries, self._named(len(queries), groups), tolerance)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, JSON-able."""
+        return {
+            "calibration": self.calibration.to_dict(),
+            "groups": None if self.groups is None else self.groups.to_dict(),
+            "upper": None if self.upper is None else self.upper.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Rule:
+        """Rebuild a rule; every calibration in it is checked against its own scores."""
+        first = content["calibration"]
+        build: Callable[[Mapping[str, Any]], Calibration] = Calibration.from_dict
+        if "clusters" in first:
+            build = ClusteredCalibration.from_dict
+        groups, upper = content.get("groups"), content.get("upper")
+        return cls(
+            build(first),
+            None if groups is None else GroupedCalibration.from_dict(groups),
+            None if upper is None else Calibration.from_dict(upper),
+        )
+
+    def _named(self, n: int, groups: Groups) -> Sequence[str]:
+        if groups is None or len(groups) != n:
+            raise InputError(f"groups must name the group of each of the {n} answers")
+        return groups
