@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from calibrail.conformal import validation
 from calibrail.conformal.bound import Bound, exact_bound
+from calibrail.conformal.label_noise import FlipTolerance, flip_tolerance, joint_flip_tolerance
 from calibrail.conformal.needed import further
 from calibrail.conformal.rank import decimal
 from calibrail.conformal.threshold import Calibration
@@ -39,6 +40,8 @@ class Certificate:
         class, or no limit on false alarms was set.
     reason : str
         Why, in plain words.
+    flips : FlipTolerance or None
+        How many wrong labels a ``certified`` survives; None for other verdicts.
     """
 
     verdict: Verdict
@@ -49,6 +52,7 @@ class Certificate:
     confidence: float
     needed: Mapping[str, int | None]
     reason: str
+    flips: FlipTolerance | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields, JSON-able."""
@@ -61,6 +65,7 @@ class Certificate:
             "max_fpr": self.max_fpr,
             "confidence": self.confidence,
             "needed": dict(self.needed),
+            "flips": None if self.flips is None else self.flips.to_dict(),
         }
 
 
@@ -112,7 +117,11 @@ def certify_counts(
     caught, n_hallucinated = validation.counts(caught, n_hallucinated, ("caught", "n_hallucinated"))
     coverage = exact_bound(caught, n_hallucinated, level)
     fpr = _fpr_bound(false_alarms, n_faithful, level)
-    return _decide(coverage, fpr, required, limit, level, proven=coverage.lower >= required)
+    found = _decide(coverage, fpr, required, limit, level, proven=coverage.lower >= required)
+    if found.verdict != "certified" or limit is None:
+        return found
+    flips = flip_tolerance(caught, n_hallucinated, false_alarms, n_faithful, required, limit, level)
+    return replace(found, flips=flips)
 
 
 def joint_certificate(
@@ -165,7 +174,11 @@ def joint_certificate(
             f"confidence must leave room for delta = {calibration.delta:g}: 1 - delta - "
             f"(1 - confidence) / 2 must be above 0; got {confidence!r}"
         )
-    return _decide(coverage, fpr, required, limit, joint, proven=True)
+    found = _decide(coverage, fpr, required, limit, joint, proven=True)
+    if found.verdict != "certified" or limit is None:
+        return found
+    flips = joint_flip_tolerance(calibration, false_alarms, n_faithful, limit, level)
+    return replace(found, flips=flips)
 
 
 def _requirements(min_coverage: float, max_fpr: float | None) -> tuple[float, float | None]:

@@ -7,9 +7,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrail.conformal import validation
 from calibrail.conformal.bound import interval
+from calibrail.conformal.rank import rank
+from calibrail.conformal.threshold import Calibration
+from calibrail.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,26 +84,91 @@ def flip_tolerance(
 
     def coverage_holds(flips: int) -> bool:
         # Misses come from passed "faithful" answers; the other flips take caught ones away.
-        added = np.arange(max(0, flips - caught), min(flips, passed) + 1)
-        if not len(added):
-            return False
-        hits = caught - (flips - added)
-        lower, _ = interval(hits, hits + missed + added, level)
-        return bool(lower.min() >= required)
+        hits, misses = _worst(caught, missed, passed, flips, required)
+        lower, _ = interval(hits, hits + misses, level)
+        return len(hits) > 0 and bool(lower.min() >= required)
 
-    def fpr_holds(flips: int) -> bool:
-        added = np.arange(max(0, flips - passed), min(flips, caught) + 1)
-        if not len(added):
-            return False
-        hits = alarms + added
-        _, upper = interval(hits, hits + passed - (flips - added), level)
-        return bool(upper.max() <= limit)
+    return _weaker(
+        coverage_holds,
+        _fpr_holds(alarms, passed, caught, limit, level),
+        n_hallucinated + n_faithful,
+    )
 
-    total = n_hallucinated + n_faithful
+
+def joint_flip_tolerance(
+    calibration: Calibration, false_alarms: int, n_faithful: int, max_fpr: float, confidence: float
+) -> FlipTolerance | None:
+    """Return ``flip_tolerance`` for ``joint_certificate``: coverage rests on calibration labels.
+
+    A ``pac`` threshold is the highest that its promise allows, so usually a single passed answer
+    that was hallucinated after all would have lowered it, and no flip is tolerated.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        With ``guarantee="pac"``.
+    false_alarms, n_faithful, max_fpr, confidence
+        As for ``joint_certificate``.
+
+    Returns
+    -------
+    FlipTolerance or None
+        None if the counts are not certified as they are.
+    """
+    alarms, n_faithful = validation.counts(false_alarms, n_faithful, ("false_alarms", "n_faithful"))
+    limit = validation.rate(max_fpr, "max_fpr")
+    level = validation.share(confidence, "confidence")
+    if calibration.guarantee != "pac" or calibration.delta is None:
+        raise InputError(f"calibration must hold a pac threshold; got {calibration.guarantee}")
+    alpha, delta, n = calibration.alpha, calibration.delta, calibration.n
+    below = int(np.searchsorted(calibration.scores, calibration.threshold))
+    below += calibration.n_undefined if calibration.undefined == "pass" else 0
+    caught, passed = n - below, n_faithful - alarms
+
+    def coverage_holds(flips: int) -> bool:
+        worst = (
+            below + added < rank(n + 2 * added - flips, alpha, "pac", delta)
+            for added in range(max(0, flips - caught), min(flips, passed) + 1)
+        )
+        return all(worst)
+
+    return _weaker(coverage_holds, _fpr_holds(alarms, passed, caught, limit, level), n + n_faithful)
+
+
+def _fpr_holds(
+    alarms: int, passed: int, caught: int, limit: float, level: float
+) -> Callable[[int], bool]:
+    def holds(flips: int) -> bool:
+        hits, misses = _worst(passed, alarms, caught, flips, 1.0 - limit)
+        _, upper = interval(misses, hits + misses, level)
+        return len(hits) > 0 and bool(upper.max() <= limit)
+
+    return holds
+
+
+def _worst(
+    hits: int, misses: int, spare: int, flips: int, required: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the hits and misses after every division of the flips that may be the worst.
+
+    A flip adds one of ``spare`` misses or takes one hit away. While the bound and the share of hits
+    both lie above one half, adding is worse: with one more of each the binomial tail beyond the
+    hits grows if the bound exceeds (misses + 1) / (n + 1), and the bound falls. So where less than
+    one half would not do anyway, only the most additions need a look.
+    """
+    least, most = max(0, flips - hits), min(flips, spare)
+    if required >= 0.5 and 2 * misses + 1 < hits + misses - flips:
+        least = max(least, most)
+    added = np.arange(least, most + 1)
+    return hits - (flips - added), misses + added
+
+
+def _weaker(
+    coverage_holds: Callable[[int], bool], fpr_holds: Callable[[int], bool], total: int
+) -> FlipTolerance | None:
     if not (coverage_holds(0) and fpr_holds(0)):
         return None
-    by_coverage = _last(coverage_holds, total)
-    by_fpr = _last(fpr_holds, total)
+    by_coverage, by_fpr = _last(coverage_holds, total), _last(fpr_holds, total)
     flips = min(by_coverage, by_fpr)
     weakest = "coverage" if by_coverage <= by_fpr else "fpr"
     return FlipTolerance(flips, total, flips / total, weakest)
