@@ -15,6 +15,7 @@ from calibrail.cli import (
     doctor,
     export,
     score,
+    select,
 )
 from calibrail.cli.exits import FAILURE, USAGE
 from calibrail.errors import CalibrailError, InputError, TooFewExamplesError
@@ -29,7 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for _command in (doctor, score, calibrate, compare, export, check, certify):
+for _command in (doctor, score, calibrate, compare, export, check, certify, select):
     app.command(name=_command.__name__.rsplit(".", 1)[-1])(_command.run)
 
 

@@ -23,6 +23,10 @@ def run(
         typer.Option(help="Share of hallucinations that must be caught (default: 1 - alpha)."),
     ] = None,
     confidence: Annotated[float, typer.Option(help="Joint confidence of the certificate.")] = 0.95,
+    by: Annotated[
+        str | None,
+        typer.Option(metavar="COL", help="Column of groups that get a verdict each, too."),
+    ] = None,
     format: opt.Format = None,
     preset: opt.Preset = None,
     map: opt.Map = None,
@@ -63,6 +67,7 @@ def run(
             max_fpr=max_fpr,
             min_coverage=min_coverage,
             confidence=confidence,
+            by=by,
             reading=reading,
             progress=progress,
         )

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from calibrail.cli import options as opt
+
+if TYPE_CHECKING:
+    from calibrail.conformal.rule import Rule
 
 
 def run(
@@ -40,12 +43,21 @@ def run(
     if json:
         print_json({"guardrail": str(output), "digest": config.digest})
     else:
-        threshold = guardrail.calibration.threshold
         typer.echo(
-            f"{output}: {config.score.name}, flags at {threshold:.6g} or higher; "
+            f"{output}: {config.score.name}, {_thresholds(guardrail.rule, config.by)}; "
             f"{config.headline.verdict} when calibrated"
         )
     if config.headline.verdict != "certified":
         note(f"this guardrail is not certified: {config.headline.reason}")
     if not json:
         note(f"next: calibrail check {output} TRACES -o decisions.jsonl")
+
+
+def _thresholds(rule: Rule, by: str | None) -> str:
+    """Say in a few words how the guardrail decides."""
+    stops = f"{rule.calibration.threshold:.6g} or higher"
+    if rule.groups is not None:
+        stops = f"its own threshold in {len(rule.groups.groups)} groups of {by}, {stops} elsewhere"
+    if rule.flag_above is None:
+        return f"flags at {stops}"
+    return f"reviews at {stops}, flags above {rule.flag_above:.6g}"

@@ -70,6 +70,37 @@ AllowFlagAll = Annotated[
         "--allow-flag-all", help="With too few examples, flag everything instead of failing."
     ),
 ]
+By = Annotated[
+    str | None,
+    typer.Option(metavar="COL", help="Column of groups that get a threshold and a promise each."),
+]
+MinN = Annotated[
+    int | None,
+    typer.Option(
+        "--min-n", metavar="N", help="Fewest hallucinated examples for a group's own threshold."
+    ),
+]
+Clustered = Annotated[
+    bool,
+    typer.Option(
+        "--clustered",
+        help="Count each group (a question, a source) once: for answers that are alike within it.",
+    ),
+]
+Beta = Annotated[
+    float | None,
+    typer.Option(
+        help="Three-way decision: flag at most this share of faithful answers, review the rest."
+    ),
+]
+Risks = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--risk",
+        metavar="RISK",
+        help="Thresholds that keep all of these at once, e.g. 'precision>=0.9'. Repeatable.",
+    ),
+]
 Format = Annotated[
     str | None,
     typer.Option(

@@ -174,7 +174,7 @@ def joint_certificate(
             f"confidence must leave room for delta = {calibration.delta:g}: 1 - delta - "
             f"(1 - confidence) / 2 must be above 0; got {confidence!r}"
         )
-    found = _decide(coverage, fpr, required, limit, joint, proven=True)
+    found = _decide(coverage, fpr, required, limit, joint, proven=True, constructed=True)
     if found.verdict != "certified" or limit is None:
         return found
     flips = joint_flip_tolerance(calibration, false_alarms, n_faithful, limit, level)
@@ -201,6 +201,7 @@ def _decide(
     confidence: float,
     *,
     proven: bool,
+    constructed: bool = False,
 ) -> Certificate:
     misses_too_many = coverage.upper < required
     alarms_too_often = limit is not None and fpr.lower > limit
@@ -230,9 +231,12 @@ def _decide(
         )
     elif proven and fpr.upper <= limit:
         verdict = "certified"
+        # What a construction proves is the requirement; the observed bound would cost its own
+        # error.
+        promised = required if constructed else coverage.lower
         reason = _sentence(
             f"with {confidence:.1%} joint confidence it catches at least "
-            f"{max(coverage.lower, required):.1%} of hallucinations and flags "
+            f"{promised:.1%} of hallucinations and flags "
             f"at most {fpr.upper:.1%} of faithful answers"
         )
     else:

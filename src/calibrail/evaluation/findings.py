@@ -215,7 +215,8 @@ def clustered(shared: Mapping[str, int]) -> str | None:
     return (
         f"{sharing:,} of {count(shared['total'], 'example')} share a group (a source or a question)"
         " with another of their class. Threshold and intervals assume independent examples, so "
-        "here they are approximate and too narrow; keep one example per group for exact ones."
+        "here they are approximate and too narrow. For the threshold, --clustered counts each "
+        "group once and keeps the promise; for exact intervals, keep one example per group."
     )
 
 

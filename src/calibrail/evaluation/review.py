@@ -63,6 +63,7 @@ def three_way_review(
         "beta": beta,
         "pass_below": None if rule.calibration.flag_all else threshold,
         "flag_above": max(-rule.upper.threshold, threshold),
+        "by_group": rule.groups is not None,
         "needs_review": -rule.upper.threshold >= threshold,
         "counts": counts,
         "missed": missed.to_dict(),
@@ -74,15 +75,15 @@ def three_way_review(
         "withheld": wilson(n_h + n_f - passed, n_h + n_f, confidence).to_dict(),
         "base_rate": base_rate,
         "least_withheld": least_withheld(base_rate, alpha),
-        "kept": {
-            "pass": _kept(missed.lower, missed.upper, alpha),
-            "flag": _kept(blocked.lower, blocked.upper, beta),
+        "shown": {
+            "pass": _shown(missed.lower, missed.upper, alpha),
+            "flag": _shown(blocked.lower, blocked.upper, beta),
         },
     }
 
 
-def _kept(lower: float, upper: float, allowed: float) -> str:
-    """Return whether the test part proves a promise kept, proves it broken, or leaves it open."""
+def _shown(lower: float, upper: float, allowed: float) -> str:
+    """Return whether the test part shows that this very threshold stays within what is allowed."""
     if upper <= allowed:
-        return "kept"
-    return "broken" if lower > allowed else "open"
+        return "within"
+    return "exceeded" if lower > allowed else "open"

@@ -110,6 +110,44 @@ def intervals_svg(rows: Sequence[Mapping[str, Any]], limit: float | None) -> str
         return _svg(figure, "False positive rate of each score with its interval.")
 
 
+def curve_svg(curve: Mapping[str, Any], at: Mapping[str, Any], max_fpr: float | None) -> str:
+    """Draw coverage against FPR over all thresholds, each with its simultaneous band.
+
+    Parameters
+    ----------
+    curve : mapping
+        ``calibrail.evaluation.curve.operating_curve``.
+    at : mapping
+        ``coverage`` and ``fpr`` of the threshold in use, marked in the figure.
+    max_fpr : float or None
+        Highest acceptable FPR, drawn as a line.
+    """
+    coverage, fpr = curve["coverage"], curve["fpr"]
+    x, y = (100 * np.array([1.0, *part["estimate"], 0.0]) for part in (fpr, coverage))
+    with _drawing(7.2, 3.6) as (figure, axes):
+        # The true curve runs between the two: more caught for fewer alarms, and the reverse.
+        best = (100 * np.array(fpr["lower"]), 100 * np.array(coverage["upper"]))
+        worst = (100 * np.array(fpr["upper"]), 100 * np.array(coverage["lower"]))
+        outline = [np.concatenate([a, b[::-1]]) for a, b in zip(best, worst, strict=True)]
+        axes.fill(*outline, color=_HALLUCINATED, alpha=0.16, linewidth=0)
+        axes.plot(x, y, color=_HALLUCINATED, linewidth=1.6)
+        axes.plot([0, 100], [0, 100], color=_QUIET, linewidth=1.0, linestyle=(0, (1, 3)))
+        point = (100 * at["fpr"]["estimate"], 100 * at["coverage"]["estimate"])
+        axes.plot([point[0]], [point[1]], "o", color=_INK, markersize=6)
+        left = point[0] > 70
+        axes.annotate(
+            "this threshold", point, xytext=(-8 if left else 8, -12), textcoords="offset points",
+            ha="right" if left else "left", color=_INK,
+        )  # fmt: skip
+        if max_fpr is not None:
+            axes.axvline(100 * max_fpr, color=_INK, linewidth=1.2, linestyle=(0, (4, 3)))
+        axes.set_xlim(-1.0, 101.0)
+        axes.set_ylim(-1.0, 103.0)
+        axes.set_xlabel("false alarms, % of faithful answers")
+        axes.set_ylabel("caught, % of hallucinations")
+        return _svg(figure, "Coverage against false positive rate over all thresholds, with band.")
+
+
 @contextmanager
 def _drawing(width: float, height: float) -> Iterator[tuple[Figure, Axes]]:
     """Give an empty figure whose every colour is a stand-in."""

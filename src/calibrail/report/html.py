@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.evaluation.wording import number, percent
-from calibrail.report import story
+from calibrail.report import promises, story
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -67,7 +67,37 @@ def render_html(
         detectors=[this, *report["detectors"]],
         rest={k: v for k, v in report["reproduce"].items() if k != "command"},
         figure=Markup(figure),
+        curve=Markup(_curve(report)),
+        points=_points(report["curve"]),
+        promises=promises,
     )  # fmt: skip
+
+
+def _curve(report: _Dict) -> str:
+    from calibrail.report.figures import curve_svg
+
+    test = report["test"]
+    if report["curve"] is None or None in (test["fpr"]["estimate"], test["coverage"]["estimate"]):
+        return ""
+    return curve_svg(report["curve"], test, report["max_fpr"])
+
+
+def _points(curve: _Dict | None) -> list[dict[str, Any]]:
+    """Return about a dozen operating points of the curve, one for each step of coverage."""
+    if curve is None:
+        return []
+    found: dict[int, dict[str, Any]] = {}
+    estimates = curve["coverage"]["estimate"]
+    for index in range(len(estimates)):
+        # The highest threshold of each step of five percentage points.
+        found[int(20 * estimates[index])] = {
+            "threshold": curve["thresholds"][index],
+            **{
+                name: {end: curve[name][end][index] for end in ("estimate", "lower", "upper")}
+                for name in ("coverage", "fpr")
+            },
+        }
+    return [found[step] for step in sorted(found, reverse=True) if step >= 8]
 
 
 def render_compare_html(comparison: _Dict) -> str:

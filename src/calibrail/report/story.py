@@ -64,6 +64,12 @@ def score_name(report: _Dict) -> str:
 def threshold_sentence(report: _Dict) -> str:
     """Say which answers are flagged, what that promises and where the threshold comes from."""
     target, n = percent(1.0 - report["alpha"]), report["n_calibration"]
+    if report.get("by_group"):
+        return (
+            f"Each group of {plain(report['by_group']['column'])} has its own threshold on the "
+            f"{score_name(report)} score, and catches at least {target} of its hallucinations "
+            f"(guarantee: {report['guarantee']}). The table of groups shows them."
+        )
     if report.get("flag_all") or report["threshold"] is None:
         return (
             f"Flag every answer. {count(n, 'hallucinated calibration example').capitalize()} are "
@@ -77,6 +83,11 @@ def threshold_sentence(report: _Dict) -> str:
         "paper": f"is the paper's rule for {target}; it catches slightly less on average "
         "(guarantee: paper)",
     }[report["guarantee"]]
+    if report.get("clustering"):
+        return (
+            f"Flag an answer when its {score_name(report)} score is at least "
+            f"{number(report['threshold'])}. This {promise}, for an answer from a new group."
+        )
     return (
         f"Flag an answer when its {score_name(report)} score is at least "
         f"{number(report['threshold'])}. This {promise}. The threshold is number "

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from calibrail.evaluation.wording import number, percent
-from calibrail.report import blocks, story
+from calibrail.report import blocks, promises, story
 
 _Dict = Mapping[str, Any]
 _COLOURS = {"certified": "bold green", "rejected": "bold red", "inconclusive": "bold yellow"}
@@ -28,6 +28,7 @@ def print_report(report: _Dict, console: Console) -> None:
     _verdict(console, report["verdict"], story.score_name(report), report["reason"])
     blocks.paragraph(console, story.threshold_sentence(report))
     _lines(console, story.measures(report), report["confidence"])
+    _promises(console, report)
     this = {
         "name": report["score"]["name"],
         "this": True,
@@ -117,6 +118,10 @@ def print_certificate(certificate: _Dict, console: Console) -> None:
         f"The bounds are exact (Clopper-Pearson) and hold together with "
         f"{percent(certificate['confidence'])} confidence.",
     )
+    if survives := promises.flips(certificate):
+        blocks.paragraph(console, survives)
+    if certificate.get("by_group"):
+        _certified_groups(certificate["by_group"], console)
     step = {
         "certified": "Put this guardrail to use on answers from the same source.",
         "rejected": "Do not rely on this guardrail for what was asked; try another detector, or "
@@ -130,6 +135,52 @@ def print_certificate(certificate: _Dict, console: Console) -> None:
         or story.label_more(certificate["needed"])
         or "The requirement lies too close to what the guardrail does for more examples to settle "
         "it; ask for less (--min-coverage, --max-fpr).",
+    )
+
+
+def _promises(console: Console, report: _Dict) -> None:
+    """Print what groups, clusters, a review and several risks add."""
+    if certified := promises.flips(report["certificate"]):
+        blocks.paragraph(console, certified)
+    if report["by_group"]:
+        print_groups(report["by_group"], console)
+    if report["clustering"]:
+        blocks.paragraph(console, promises.clusters(report["clustering"]))
+    if review := report["three_way"]:
+        blocks.paragraph(console, promises.review_sentence(review))
+        heading = "Pass, review, flag on the test part"
+        _lines(console, promises.review_lines(review), report["confidence"], heading)
+        if rule := promises.feasibility(review):
+            blocks.paragraph(console, rule)
+
+
+def print_groups(section: _Dict, console: Console) -> None:
+    """Print every group's threshold, bounds and verdict, and which groups are let down."""
+    table = blocks.table(f"By {story.plain(section['column'])}")
+    for name in ("Group", "Threshold"):
+        table.add_column(name, overflow="fold")
+    for name in ("Caught", "False alarms"):
+        table.add_column(name, overflow="fold")
+    table.add_column("Verdict")
+    table.add_column("Caught, shared")
+    for row in promises.group_rows(section):
+        table.add_row(*(blocks.cell(cell) for cell in row))
+    blocks.show(console, table)
+    blocks.paragraph(console, promises.groups_heading(section))
+    blocks.bullets(console, "Caught too few", promises.broken_groups(section), "bold red")
+
+
+def _certified_groups(section: _Dict, console: Console) -> None:
+    table = blocks.table(f"By {story.plain(section['column'])}")
+    for name in ("Group", "Caught", "False alarms", "Verdict", "More needed"):
+        table.add_column(name, overflow="fold")
+    for row in promises.certified_rows(section):
+        table.add_row(*(blocks.cell(cell) for cell in row))
+    blocks.show(console, table)
+    blocks.paragraph(
+        console,
+        f"Bounds are corrected for the {len(section['rows'])} groups: with "
+        f"{percent(section['confidence'])} confidence all of them hold together.",
     )
 
 

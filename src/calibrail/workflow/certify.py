@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from calibrail.conformal import Certificate, certify_counts
+from calibrail.conformal import (
+    Certificate,
+    GroupCounts,
+    GroupVerdict,
+    certify_counts,
+    certify_groups,
+)
 from calibrail.data.example import Example
 from calibrail.errors import DataError
-from calibrail.guardrail.runtime import Guardrail
+from calibrail.guardrail.runtime import Guardrail, group_name
 from calibrail.workflow.scoring import Progress, ReadOptions, Source, open_source
 
 BLOCK = 256
@@ -24,6 +30,10 @@ class Certification:
     ----------
     certificate : Certificate
         Verdict, exact bounds, and how many more examples would settle an inconclusive one.
+    by : str or None
+        Column of the groups.
+    groups : mapping of str to GroupVerdict, or None
+        Every group's own verdict; all of them hold together.
     n_seen_before : int
         Hallucinated calibration examples found in the data and left out.
     n_undefined, n_errors : int
@@ -35,6 +45,8 @@ class Certification:
     """
 
     certificate: Certificate
+    by: str | None
+    groups: Mapping[str, GroupVerdict] | None
     n_seen_before: int
     n_undefined: int
     n_errors: int
@@ -51,6 +63,15 @@ class Certification:
             "n_errors": self.n_errors,
             "n_quarantined": self.n_quarantined,
             "warnings": list(self.warnings),
+            "by_group": None
+            if self.groups is None
+            else {
+                "column": self.by,
+                "confidence": self.certificate.confidence,
+                "rows": [
+                    {"group": name, **item.to_dict()} for name, item in sorted(self.groups.items())
+                ],
+            },
         }
 
 
@@ -61,6 +82,7 @@ def certify(
     max_fpr: float,
     min_coverage: float | None = None,
     confidence: float = 0.95,
+    by: str | None = None,
     reading: ReadOptions | None = None,
     progress: Progress | None = None,
 ) -> Certification:
@@ -82,6 +104,8 @@ def certify(
         The share of hallucinations that must be caught; 1 - alpha when left out.
     confidence : float
         Joint confidence of both bounds.
+    by : str, optional
+        Column of groups that get a verdict each, corrected for their number.
 
     Returns
     -------
@@ -93,9 +117,8 @@ def certify(
         If a class is missing.
     """
     required = 1.0 - guardrail.calibration.alpha if min_coverage is None else min_coverage
-    examples, opened = open_source(
-        source, reading or ReadOptions(), require=(), keep=guardrail.columns
-    )
+    columns = (*guardrail.columns, *(() if by is None or by in guardrail.columns else (by,)))
+    examples, opened = open_source(source, reading or ReadOptions(), require=(), keep=columns)
     seen = set(guardrail.config.data.calibration_examples)
     tally = _Tally()
     for batch in _batches(examples):
@@ -104,7 +127,7 @@ def certify(
         ]
         tally.n_seen_before += len(batch) - len(fresh)
         for example, decision in zip(fresh, guardrail.decide(fresh), strict=True):
-            tally.add(example, decision.outcome, decision.score is None)
+            tally.add(example, decision.outcome, decision.score is None, by)
         if progress is not None:
             progress(tally.n[0] + tally.n[1])
     for label, name in ((1, "hallucinated"), (0, "faithful")):
@@ -124,8 +147,13 @@ def certify(
         max_fpr,
         confidence,
     )
+    verdicts = None
+    if by is not None:
+        verdicts = certify_groups(tally.counts(), required, max_fpr, confidence)
     return Certification(
         certificate=certificate,
+        by=by,
+        groups=verdicts,
         n_seen_before=tally.n_seen_before,
         n_undefined=tally.n_undefined,
         n_errors=tally.n_errors,
@@ -145,16 +173,25 @@ class _Tally:
         self.n_errors = 0
         self.groups: tuple[set[str], set[str]] = (set(), set())
         self.shared_groups = [0, 0]
+        self.by_group: dict[str, list[int]] = {}
 
-    def add(self, example: Example, outcome: str, undefined: bool) -> None:
+    def add(self, example: Example, outcome: str, undefined: bool, by: str | None) -> None:
         label = int(example.label or 0)
         self.n[label] += 1
+        if by is not None:
+            counts = self.by_group.setdefault(group_name(example.columns.get(by)), [0, 0, 0, 0])
+            counts[3 - 2 * label] += 1
+            counts[2 - 2 * label] += outcome != "pass"
         self.stopped[label] += outcome != "pass"
         self.n_errors += outcome == "error"
         self.n_undefined += undefined and outcome != "error"
         if example.group is not None:
             self.shared_groups[label] += example.group in self.groups[label]
             self.groups[label].add(example.group)
+
+    def counts(self) -> dict[str, GroupCounts]:
+        """Return each group's counts: caught of hallucinated, false alarms of faithful."""
+        return {name: GroupCounts(*found) for name, found in sorted(self.by_group.items())}
 
     def warnings(self, guardrail: Guardrail, sha256: str | None) -> Iterator[str]:
         if self.n_seen_before:

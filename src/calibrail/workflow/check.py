@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TextIO
 
+from calibrail.data.example import Example
 from calibrail.guardrail.runtime import Decision, Guardrail
 from calibrail.workflow.scoring import Progress, ReadOptions, Source, open_source
 
@@ -57,9 +58,16 @@ def check_source(
 
 
 def decide_source(
-    guardrail: Guardrail, source: Source, *, reading: ReadOptions | None = None
+    guardrail: Guardrail,
+    source: Source,
+    *,
+    reading: ReadOptions | None = None,
+    wanted: Callable[[Example], bool] | None = None,
 ) -> Iterator[Decision]:
-    """Yield a decision for every example, then an ``error`` for every row that is unusable."""
+    """Yield a decision for every example, then an ``error`` for every row that is unusable.
+
+    Examples that are not ``wanted`` are left out.
+    """
     reading = reading or ReadOptions()
     with TemporaryDirectory() as folder:
         if reading.quarantine is None:
@@ -67,7 +75,7 @@ def decide_source(
         examples, opened = open_source(
             source, reading, require=(), keep=guardrail.columns, labelled=False, allow_none=True
         )
-        yield from guardrail.stream(examples)
+        yield from guardrail.stream(examples if wanted is None else filter(wanted, examples))
         if opened is not None and opened.n_quarantined and reading.quarantine is not None:
             yield from _unreadable(reading.quarantine, guardrail)
 

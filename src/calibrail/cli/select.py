@@ -1,0 +1,82 @@
+"""``calibrail select``: which answers of a batch may be released?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from calibrail.cli import options as opt
+
+
+def run(
+    guardrail: Annotated[
+        Path, typer.Argument(metavar="GUARDRAIL", help="File that `calibrail export` wrote.")
+    ],
+    traces: Annotated[str, typer.Argument(metavar="TRACES", help="The batch of answers.")],
+    fdr: Annotated[
+        float,
+        typer.Option(
+            help="Bound of the expected share of hallucinated answers among the released, times "
+            "their share in the batch."
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="JSON lines to write, one an answer."),
+    ] = None,
+    confidence: Annotated[
+        float, typer.Option(help="Of the bounds for every other cut-off, all at once.")
+    ] = 0.95,
+    format: opt.Format = None,
+    preset: opt.Preset = None,
+    map: opt.Map = None,
+    id_column: opt.IdColumn = None,
+    reader_option: opt.ReaderOption = None,
+    strict: opt.Strict = False,
+    json: opt.AsJson = False,
+) -> None:
+    """Release as much of a batch as the false discovery rate allows.
+
+    Looks at the batch as a whole (Benjamini-Hochberg on conformal p-values), where check decides
+    answer by answer. Prints, for other cut-offs too, how many hallucinations may be among the
+    released at most.
+    """
+    from calibrail.cli.output import note, print_json, stdout_console
+    from calibrail.cli.progress import counting
+    from calibrail.guardrail import Guardrail
+    from calibrail.report.selection import print_selection
+    from calibrail.workflow.select import select_source
+
+    folder = Path() if output is None else output.parent
+    reading = opt.read_options(
+        format=format,
+        preset=preset,
+        mapping=map,
+        label_column=None,
+        group_column=None,
+        id_column=id_column,
+        reader_option=reader_option,
+        strict=strict,
+        quarantine=folder / "quarantine.jsonl",
+    )
+    with counting("scoring") as progress:
+        result = select_source(
+            Guardrail.load(guardrail),
+            traces,
+            fdr=fdr,
+            confidence=confidence,
+            reading=reading,
+            progress=progress,
+        )
+    if output is not None:
+        result.save(output)
+    if json:
+        print_json(result.to_dict())
+    else:
+        print_selection(result.to_dict(), stdout_console())
+    if output is not None:
+        note(f"wrote {output}")
+    if result.n_errors:
+        note(f"{result.n_errors} answers were not judged, and are not released")

@@ -1,0 +1,343 @@
+"""Which thresholds keep several promises at once?
+
+Learn then Test (Angelopoulos, Bates, Candes, Jordan and Lei, 2021, arXiv 2110.01052): each
+candidate threshold is tested against "it breaks a promise", and the tests' errors are controlled
+together. With probability at least ``confidence`` over the labelled data, EVERY threshold that is
+called valid keeps EVERY promise, so the choice among them is free. The examples must be independent
+draws from the population the promises are about: one per question where several share one.
+
+Several promises. Each has its p-value (``risk_spec``). Some promise is broken unless all hold, so
+the largest of them is a p-value of "a promise is broken" (intersection-union), at no correction.
+
+Several candidates. Their p-values are valid for candidates that were fixed before these labelled
+examples were seen. Quantiles of the same scores are not: given the scores, the labels of the
+flagged are no longer a sample from all that would be flagged. So either
+
+- the caller gives ``candidates``, from other data or from the scale of the score; or
+- a seeded share of the examples chooses them, and the rest, untouched, tests; or
+- all promises are about recall, fpr and abstention, which only rise or only fall with the
+  threshold (``monotone``). Then any candidates will do, and no correction for their number is
+  needed: a wrong acceptance at any threshold that breaks, say, the fpr promise means that at the
+  one limit of those thresholds, which is fixed, no more alarms were seen, an event of probability
+  at most its level. There is one such limit for recall and one for fpr and abstention together, so
+  each is tested at (1 - confidence) / 2, or at 1 - confidence where there is only one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any, Final, Literal, cast, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import bdtr
+
+from calibrail.conformal import validation
+from calibrail.conformal.rank import decimal
+from calibrail.conformal.risk_spec import Risk, counts, mapie, p_values, parse_risks
+from calibrail.conformal.threshold import Undefined
+from calibrail.errors import InputError
+
+Method = Literal["monotone", "split_fixed_sequence", "bonferroni_holm", "bonferroni"]
+
+_MONOTONE: Final = {"recall", "fpr", "abstention"}
+
+
+@dataclass(frozen=True, slots=True)
+class RiskControl:
+    """Candidate thresholds with what is known of each: plain numbers.
+
+    Attributes
+    ----------
+    risks : tuple of Risk
+        The promises.
+    confidence : float
+        That all valid thresholds keep all promises.
+    method : {"monotone", "split_fixed_sequence", "bonferroni_holm", "bonferroni"}
+        How the tests' errors were controlled together.
+    candidates : tuple of float, length g
+        Thresholds on the scale of the scores, ascending; flagged when ``score >= threshold``.
+    p_values : tuple of float, length g
+        Of "this candidate breaks a promise": the largest over the promises.
+    valid : tuple of bool, length g
+        Which candidates keep all promises.
+    values : tuple of tuple of float or None, one of length g for each risk
+        The risks seen on the testing examples; None without a trial.
+    threshold : float or None
+        The chosen one of the valid candidates; None where there is none.
+    rule : str
+        How it is chosen.
+    reason : str or None
+        Why no candidate is valid, in words; None where one is.
+    n_hallucinated, n_faithful : int
+        Testing examples, those with an undefined score included.
+    n_learn : int
+        Examples that chose the candidates or their order and took no part in the tests.
+    n_undefined : int
+        Testing examples with an undefined score.
+    n_empty : int
+        Candidates at which a risk has no trial, e.g. precision where nothing is flagged: p = 1.
+    undefined : {"flag", "review", "pass"}
+        Undefined scores are always flagged or, under ``pass``, never.
+    seed : int
+        Of the split.
+    """
+
+    risks: tuple[Risk, ...]
+    confidence: float
+    method: Method
+    candidates: tuple[float, ...]
+    p_values: tuple[float, ...]
+    valid: tuple[bool, ...]
+    values: tuple[tuple[float | None, ...], ...]
+    threshold: float | None
+    rule: str
+    reason: str | None
+    n_hallucinated: int
+    n_faithful: int
+    n_learn: int
+    n_undefined: int
+    n_empty: int
+    undefined: Undefined
+    seed: int
+
+    @property
+    def attained(self) -> dict[str, float | None]:
+        """The risks seen at the chosen threshold; empty where there is none."""
+        if self.threshold is None:
+            return {}
+        at = self.candidates.index(self.threshold)
+        return {risk.name: row[at] for risk, row in zip(self.risks, self.values, strict=True)}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, JSON-able; ``values`` by the name of the risk."""
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        lists = {key: list(plain[key]) for key in ("candidates", "p_values", "valid")}
+        names = [risk.name for risk in self.risks]
+        values = {name: list(row) for name, row in zip(names, self.values, strict=True)}
+        return {
+            **plain, **lists, "risks": [risk.to_dict() for risk in self.risks], "values": values,
+            "attained": self.attained,
+        }  # fmt: skip
+
+
+def control_risks(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    risks: Iterable[str | Risk],
+    confidence: float = 0.9,
+    grid: int = 100,
+    method: Method | Literal["auto"] = "auto",
+    undefined: Undefined = "flag",
+    *,
+    candidates: ArrayLike | None = None,
+    learn_share: float = 0.2,
+    seed: int = 0,
+) -> RiskControl:
+    """Find the thresholds that keep all promises, and choose one.
+
+    Parameters
+    ----------
+    scores : array-like of float, shape (n,)
+        Higher = more likely hallucinated; NaN where undefined.
+    labels : array-like of int, shape (n,)
+        1 = hallucinated, 0 = faithful.
+    risks : iterable of str or Risk
+        Such as ``["precision>=0.9", "recall>=0.8"]``; see ``risk_spec``.
+    confidence : float
+        Of all promises at all valid thresholds together, in (0, 1).
+    grid : int
+        How many quantiles of the scores are candidates, at most.
+    method : {"auto", "monotone", "split_fixed_sequence", "bonferroni_holm", "bonferroni"}
+        ``split_fixed_sequence`` tests in the order in which the learning share finds the candidates
+        convincing, each at 1 - confidence, until one fails. ``auto`` is ``monotone`` where the
+        risks allow it, else ``bonferroni_holm`` where ``candidates`` are given (all examples test),
+        else ``split_fixed_sequence``, whose power was the highest in simulations.
+    undefined : {"flag", "review", "pass"}
+        What happens to answers without a score: reviewed ones count as flagged.
+    candidates : array-like of float, shape (g,), optional
+        Thresholds that were fixed without these examples. By default a share of them chooses.
+    learn_share : float
+        Share of the examples, drawn by ``seed``, that chooses the candidates and their order.
+    seed : int
+        Of that draw.
+
+    Raises
+    ------
+    InputError
+        If an argument is outside its domain, a score is infinite, or a class has no example.
+    CalibrailError
+        If MAPIE is not installed.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> labels = np.repeat([1, 0], 1000)
+    >>> scores = rng.normal(labels * 3.0)
+    >>> found = control_risks(scores, labels, ["precision>=0.85", "recall>=0.85"])
+    >>> found.method, sum(found.valid), round(found.threshold, 2)
+    ('split_fixed_sequence', 12, 1.78)
+    >>> {name: round(share, 2) for name, share in found.attained.items()}
+    {'precision': 0.88, 'recall': 0.88}
+    """
+    asked = parse_risks(risks)
+    delta = float(1 - decimal(validation.share(confidence, "confidence")))
+    values, truth = _examples(scores, labels)
+    if undefined not in get_args(Undefined):
+        raise InputError(
+            f"undefined must be one of {', '.join(get_args(Undefined))}; got {undefined!r}"
+        )
+    used = _method(method, asked, candidates is not None)
+    learns = used == "split_fixed_sequence" or (candidates is None and used != "monotone")
+    share, state = validation.share(learn_share, "learn_share"), validation.whole(seed, "seed")
+    learn = np.zeros(len(values), dtype=bool)
+    if learns:
+        drawn = np.random.default_rng(state).permutation(len(values))
+        learn[drawn[: max(1, round(share * len(values)))]] = True
+    if candidates is None:
+        thresholds = _quantiles(values[learn] if learns else values, grid)
+    else:
+        thresholds = _given(candidates)
+    g = len(thresholds)
+    # Flagged by the j-th candidate means: at least j candidates are at most the score. Exact for
+    # ties and any scale, and a position is what MAPIE takes for a probability.
+    positions = np.searchsorted(thresholds, values, side="right")
+    positions[np.isnan(values)] = 0 if undefined == "pass" else g
+    p = p_values(positions[~learn], truth[~learn], g, asked)
+    order = np.argsort(p, kind="stable")
+    if learns:
+        order = np.argsort(p_values(positions[learn], truth[learn], g, asked), kind="stable")
+    valid, level = _valid(p, order, used, delta, asked)
+    wrong, trials = counts(positions[~learn], truth[~learn], g, asked)
+    reason = None
+    if not valid.any():
+        at = int(order[0] if used == "split_fixed_sequence" else np.argmin(p))
+        reason = _reason(asked, wrong[:, at], trials[:, at], float(thresholds[at]), level)
+    highest = any(risk.name == "recall" for risk in asked)
+    accepted = thresholds[valid]
+    return RiskControl(
+        risks=asked,
+        confidence=float(confidence),
+        method=used,
+        candidates=tuple(thresholds.tolist()),
+        p_values=tuple(p.tolist()),
+        valid=tuple(valid.tolist()),
+        values=tuple(
+            tuple(risk.value(*pair) for pair in zip(ks.tolist(), ms.tolist(), strict=True))
+            for risk, ks, ms in zip(asked, wrong, trials, strict=True)
+        ),
+        threshold=float(accepted[-1 if highest else 0]) if len(accepted) else None,
+        rule=(
+            "the highest valid threshold: recall is promised, so as few answers as possible are "
+            "flagged"
+            if highest
+            else "the lowest valid threshold: the promises limit what is flagged, so as many "
+            "hallucinations as possible are caught"
+        ),
+        reason=reason,
+        n_hallucinated=int(truth[~learn].sum()),
+        n_faithful=int((1 - truth[~learn]).sum()),
+        n_learn=int(learn.sum()),
+        n_undefined=int(np.isnan(values[~learn]).sum()),
+        n_empty=int((trials == 0).any(axis=0).sum()),
+        undefined=undefined,
+        seed=state,
+    )
+
+
+def _valid(
+    p: NDArray[np.float64], order: NDArray[np.intp], method: Method, delta: float,
+    risks: tuple[Risk, ...],
+) -> tuple[NDArray[np.bool_], float]:  # fmt: skip
+    """Return which candidates are valid, and the level of the first test."""
+    if method == "monotone":
+        level = delta / len({risk.name == "recall" for risk in risks})
+        return p <= level, level
+    ordered = method == "split_fixed_sequence"
+    sequence = order if ordered else np.arange(len(p))
+    found = mapie().control_fwer(p[sequence], delta, "fixed_sequence" if ordered else method)
+    valid = np.zeros(len(p), dtype=bool)
+    valid[sequence[found]] = True
+    return valid, delta if ordered else delta / len(p)
+
+
+def _reason(
+    risks: tuple[Risk, ...], wrong: NDArray[np.int64], trials: NDArray[np.int64],
+    threshold: float, level: float,
+) -> str:  # fmt: skip
+    """Say which promise stands in the way at the most promising candidate."""
+    p = [
+        float(bdtr(k, m, risk.tolerated)) if m else 1.0
+        for risk, k, m in zip(risks, wrong.tolist(), trials.tolist(), strict=True)
+    ]
+    worst = int(np.argmax(p))
+    risk, k, m = risks[worst], int(wrong[worst]), int(trials[worst])
+    start = f"no threshold is shown to keep all promises; at the most promising, {threshold:g}, "
+    if not m:
+        return f"{start}{risk.name} is undefined: no example counts for it"
+    good = m - k if risk.relation == ">=" else k
+    seen = f"{start}{risk.name} is {good / m:.4g} ({good} of {m})"
+    if k / m > risk.tolerated:
+        return f"{seen}, which breaks {risk}"
+    return (
+        f"{seen}, which keeps {risk} but may be chance: p = {p[worst]:.2g} where at most "
+        f"{level:.2g} would do. More labelled examples would help"
+    )
+
+
+def _method(method: str, risks: tuple[Risk, ...], given: bool) -> Method:
+    others = [risk.name for risk in risks if risk.name not in _MONOTONE]
+    if method == "auto":
+        if not others:
+            return "monotone"
+        return "bonferroni_holm" if given else "split_fixed_sequence"
+    if method not in get_args(Method):
+        raise InputError(
+            f"method must be one of auto, {', '.join(get_args(Method))}; got {method!r}"
+        )
+    if method == "monotone" and others:
+        raise InputError(
+            f"method monotone serves recall, fpr and abstention only; got {', '.join(others)}, for "
+            "which use auto"
+        )
+    return cast(Method, method)
+
+
+def _examples(
+    scores: ArrayLike, labels: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    values, truth = validation.vector(scores, "scores"), validation.vector(labels, "labels")
+    if len(values) != len(truth):
+        raise InputError(
+            f"scores and labels must have one length; got {len(values)} and {len(truth)}"
+        )
+    if np.isinf(values).any():
+        raise InputError("scores must be finite, NaN where undefined; got an infinite score")
+    strange = truth[(truth != 0) & (truth != 1)]
+    if len(strange):
+        raise InputError(f"labels must be 1 (hallucinated) or 0 (faithful); got {strange[0]:g}")
+    for label, name in ((1, "hallucinated"), (0, "faithful")):
+        if not (truth == label).any():
+            raise InputError(f"labels must hold both classes; got no {name} example ({label})")
+    return values, truth.astype(np.int64)
+
+
+def _quantiles(values: NDArray[np.float64], grid: int) -> NDArray[np.float64]:
+    """Return at most ``grid`` of the scores, evenly spaced in rank."""
+    size = validation.whole(grid, "grid", least=1)
+    defined = np.sort(values[~np.isnan(values)])
+    if not len(defined):
+        raise InputError(
+            f"scores: none of the {len(values)} that choose the candidates is defined; give "
+            "candidates, or use a score that is defined more often"
+        )
+    ranks = np.unique(np.linspace(0, len(defined) - 1, min(size, len(defined))).round().astype(int))
+    return np.unique(defined[ranks])
+
+
+def _given(candidates: ArrayLike) -> NDArray[np.float64]:
+    thresholds = np.unique(validation.defined(candidates, "candidates"))
+    if not len(thresholds) or not np.isfinite(thresholds).all():
+        raise InputError("candidates must hold at least one threshold, all finite")
+    return thresholds

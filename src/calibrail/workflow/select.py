@@ -1,0 +1,198 @@
+"""Which answers of a batch may be released, with how many hallucinations at most among them?"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.conformal import (
+    ClusteredCalibration,
+    Discoveries,
+    Selection,
+    discoveries,
+    least_calibration,
+    select,
+)
+from calibrail.data.example import Example
+from calibrail.errors import DataError, InputError
+from calibrail.guardrail.frozen import write_atomically
+from calibrail.guardrail.runtime import Guardrail
+from calibrail.workflow.check import decide_source
+from calibrail.workflow.scoring import Progress, ReadOptions, Source
+
+#: Cut-offs of the p-value that a table for people shows.
+SHOWN: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSelection:
+    """What of a batch is released, with the bound for every other choice.
+
+    Attributes
+    ----------
+    selection : Selection
+        Released answers and p-values, in the order of ``ids``.
+    bounds : Discoveries
+        For every cut-off at once: the most hallucinated answers among the released.
+    ids : tuple of str
+        Ids of the answers.
+    scores : ndarray of float64, shape (m,)
+        Scores, NaN where undefined.
+    n_calibration : int
+        Hallucinated calibration examples behind the p-values.
+    n_undefined, n_errors : int
+        Answers without a score, and answers or rows that could not be judged: never released.
+    n_seen_before : int
+        Calibration examples found in the batch and left out.
+    """
+
+    selection: Selection
+    bounds: Discoveries
+    ids: tuple[str, ...]
+    scores: NDArray[np.float64]
+    n_calibration: int
+    n_undefined: int
+    n_errors: int
+    n_seen_before: int
+
+    def table(self) -> list[dict[str, Any]]:
+        """Return a few cut-offs and the selection's own: released, most hallucinated among them."""
+        cutoffs = sorted({*SHOWN, *([self.selection.cutoff] if self.selection.n_released else [])})
+        rows = []
+        for cutoff in cutoffs:
+            released, most = self.bounds.at(cutoff)
+            rows.append(
+                {
+                    "cutoff": cutoff,
+                    "released": released,
+                    "most_hallucinated": most,
+                    "share": most / released if released else None,
+                    "chosen": self.selection.n_released > 0 and cutoff == self.selection.cutoff,
+                }
+            )
+        return rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what ``calibrail select --json`` prints: counts and bounds, no answers."""
+        m = len(self.ids)
+        return {
+            "schema": "calibrail.selection/1",
+            "n": m,
+            "n_released": self.selection.n_released,
+            "fdr": self.selection.fdr,
+            "cutoff": self.selection.cutoff,
+            "n_calibration": self.n_calibration,
+            "n_undefined": self.n_undefined,
+            "n_errors": self.n_errors,
+            "n_seen_before": self.n_seen_before,
+            "confidence": self.bounds.confidence,
+            "most_hallucinated_in_batch": self.bounds.most_hallucinated,
+            "n_calibration_for_one": least_calibration(self.selection.fdr, max(1, m)),
+            "table": self.table(),
+        }
+
+    def lines(self) -> str:
+        """Return one JSON object a line: id, released, score, p_value."""
+        rows = zip(
+            self.ids, self.selection.released.tolist(), self.scores.tolist(),
+            self.selection.p_values.tolist(), strict=True,
+        )  # fmt: skip
+        return "".join(
+            json.dumps(
+                {
+                    "id": name,
+                    "released": released,
+                    "score": None if np.isnan(score) else score,
+                    "p_value": None if np.isnan(score) else p,
+                },
+                ensure_ascii=False,
+            )
+            + "\n"
+            for name, released, score, p in rows
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write ``lines`` to a file, whole or not at all."""
+        write_atomically(Path(path), self.lines().encode("utf-8", "surrogatepass"))
+
+
+def select_source(
+    guardrail: Guardrail,
+    source: Source,
+    *,
+    fdr: float,
+    confidence: float = 0.95,
+    reading: ReadOptions | None = None,
+    progress: Progress | None = None,
+) -> BatchSelection:
+    """Release what can be released of a batch of answers with the false discovery rate bounded.
+
+    The expected share of hallucinated answers among the released is at most ``fdr`` times the
+    batch's share of hallucinated answers. Besides, for every cut-off of the p-value at once, the
+    number of hallucinated answers below it is bounded with ``confidence``.
+
+    Parameters
+    ----------
+    guardrail : Guardrail
+        Its detector and calibration scores give the p-values; its threshold plays no part.
+    source : path, str or iterable of Example
+        The batch, not the answers that the guardrail was calibrated on. Labels are not read.
+    fdr : float
+        In (0, 1).
+    confidence : float
+        Of the bounds.
+
+    Raises
+    ------
+    DataError
+        If there is no answer.
+    InputError
+        If the guardrail has thresholds by group or counts groups once: its p-values then do not
+        come from one set of exchangeable scores, and nothing is promised for a selection by them.
+    """
+    calibration = guardrail.calibration
+    if guardrail.rule.groups is not None or isinstance(calibration, ClusteredCalibration):
+        raise InputError(
+            "select needs a guardrail with one threshold from independent answers; this one was "
+            "calibrated with --by or --clustered. Calibrate without, one answer per group"
+        )
+    ids: list[str] = []
+    p_values: list[float] = []
+    scores: list[float] = []
+    undefined = errors = left_out = 0
+    seen = set(guardrail.config.data.calibration_examples)
+
+    def fresh(example: Example) -> bool:
+        nonlocal left_out
+        known = example.digest() in seen
+        left_out += known
+        return not known
+
+    for decision in decide_source(guardrail, source, reading=reading, wanted=fresh):
+        ids.append(decision.id)
+        p_values.append(np.nan if decision.p_value is None else decision.p_value)
+        scores.append(np.nan if decision.score is None else decision.score)
+        errors += decision.outcome == "error"
+        undefined += decision.score is None and decision.outcome != "error"
+        if progress is not None:
+            progress(len(ids))
+    if not ids:
+        raise DataError(
+            "there is no answer to select from: the source is empty"
+            + (", or holds calibration examples alone" if left_out else "")
+        )
+    return BatchSelection(
+        selection=select(p_values, fdr),
+        bounds=discoveries(p_values, calibration.n, confidence),
+        ids=tuple(ids),
+        scores=np.array(scores, dtype=np.float64),
+        n_calibration=calibration.n,
+        n_undefined=undefined,
+        n_errors=errors,
+        n_seen_before=left_out,
+    )
