@@ -103,4 +103,4 @@ def run(
         note(f"{result.data['n_quarantined']} unusable rows: see {output}/quarantine.jsonl")
     if not json:
         note(f"next: calibrail export {output} -o guardrail.json")
-    raise typer.Exit(DONE if max_fpr is None else of_verdict(result.verdict))
+    raise typer.Exit(DONE if max_fpr is None and not risk else of_verdict(result.verdict))

@@ -55,7 +55,8 @@ def run(
 
 def _thresholds(rule: Rule, by: str | None) -> str:
     """Say in a few words how the guardrail decides."""
-    stops = f"{rule.calibration.threshold:.6g} or higher"
+    threshold = rule.calibration.threshold if rule.chosen is None else rule.chosen
+    stops = f"{threshold:.6g} or higher"
     if rule.groups is not None:
         stops = f"its own threshold in {len(rule.groups.groups)} groups of {by}, {stops} elsewhere"
     if rule.flag_above is None:

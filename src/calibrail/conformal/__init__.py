@@ -12,7 +12,7 @@ from calibrail.conformal.label_noise import FlipTolerance, flip_tolerance
 from calibrail.conformal.pvalues import p_values
 from calibrail.conformal.rank import GUARANTEES, Guarantee, minimum_n, rank
 from calibrail.conformal.selection import Selection, least_calibration, select
-from calibrail.conformal.shift import WeightedCalibration, calibrate_weighted, density_ratio
+from calibrail.conformal.shift import WeightedCalibration, calibrate_weighted
 from calibrail.conformal.simultaneous import SimultaneousBand, simultaneous_band
 from calibrail.conformal.three_way import DECISIONS, ThreeWay, least_withheld, three_way
 from calibrail.conformal.threshold import Calibration, Undefined, calibrate, flags
@@ -44,7 +44,6 @@ __all__ = [
     "certify_groups",
     "clopper_pearson",
     "coverage_band",
-    "density_ratio",
     "discoveries",
     "exact_bound",
     "flags",

@@ -13,7 +13,7 @@ from calibrail.conformal import validation
 from calibrail.conformal.clusters import ClusteredCalibration
 from calibrail.conformal.groups import GroupedCalibration
 from calibrail.conformal.three_way import DECISIONS
-from calibrail.conformal.threshold import Calibration, Undefined
+from calibrail.conformal.threshold import Calibration, Undefined, flags
 from calibrail.errors import InputError
 
 #: Groups of the answers, one per value; None where a rule has no groups.
@@ -33,11 +33,15 @@ class Rule:
     upper : Calibration or None
         From negated scores of faithful answers: above minus its threshold an answer is flagged,
         and what neither passes nor is flagged is reviewed. None: what does not pass is flagged.
+    chosen : float or None
+        A threshold that multi-risk control chose. It decides in place of that of ``calibration``,
+        which then serves the p-values and the policy for undefined scores alone.
     """
 
     calibration: Calibration
     groups: GroupedCalibration | None = None
     upper: Calibration | None = None
+    chosen: float | None = None
 
     @property
     def undefined(self) -> Undefined:
@@ -47,6 +51,8 @@ class Rule:
     @property
     def flag_all(self) -> bool:
         """Whether nothing can ever pass."""
+        if self.chosen is not None:
+            return False
         return self.calibration.flag_all and (self.groups is None or not self.groups.groups)
 
     @property
@@ -57,16 +63,22 @@ class Rule:
     def thresholds(self, n: int, groups: Groups = None) -> NDArray[np.float64]:
         """Return for each of n answers the threshold below which it passes."""
         if self.groups is None:
-            return np.full(n, self.calibration.threshold)
+            one = self.calibration.threshold if self.chosen is None else self.chosen
+            return np.full(n, one)
         return self.groups.thresholds(self._named(n, groups))
 
     def flags(
         self, values: ArrayLike, groups: Groups = None, tolerance: float = 0.0
     ) -> NDArray[np.bool_]:
         """Return which answers are not passed; an undefined score (NaN) follows the policy."""
-        if self.groups is None:
-            return self.calibration.flags(values, tolerance)
         queries = validation.vector(values, "values")
+        if self.chosen is not None:
+            defined = ~np.isnan(queries)
+            result = np.full(queries.shape, self.undefined != "pass")
+            result[defined] = flags(queries[defined], self.chosen, tolerance)
+            return result
+        if self.groups is None:
+            return self.calibration.flags(queries, tolerance)
         return self.groups.flags(queries, self._named(len(queries), groups), tolerance)
 
     def decide(
@@ -101,6 +113,7 @@ class Rule:
             "calibration": self.calibration.to_dict(),
             "groups": None if self.groups is None else self.groups.to_dict(),
             "upper": None if self.upper is None else self.upper.to_dict(),
+            "chosen": self.chosen,
         }
 
     @classmethod
@@ -115,6 +128,7 @@ class Rule:
             build(first),
             None if groups is None else GroupedCalibration.from_dict(groups),
             None if upper is None else Calibration.from_dict(upper),
+            content.get("chosen"),
         )
 
     def _named(self, n: int, groups: Groups) -> Sequence[str]:

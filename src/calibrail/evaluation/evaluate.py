@@ -15,6 +15,7 @@ from calibrail.conformal import (
     calibrate,
     coverage_band,
 )
+from calibrail.conformal.risks import RiskControl
 from calibrail.conformal.rule import Rule
 from calibrail.errors import InputError
 from calibrail.evaluation import findings as found
@@ -24,6 +25,7 @@ from calibrail.evaluation.clustering import clustering
 from calibrail.evaluation.curve import operating_curve
 from calibrail.evaluation.findings import Band, Finding
 from calibrail.evaluation.measure import checked_confidence
+from calibrail.evaluation.measured_risks import measured_risks, risk_verdict
 from calibrail.evaluation.overlap import median_overlap, overlap
 from calibrail.evaluation.rates import accuracy, wilson
 from calibrail.evaluation.report import Report, Tested
@@ -31,7 +33,7 @@ from calibrail.evaluation.review import three_way_review
 from calibrail.evaluation.rows import CALIBRATION, FIT, TEST, Row, compare_row, row
 from calibrail.evaluation.separation import cohens_d, moments, welch
 from calibrail.evaluation.undefined import ranked_values
-from calibrail.evaluation.verdict import Alarms, decide
+from calibrail.evaluation.verdict import Alarms, Decision, decide
 
 _Floats = NDArray[np.float64]
 _Codes = NDArray[np.int8]
@@ -55,7 +57,7 @@ def evaluate(
     rule: Rule | None = None,
     by: str | None = None,
     names: Sequence[str] | None = None,
-    risks: Mapping[str, Any] | None = None,
+    risks: RiskControl | None = None,
     fitted: bool = False,
     data: Mapping[str, Any] | None = None,
     reproduce: Mapping[str, Any] | None = None,
@@ -97,8 +99,8 @@ def evaluate(
         Column that the groups of ``rule`` come from.
     names : sequence of str, length n, optional
         Each example's group in that column.
-    risks : mapping, optional
-        Multi-risk control, passed through.
+    risks : RiskControl, optional
+        Multi-risk control that chose the threshold of ``rule``.
     fitted : bool
         Whether the score was fitted on labelled examples: then only test examples may serve the
         FPR bound.
@@ -128,7 +130,9 @@ def evaluate(
     rule = rule or Rule(calibration)
     keys = names if rule.groups is not None else None
     flagged = rule.flags(values, keys, tolerance)
-    simple = keys is None and not isinstance(calibration, ClusteredCalibration)
+    simple = (
+        keys is None and rule.chosen is None and not isinstance(calibration, ClusteredCalibration)
+    )
     tested = _tested(calibration, values, labels, codes, flagged, level, seed, simple)
     own_fpr = tested.fpr
 
@@ -149,8 +153,20 @@ def evaluate(
 
     alarms = Alarms.count(flagged, labels, codes, groups, fitted)
     decision = decide(
-        calibration, tested, alarms, required, max_fpr, level, one_threshold=keys is None
+        calibration,
+        tested,
+        alarms,
+        required,
+        max_fpr,
+        level,
+        one_threshold=keys is None and rule.chosen is None,
     )
+    measured = None
+    if risks is not None:
+        measured = measured_risks(risks, flagged, labels, codes, level)
+        verdict, reason = risk_verdict(measured)
+        both = {"verdict": verdict, "reason": reason}
+        decision = Decision(verdict, reason, {**decision.certificate, **both, "flips": None})
     grouped = None
     if rule.groups is not None and keys is not None:
         shared = shared_calibration(calibration, values[(codes == CALIBRATION) & (labels == 1)])
@@ -169,14 +185,17 @@ def evaluate(
             rule, keys, values, labels, codes, tolerance=tolerance, confidence=level
         )
     baseline_rows = rows(baselines)
+    threshold = None if calibration.flag_all else float(calibration.threshold)
+    if rule.chosen is not None:
+        threshold = rule.chosen
     undefined = _undefined_counts(calibration.undefined, values, labels, codes)
     return Report(
         score={"name": score, "params": {}} if isinstance(score, str) else dict(score),
         alpha=float(calibration.alpha),
         guarantee=calibration.guarantee,
         delta=calibration.delta,
-        threshold=None if calibration.flag_all else float(calibration.threshold),
-        flag_all=calibration.flag_all,
+        threshold=threshold,
+        flag_all=rule.flag_all,
         rank=calibration.rank,
         n_calibration=calibration.n,
         confidence=level,
@@ -196,7 +215,7 @@ def evaluate(
         by_group=grouped,
         clustering=clustered,
         three_way=review,
-        risks=risks,
+        risks=measured,
         curve=operating_curve(
             values, labels, codes, undefined=calibration.undefined, confidence=level
         ),

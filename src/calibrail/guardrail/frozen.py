@@ -93,7 +93,7 @@ class FrozenConfig(_Frozen):
 
     Attributes
     ----------
-    calibration, groups, upper
+    calibration, groups, upper, chosen
         The thresholds, as ``calibrail.conformal.rule.Rule`` holds them.
     by : str or None
         Column that holds each answer's group, where ``groups`` have their own thresholds.
@@ -105,6 +105,7 @@ class FrozenConfig(_Frozen):
     by: str | None = None
     groups: dict[str, Any] | None = None
     upper: dict[str, Any] | None = None
+    chosen: float | None = None
     policy: Policy
     data: DataRecord
     headline: Headline

@@ -93,6 +93,7 @@ class Guardrail:
                 "calibration": config.calibration,
                 "groups": config.groups,
                 "upper": config.upper,
+                "chosen": config.chosen,
             }
         )
         self._calibration = self._rule.calibration

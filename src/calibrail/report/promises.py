@@ -151,6 +151,33 @@ def review_lines(section: _Dict) -> list[Line]:
     ]  # fmt: skip
 
 
+def risk_lines(section: _Dict) -> list[Line]:
+    """Return every risk as the test part shows it."""
+    return [
+        Line(
+            str(item["name"]).capitalize(), share(item["test"]), interval(item["test"]),
+            f"{item['relation']} {percent(item['level'])}",
+            f"{item['test']['count']:,} of {item['test']['n']:,}; {item['shown']}",
+        )
+        for item in section["measured"]
+    ]  # fmt: skip
+
+
+def risk_sentence(section: _Dict) -> str:
+    """Say how the threshold was chosen among the valid ones."""
+    learn = (
+        f" {section['n_learn']:,} calibration examples chose the candidates and their order."
+        if section["n_learn"]
+        else ""
+    )
+    return (
+        f"Valid are {section['n_valid']:,} of {len(section['candidates']):,} candidate thresholds "
+        f"(Learn then Test, {section['method'].replace('_', ' ')}, "
+        f"{section['n_hallucinated']:,} hallucinated and {section['n_faithful']:,} faithful "
+        f"examples).{learn} Chosen is {section['rule']}."
+    )
+
+
 def feasibility(section: _Dict) -> str:
     """Say what share any detector has to withhold at the base rate seen."""
     least = section["least_withheld"]

@@ -63,6 +63,14 @@ def score_name(report: _Dict) -> str:
 
 def threshold_sentence(report: _Dict) -> str:
     """Say which answers are flagged, what that promises and where the threshold comes from."""
+    if report.get("risks"):
+        risks = report["risks"]
+        return (
+            f"Flag an answer when its {score_name(report)} score is at least "
+            f"{number(report['threshold'])}. With {percent(risks['confidence'])} confidence this "
+            f"threshold, like all {risks['n_valid']:,} valid ones of {len(risks['candidates']):,} "
+            "candidates, keeps every risk that was asked for."
+        )
     target, n = percent(1.0 - report["alpha"]), report["n_calibration"]
     if report.get("by_group"):
         return (
@@ -174,6 +182,8 @@ def next_step(report: _Dict) -> str:
             "Try other scores on the same split with: calibrail compare DATA --score NAME "
             "--score NAME; or accept more misses (--alpha) or more false alarms (--max-fpr)."
         )
+    if report.get("risks"):
+        return "Label more examples for the test part, or ask for less (--risk)."
     if report["max_fpr"] is None:
         return "Say how many false alarms you accept, e.g. --max-fpr 0.2, to get a verdict."
     coverage = report["certificate"]["coverage"]

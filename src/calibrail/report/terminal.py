@@ -146,6 +146,10 @@ def _promises(console: Console, report: _Dict) -> None:
         print_groups(report["by_group"], console)
     if report["clustering"]:
         blocks.paragraph(console, promises.clusters(report["clustering"]))
+    if risks := report["risks"]:
+        heading = "The risks on the test part"
+        _lines(console, promises.risk_lines(risks), report["confidence"], heading)
+        blocks.paragraph(console, promises.risk_sentence(risks))
     if review := report["three_way"]:
         blocks.paragraph(console, promises.review_sentence(review))
         heading = "Pass, review, flag on the test part"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -15,6 +16,8 @@ from calibrail.conformal import (
     calibrate_groups,
 )
 from calibrail.conformal import calibrate as calibrate_scores
+from calibrail.conformal.risk_spec import parse_risks
+from calibrail.conformal.risks import control_risks
 from calibrail.conformal.rule import Rule
 from calibrail.conformal.three_way import upper_calibration
 from calibrail.data.splits import CALIBRATION, TEST
@@ -131,6 +134,10 @@ def calibrate(
     >>> run.calibration.rank, run.calibration.n == len(run.calibration.scores)
     (15, True)
     """
+    if risks and (by is not None or clustered or beta is not None):
+        raise InputError("risks choose one threshold; leave out by, clustered and beta")
+    if risks:
+        parse_risks(risks)
     if by is not None and clustered:
         raise InputError("by and clustered exclude each other; calibrate groups or clusters")
     if clustered and guarantee == "paper":
@@ -149,8 +156,21 @@ def calibrate(
     rule = _rule(
         values, table.labels, codes, groups if clustered else None, names,
         alpha=alpha, guarantee=guarantee, delta=delta, undefined=undefined,
-        allow_flag_all=allow_flag_all, min_n=min_n, beta=beta,
+        # With risks, its own threshold plays no part.
+        allow_flag_all=allow_flag_all or bool(risks), min_n=min_n, beta=beta,
     )  # fmt: skip
+    control = None
+    if risks:
+        part = codes == CALIBRATION
+        control = control_risks(
+            values[part], table.labels[part], risks, confidence, undefined=undefined
+        )
+        if control.threshold is None:
+            raise DataError(f"{control.reason}; ask for less, or label more answers")
+        rule = replace(rule, chosen=control.threshold)
+        limits = {risk.name: risk.level for risk in control.risks}
+        min_coverage = limits.get("recall", 0.0) if min_coverage is None else min_coverage
+        max_fpr = limits.get("fpr") if max_fpr is None else max_fpr
     calibration = rule.calibration
     report = evaluate(
         calibration,
@@ -172,6 +192,7 @@ def calibrate(
         rule=rule,
         by=by,
         names=names,
+        risks=control,
         notes=remarks(scored),
         reproduce={"command": command, "versions": installed_versions()},
         data={

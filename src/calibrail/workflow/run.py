@@ -153,6 +153,7 @@ class Run:
             by=self.by,
             groups=None if self.rule.groups is None else self.rule.groups.to_dict(),
             upper=None if self.rule.upper is None else self.rule.upper.to_dict(),
+            chosen=self.rule.chosen,
             policy=Policy(undefined=self.calibration.undefined, failure=on_failure),
             data=DataRecord(
                 source=self.data["source"],
@@ -186,6 +187,7 @@ class Run:
             "by": self.by,
             "groups": None if self.rule.groups is None else self.rule.groups.to_dict(),
             "upper": None if self.rule.upper is None else self.rule.upper.to_dict(),
+            "chosen": self.rule.chosen,
             "score": self.spec.model_dump(),
             "data": dict(self.data),
             "calibration_examples": list(self.calibration_examples),
