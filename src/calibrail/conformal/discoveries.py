@@ -141,23 +141,26 @@ def _most_hallucinated(
     """Return the largest possible m0, and limits B_k that hold with it.
 
     Limits that hold for g hallucinated answers hold for fewer, too: leaving some out lowers every
-    V_k. So a falling ladder of values g serves for every m0 up to the rung above it, and the first
-    rung that leaves some m0 possible ends the descent, since limits only fall from rung to rung.
+    V_k. So a falling ladder of values g serves for every m0 down to the next rung, and the first
+    rung that leaves some m0 possible ends the descent, since limits only fall from rung to rung. A
+    rung that is impossible by the limits of a higher one is so by its own.
     """
     if m == 0:
         return 0, np.zeros(len(ranks), dtype=np.int64)
     exact = m <= _EXACT
     gamma = _shared_level(m, n, ranks, error) if exact else 0.0
     limits = _limits(m, n, ranks, gamma) if exact else _two_step(m, n, ranks, error)
-    rung = m
+    checked = rung = m
     while rung > 0:
         below = min(rung - 1, math.floor(rung * _RUNG))
         most = min(rung, int(np.min(above + limits)))
-        if most > below:
+        if most <= below:
+            rung = below
+            continue
+        # Limits of a higher rung would do; those of this one are tighter, if they hold.
+        if rung == checked:
             return most, limits
-        rung = below
-        if rung == 0:
-            break
+        checked = rung
         lower = _limits(rung, n, ranks, gamma) if exact else _two_step(rung, n, ranks, error)
         if not exact or (np.all(lower <= limits) and _crossed(lower, rung, n, ranks) <= error):
             limits = lower

@@ -183,7 +183,8 @@ def control_risks(
     {'precision': 0.97, 'recall': 0.9}
     """
     asked = parse_risks(risks)
-    delta = float(1 - decimal(validation.share(confidence, "confidence")))
+    certainty = validation.share(confidence, "confidence")
+    delta = float(1 - decimal(certainty))
     values, truth = _examples(scores, labels)
     if undefined not in get_args(Undefined):
         raise InputError(
@@ -219,7 +220,7 @@ def control_risks(
     accepted = thresholds[valid]
     return RiskControl(
         risks=asked,
-        confidence=float(confidence),
+        confidence=certainty,
         method=used,
         candidates=tuple(thresholds.tolist()),
         p_values=tuple(p.tolist()),

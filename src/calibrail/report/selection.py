@@ -22,7 +22,7 @@ def print_selection(selection: Mapping[str, Any], console: Console) -> None:
         Where to print.
     """
     n, released, fdr = selection["n"], selection["n_released"], selection["fdr"]
-    blocks.paragraph(console, f"RELEASED  {released:,} of {count(n, 'answer')}", style="bold")
+    blocks.paragraph(console, f"RELEASED {released:,} of {count(n, 'answer')}", style="bold")
     if released:
         blocks.paragraph(
             console,

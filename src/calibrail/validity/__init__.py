@@ -1,0 +1,28 @@
+"""Do the promises hold when the data are known?
+
+A Monte-Carlo harness that anyone may run. Each simulation repeats one promise many times on scores
+of a known distribution and counts how often it failed. Where the probability of a failure is known
+exactly (continuous scores), the count must lie within two-sided binomial limits around it, and the
+probability within the promise. With ties coverage may only grow, so the count must not lie above.
+The limits follow from the number of runs and of checks, never from a chosen tolerance.
+
+>>> checks = simulate(runs=200, sizes=(30,), alphas=(0.1,), kinds=("continuous",), seed=1)
+>>> failures(checks)
+()
+"""
+
+from calibrail.validity.check import Check, Observation, failures
+from calibrail.validity.grid import ALPHAS, SIZES, observe, simulate
+from calibrail.validity.laws import KINDS, Kind
+
+__all__ = [
+    "ALPHAS",
+    "KINDS",
+    "SIZES",
+    "Check",
+    "Kind",
+    "Observation",
+    "failures",
+    "observe",
+    "simulate",
+]

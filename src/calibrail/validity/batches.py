@@ -1,0 +1,67 @@
+"""Do the answers that are released from a batch keep the promises about them?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+
+from calibrail.conformal import discoveries, p_values, select
+from calibrail.validity.check import Check, Setting
+from calibrail.validity.laws import Floats, draw
+
+#: Batches: size, and share of hallucinated answers.
+SELECTED: Final = ((2, 0.5), (50, 0.3), (50, 1.0))
+SEARCHED: Final = ((50, 0.3), (50, 1.0))
+#: The faithful scores lie this far below the hallucinated ones.
+_SHIFT: Final = 3.0
+
+
+def false_discovery_rate(at: Setting) -> Iterator[Check]:
+    """Release hallucinated answers: on average at most alpha * pi of the released ones.
+
+    A share has no binomial limits, so one of the released answers is drawn at random in each run
+    and counted if it is hallucinated: the probability of that is the mean of the share.
+
+    With continuous scores the rate is known exactly where alpha (n + 1) / m is a whole number
+    (Marandon, Lei, Mary and Roquain, 2024, Annals of Statistics 52(1)).
+    """
+    for m, pi in SELECTED:
+        rng = at.rng(f"select {m} {pi}")
+        wrong = np.zeros(at.runs, dtype=bool)
+        for run in range(at.runs):
+            p, bad = _batch(rng, at, m, pi)
+            released = np.flatnonzero(select(p, at.alpha).released)
+            wrong[run] = len(released) > 0 and rng.choice(released) < bad
+        promised = at.alpha * round(m * pi) / m
+        step = Fraction(repr(at.alpha)) * (at.n + 1) / m
+        yield at.check(
+            "selection, false discovery rate", wrong, promised,
+            exact=promised if step.denominator == 1 else None, design=f"batch of {m}, pi = {pi:g}",
+        )  # fmt: skip
+
+
+def discoveries_everywhere(at: Setting) -> Iterator[Check]:
+    """Release more hallucinated answers than the bound at ANY cut-off: at most alpha."""
+    for m, pi in SEARCHED:
+        rng = at.rng(f"discoveries {m} {pi}")
+        wrong = np.zeros(at.runs, dtype=bool)
+        for run in range(at.runs):
+            p, bad = _batch(rng, at, m, pi)
+            table = discoveries(p, at.n, 1.0 - at.alpha)
+            hallucinated = np.searchsorted(np.sort(p[:bad]), table.cutoffs, side="right")
+            wrong[run] = np.any(hallucinated > table.most) or bad > table.most_hallucinated
+        yield at.check(
+            "discoveries, bound at any cut-off", wrong, at.alpha,
+            design=f"batch of {m}, pi = {pi:g}",
+        )  # fmt: skip
+
+
+def _batch(rng: np.random.Generator, at: Setting, m: int, pi: float) -> tuple[Floats, int]:
+    """Return the p-values of a batch, hallucinated answers first, and their number."""
+    bad = round(m * pi)
+    calibration = np.sort(draw(rng, at.kind, at.n))
+    batch = np.concatenate([draw(rng, at.kind, bad), draw(rng, at.kind, m - bad, -_SHIFT)])
+    return p_values(calibration, batch), bad

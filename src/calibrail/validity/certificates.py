@@ -1,0 +1,210 @@
+"""How often is a certificate wrong, for one threshold, for groups, and under wrong labels?
+
+Truth lies just on the other side of what a verdict says, where it errs most. A verdict depends on
+two counts; ``certified`` needs both classes and ``rejected`` one, so it is asked for each count of
+one class beside counts of the other that leave the decision to the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import bdtr
+from scipy.stats import binom
+
+from calibrail.conformal import (
+    Certificate,
+    GroupCounts,
+    certify_counts,
+    certify_groups,
+    clopper_pearson,
+    holm,
+    rank,
+)  # fmt: skip
+from calibrail.conformal.bound import interval
+from calibrail.validity.check import CONFIDENCE, DELTA, Check, Observation, Setting
+from calibrail.validity.laws import below, draw, quantile
+
+#: Limit on the FPR.
+MAX_FPR: Final = 0.2
+#: Groups that are certified together.
+N_GROUPS: Final = 3
+#: Wrong labels of each simulation, and the share of the examples that are false alarms or misses.
+FLIPS: Final = (1, 3, 10)
+_RARE: Final = 0.05
+#: The faithful scores lie this far below the hallucinated ones.
+_SHIFT: Final = 1.0
+_TAIL: Final = (1.0 - CONFIDENCE) / 2.0
+
+_Bools = NDArray[np.bool_]
+_Ints = NDArray[np.int64]
+_Certify = Callable[[int, int, int, int], Certificate]
+
+
+def wrong_verdicts(at: Setting) -> Iterator[Check]:
+    """Certify where a requirement is just broken, reject where both are just met."""
+    required = 1.0 - at.alpha
+
+    def certify(caught: int, positives: int, alarms: int, negatives: int) -> Certificate:
+        return certify_counts(caught, positives, alarms, negatives, required, MAX_FPR, CONFIDENCE)
+
+    rng, n, runs = at.rng("wrong verdicts"), at.n, at.runs
+    caught, alarms = rng.binomial(n, required, runs), rng.binomial(n, MAX_FPR, runs)
+    law = _Law(n, required, CONFIDENCE)
+    yield at.check(
+        "wrong certificate", _over(caught, lambda x: certify(x, n, 0, n), "certified"), _TAIL,
+        exact=law.certified_coverage * law.clean_fpr, design="coverage just too low",
+    )  # fmt: skip
+    yield at.check(
+        "wrong certificate", _over(alarms, lambda x: certify(n, n, x, n), "certified"), _TAIL,
+        exact=law.certified_fpr * law.clean_coverage, design="FPR just too high",
+    )  # fmt: skip
+    rejected = _over(caught, lambda x: certify(x, n, 0, n), "rejected")
+    rejected |= _over(alarms, lambda x: certify(n, n, x, n), "rejected")
+    yield at.check(
+        "wrong rejection", rejected, 2.0 * _TAIL, exact=law.rejected, design="both just met"
+    )
+
+
+def wrong_joint_certificate(at: Setting) -> Iterator[Check]:
+    """Certify a ``pac`` threshold that breaks a requirement: ``DELTA`` + (1 - ``CONFIDENCE``) / 2.
+
+    The limit on the FPR is the true FPR of the threshold with a miss rate of exactly alpha, so that
+    about half of all thresholds break it.
+    """
+    rng, n, k = at.rng("joint"), at.n, rank(at.n, at.alpha, "pac", DELTA)
+    threshold = np.partition(draw(rng, at.kind, (at.runs, n)), k - 1, axis=1)[:, k - 1]
+    limit = 1.0 - float(below(at.kind, quantile(at.kind, at.alpha), -_SHIFT))
+    faithful = draw(rng, at.kind, (at.runs, n), -_SHIFT)
+    alarms = np.count_nonzero(faithful >= threshold[:, None], axis=1)
+    certified = interval(alarms, n, CONFIDENCE)[1] <= limit
+    broken = (below(at.kind, threshold) > at.alpha) | (
+        1.0 - below(at.kind, threshold, -_SHIFT) > limit
+    )
+    yield at.check("wrong joint certificate", certified & broken, DELTA + _TAIL)
+
+
+def wrong_group_verdicts(at: Setting) -> Iterator[Check]:
+    """Give any of three groups a wrong verdict: at most alpha = 1 - confidence."""
+    required, n, runs = 1.0 - MAX_FPR, at.n, at.runs
+
+    def certify(caught: int, positives: int, alarms: int, negatives: int) -> Certificate:
+        counts = {"0": GroupCounts(caught, positives, alarms, negatives)}
+        counts |= {str(other): GroupCounts(0, 0, 0, 0) for other in range(1, N_GROUPS)}
+        found = certify_groups(counts, required, MAX_FPR, 1.0 - at.alpha)
+        return found["0"].certificate
+
+    rng = at.rng("group verdicts")
+    caught = rng.binomial(n, required, (runs, N_GROUPS))
+    alarms = rng.binomial(n, MAX_FPR, (runs, N_GROUPS))
+    law = _Law(n, required, 1.0 - at.alpha / N_GROUPS)
+    rejected = _over(caught, lambda x: certify(x, n, 0, n), "rejected")
+    rejected |= _over(alarms, lambda x: certify(n, n, x, n), "rejected")
+    yield at.check(
+        "group certificates, any wrong verdict", rejected.any(axis=1), at.alpha,
+        exact=1.0 - (1.0 - law.rejected) ** N_GROUPS, design="all groups just good enough",
+    )  # fmt: skip
+    low = _over(caught[:, 0], lambda x: certify(x, n, 0, n), "certified")
+    high = _over(alarms[:, 2], lambda x: certify(n, n, x, n), "certified")
+    right = (
+        (1.0 - law.certified_coverage * law.clean_fpr)
+        * (1.0 - law.rejected)
+        * (1.0 - law.certified_fpr * law.clean_coverage)
+    )
+    yield at.check(
+        "group certificates, any wrong verdict", low | rejected[:, 1] | high, at.alpha,
+        exact=1.0 - right, design="coverage too low, just good enough, FPR too high",
+    )  # fmt: skip
+
+
+def holm_family(at: Setting) -> Iterator[Check]:
+    """Reject any true hypothesis: at most alpha."""
+    rng, required = at.rng("Holm"), 1.0 - MAX_FPR
+    coverages = np.array([required, required, required - 0.2])
+    caught = rng.binomial(at.n, coverages, (at.runs, len(coverages)))
+    p = bdtr(caught.astype(np.float64), at.n, required)
+    wrong = [bool((holm(row)[:2] <= at.alpha).any()) for row in p]
+    yield at.check("Holm", wrong, at.alpha, design="two groups just good enough, one broken")
+
+
+def wrong_labels(at: Setting) -> Iterator[Check]:
+    """Certify what is just not good enough, and claim to survive the flips that made it look good.
+
+    Whoever flips labels knows all scores, chooses how many of ``FLIPS`` to flip, and flips those
+    that help most. A certificate that claims to survive fewer flips promises nothing then.
+    """
+    for design, wrong in _flipped(at, claimed=True):
+        yield at.check("certificate under wrong labels", wrong, _TAIL, design=design)
+
+
+def wrong_labels_ignored(at: Setting) -> Iterator[Observation]:
+    """Certify what is just not good enough, whatever the certificate claims to survive."""
+    for design, wrong in _flipped(at, claimed=False):
+        what = f"wrong certificate where up to {max(FLIPS)} labels are wrong, its claim ignored"
+        yield at.observed(what, wrong, _TAIL, design=design)
+
+
+def _flipped(at: Setting, *, claimed: bool) -> Iterator[tuple[str, _Bools]]:
+    n, required = at.n, 1.0 - at.alpha
+    rng, other = at.rng("wrong labels"), int(_RARE * at.n)
+    caught, alarms = rng.binomial(n, required, at.runs), rng.binomial(n, MAX_FPR, at.runs)
+    for design, drawn in (("coverage just too low", caught), ("FPR just too high", alarms)):
+        values, place = np.unique(drawn, return_inverse=True)
+        wrong = [
+            _can_be_certified((int(x), other) if drawn is caught else (n - other, int(x)),
+                              n, required, claimed)
+            for x in values
+        ]  # fmt: skip
+        yield design, np.asarray(wrong)[place]
+
+
+def _can_be_certified(counts: tuple[int, int], n: int, required: float, claimed: bool) -> bool:
+    """Return whether some flips make the true counts look certified."""
+    caught, alarms = counts
+    for flips in FLIPS:
+        for hidden in range(flips + 1):
+            # Missed hallucinations become passed faithful answers, false alarms become catches.
+            caught_more = flips - hidden
+            if hidden > n - caught or caught_more > alarms:
+                continue
+            seen = (caught + caught_more, n - hidden + caught_more,
+                    alarms - caught_more, n + hidden - caught_more)  # fmt: skip
+            if min(seen) < 0 or clopper_pearson(*seen[:2], CONFIDENCE)[0] < required:
+                continue
+            if clopper_pearson(*seen[2:], CONFIDENCE)[1] > MAX_FPR:
+                continue
+            found = certify_counts(*seen, required, MAX_FPR, CONFIDENCE)
+            survives = 0 if found.flips is None else found.flips.flips
+            if found.verdict == "certified" and (not claimed or survives >= flips):
+                return True
+    return False
+
+
+def _over(counts: _Ints, certify: Callable[[int], Certificate], verdict: str) -> _Bools:
+    """Return where a count gets a verdict; each distinct count is decided once."""
+    values, place = np.unique(counts, return_inverse=True)
+    given = np.array([certify(int(value)).verdict == verdict for value in values])
+    return given[place].reshape(counts.shape)
+
+
+class _Law:
+    """Exact probabilities of verdicts on n examples of each class, truth at both requirements.
+
+    By definition of Clopper-Pearson bounds a count certifies if so good a one has a probability of
+    at most the tail at the requirement, and rejects if so bad a one has one below the tail.
+    """
+
+    def __init__(self, n: int, required: float, level: float) -> None:
+        tail, counts = (1.0 - level) / 2.0, np.arange(n + 1)
+        hits, alarms = binom(n, required), binom(n, MAX_FPR)
+        good, clean = hits.sf(counts - 1) <= tail, alarms.cdf(counts) <= tail
+        self.certified_coverage = float(hits.pmf(counts[good]).sum())
+        self.certified_fpr = float(alarms.pmf(counts[clean]).sum())
+        #: Whether perfect counts of one class let the other decide.
+        self.clean_coverage, self.clean_fpr = float(good[n]), float(clean[0])
+        few = float(hits.pmf(counts[hits.cdf(counts) < tail]).sum())
+        many = float(alarms.pmf(counts[alarms.sf(counts - 1) < tail]).sum())
+        self.rejected = 1.0 - (1.0 - few) * (1.0 - many)

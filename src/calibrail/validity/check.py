@@ -1,0 +1,169 @@
+"""How often did a promise fail in simulation, and does chance explain it?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import binom
+
+from calibrail.conformal import clopper_pearson
+from calibrail.validity.laws import Kind
+
+#: Error probability of ``pac``, and level of the bounds that a certificate rests on.
+DELTA: Final = 0.1
+CONFIDENCE: Final = 0.9
+#: What rounding may add to an exact probability.
+_ROUNDING: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """How often a promise failed in simulation, and how often it may.
+
+    Attributes
+    ----------
+    promise : str
+        What was simulated.
+    kind : {"continuous", "discrete", "tied"}
+        Distribution of the scores.
+    n : int
+        Calibration or test examples of each class; clusters where examples come in clusters.
+    alpha : float
+        Tolerated miss rate; the tolerated error where the promise is about another one.
+    runs : int
+        Independent repetitions.
+    failed : int
+        Repetitions in which the promised event did not happen.
+    promised : float
+        Highest probability of a failure that the promise allows.
+    probability : float
+        Of a failure: exact where ``exact``, else the most that is possible.
+    exact : bool
+        Whether fewer failures than chance explains would be wrong too.
+    design : str
+        What else distinguishes the setting.
+    """
+
+    promise: str
+    kind: Kind
+    n: int
+    alpha: float
+    runs: int
+    failed: int
+    promised: float
+    probability: float
+    exact: bool
+    design: str = ""
+
+    @property
+    def rate(self) -> float:
+        """Observed failure rate."""
+        return self.failed / self.runs
+
+    def limits(self, error: float) -> tuple[int, int]:
+        """Return the fewest and most failures that chance explains but for ``error``."""
+        tail = error / 2 if self.exact else error
+        least = int(binom.ppf(tail, self.runs, self.probability)) if self.exact else 0
+        return least, int(binom.isf(tail, self.runs, self.probability))
+
+    def holds(self, error: float) -> bool:
+        """Return whether the count lies within ``limits``, and theory keeps the promise."""
+        least, most = self.limits(error)
+        return least <= self.failed <= most and self.probability <= self.promised + _ROUNDING
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What happens where nothing is promised: a rate seen beside the promise of a sound method.
+
+    Attributes
+    ----------
+    what : str
+        The method and what is counted as its failure.
+    kind, n, alpha, runs, failed, design
+        As for ``Check``.
+    wanted : float
+        Failure rate that the sound method promises on the same data.
+    """
+
+    what: str
+    kind: Kind
+    n: int
+    alpha: float
+    runs: int
+    failed: int
+    wanted: float
+    design: str = ""
+
+    @property
+    def rate(self) -> float:
+        """Observed failure rate."""
+        return self.failed / self.runs
+
+    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
+        """Return the exact interval of the true failure rate."""
+        return clopper_pearson(self.failed, self.runs, confidence)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One cell of the grid, for one simulation.
+
+    Attributes
+    ----------
+    kind, n, alpha, runs
+        As for ``Check``.
+    seed : int
+        Same seed, same counts.
+    """
+
+    kind: Kind
+    n: int
+    alpha: float
+    runs: int
+    seed: int = 0
+
+    def rng(self, name: str) -> np.random.Generator:
+        """Return the random numbers of a simulation of that name in this setting."""
+        key = [self.seed, crc32(f"{name}, {self.kind}".encode()), self.n, round(self.alpha * 1e9)]
+        return np.random.default_rng(key)
+
+    def check(
+        self,
+        promise: str,
+        failed: ArrayLike,
+        promised: float,
+        *,
+        exact: float | None = None,
+        design: str = "",
+    ) -> Check:
+        """Return the check of a promise whose failures, one per run, are ``failed``.
+
+        ``exact`` is the probability of a failure with continuous scores; ties only lower it.
+        """
+        count = int(np.count_nonzero(np.asarray(failed, dtype=bool)))
+        return Check(
+            promise, self.kind, self.n, self.alpha, self.runs, count, promised,
+            promised if exact is None else exact,
+            exact is not None and self.kind == "continuous", design,
+        )  # fmt: skip
+
+    def observed(
+        self, what: str, failed: ArrayLike, wanted: float, *, design: str = ""
+    ) -> Observation:
+        """Return what happened in each run, where nothing is promised."""
+        count = int(np.count_nonzero(np.asarray(failed, dtype=bool)))
+        return Observation(what, self.kind, self.n, self.alpha, self.runs, count, wanted, design)
+
+
+def failures(checks: Sequence[Check], error: float = 1e-3) -> tuple[Check, ...]:
+    """Return the checks outside their limits; true promises give any with at most ``error``.
+
+    ``error`` is divided by the number of checks (Bonferroni), so it holds for all of them together.
+    """
+    return tuple(check for check in checks if not check.holds(error / max(1, len(checks))))

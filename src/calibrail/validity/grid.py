@@ -1,0 +1,167 @@
+"""Which promises are simulated, in which settings, how often?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from calibrail.conformal import Guarantee, minimum_n
+from calibrail.errors import InputError
+from calibrail.validity import (
+    bands,
+    batches,
+    certificates,
+    clusters,
+    decisions,
+    groups,
+    risks,
+    shift,
+    thresholds,
+)  # fmt: skip
+from calibrail.validity.check import DELTA, Check, Observation, Setting
+from calibrail.validity.laws import KINDS, Kind
+
+SIZES: Final = (19, 30, 100, 600)
+ALPHAS: Final = (0.01, 0.05, 0.1, 0.2)
+
+_Result = TypeVar("_Result", Check, Observation)
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation(Generic[_Result]):
+    """One simulation with the settings that it is run in.
+
+    Attributes
+    ----------
+    run : callable
+        Takes a setting, yields what it found there.
+    guarantee : {"marginal", "pac"} or None
+        A setting is left out where n is below its minimum.
+    kinds : sequence of str
+        Score distributions; the first alone where scores play no part.
+    each : int
+        One of so many of the runs asked for is done: 1 where all runs are one array operation.
+    delta : float
+        Of the minimum for ``pac``.
+    largest : int
+        Largest n, where more would take too long.
+    """
+
+    run: Callable[[Setting], Iterator[_Result]]
+    guarantee: Guarantee | None = None
+    kinds: Sequence[Kind] = KINDS
+    each: int = 1
+    delta: float = DELTA
+    largest: int = 10**9
+
+
+_ONE: Final = KINDS[:1]
+PROMISES: Final[tuple[Simulation[Check], ...]] = (
+    Simulation(thresholds.marginal_coverage, "marginal"),
+    Simulation(thresholds.training_conditional, "pac"),
+    Simulation(thresholds.p_value_uniformity),
+    Simulation(thresholds.band_coverage, "marginal"),
+    Simulation(certificates.wrong_verdicts, kinds=_ONE),
+    Simulation(certificates.wrong_joint_certificate, "pac"),
+    Simulation(certificates.wrong_group_verdicts, kinds=_ONE),
+    Simulation(certificates.holm_family, kinds=_ONE, each=2),
+    Simulation(certificates.wrong_labels, kinds=_ONE),
+    Simulation(bands.band_everywhere, kinds=_ONE),
+    Simulation(bands.band_everywhere, kinds=KINDS[1:], each=20),
+    Simulation(clusters.clustered_marginal, "marginal", each=5),
+    Simulation(clusters.clustered_pac, "pac", each=20, delta=DELTA / 2.0),
+    Simulation(groups.grouped_marginal, "marginal", each=5),
+    Simulation(groups.grouped_pac, "pac", each=5),
+    Simulation(groups.fallback, "marginal", each=5),
+    Simulation(batches.false_discovery_rate, "marginal", each=2),
+    Simulation(batches.discoveries_everywhere, each=100, largest=100),
+    Simulation(decisions.three_way_marginal, "marginal", each=4),
+    Simulation(decisions.three_way_pac, "pac", each=4),
+    Simulation(shift.weighted_coverage, each=2),
+    Simulation(risks.several_risks, kinds=_ONE, each=50, largest=100),
+)
+OTHERS: Final[tuple[Simulation[Observation], ...]] = (
+    Simulation(clusters.naive_on_clusters, "marginal", _ONE, each=5),
+    Simulation(groups.pooled_over_groups, "marginal", _ONE, each=5),
+    Simulation(shift.without_known_ratio, "marginal", _ONE, each=5),
+    Simulation(certificates.wrong_labels_ignored, kinds=_ONE),
+)
+
+
+def simulate(
+    runs: int = 10_000,
+    *,
+    sizes: Sequence[int] = SIZES,
+    alphas: Sequence[float] = ALPHAS,
+    kinds: Sequence[Kind] = KINDS,
+    seed: int = 0,
+) -> tuple[Check, ...]:
+    """Simulate every promise in every setting that has enough examples for it.
+
+    Parameters
+    ----------
+    runs : int
+        Repetitions of each setting. Promises that need a call per repetition are repeated less
+        often (``Check.runs``), and their limits are wider.
+    sizes, alphas, kinds : sequences
+        The settings: numbers of examples, tolerated miss rates (or other errors), score
+        distributions.
+    seed : int
+        Same seed, same counts.
+
+    Returns
+    -------
+    tuple of Check
+    """
+    return tuple(_results(PROMISES, runs, sizes, alphas, kinds, seed))
+
+
+def observe(
+    runs: int = 10_000,
+    *,
+    sizes: Sequence[int] = SIZES,
+    alphas: Sequence[float] = ALPHAS,
+    seed: int = 0,
+) -> tuple[Observation, ...]:
+    """Simulate what is not promised, on the data of ``simulate`` with the same seed.
+
+    Naive calibration on clusters, one threshold over groups of different difficulty, a shift that
+    is ignored or estimated, wrong labels that a certificate does not claim to survive. Scores are
+    continuous.
+
+    Parameters
+    ----------
+    runs, sizes, alphas, seed
+        As for ``simulate``.
+
+    Returns
+    -------
+    tuple of Observation
+    """
+    return tuple(_results(OTHERS, runs, sizes, alphas, _ONE, seed))
+
+
+def _results(
+    simulations: Sequence[Simulation[_Result]],
+    runs: int,
+    sizes: Sequence[int],
+    alphas: Sequence[float],
+    kinds: Sequence[Kind],
+    seed: int,
+) -> Iterator[_Result]:
+    if runs < 1:
+        raise InputError(f"runs must be at least 1; got {runs}")
+    for item in simulations:
+        for n in sizes:
+            for alpha in alphas:
+                least = (
+                    1 if item.guarantee is None else minimum_n(alpha, item.guarantee, item.delta)
+                )
+                if not least <= n <= item.largest:
+                    continue
+                for kind in kinds:
+                    if kind in item.kinds:
+                        repeats = math.ceil(runs / item.each)
+                        yield from item.run(Setting(kind, n, alpha, repeats, seed))

@@ -1,0 +1,84 @@
+"""Does the promise hold within each group, and what does one threshold for all do there?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+from scipy.stats import binom
+
+from calibrail.conformal import Guarantee, calibrate, calibrate_groups, rank
+from calibrail.validity.check import DELTA, Check, Observation, Setting
+from calibrail.validity.laws import Floats, below, draw
+
+#: Mean score of the hallucinated answers of each group; low ones are hard to tell from faithful.
+GROUPS: Final = {"easy": 1.0, "middle": 0.0, "hard": -1.0}
+#: Two groups that are too small together make up the fallback.
+_SMALL: Final = {"rare": 0.5, "rarer": -0.5}
+
+
+def grouped_marginal(at: Setting) -> Iterator[Check]:
+    """Miss a fresh hallucination of one group: k / (n + 1), at most alpha, in each."""
+    thresholds = _own(at, "marginal")
+    rng, k = at.rng("new answers"), rank(at.n, at.alpha)
+    for name, loc in GROUPS.items():
+        missed = draw(rng, at.kind, at.runs, loc) < thresholds[name]
+        yield at.check(
+            "groups, marginal coverage", missed, at.alpha, exact=k / (at.n + 1), design=name
+        )
+
+
+def grouped_pac(at: Setting) -> Iterator[Check]:
+    """Draw a ``pac`` threshold that misses more than alpha in a group: at most ``DELTA`` each."""
+    thresholds = _own(at, "pac")
+    each = float(binom.cdf(rank(at.n, at.alpha, "pac", DELTA) - 1, at.n, at.alpha))
+    bad = {name: below(at.kind, thresholds[name], loc) > at.alpha for name, loc in GROUPS.items()}
+    for name, failed in bad.items():
+        yield at.check("groups, pac coverage", failed, DELTA, exact=each, design=name)
+    some = np.logical_or.reduce(list(bad.values()))
+    yield at.check(
+        "groups, pac coverage", some, len(GROUPS) * DELTA, exact=1.0 - (1.0 - each) ** len(GROUPS),
+        design="any of the three",
+    )  # fmt: skip
+
+
+def fallback(at: Setting) -> Iterator[Check]:
+    """Miss a fresh hallucination of either of two groups that share the fallback."""
+    rng, locs = at.rng("fallback"), np.array(list(_SMALL.values()))
+    missed = np.zeros(at.runs, dtype=bool)
+    for run in range(at.runs):
+        members = rng.integers(len(locs), size=at.n + 1)
+        scores = draw(rng, at.kind, at.n + 1, locs[members])
+        names = [list(_SMALL)[member] for member in members.tolist()]
+        # No group reaches a minimum of all n, so they share one threshold.
+        found = calibrate_groups(scores[1:], names[1:], at.alpha, min_n=at.n)
+        missed[run] = not found.flags(scores[:1], names[:1])[0]
+    yield at.check(
+        "groups, fallback coverage", missed, at.alpha, exact=rank(at.n, at.alpha) / (at.n + 1),
+        design="answers of two small groups",
+    )  # fmt: skip
+
+
+def pooled_over_groups(at: Setting) -> Iterator[Observation]:
+    """Miss a fresh hallucination of a group with one threshold for all; nothing is promised."""
+    rng = at.rng("groups")
+    parts = [draw(rng, at.kind, (at.runs, at.n), loc) for loc in GROUPS.values()]
+    pooled = np.array([calibrate(row, at.alpha).threshold for row in np.concatenate(parts, axis=1)])
+    fresh = at.rng("new answers")
+    for name, loc in GROUPS.items():
+        missed = draw(fresh, at.kind, at.runs, loc) < pooled
+        yield at.observed(f"one threshold for all misses in the {name} group", missed, at.alpha)
+
+
+def _own(at: Setting, guarantee: Guarantee) -> dict[str, Floats]:
+    """Return each group's thresholds over the runs."""
+    rng = at.rng("groups")
+    parts = [draw(rng, at.kind, (at.runs, at.n), loc) for loc in GROUPS.values()]
+    rows, names = np.concatenate(parts, axis=1), np.repeat(list(GROUPS), at.n).tolist()
+    kept: dict[str, Floats] = {name: np.empty(at.runs) for name in GROUPS}
+    for run, row in enumerate(rows):
+        found = calibrate_groups(row, names, at.alpha, guarantee, DELTA)
+        for name in GROUPS:
+            kept[name][run] = found.of(name).threshold
+    return kept

@@ -1,0 +1,66 @@
+"""Does weighting keep the promise under covariate shift, and how much depends on the weights?
+
+A feature x is standard normal in the calibration data and shifted in production; the score falls
+with x, so production's hallucinations are harder to catch. The law of the score given x is the same
+in both, and the ratio of the two densities of x is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from calibrail.conformal import calibrate, calibrate_weighted
+from calibrail.validity.check import Check, Observation, Setting
+from calibrail.validity.laws import Floats, Kind, as_score
+
+#: How far the feature's mean moves, and how far the score falls with the feature.
+MOVED: Final = 1.0
+_SLOPE: Final = 0.6
+#: Examples of production, without labels, from which a ratio is estimated.
+UNLABELLED: Final = 50
+
+
+def weighted_coverage(at: Setting) -> Iterator[Check]:
+    """Miss a fresh hallucination of production with known weights: at most alpha."""
+    rng = at.rng("shift")
+    missed = np.zeros(at.runs, dtype=bool)
+    for run in range(at.runs):
+        x, scores, new, score = _sample(rng, at)
+        weighted = calibrate_weighted(scores, _ratio(x, MOVED), at.alpha)
+        missed[run] = not weighted.flags([score], [float(_ratio(new, MOVED))])[0]
+    yield at.check("covariate shift, known ratio", missed, at.alpha)
+
+
+def without_known_ratio(at: Setting) -> Iterator[Observation]:
+    """Estimate the ratio, or do without; nothing is promised."""
+    rng, other = at.rng("shift"), at.rng("unlabelled")
+    estimated, plain = np.zeros(at.runs, dtype=bool), np.zeros(at.runs, dtype=bool)
+    for run in range(at.runs):
+        x, scores, new, score = _sample(rng, at)
+        # Two normal laws of the same spread, so the difference of the means is all there is.
+        moved = float(other.normal(MOVED, 1.0, UNLABELLED).mean() - x.mean())
+        weighted = calibrate_weighted(scores, _ratio(x, moved), at.alpha)
+        own = float(_ratio(new, moved))
+        estimated[run] = not weighted.flags([score], [own])[0]
+        plain[run] = score < calibrate(scores, at.alpha).threshold
+    what = f"ratio estimated from {UNLABELLED} unlabelled answers: misses in production"
+    yield at.observed(what, estimated, at.alpha)
+    yield at.observed("shift ignored: misses in production", plain, at.alpha)
+
+
+def _sample(rng: np.random.Generator, at: Setting) -> tuple[Floats, Floats, Floats, float]:
+    """Return features and scores for calibration, and a feature and score from production."""
+    x, new = rng.standard_normal(at.n), np.asarray(rng.normal(MOVED))
+    score = _score(rng, at.kind, new[None])
+    return x, _score(rng, at.kind, x), new, float(score[0])
+
+
+def _score(rng: np.random.Generator, kind: Kind, x: Floats) -> Floats:
+    return as_score(kind, np.sqrt(1.0 - _SLOPE**2) * rng.standard_normal(x.shape) - _SLOPE * x)
+
+
+def _ratio(x: Floats, moved: float) -> Floats:
+    return np.asarray(np.exp(moved * x - moved**2 / 2.0))
