@@ -11,6 +11,9 @@ from calibrail.conformal.groups import GroupedCalibration, calibrate_groups
 from calibrail.conformal.label_noise import FlipTolerance, flip_tolerance
 from calibrail.conformal.pvalues import p_values
 from calibrail.conformal.rank import GUARANTEES, Guarantee, minimum_n, rank
+from calibrail.conformal.risk_spec import Risk, parse_risk
+from calibrail.conformal.risks import RiskControl, control_risks
+from calibrail.conformal.rule import Rule
 from calibrail.conformal.selection import Selection, least_calibration, select
 from calibrail.conformal.shift import WeightedCalibration, calibrate_weighted
 from calibrail.conformal.simultaneous import SimultaneousBand, simultaneous_band
@@ -30,6 +33,9 @@ __all__ = [
     "GroupVerdict",
     "GroupedCalibration",
     "Guarantee",
+    "Risk",
+    "RiskControl",
+    "Rule",
     "Selection",
     "SimultaneousBand",
     "ThreeWay",
@@ -43,6 +49,7 @@ __all__ = [
     "certify_counts",
     "certify_groups",
     "clopper_pearson",
+    "control_risks",
     "coverage_band",
     "discoveries",
     "exact_bound",
@@ -54,6 +61,7 @@ __all__ = [
     "least_withheld",
     "minimum_n",
     "p_values",
+    "parse_risk",
     "rank",
     "select",
     "simultaneous_band",

@@ -259,9 +259,7 @@ def plan(
     }  # fmt: skip
     if not assumed:
         if max_fpr is not None:
-            raise InputError(
-                "max_fpr needs an assumption to plan with: auroc, or coverage and fpr"
-            )
+            raise InputError("max_fpr needs an assumption to plan with: auroc, or coverage and fpr")
         return Plan(alpha, delta, minimum, labels, None, assumed, base, part)
     if max_fpr is None or base is None:
         missing = "max_fpr" if max_fpr is None else "base_rate"
@@ -400,7 +398,9 @@ class _Design:
         rows = max(1, _CHUNK // self._nodes())
         if len(n) > rows:
             parts = np.split(n, range(rows, len(n), rows))
-            table = [self._verdicts(n, stricter, shift, certified_only=certified_only) for n in parts]
+            table = [
+                self._verdicts(n, stricter, shift, certified_only=certified_only) for n in parts
+            ]
             return np.concatenate(table)
         calibration, m, faithful = self._counts(n)
         # Neighbours in n mostly share their hallucinated answers: everything about these once.
@@ -436,7 +436,11 @@ class _Design:
         """
         if self.rates:
             shape = (len(calibration), 1)
-            return np.ones(shape), np.full(shape, 1.0 - self.rates[0]), np.full(shape, self.rates[1])
+            return (
+                np.ones(shape),
+                np.full(shape, 1.0 - self.rates[0]),
+                np.full(shape, self.rates[1]),
+            )
         ranks = [rank(int(size), self.alpha, self.guarantee, self.delta) for size in calibration]
         k = np.array(ranks, np.int64) + shift
         usable = (k >= 1) & (k <= calibration)
@@ -540,7 +544,9 @@ def _sizes(found: int | None) -> list[int]:
     if found is None:
         return [100, 300, 1_000, 3_000, 10_000, 30_000, 100_000]
     steps = [found * share for share in (0.125, 0.25, 0.5, 0.75, 1.5, 2.0)]
-    rounded = [round(step, 1 - math.floor(math.log10(step))) if step > 10 else step for step in steps]
+    rounded = [
+        round(step, 1 - math.floor(math.log10(step))) if step > 10 else step for step in steps
+    ]
     return sorted({found, *(max(1, round(step)) for step in rounded)})
 
 
