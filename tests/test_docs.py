@@ -6,6 +6,7 @@ import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from calibrail.cli import app
@@ -42,8 +43,21 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     write(tmp_path / "heldout.jsonl", rows(60, prefix="New "))
     lines = [f"{row['label']},{row['detector']}" for row in rows()]
+    (tmp_path / "metric_scores.csv").write_text(summaries())
     (tmp_path / "scores.csv").write_text("\n".join(["label,my_detector", *lines]))
     return tmp_path
+
+
+def summaries() -> str:
+    """A stand-in for the file of the worked example: two sources, five summaries an article."""
+    rng = np.random.default_rng(0)
+    lines = ["id,group,dataset,label,bertscore_p_article"]
+    for index in range(1500):
+        article, label = index // 5, int(rng.random() < 0.64)
+        source = "bbc" if article % 2 else "cnndm"
+        score = 0.88 - 0.02 * label - 0.01 * (source == "bbc") + rng.normal(0.0, 0.012)
+        lines.append(f"{index},{article},{source},{label},{score:.6f}")
+    return "\n".join(lines) + "\n"
 
 
 def run(command: str) -> None:
