@@ -242,3 +242,32 @@ def test_certify_by_group_corrects_for_their_number(
     assert by_topic["law"]["verdict"] == "certified"
     assert by_topic["medicine"]["p_undercovered"] < by_topic["law"]["p_undercovered"]
     assert found.certificate.flips is None or found.certificate.flips.flips >= 0
+
+
+def test_production_that_differs_leaves_fewer_examples_of_use(
+    answers: Path, column: Any, tmp_path: Path
+) -> None:
+    same = write(tmp_path / "same.jsonl", topical(240, seed=9, prefix="New "))
+    wordy = topical(240, seed=9, prefix="New ")
+    for place, item in enumerate(wordy):
+        if place % 3:
+            item["response"] += " It is a very fine and famous mountain indeed, people say." * 2
+    other = write(tmp_path / "other.jsonl", wordy)
+    found = [
+        calibrail.calibrate(answers, column, alpha=0.1, target=target).report.to_dict()["shift"]
+        for target in (same, other)
+    ]
+    assert found[0]["n"] == found[1]["n"] and found[0]["n_target"] == 480
+    assert found[0]["effective_n"] > 0.9 * found[0]["n"]
+    assert found[1]["effective_n"] < 0.9 * found[1]["n"]
+    assert found[0]["auroc"]["estimate"] < 0.6 < found[1]["auroc"]["estimate"]
+    assert found[0]["threshold"] == found[1]["threshold"]
+
+
+def test_scores_without_texts_have_no_features(tmp_path: Path, column: Any) -> None:
+    bare = write(
+        tmp_path / "bare.jsonl",
+        [{"label": item["label"], "detector": item["detector"]} for item in rows()],
+    )
+    with pytest.raises(InputError, match="target needs answers with their texts"):
+        calibrail.calibrate(bare, column, alpha=0.1, target=bare)

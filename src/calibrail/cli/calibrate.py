@@ -29,6 +29,7 @@ def run(
     clustered: opt.Clustered = False,
     beta: opt.Beta = None,
     risk: opt.Risks = None,
+    target: opt.Target = None,
     format: opt.Format = None,
     preset: opt.Preset = None,
     map: opt.Map = None,
@@ -72,6 +73,7 @@ def run(
             clustered=clustered,
             beta=beta,
             risks=tuple(risk or ()),
+            target=target,
             reading=opt.read_options(
                 format=format,
                 preset=preset,

@@ -101,6 +101,12 @@ Risks = Annotated[
         help="Thresholds that keep all of these at once, e.g. 'precision>=0.9'. Repeatable.",
     ),
 ]
+Target = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE", help="Unlabelled production answers: how far do they differ, and so what?"
+    ),
+]
 Format = Annotated[
     str | None,
     typer.Option(

@@ -32,6 +32,7 @@ from calibrail.evaluation.report import Report, Tested
 from calibrail.evaluation.review import three_way_review
 from calibrail.evaluation.rows import CALIBRATION, FIT, TEST, Row, compare_row, row
 from calibrail.evaluation.separation import cohens_d, moments, welch
+from calibrail.evaluation.shift import measured_shift
 from calibrail.evaluation.undefined import ranked_values
 from calibrail.evaluation.verdict import Alarms, Decision, decide
 
@@ -58,6 +59,7 @@ def evaluate(
     by: str | None = None,
     names: Sequence[str] | None = None,
     risks: RiskControl | None = None,
+    target: Mapping[str, _Floats] | None = None,
     fitted: bool = False,
     data: Mapping[str, Any] | None = None,
     reproduce: Mapping[str, Any] | None = None,
@@ -101,6 +103,8 @@ def evaluate(
         Each example's group in that column.
     risks : RiskControl, optional
         Multi-risk control that chose the threshold of ``rule``.
+    target : mapping of str to ndarray of float64, shape (m,), optional
+        Baselines of unlabelled production answers, to measure how they differ.
     fitted : bool
         Whether the score was fitted on labelled examples: then only test examples may serve the
         FPR bound.
@@ -161,6 +165,17 @@ def evaluate(
         level,
         one_threshold=keys is None and rule.chosen is None,
     )
+    shift = None
+    if target is not None:
+        shift = measured_shift(
+            calibration,
+            values,
+            {name: (baselines or {})[name] for name in target},
+            target,
+            codes == CALIBRATION,
+            labels == 1,
+            confidence=level,
+        )
     measured = None
     if risks is not None:
         measured = measured_risks(risks, flagged, labels, codes, level)
@@ -216,6 +231,7 @@ def evaluate(
         clustering=clustered,
         three_way=review,
         risks=measured,
+        shift=shift,
         curve=operating_curve(
             values, labels, codes, undefined=calibration.undefined, confidence=level
         ),

@@ -136,6 +136,8 @@ class Report:
         What passes, goes to review and is flagged, with both promises.
     risks : mapping or None
         Thresholds that control several risks at once (``RiskControl.to_dict``).
+    shift : mapping or None
+        How production answers differ (``calibrail.evaluation.shift``).
     curve : mapping or None
         Coverage and FPR at other thresholds, in simultaneous bands.
     """
@@ -167,6 +169,7 @@ class Report:
     three_way: Mapping[str, Any] | None = None
     risks: Mapping[str, Any] | None = None
     curve: Mapping[str, Any] | None = None
+    shift: Mapping[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as a dictionary that strict JSON can hold, with its schema's name."""
@@ -199,6 +202,7 @@ class Report:
             "three_way": finite_json(self.three_way),
             "risks": finite_json(self.risks),
             "curve": finite_json(self.curve),
+            "shift": finite_json(self.shift),
         }
 
     def to_json(self) -> str:

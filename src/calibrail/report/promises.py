@@ -96,6 +96,29 @@ def clusters(section: _Dict) -> str:
     )
 
 
+def shift_sentences(section: _Dict) -> list[str]:
+    """Say how production differs, what is left of the calibration examples, and what follows."""
+    area, n, effective = section["auroc"], section["n"], section["effective_n"]
+    moved = section["weighted_threshold"]
+    told = f"AUROC {area['estimate']:.3f}" + (
+        "" if area["lower"] is None else f", {area['lower']:.3f} to {area['upper']:.3f}"
+    )
+    return [
+        f"{count(section['n_target'], 'production answer')} can be told from the calibration "
+        f"answers by {', '.join(section['features'])} with an {told} (0.5 = no difference seen).",
+        f"Weighted towards production, the {count(n, 'hallucinated calibration answer')} are worth "
+        f"{effective:,.0f}.",
+        (
+            "An answer of typical weight would always be flagged: production looks like nothing "
+            "that was labelled."
+            if moved is None
+            else f"The threshold would move from {number(section['threshold'])} to {number(moved)}."
+        )
+        + " The weights are estimated, so no exact promise follows; fresh labels from production "
+        "are the only proof.",
+    ]
+
+
 def review_sentence(section: _Dict) -> str:
     """Say where answers pass, where they are flagged and what lies between."""
     below = section["pass_below"]

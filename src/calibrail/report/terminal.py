@@ -146,6 +146,8 @@ def _promises(console: Console, report: _Dict) -> None:
         print_groups(report["by_group"], console)
     if report["clustering"]:
         blocks.paragraph(console, promises.clusters(report["clustering"]))
+    if report["shift"]:
+        blocks.bullets(console, "Production", promises.shift_sentences(report["shift"]))
     if risks := report["risks"]:
         heading = "The risks on the test part"
         _lines(console, promises.risk_lines(risks), report["confidence"], heading)

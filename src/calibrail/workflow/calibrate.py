@@ -40,6 +40,7 @@ from calibrail.workflow.scoring import (
     SplitOptions,
     group_codes,
     remarks,
+    score_only,
     score_source,
 )
 
@@ -64,6 +65,7 @@ def calibrate(
     clustered: bool = False,
     beta: float | None = None,
     risks: Sequence[str] = (),
+    target: Source | None = None,
     reading: ReadOptions | None = None,
     splitting: SplitOptions | None = None,
     command: str | None = None,
@@ -108,6 +110,9 @@ def calibrate(
         passes nor is flagged to review.
     risks : sequence of str
         Find thresholds that keep all of these at once, e.g. ``("precision>=0.9", "recall>=0.8")``.
+    target : path, str or iterable of Example, optional
+        Unlabelled production answers: the report says how far they differ from the calibration
+        answers, and what weighting towards them would change. No exact promise follows.
     reading, splitting : optional
         How to read the file and how to split it.
     command : str, optional
@@ -193,6 +198,7 @@ def calibrate(
         by=by,
         names=names,
         risks=control,
+        target=None if target is None else _production(target, scored.baselines, reading),
         notes=remarks(scored),
         reproduce={"command": command, "versions": installed_versions()},
         data={
@@ -213,6 +219,17 @@ def calibrate(
         table=table,
         codes=codes,
     )
+
+
+def _production(
+    target: Source, baselines: Sequence[str], reading: ReadOptions | None
+) -> dict[str, NDArray[np.float64]]:
+    """Return the baselines of production answers."""
+    if not baselines:
+        raise InputError("target needs answers with their texts; this data holds scores alone")
+    options = replace(reading or ReadOptions(), quarantine=None)
+    table, _ = score_only(target, ",".join(baselines), reading=options)
+    return dict(table.columns)
 
 
 def _rule(
