@@ -247,17 +247,19 @@ def test_certify_by_group_corrects_for_their_number(
 def test_production_that_differs_leaves_fewer_examples_of_use(
     answers: Path, column: Any, tmp_path: Path
 ) -> None:
-    same = write(tmp_path / "same.jsonl", topical(240, seed=9, prefix="New "))
-    wordy = topical(240, seed=9, prefix="New ")
-    for place, item in enumerate(wordy):
-        if place % 3:
-            item["response"] += " It is a very fine and famous mountain indeed, people say." * 2
-    other = write(tmp_path / "other.jsonl", wordy)
+    same = write(tmp_path / "same.jsonl", topical(240, seed=9))
+    longest = [
+        item
+        for item in topical(240, seed=9)
+        if len(item["response"]) >= (66 if item["label"] else 36)
+    ]
+    other = write(tmp_path / "other.jsonl", longest)
     found = [
         calibrail.calibrate(answers, column, alpha=0.1, target=target).report.to_dict()["shift"]
         for target in (same, other)
     ]
-    assert found[0]["n"] == found[1]["n"] and found[0]["n_target"] == 480
+    assert found[0]["n"] == found[1]["n"]
+    assert found[0]["n_target"] == 480 and found[1]["n_target"] == len(longest)
     assert found[0]["effective_n"] > 0.9 * found[0]["n"]
     assert found[1]["effective_n"] < 0.9 * found[1]["n"]
     assert found[0]["auroc"]["estimate"] < 0.6 < found[1]["auroc"]["estimate"]

@@ -106,6 +106,11 @@ def shift_sentences(section: _Dict) -> list[str]:
     return [
         f"{count(section['n_target'], 'production answer')} can be told from the calibration "
         f"answers by {', '.join(section['features'])} with an {told} (0.5 = no difference seen).",
+        *(
+            ["Most production answers lie outside what was labelled; no weighting repairs that."]
+            if area["estimate"] > 0.9
+            else []
+        ),
         f"Weighted towards production, the {count(n, 'hallucinated calibration answer')} are worth "
         f"{effective:,.0f}.",
         (
