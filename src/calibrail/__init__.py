@@ -27,10 +27,20 @@ if TYPE_CHECKING:
     from calibrail.evaluation import Report
     from calibrail.guardrail import Decision, Guardrail
     from calibrail.scores import Score, Scores
-    from calibrail.workflow import Certification, ComparisonRun, Run, calibrate, certify, compare
+    from calibrail.workflow import (
+        BatchSelection,
+        Certification,
+        ComparisonRun,
+        Run,
+        calibrate,
+        certify,
+        compare,
+        select,
+    )
     from calibrail.workflow.scoring import ReadOptions, SplitOptions
 
 _HOME = {
+    "BatchSelection": "workflow",
     "Calibration": "conformal",
     "CalibrailError": "errors",
     "Certificate": "conformal",
@@ -56,9 +66,11 @@ _HOME = {
     "compare": "workflow",
     "diagnose": "data",
     "read": "data",
+    "select": "workflow",
 }
 
 __all__ = [
+    "BatchSelection",
     "CalibrailError",
     "Calibration",
     "Certificate",
@@ -84,6 +96,7 @@ __all__ = [
     "compare",
     "diagnose",
     "read",
+    "select",
 ]
 
 

@@ -16,7 +16,6 @@ from calibrail.errors import InputError
 from calibrail.guardrail import Guardrail
 from calibrail.scores.registry import build_column
 from calibrail.workflow import Run
-from calibrail.workflow.select import select_source
 from tests.answers import rows, write
 
 TOPICS = ("law", "medicine", "rare")
@@ -108,7 +107,7 @@ def test_a_clustered_threshold_counts_each_question_once(column: Any, tmp_path: 
     assert guardrail.calibration.threshold == run.calibration.threshold
     assert guardrail.check(columns={"detector": -5.0}).outcome == "pass"
     with pytest.raises(InputError, match="select needs a guardrail with one threshold"):
-        select_source(guardrail, answers, fdr=0.1)
+        calibrail.select(guardrail, answers, fdr=0.1)
 
 
 def test_a_review_lies_between_two_promises(answers: Path, column: Any, tmp_path: Path) -> None:
@@ -215,13 +214,13 @@ def test_selection_leaves_calibration_examples_out_and_bounds_the_rest(
 ) -> None:
     guardrail = frozen_again(calibrail.calibrate(answers, column, alpha=0.1), tmp_path)
     fresh = write(tmp_path / "fresh.jsonl", topical(200, seed=3, prefix="New "))
-    found = select_source(guardrail, fresh, fdr=0.45)
+    found = calibrail.select(guardrail, fresh, fdr=0.45)
     assert found.n_seen_before == 0 and len(found.ids) == 400
     labels = {item["id"]: item["label"] for item in topical(200, seed=3, prefix="New ")}
     released = [name for name, out in zip(found.ids, found.selection.released, strict=True) if out]
     assert 0 < len(released) == found.selection.n_released
     assert sum(labels[name] for name in released) <= found.bounds.at(found.selection.cutoff)[1]
-    again = select_source(guardrail, answers, fdr=0.45)
+    again = calibrail.select(guardrail, answers, fdr=0.45)
     assert again.n_seen_before == guardrail.calibration.n
     lines = [json.loads(line) for line in found.lines().splitlines()]
     assert [line["id"] for line in lines if line["released"]] == released

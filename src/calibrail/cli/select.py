@@ -47,7 +47,7 @@ def run(
     from calibrail.cli.progress import counting
     from calibrail.guardrail import Guardrail
     from calibrail.report.selection import print_selection
-    from calibrail.workflow.select import select_source
+    from calibrail.workflow.select import select
 
     folder = Path() if output is None else output.parent
     reading = opt.read_options(
@@ -62,7 +62,7 @@ def run(
         quarantine=folder / "quarantine.jsonl",
     )
     with counting("scoring") as progress:
-        result = select_source(
+        result = select(
             Guardrail.load(guardrail),
             traces,
             fdr=fdr,

@@ -4,5 +4,15 @@ from calibrail.workflow.calibrate import calibrate
 from calibrail.workflow.certify import Certification, certify
 from calibrail.workflow.compare import ComparisonRun, compare
 from calibrail.workflow.run import Run
+from calibrail.workflow.select import BatchSelection, select
 
-__all__ = ["Certification", "ComparisonRun", "Run", "calibrate", "certify", "compare"]
+__all__ = [
+    "BatchSelection",
+    "Certification",
+    "ComparisonRun",
+    "Run",
+    "calibrate",
+    "certify",
+    "compare",
+    "select",
+]

@@ -16,8 +16,8 @@ from calibrail.conformal import (
     Selection,
     discoveries,
     least_calibration,
-    select,
 )
+from calibrail.conformal import select as release
 from calibrail.data.example import Example
 from calibrail.errors import DataError, InputError
 from calibrail.guardrail.frozen import write_atomically
@@ -121,7 +121,7 @@ class BatchSelection:
         write_atomically(Path(path), self.lines().encode("utf-8", "surrogatepass"))
 
 
-def select_source(
+def select(
     guardrail: Guardrail,
     source: Source,
     *,
@@ -187,7 +187,7 @@ def select_source(
             + (", or holds calibration examples alone" if left_out else "")
         )
     return BatchSelection(
-        selection=select(p_values, fdr),
+        selection=release(p_values, fdr),
         bounds=discoveries(p_values, calibration.n, confidence),
         ids=tuple(ids),
         scores=np.array(scores, dtype=np.float64),
