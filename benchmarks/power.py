@@ -368,8 +368,9 @@ def page(cells: list[Cell], once: str, runs: tuple[int, int, int, int], took: fl
         f"{runs[0]:,} runs of calibrail, {runs[1]:,} of MAPIE on the first of the same draws, "
         f"{runs[3]} others per configuration tried; {took / 60:.0f} CPU minutes. Intervals: "
         "Wilson, 95 %. Wrong: certified, although an issued threshold misses a requirement in "
-        "truth (MAPIE: any valid one; in brackets, the one it picks); a share of all runs, promised to "
-        f"be at most {DELTA:g}. CPU seconds: mean, of calibrail's first {runs[2]} runs.",
+        "truth (MAPIE: any valid one; in brackets, the one it picks); a share of all runs, "
+        f"promised to be at most {DELTA:g}. CPU seconds: mean; calibrail's of its first {runs[2]} "
+        "runs.",
     ]
     for cell in cells:
         if cell.n == SIZES[0]:

@@ -66,7 +66,8 @@ def test_both_ends_rise_with_the_count(n: int, level: float) -> None:
 @CHECK
 @given(st.lists(COUNTS, min_size=1, max_size=20), LEVELS)
 def test_arrays_get_the_same_ends_one_by_one(counts: list[tuple[int, int]], level: float) -> None:
-    lower, upper = interval(*np.array(counts).T, level)
+    count, n = np.array(counts).T
+    lower, upper = interval(count, n, level)
     assert list(zip(lower, upper, strict=True)) == [
         clopper_pearson(*pair, level) for pair in counts
     ]

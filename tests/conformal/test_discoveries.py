@@ -14,11 +14,11 @@ from calibrail.conformal import calibrate, discoveries, p_values
 from calibrail.conformal.discoveries import _crossed, _limits, _ranks, _shared_level
 from calibrail.errors import InputError
 
-CHECK = settings(max_examples=25, deadline=None)
+CHECK = settings(max_examples=12, deadline=None)
 
 #: A batch's p-values: counts 1 to n + 1 out of n + 1.
-BATCHES = st.integers(1, 60).flatmap(
-    lambda n: st.tuples(st.just(n), st.lists(st.integers(1, n + 1), min_size=1, max_size=60))
+BATCHES = st.integers(1, 30).flatmap(
+    lambda n: st.tuples(st.just(n), st.lists(st.integers(1, n + 1), min_size=1, max_size=20))
 )
 
 
@@ -50,17 +50,16 @@ def test_the_limits_keep_to_the_error(m: int, n: int, error: float) -> None:
     assert _crossed(limits, m, n, ranks) <= error
 
 
-@pytest.mark.parametrize(("n", "m0"), [(5, 4), (8, 3), (3, 6)])
-@pytest.mark.parametrize("faithful", [0, 5])
+@pytest.mark.parametrize(("n", "m0", "faithful"), [(4, 3, 0), (4, 3, 4), (3, 5, 2)])
 def test_over_all_orders_the_bounds_fail_no_more_often_than_stated(
     n: int, m0: int, faithful: int
 ) -> None:
     """Exact, not simulated: every order of hallucinated scores is equally likely.
 
-    The faithful answers lie below all of them or, to hide the hallucinated ones, right above.
+    The faithful answers lie below all of them or above all of them.
     """
     confidence = 0.7
-    for place in (1, n + 1):
+    for place in {1, n + 1} if faithful else {1}:
         failures = total = 0
         for order in interleavings(m0, n):
             total += 1
@@ -123,9 +122,9 @@ def test_the_callers_p_values_are_not_changed() -> None:
     assert p[0] == 0.1 and math.isnan(p[1])
 
 
-@pytest.mark.parametrize(("m", "runs"), [(80, 400), (21_000, 60)])
+@pytest.mark.parametrize(("m", "runs"), [(12, 80), (21_000, 40)])
 def test_simulated_batches_break_the_bounds_no_more_often_than_stated(m: int, runs: int) -> None:
-    rng, n, level = np.random.default_rng(m), 49, 0.8
+    rng, n, level = np.random.default_rng(m), 9, 0.8
     failures = 0
     for _ in range(runs):
         scores = np.sort(rng.normal(size=n))

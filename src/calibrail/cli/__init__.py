@@ -14,6 +14,7 @@ from calibrail.cli import (
     compare,
     doctor,
     export,
+    plan,
     score,
     select,
 )
@@ -30,7 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for _command in (doctor, score, calibrate, compare, export, check, certify, select):
+for _command in (doctor, score, calibrate, compare, export, check, certify, select, plan):
     app.command(name=_command.__name__.rsplit(".", 1)[-1])(_command.run)
 
 

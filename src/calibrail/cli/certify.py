@@ -17,7 +17,10 @@ def run(
     heldout: Annotated[
         str, typer.Argument(metavar="HELDOUT", help="Fresh labelled answers, not seen before.")
     ],
-    max_fpr: Annotated[float, typer.Option(help="Share of faithful answers that may be flagged.")],
+    max_fpr: Annotated[
+        float | None,
+        typer.Option(help="Share of faithful answers that may be held back; needed without risks."),
+    ] = None,
     min_coverage: Annotated[
         float | None,
         typer.Option(help="Share of hallucinations that must be caught (default: 1 - alpha)."),

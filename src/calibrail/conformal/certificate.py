@@ -132,6 +132,7 @@ def joint_certificate(
     n_faithful: int,
     max_fpr: float | None,
     confidence: float,
+    min_coverage: float | None = None,
 ) -> Certificate:
     """Decide about a ``pac`` threshold, whose coverage of 1 - alpha is proven by construction.
 
@@ -151,6 +152,8 @@ def joint_certificate(
         Highest acceptable FPR.
     confidence : float
         Two-sided level of both intervals.
+    min_coverage : float, optional
+        Required coverage, at most the 1 - alpha that is proven; that when left out.
 
     Raises
     ------
@@ -164,7 +167,13 @@ def joint_certificate(
             f"{'one that flags everything' if calibration.flag_all else calibration.guarantee}"
         )
     level = validation.share(confidence, "confidence")
-    required, limit = _requirements(float(1 - decimal(calibration.alpha)), max_fpr)
+    proven = float(1 - decimal(calibration.alpha))
+    required, limit = _requirements(proven if min_coverage is None else min_coverage, max_fpr)
+    if required > proven + 1e-12:
+        raise InputError(
+            f"min_coverage must be at most the {proven:g} that the threshold is proven to catch; "
+            f"got {min_coverage!r}"
+        )
     caught, n_hallucinated = validation.counts(caught, n_hallucinated, ("caught", "n_hallucinated"))
     coverage = exact_bound(caught, n_hallucinated, level)
     fpr = _fpr_bound(false_alarms, n_faithful, level)
@@ -174,8 +183,9 @@ def joint_certificate(
             f"confidence must leave room for delta = {calibration.delta:g}: 1 - delta - "
             f"(1 - confidence) / 2 must be above 0; got {confidence!r}"
         )
-    found = _decide(coverage, fpr, required, limit, joint, proven=True, constructed=True)
-    if found.verdict != "certified" or limit is None:
+    found = _decide(coverage, fpr, required, limit, joint, proven=True, promised=proven)
+    # Flips among the answers of one group count once; no tolerance is worked out for that.
+    if found.verdict != "certified" or limit is None or hasattr(calibration, "clusters"):
         return found
     flips = joint_flip_tolerance(calibration, false_alarms, n_faithful, limit, level)
     return replace(found, flips=flips)
@@ -201,7 +211,7 @@ def _decide(
     confidence: float,
     *,
     proven: bool,
-    constructed: bool = False,
+    promised: float | None = None,
 ) -> Certificate:
     misses_too_many = coverage.upper < required
     alarms_too_often = limit is not None and fpr.lower > limit
@@ -231,12 +241,11 @@ def _decide(
         )
     elif proven and fpr.upper <= limit:
         verdict = "certified"
-        # What a construction proves is the requirement; the observed bound would cost its own
-        # error.
-        promised = required if constructed else coverage.lower
+        # What a construction proves counts; the observed bound would cost an error of its own.
+        shown = coverage.lower if promised is None else promised
         reason = _sentence(
             f"with {confidence:.1%} joint confidence it catches at least "
-            f"{promised:.1%} of hallucinations and flags "
+            f"{shown:.1%} of hallucinations and flags "
             f"at most {fpr.upper:.1%} of faithful answers"
         )
     else:

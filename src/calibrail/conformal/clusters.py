@@ -12,7 +12,8 @@ depends on the draw; so all draws are combined:
     inference with
   hierarchical data").
 - ``pac``: the median of the thresholds of many draws, each taken at delta / 2. It can only miss too
-  much if at least half of them do, which has probability at most delta (Markov's inequality).
+  much if at least half of them do, which has probability at most delta (Markov's inequality), on
+  average over the draws' seed.
 
 What is promised counts each question once: the miss rate is that of a hallucinated answer drawn
 from a new question.
@@ -23,7 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -155,8 +156,15 @@ def calibrate_clusters(
         )
     if guarantee not in ("marginal", "pac"):
         raise InputError(f"guarantee must be marginal or pac for clusters; got {guarantee!r}")
-    # Everything but the threshold is that of a plain calibration; its checks serve here too.
-    plain = calibrate(values, alpha, "marginal", delta, undefined, allow_flag_all=True)
+    level = validation.share(alpha, "alpha")
+    if undefined not in get_args(Undefined):
+        raise InputError(
+            f"undefined must be one of {', '.join(get_args(Undefined))}; got {undefined!r}"
+        )
+    defined = np.sort(values[~np.isnan(values)])
+    if len(defined) and not np.isfinite(defined[[0, -1]]).all():
+        raise InputError("scores must be finite, NaN where undefined; got an infinite score")
+    n_undefined = len(values) - len(defined)
     order = np.lexsort((codes, values))
     numbers = np.unique(codes, return_inverse=True)[1].astype(np.int64)[order]
     total = int(numbers.max()) + 1 if len(numbers) else 0
@@ -164,34 +172,46 @@ def calibrate_clusters(
     if total < least and not allow_flag_all:
         raise TooFewExamplesError(
             f"{len(values)} hallucinated calibration examples come from {total} groups, "
-            f"too few for the {guarantee} guarantee at alpha = {plain.alpha:g}: at least {least} "
+            f"too few for the {guarantee} guarantee at alpha = {level:g}: at least {least} "
             f"groups are needed. Label answers of {least - total} more groups, raise alpha, or "
             "allow flagging everything (--allow-flag-all)",
             least,
         )
+    if total < least and undefined == "pass":
+        raise InputError(
+            "undefined must be 'flag' or 'review' where everything is flagged for lack of "
+            "groups; got 'pass', which would let undefined scores through"
+        )
     if total < least:
         threshold, position = -math.inf, 0
     elif guarantee == "marginal":
-        ladder = _ladder(numbers, len(plain.scores), undefined)
-        passing = int(np.searchsorted(ladder, plain.alpha, side="right"))
-        below = plain.n_undefined if undefined == "pass" else 0
+        ladder = _ladder(numbers, len(defined), undefined)
+        passing = int(np.searchsorted(ladder, level, side="right"))
+        below = n_undefined if undefined == "pass" else 0
         position = passing + below
-        threshold = at_rank(plain.scores, position, plain.n_undefined, undefined)
+        threshold = at_rank(defined, position, n_undefined, undefined)
     else:
-        threshold = _median_threshold(plain, numbers, rank(total, alpha, "pac", delta / 2))
-        position = 1 + int(np.searchsorted(plain.scores, threshold)) + (
-            plain.n_undefined if undefined == "pass" else 0
-        )  # fmt: skip
+        far = -np.inf if undefined == "pass" else np.inf
+        filled = np.concatenate([defined, np.full(n_undefined, far)])
+        threshold = _median_threshold(filled, numbers, rank(total, level, "pac", delta / 2))
+        if math.isinf(threshold):
+            raise InputError(
+                f"scores: {n_undefined} of {len(values)} are undefined, so the threshold would be "
+                "one of them; use a score that is defined more often"
+            )
+        below = n_undefined if undefined == "pass" else 0
+        position = 1 + int(np.searchsorted(defined, threshold)) + below
     numbers.flags.writeable = False
+    defined.flags.writeable = False
     return ClusteredCalibration(
         threshold=threshold,
         rank=position,
-        n=plain.n,
-        alpha=plain.alpha,
+        n=len(values),
+        alpha=level,
         guarantee=guarantee,
         delta=float(delta) if guarantee == "pac" else None,
-        scores=plain.scores,
-        n_undefined=plain.n_undefined,
+        scores=defined,
+        n_undefined=n_undefined,
         undefined=undefined,
         flag_all=total < least,
         clusters=numbers,
@@ -209,10 +229,8 @@ def _ladder(clusters: NDArray[np.int64], defined: int, undefined: Undefined) -> 
     return result
 
 
-def _median_threshold(plain: Calibration, clusters: NDArray[np.int64], k: int) -> float:
+def _median_threshold(values: _Floats, clusters: NDArray[np.int64], k: int) -> float:
     """Return the median over draws of the k-th smallest score of one example per cluster."""
-    far = -np.inf if plain.undefined == "pass" else np.inf
-    values = np.concatenate([plain.scores, np.full(plain.n_undefined, far)])
     by_cluster = values[np.argsort(clusters, kind="stable")]
     sizes = np.bincount(clusters)
     starts = np.cumsum(sizes) - sizes
@@ -221,13 +239,7 @@ def _median_threshold(plain: Calibration, clusters: NDArray[np.int64], k: int) -
     for draw in range(DRAWS):
         chosen = by_cluster[starts + (rng.random(len(sizes)) * sizes).astype(np.int64)]
         found[draw] = np.partition(chosen, k - 1)[k - 1]
-    median = float(np.partition(found, DRAWS // 2)[DRAWS // 2])
-    if math.isinf(median):
-        raise InputError(
-            f"scores: {plain.n_undefined} of {plain.n} are undefined, so the threshold would be "
-            "one of them; use a score that is defined more often"
-        )
-    return median
+    return float(np.partition(found, DRAWS // 2)[DRAWS // 2])
 
 
 def _codes(clusters: ArrayLike) -> NDArray[np.int64]:

@@ -83,7 +83,8 @@ def discoveries(p_values: ArrayLike, n: int, confidence: float = 0.95) -> Discov
     """Bound the hallucinated answers below every cut-off of a batch, all at once.
 
     So a user may look at the whole table and then choose. The batch's hallucinated answers must be
-    exchangeable with the calibration ones; nothing is assumed about the faithful answers.
+    exchangeable with the calibration ones (beyond 20,000 answers: independent draws from one
+    source); nothing is assumed about the faithful answers.
 
     Parameters
     ----------

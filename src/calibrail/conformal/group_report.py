@@ -40,7 +40,7 @@ class GroupVerdict:
     Attributes
     ----------
     certificate : Certificate
-        With bounds at the corrected level: all groups' bounds hold together.
+        With bounds at the corrected level: all groups' verdicts hold together.
     p_undercovered : float
         Holm-adjusted p-value of "coverage reaches the requirement": small = broken in this group.
     """

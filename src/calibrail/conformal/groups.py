@@ -28,9 +28,10 @@ class GroupedCalibration:
     fallback : Calibration
         For every other group, also one never seen (for which nothing is promised).
     scope : {"small groups", "all groups"}
-        What the fallback was made from. ``small groups``: the small ones together; its promise is
-        for an answer from any of them, on average. ``all groups``: there were too few of those, so
-        it comes from all examples, and its promise is an average over all answers only.
+        What the fallback was made from. ``small groups``: the small ones together. ``all groups``:
+        there were too few of those, so it comes from all examples. Either way nothing exact is
+        promised for the answers that it decides: which groups are small depends on the data, and
+        their mix in production may differ.
     small : mapping of str to int
         Hallucinated examples of each group below the minimum.
     min_n : int
@@ -161,7 +162,10 @@ def calibrate_groups(
     for name in sorted(set(names.tolist())):
         members = values[names == name]
         if len(members) >= least:
-            found[name] = calibrate(members, alpha, guarantee, delta, undefined)
+            try:
+                found[name] = calibrate(members, alpha, guarantee, delta, undefined)
+            except InputError as error:
+                raise InputError(f"group {name!r}: {error}") from error
         else:
             small[name] = len(members)
     rest = values[np.isin(names, list(small))] if small else values[:0]

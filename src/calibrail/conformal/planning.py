@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from scipy.special import (
     betainc,
     betaincc,
-    betainccinv,
     betaincinv,
     expit,
     log_expit,
+    log_ndtr,
     logit,
     ndtr,
     ndtri,
@@ -37,10 +37,12 @@ _Ints = NDArray[np.int64]
 
 #: More labelled answers than this are as good as never.
 _MOST: Final = 10**7
+#: A smaller share of the labelled answers is no plan.
+_LEAST_SHARE: Final = 1e-6
 #: The true miss rate is averaged between the quantiles that leave this much on either side.
 _TAIL: Final = 1e-11
-#: How many probabilities are computed in one go.
-_CHUNK: Final = 2**19
+#: How many numbers of answers are computed in one go.
+_CHUNK: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +233,7 @@ def plan(
     wherever a bound starts to ask for one more count. ``Plan.n`` is the smallest n from which on
     it stays at ``power`` or above. Let every cut-off be one count stricter and the rank be one off
     to either side; the probability then lies below the deepest notch of the saw nearby. Where it
-    reaches ``power`` (and keeps it at 200 sizes up to 10^7) no later notch can fall below; from
+    reaches ``power`` (and keeps it at 80 sizes up to 10^7) no later notch can fall below; from
     there the search goes back, n by n, to the last one that does.
 
     Examples
@@ -240,7 +242,7 @@ def plan(
     {'marginal': 19, 'pac': 45}
     >>> held_out = plan(0.05, coverage=0.97, fpr=0.1, max_fpr=0.2, base_rate=0.3)
     >>> held_out.n, held_out.bottleneck, round(held_out.at.certified, 3)
-    (2770, 'coverage', 0.801)
+    (2835, 'coverage', 0.841)
     """
     minimum = {promise: minimum_n(alpha, promise, delta) for promise in get_args(Promise)}
     if guarantee not in get_args(Promise):
@@ -248,15 +250,14 @@ def plan(
     alpha, delta = validation.share(alpha, "alpha"), validation.share(delta, "delta")
     assumed = _assumed(coverage, fpr, auroc, separation)
     rates = (assumed["coverage"], assumed["fpr"]) if "coverage" in assumed else None
-    part = 0.5 if calibration_share is None else validation.rate(
-        calibration_share, "calibration_share"
-    )  # fmt: skip
-    if part == 1.0 or (part == 0.0 and rates is None):
-        raise InputError(f"calibration_share must leave both parts some answers; got {part:g}")
-    base = None if base_rate is None else validation.share(base_rate, "base_rate")
-    labels = None if base is None or not part else {
-        promise: _labels(least, base, part) for promise, least in minimum.items()
-    }  # fmt: skip
+    part = 0.5 if calibration_share is None else calibration_share
+    # A threshold that exists already needs no calibration.
+    if rates is None or part != 0:
+        part = _share_of(part, "calibration_share")
+    base = None if base_rate is None else _share_of(base_rate, "base_rate")
+    labels = None
+    if base is not None and part:
+        labels = {promise: _labels(least, base, part) for promise, least in minimum.items()}
     if not assumed:
         if max_fpr is not None:
             raise InputError("max_fpr needs an assumption to plan with: auroc, or coverage and fpr")
@@ -283,9 +284,7 @@ def plan(
     wanted = validation.share(power, "power")
     if wanted < 0.5:
         raise InputError(f"power must lie in [0.5, 1); got {power!r}")
-    asked = None if n is None else sorted({_size(size) for size in n})
-    if asked is not None and not asked:
-        raise InputError("n must name at least one number of labelled answers; got none")
+    asked = None if n is None else _asked(n)
     reason = design.hopeless()
     found = None if reason else design.smallest(wanted)
     if reason is None and found is None:
@@ -294,9 +293,9 @@ def plan(
             "what is required"
         )
     sizes = asked or _sizes(found)
-    steps = np.unique(np.rint(np.linspace(sizes[0], sizes[-1], 241)).astype(np.int64))
+    steps = np.unique(np.rint(np.linspace(sizes[0], sizes[-1], 161)).astype(np.int64))
     if sizes[-1] > 50 * sizes[0]:
-        steps = np.unique(np.rint(np.geomspace(sizes[0], sizes[-1], 241)).astype(np.int64))
+        steps = np.unique(np.rint(np.geomspace(sizes[0], sizes[-1], 161)).astype(np.int64))
     return Plan(
         alpha, delta, minimum, labels, guarantee if rates is None else None, assumed, base,
         design.share, design.required, design.limit, level, joint, wanted,
@@ -326,57 +325,65 @@ class _Design:
         """Return the odds at each number of labelled answers."""
         n = np.asarray(sizes, np.int64)
         parts = self._counts(n)
-        table = self._verdicts(n)
-        columns = [column.tolist() for column in (n, *parts, *table.T)]
+        table = self._verdicts(n, self._ranks(n))
+        columns = zip(*(part.tolist() for part in (n, *parts)), *table.T.tolist(), strict=True)
         return tuple(
-            Odds(*row[:6], max(0.0, 1.0 - row[4] - row[5]), *row[6:])
-            for row in zip(*columns, strict=True)
-        )
+            Odds(
+                size, used, m, faithful, certified, rejected,
+                max(0.0, 1.0 - certified - rejected), covers, spares,
+            )
+            for size, used, m, faithful, certified, rejected, covers, spares in columns
+        )  # fmt: skip
 
     def hopeless(self) -> str | None:
         """Return why no number of answers gives a certificate, or None if enough of them do."""
-        miss = 1.0 - self.rates[0] if self.rates else self.alpha
-        fpr = self.rates[1] if self.rates else float(_roc(np.array(miss), self.separation))
+        coverage, fpr = self.rates or (
+            float(1 - decimal(self.alpha)), float(_roc(np.array(self.alpha), self.separation))
+        )  # fmt: skip
         who = "the assumed" if self.rates else "with growing calibration the threshold's"
-        if not self.constructed and 1.0 - miss <= self.required + 1e-12:
-            return (
-                f"{who} coverage, {1.0 - miss:.4g}, does not exceed the {self.required:.4g} "
-                "required, so that no number of labels proves it"
-            )
-        if fpr >= self.limit:
-            return (
-                f"{who} FPR, {fpr:.4g}, is not below the {self.limit:.4g} allowed, so that no "
-                "number of labels proves it"
-            )
+        if not self.constructed and self.required > 0.0 and coverage <= self.required + 1e-12:
+            return f"{who} coverage, {coverage:.4g}, is not above the required {self.required:.4g}"
+        if self.limit <= fpr and self.limit < 1.0:
+            return f"{who} FPR, {fpr:.4g}, is not below the allowed {self.limit:.4g}"
         return None
 
     def smallest(self, power: float) -> int | None:
         """Return the smallest n from which on ``certified`` has at least this probability."""
-
-        def surely(n: _Ints) -> NDArray[np.bool_]:
-            shifts = (0,) if self.rates else (-1, 1)
-            return np.all([self._certified(n, 1, shift) >= power for shift in shifts], axis=0)
-
-        grid = np.unique(np.rint(np.geomspace(1, _MOST, 200)).astype(np.int64))
-        failing = np.flatnonzero(~surely(grid))
-        last = int(failing[-1]) if len(failing) else -1
-        if last == len(grid) - 1:
+        grid = np.unique(np.rint(np.geomspace(1, _MOST, 80)).astype(np.int64))
+        ranks = self._ranks(grid)
+        lowest = np.minimum(self._strict(grid, ranks - 1), self._strict(grid, ranks + 1))
+        failing = np.flatnonzero(lowest < power)
+        if len(failing) and failing[-1] == len(grid) - 1:
             return None
-        low, high = (int(grid[last]) if last >= 0 else 0), int(grid[last + 1])
-        while high - low > 1:
-            middle = (low + high) // 2
-            if surely(np.array([middle]))[0]:
-                high = middle
-            else:
-                low = middle
-        width = 32
+        # All is well from here on; whole blocks are cleared backwards as long as that is easy.
+        high, width = int(grid[failing[-1] + 1]) if len(failing) else 1, 64
         while high > 1:
-            n = np.arange(max(1, high - width), high)
-            below = np.flatnonzero(self._certified(n) < power)
-            if len(below):
-                return int(n[below[-1]]) + 1
-            high, width = int(n[0]), min(2 * width, 4096)
+            low = max(1, high - width)
+            ends = np.array([low, high])
+            n, k = (part.ravel() for part in np.meshgrid(ends, self._ranks(ends)))
+            if np.all(self._strict(n, k) >= power):
+                high, width = low, 2 * width
+            elif width > 64:
+                width //= 2
+            else:
+                n = np.arange(low, high)
+                below = np.flatnonzero(self._verdicts(n, self._ranks(n))[:, 0] < power)
+                if len(below):
+                    return int(n[below[-1]]) + 1
+                high = low
         return 1
+
+    def _strict(self, n: _Ints, k: _Ints) -> _Floats:
+        """Return P(certified) at rank k with every cut-off one count stricter."""
+        return self._verdicts(n, k, stricter=1)[:, 0]
+
+    def _ranks(self, n: _Ints) -> _Ints:
+        """Return the rank of the threshold at each n; 0 where there is none."""
+        if self.rates:
+            return np.zeros_like(n)
+        sizes, places = np.unique(self._counts(n)[0], return_inverse=True)
+        ranks = [rank(int(size), self.alpha, self.guarantee, self.delta) for size in sizes]
+        return np.array(ranks, np.int64)[places]
 
     def _counts(self, n: _Ints) -> tuple[_Ints, _Ints, _Ints]:
         """Return the calibration, the hallucinated test and the faithful answers among n."""
@@ -387,37 +394,31 @@ class _Design:
         known = np.zeros_like(calibration) if self.rates else calibration
         return known, hallucinated - calibration, rest
 
-    def _certified(self, n: _Ints, stricter: int = 0, shift: int = 0) -> _Floats:
-        """Return the probability of ``certified``, with stricter cut-offs and a shifted rank."""
-        return self._verdicts(n, stricter, shift, certified_only=True)[:, 0]
+    def _verdicts(self, n: _Ints, k: _Ints, stricter: int | None = None) -> _Floats:
+        """Return certified, rejected and the two sides at rank k, shape (len(n), 4).
 
-    def _verdicts(
-        self, n: _Ints, stricter: int = 0, shift: int = 0, *, certified_only: bool = False
-    ) -> _Floats:
-        """Return certified, rejected and the two sides, shape (len(n), 4)."""
-        rows = max(1, _CHUNK // self._nodes())
-        if len(n) > rows:
-            parts = np.split(n, range(rows, len(n), rows))
-            table = [
-                self._verdicts(n, stricter, shift, certified_only=certified_only) for n in parts
-            ]
-            return np.concatenate(table)
+        With ``stricter`` only the first column is computed, each cut-off so many counts stricter.
+        """
+        if len(n) > _CHUNK:
+            parts = [(n[i : i + _CHUNK], k[i : i + _CHUNK]) for i in range(0, len(n), _CHUNK)]
+            return np.concatenate([self._verdicts(*part, stricter) for part in parts])
         calibration, m, faithful = self._counts(n)
         # Neighbours in n mostly share their hallucinated answers: everything about these once.
-        _, first, row = np.unique(calibration + m, return_index=True, return_inverse=True)
+        same = np.stack([calibration + m, k])
+        _, first, row = np.unique(same, axis=1, return_index=True, return_inverse=True)
         m = m[first]
-        weight, miss, fpr = self._true_rates(calibration[first], shift)
+        weight, miss, fpr = self._true_rates(calibration[first], m, faithful[first], k[first])
         kept = _least(m, self.required, self.confidence, 1)
         proven = kept if self.constructed else _least(m, self.required, self.confidence, 0)
         if self.constructed and self.withhold:
             proven = np.maximum(kept, self._lowest(m, weight, miss))
-        covers = weight * _reaches(proven + stricter, m, 1.0 - miss)
+        covers = weight * _reaches(proven + (stricter or 0), m, 1.0 - miss)
         within = _least(faithful, self.limit, self.confidence, 1, beyond=True)
         fpr = fpr[row]
-        spares = _reaches(within - stricter, faithful, fpr, below=True)
+        spares = _reaches(within - (stricter or 0), faithful, fpr, below=True)
         result = np.zeros((len(n), 4))
         result[:, 0] = np.einsum("ij,ij->i", covers[row], spares)
-        if not certified_only:
+        if stricter is None:
             above = _least(faithful, self.limit, self.confidence, 0, beyond=True)
             stays = (weight * _reaches(kept, m, 1.0 - miss))[row]
             stays *= _reaches(above, faithful, fpr, below=True)
@@ -427,7 +428,9 @@ class _Design:
             result[:, 3] = np.sum(weight[row] * spares, axis=1)
         return np.clip(result, 0.0, 1.0)
 
-    def _true_rates(self, calibration: _Ints, shift: int) -> tuple[_Floats, _Floats, _Floats]:
+    def _true_rates(
+        self, calibration: _Ints, m: _Ints, faithful: _Ints, k: _Ints
+    ) -> tuple[_Floats, _Floats, _Floats]:
         """Return weights, miss rates and FPRs, shape (len, nodes); no weight without a threshold.
 
         The miss rate at rank k of n is Beta(k, n + 1 - k). The trapezoidal rule runs over its
@@ -441,25 +444,31 @@ class _Design:
                 np.full(shape, 1.0 - self.rates[0]),
                 np.full(shape, self.rates[1]),
             )
-        ranks = [rank(int(size), self.alpha, self.guarantee, self.delta) for size in calibration]
-        k = np.array(ranks, np.int64) + shift
         usable = (k >= 1) & (k <= calibration)
-        a = np.where(usable, k, 1)[:, None].astype(np.float64)
-        b = np.where(usable, calibration + 1 - k, 1)[:, None].astype(np.float64)
-        low, high = logit(betaincinv(a, b, _TAIL)), logit(betainccinv(a, b, _TAIL))
-        x = low + (high - low) * np.linspace(0.0, 1.0, self._nodes())
-        log_density = a * log_expit(x) + b * log_expit(-x)
-        mass = np.exp(log_density - log_density.max(axis=1, keepdims=True))
-        mass = np.where(usable[:, None], mass / mass.sum(axis=1, keepdims=True), 0.0)
+        a, b = np.where(usable, k, 1.0), np.where(usable, calibration + 1.0 - k, 1.0)
+        low, high = logit(betaincinv(a, b, _TAIL)), -logit(betaincinv(b, a, _TAIL))
+        turns = (high - low) * np.sqrt(
+            self.alpha * (1.0 - self.alpha) * m + self._steepness() ** 2 * faithful
+        )
+        nodes = 48 + math.ceil(1.6 * min(1000.0, float(np.max(turns, where=usable, initial=0.0))))
+        x = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, nodes)
+        density = a[:, None] * log_expit(x) + b[:, None] * log_expit(-x)
+        weight = np.exp(density - density.max(axis=1, keepdims=True))
+        weight = np.where(usable[:, None], weight / weight.sum(axis=1, keepdims=True), 0.0)
         miss = expit(x)
-        return mass, miss, _roc(miss, self.separation)
+        return weight, miss, _roc(miss, self.separation)
 
-    def _nodes(self) -> int:
-        """Return enough nodes for the largest sample, whose verdict turns the most sharply."""
-        if self.rates:
-            return 1
-        larger = max(self.base_rate * (1.0 - self.share), 1.0 - self.base_rate)
-        return min(1024, 64 + 32 * math.ceil(math.sqrt(larger / (self.base_rate * self.share))))
+    def _steepness(self) -> float:
+        """Return how fast the FPR falls per logit of the miss rate, where it meets its limit.
+
+        In standard errors of a single answer: what a sample adds to the sharpness of a verdict.
+        """
+        if not 0.0 < self.limit < 1.0:
+            return 0.0
+        z = float(ndtri(1.0 - self.limit))
+        at = min(30.0, max(-30.0, z - self.separation))
+        slope = math.exp((at * at - z * z) / 2.0 + float(log_ndtr(at)) + float(log_ndtr(-at)))
+        return slope / math.sqrt(self.limit * (1.0 - self.limit))
 
     def _lowest(self, m: _Ints, weight: _Floats, miss: _Floats) -> _Ints:
         """Return the lowest count caught that ``coverage_band`` calls plausible."""
@@ -467,17 +476,20 @@ class _Design:
 
         def plausible(count: _Ints) -> NDArray[np.bool_]:
             below = np.sum(weight * _reaches(count + 1, m, 1.0 - miss, below=True), axis=1)
-            return (count >= m) | (below >= tail)
+            enough: NDArray[np.bool_] = (count >= m) | (below >= tail)
+            return enough
 
-        mean = m * np.sum(weight * (1.0 - miss), axis=1)
-        spread = np.sqrt(m + m**2 * np.sum(weight * miss**2, axis=1))
-        low = np.maximum(np.floor(mean - spread).astype(np.int64) - 1, -1)
-        low = np.where(plausible(low), -1, low)
-        high = m.copy()
+        mean = np.sum(weight * miss, axis=1, keepdims=True)
+        spread = m * np.sum(weight * miss * (1.0 - miss), axis=1)
+        spread = np.sqrt(spread + m**2 * np.sum(weight * (miss - mean) ** 2, axis=1))
+        middle = m * (1.0 - mean[:, 0]) + float(ndtri(tail)) * spread
+        low = np.clip(np.floor(middle - spread / 8.0).astype(np.int64) - 1, -1, m)
+        high = np.clip(np.ceil(middle + spread / 8.0).astype(np.int64) + 1, 0, m)
+        low, high = np.where(plausible(low), -1, low), np.where(plausible(high), high, m)
         while np.any(high - low > 1):
             middle = (low + high) // 2
-            enough = plausible(middle)
-            high, low = np.where(enough, middle, high), np.where(enough, low, middle)
+            found = plausible(middle)
+            high, low = np.where(found, middle, high), np.where(found, low, middle)
         return high
 
 
@@ -492,17 +504,19 @@ def _least(n: _Ints, rate: float, confidence: float, end: int, *, beyond: bool =
 
     def reaches(count: _Ints) -> NDArray[np.bool_]:
         mass = _reaches(count + end, n, np.array(rate), below=bool(end))
-        result = (mass >= tail) if end else (mass <= tail)
+        result: NDArray[np.bool_] = (mass >= tail) if end else (mass <= tail)
         close = np.abs(mass - tail) <= 1e-9 * tail
         close |= (count == 0) | (count == n)
         ends = interval(count[close], n[close], confidence)[end]
         result[close] = ends > rate if beyond else ends >= rate
-        return (count > n) | ((count >= 0) & result)
+        result &= count >= 0
+        result |= count > n
+        return result
 
     # The normal quantile with its correction for skewness comes within a count or two.
     z = float(ndtri(tail if end else 1.0 - tail))
     guess = n * rate + z * np.sqrt(n * rate * (1.0 - rate)) + (z * z - 1.0) * (1.0 - 2.0 * rate) / 6
-    count = np.clip(np.rint(guess), 0, n + 1).astype(np.int64)
+    count: _Ints = np.clip(np.rint(guess), 0, n + 1).astype(np.int64)
     while np.any(short := ~reaches(count)):
         count = count + short
     while np.any(spare := reaches(count - 1)):
@@ -528,15 +542,21 @@ def _roc(miss: _Floats, separation: float) -> _Floats:
 
 def _part(n: _Ints, share: float) -> _Ints:
     """Return the nearest whole number to a share of n, halves up, as a split by class does."""
-    return np.floor(n * share + 0.5 + 1e-9).astype(np.int64)
+    nearest: _Ints = np.floor(n * share + 0.5 + 1e-9).astype(np.int64)
+    return nearest
 
 
 def _labels(least: int, base_rate: float, share: float) -> int:
     """Return the fewest answers of which at least so many are hallucinated and calibrate."""
-    n = max(1, math.floor(least / (base_rate * share)) - math.ceil(2.0 / (base_rate * share)))
-    sizes = n + np.arange(math.ceil(4.0 / (base_rate * share)) + 2)
-    enough = _part(_part(sizes, base_rate), share) >= least
-    return int(sizes[int(np.argmax(enough))])
+    # Two roundings to the nearest cost at most half a count each, the second before its share.
+    low, high = 0, math.ceil((least + 2) / (base_rate * share)) + 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _part(_part(np.array(middle), base_rate), share) >= least:
+            high = middle
+        else:
+            low = middle
+    return high
 
 
 def _sizes(found: int | None) -> list[int]:
@@ -550,10 +570,22 @@ def _sizes(found: int | None) -> list[int]:
     return sorted({found, *(max(1, round(step)) for step in rounded)})
 
 
-def _size(n: int) -> int:
-    if validation.whole(n, "n", least=1) > _MOST:
-        raise InputError(f"n must be at most {_MOST:,}; got {n:,}")
-    return int(n)
+def _asked(n: Sequence[int]) -> list[int]:
+    """Return the numbers of answers asked for, in ascending order."""
+    if not isinstance(n, Sequence | np.ndarray) or not len(n):
+        raise InputError(f"n must be a sequence of numbers of labelled answers; got {n!r}")
+    sizes = sorted({validation.whole(size, "n", least=1) for size in n})
+    if sizes[-1] > _MOST:
+        raise InputError(f"n must be at most {_MOST:,}; got {sizes[-1]:,}")
+    return sizes
+
+
+def _share_of(value: float, name: str) -> float:
+    """Return a share of the answers, not too small for a whole number of them."""
+    share = validation.share(value, name)
+    if share < _LEAST_SHARE:
+        raise InputError(f"{name} must be at least {_LEAST_SHARE:g}; got {value!r}")
+    return share
 
 
 def _assumed(

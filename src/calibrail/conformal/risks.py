@@ -135,6 +135,7 @@ def control_risks(
     candidates: ArrayLike | None = None,
     learn_share: float = 0.2,
     seed: int = 0,
+    groups: ArrayLike | None = None,
 ) -> RiskControl:
     """Find the thresholds that keep all promises, and choose one.
 
@@ -163,6 +164,9 @@ def control_risks(
         Share of the examples, drawn by ``seed``, that chooses the candidates and their order.
     seed : int
         Of that draw.
+    groups : array-like of int, shape (n,), optional
+        What examples share; the draw keeps groups whole, so that no answer is tested on candidates
+        that an alike one chose. The tests still take the examples as independent.
 
     Raises
     ------
@@ -195,8 +199,7 @@ def control_risks(
     share, state = validation.share(learn_share, "learn_share"), validation.whole(seed, "seed")
     learn = np.zeros(len(values), dtype=bool)
     if learns:
-        drawn = np.random.default_rng(state).permutation(len(values))
-        learn[drawn[: max(1, round(share * len(values)))]] = True
+        learn = _learn(groups, len(values), share, state)
     if candidates is None:
         thresholds = _quantiles(values[learn] if learns else values, grid)
     else:
@@ -246,6 +249,19 @@ def control_risks(
         undefined=undefined,
         seed=state,
     )
+
+
+def _learn(groups: ArrayLike | None, n: int, share: float, seed: int) -> NDArray[np.bool_]:
+    """Draw whole groups until about the share of the examples is reached."""
+    codes = np.arange(n) if groups is None else np.asarray(groups)
+    if codes.shape != (n,):
+        raise InputError(f"groups must have {n} entries, one per score; got shape {codes.shape}")
+    numbers, sizes = np.unique(codes, return_inverse=True)[1], np.unique(codes, return_counts=True)
+    drawn = np.random.default_rng(seed).permutation(len(sizes[1]))
+    total = np.cumsum(sizes[1][drawn])
+    wanted = max(1, round(share * n))
+    chosen = drawn[: int(np.searchsorted(total, wanted)) + 1]
+    return np.isin(numbers, chosen)
 
 
 def _valid(

@@ -64,9 +64,12 @@ class WeightedCalibration:
         own = _weights(weights, len(queries), "weights")
         scale = float(self.weights.max())
         ladder = np.concatenate([[0.0], np.cumsum(self.weights / scale)])
-        own = own / scale
         below = ladder[count_at_most(self.scores, queries)]
-        return np.asarray((own + below) / (own + ladder[-1]), dtype=np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            own = own / scale
+            shares = (own + below) / (own + ladder[-1])
+        # A weight beyond all others leaves no doubt that nothing like it was labelled.
+        return np.where(np.isinf(own), 1.0, shares)
 
     def flags(
         self, values: ArrayLike, weights: ArrayLike, tolerance: float = 0.0

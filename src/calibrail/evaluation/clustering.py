@@ -43,7 +43,7 @@ def clustering(
             shares[name] = found.to_dict()
         return {"threshold": None if rule.flag_all else rule.threshold, **shares}
 
-    sizes = np.bincount(calibration.clusters)
+    sizes = np.bincount(calibration.clusters) if calibration.n else np.zeros(1, np.int64)
     return {
         "n": calibration.n,
         "n_clusters": calibration.n_clusters,
@@ -51,3 +51,29 @@ def clustering(
         "each_group_once": measured(calibration),
         "naive": measured(calibration.naive()),
     }
+
+
+def one_per_group(
+    flagged: NDArray[np.bool_],
+    labels: NDArray[np.int8],
+    codes: NDArray[np.int8],
+    groups: NDArray[np.int64],
+) -> tuple[int, int, int, int]:
+    """Count decisions on one test answer of each group and class, drawn with a fixed seed.
+
+    These are independent where the groups are, so exact bounds hold for them: as rates over groups,
+    each counting once.
+
+    Returns
+    -------
+    (int, int, int, int)
+        Caught and number of hallucinated answers, false alarms and number of faithful ones.
+    """
+    counts = []
+    order = np.random.default_rng(0).permutation(len(codes))
+    for label in (1, 0):
+        part = order[((codes == TEST) & (labels == label))[order]]
+        _, first = np.unique(groups[part], return_index=True)
+        chosen = part[first]
+        counts += [int(np.sum(flagged[chosen])), len(chosen)]
+    return counts[0], counts[1], counts[2], counts[3]

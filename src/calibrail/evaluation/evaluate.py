@@ -21,7 +21,7 @@ from calibrail.errors import InputError
 from calibrail.evaluation import findings as found
 from calibrail.evaluation.auroc import auroc
 from calibrail.evaluation.by_group import by_group
-from calibrail.evaluation.clustering import clustering
+from calibrail.evaluation.clustering import clustering, one_per_group
 from calibrail.evaluation.curve import operating_curve
 from calibrail.evaluation.findings import Band, Finding
 from calibrail.evaluation.measure import checked_confidence
@@ -156,6 +156,9 @@ def evaluate(
         return tuple(result)
 
     alarms = Alarms.count(flagged, labels, codes, groups, fitted)
+    once = None
+    if isinstance(calibration, ClusteredCalibration) and groups is not None:
+        once = one_per_group(flagged, labels, codes, groups)
     decision = decide(
         calibration,
         tested,
@@ -164,6 +167,8 @@ def evaluate(
         max_fpr,
         level,
         one_threshold=keys is None and rule.chosen is None,
+        once=once,
+        verb="flags" if rule.upper is None else "withholds",
     )
     shift = None
     if target is not None:
@@ -179,7 +184,7 @@ def evaluate(
     measured = None
     if risks is not None:
         measured = measured_risks(risks, flagged, labels, codes, level)
-        verdict, reason = risk_verdict(measured)
+        verdict, reason = risk_verdict(measured["measured"])
         both = {"verdict": verdict, "reason": reason}
         decision = Decision(verdict, reason, {**decision.certificate, **both, "flips": None})
     grouped = None
@@ -223,7 +228,9 @@ def evaluate(
         verdict=decision.verdict,
         reason=decision.reason,
         certificate=decision.certificate,
-        warnings=_warnings(calibration, tested, baseline_rows, undefined, labels, codes, groups),
+        warnings=_warnings(
+            calibration, rule, tested, baseline_rows, undefined, labels, codes, groups
+        ),
         data=dict(data or {}),
         reproduce=dict(reproduce or {}),
         notes=tuple(notes),
@@ -322,6 +329,7 @@ def _undefined_counts(
 
 def _warnings(
     calibration: Calibration,
+    rule: Rule,
     tested: Tested,
     baselines: tuple[Row, ...],
     undefined: Mapping[str, Any],
@@ -331,18 +339,23 @@ def _warnings(
 ) -> tuple[Finding, ...]:
     """Return every warning that applies, the gravest first."""
     coverage, fpr, area = tested.coverage, tested.fpr, tested.auroc
+    # What a warning says about the one threshold and its rank applies only where it decides.
+    alone = rule.chosen is None and rule.groups is None
     tied = int(np.sum(calibration.scores == calibration.threshold)) > 1
     shared = found.shared_groups(labels, codes, groups) if groups is not None else {"total": 0}
+    repaired = isinstance(calibration, ClusteredCalibration) or rule.chosen is not None
     messages: dict[str, str | None] = {
         "reversed_direction": found.reversed_direction(area),
-        "flags_everything": found.flags_everything(calibration, fpr),
+        "flags_everything": found.flags_everything(calibration, fpr, rule.flag_all),
         "baseline_beats_detector": found.baseline_beats_detector(baselines, area, fpr),
         "not_shown_to_beat_baseline": found.not_shown_to_beat_baseline(baselines),
         "coverage_outside_band": found.coverage_outside_band(tested.coverage_band, coverage, tied),
-        "paper_rank_undercovers": found.paper_rank_undercovers(calibration),
-        "few_distinct_scores": found.few_distinct_scores(calibration),
-        "too_few_examples": found.too_few_examples(calibration, coverage.n, fpr.n),
-        "clustered": found.clustered(shared),
+        "paper_rank_undercovers": found.paper_rank_undercovers(calibration) if alone else None,
+        "few_distinct_scores": found.few_distinct_scores(calibration) if alone else None,
+        "too_few_examples": found.too_few_examples(
+            calibration if alone else None, coverage.n, fpr.n
+        ),
+        "clustered": found.clustered(shared, advise=not repaired),
         "undefined_scores": found.undefined_scores(undefined),
     }
     return tuple(Finding(code, text) for code, text in messages.items() if text is not None)

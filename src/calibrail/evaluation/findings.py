@@ -74,7 +74,9 @@ class Band:
         return cls(**{key: data[key] for key in cls.__dataclass_fields__})
 
 
-def too_few_examples(calibration: Calibration, n_hallucinated: int, n_faithful: int) -> str | None:
+def too_few_examples(
+    calibration: Calibration | None, n_hallucinated: int, n_faithful: int
+) -> str | None:
     """Warn where the test part is small or the threshold hangs on very few scores."""
     parts = []
     if min(n_hallucinated, n_faithful) < FEW_TEST:
@@ -82,7 +84,7 @@ def too_few_examples(calibration: Calibration, n_hallucinated: int, n_faithful: 
             f"The test part has {n_hallucinated:,} hallucinated and {n_faithful:,} faithful "
             f"examples, fewer than {FEW_TEST} of a class, so its intervals are wide."
         )
-    if not calibration.flag_all and calibration.rank < FEW_RANK:
+    if calibration is not None and not calibration.flag_all and calibration.rank < FEW_RANK:
         parts.append(
             f"The threshold is number {calibration.rank} of only "
             f"{count(calibration.n, 'hallucinated calibration score')} and would move a lot with "
@@ -121,10 +123,10 @@ def reversed_direction(auroc: Measure) -> str | None:
     )
 
 
-def flags_everything(calibration: Calibration, fpr: Bound) -> str | None:
+def flags_everything(calibration: Calibration, fpr: Bound, flag_all: bool) -> str | None:
     """Warn where the threshold flags (nearly) every faithful answer."""
     flagged = f"{fpr.count:,} of {count(fpr.n, 'faithful test answer')}"
-    if calibration.flag_all:
+    if flag_all:
         return (
             f"No threshold keeps the promise, so every answer is flagged ({flagged}). "
             "Label more hallucinated examples or tolerate more misses."
@@ -203,7 +205,7 @@ def undefined_scores(undefined: Mapping[str, Any]) -> str | None:
     )
 
 
-def clustered(shared: Mapping[str, int]) -> str | None:
+def clustered(shared: Mapping[str, int], *, advise: bool) -> str | None:
     """Warn where examples of one class share groups, so that they are not independent.
 
     ``shared`` holds, per part, the number of examples that share their group with another
@@ -212,11 +214,11 @@ def clustered(shared: Mapping[str, int]) -> str | None:
     sharing = sum(value for key, value in shared.items() if key != "total")
     if sharing == 0:
         return None
+    remedy = "For the threshold, --clustered counts each group once and keeps the promise; for"
     return (
         f"{sharing:,} of {count(shared['total'], 'example')} share a group (a source or a question)"
-        " with another of their class. Threshold and intervals assume independent examples, so "
-        "here they are approximate and too narrow. For the threshold, --clustered counts each "
-        "group once and keeps the promise; for exact intervals, keep one example per group."
+        " with another of their class. Intervals that assume independent examples are too narrow "
+        f"here. {remedy if advise else 'For'} exact intervals, keep one example per group."
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal import exact_bound
+from calibrail.conformal.risk_spec import Risk
 from calibrail.conformal.risks import RiskControl
 from calibrail.evaluation.rows import TEST
 
@@ -32,20 +34,37 @@ def measured_risks(
     confidence : float
         Of all intervals together (Bonferroni).
     """
-    test = codes == TEST
-    flag, truth = flagged[test], labels[test] == 1
+    hallucinated, faithful = (codes == TEST) & (labels == 1), (codes == TEST) & (labels == 0)
+    measured = risk_bounds(
+        control.risks,
+        int(np.sum(flagged & hallucinated)), int(np.sum(hallucinated)),
+        int(np.sum(flagged & faithful)), int(np.sum(faithful)),
+        confidence,
+    )  # fmt: skip
+    return {**control.to_dict(), "measured": measured, "n_valid": sum(control.valid)}
+
+
+def risk_bounds(
+    risks: Sequence[Risk],
+    caught: int,
+    n_hallucinated: int,
+    false_alarms: int,
+    n_faithful: int,
+    confidence: float,
+) -> list[dict[str, Any]]:
+    """Return each risk with its exact bound from the counts, and whether it is shown to be kept."""
+    flagged, n = caught + false_alarms, n_hallucinated + n_faithful
     counts = {
-        "precision": (flag & truth, flag),
-        "recall": (flag & truth, truth),
-        "accuracy": (flag == truth, np.ones_like(flag)),
-        "fpr": (flag & ~truth, ~truth),
-        "abstention": (flag, np.ones_like(flag)),
+        "precision": (caught, flagged),
+        "recall": (caught, n_hallucinated),
+        "accuracy": (caught + n_faithful - false_alarms, n),
+        "fpr": (false_alarms, n_faithful),
+        "abstention": (flagged, n),
     }
-    level = 1.0 - (1.0 - confidence) / len(control.risks)
+    level = 1.0 - (1.0 - confidence) / len(risks)
     measured = []
-    for risk in control.risks:
-        hits, trials = (int(part.sum()) for part in counts[risk.name])
-        bound = exact_bound(hits, trials, level)
+    for risk in risks:
+        bound = exact_bound(*counts[risk.name], level)
         good, bad = bound.lower >= risk.level, bound.upper < risk.level
         if risk.relation == "<=":
             good, bad = bound.upper <= risk.level, bound.lower > risk.level
@@ -56,13 +75,13 @@ def measured_risks(
                 "shown": "within" if good else "exceeded" if bad else "open",
             }
         )
-    return {**control.to_dict(), "measured": measured, "n_valid": sum(control.valid)}
+    return measured
 
 
-def risk_verdict(section: dict[str, Any]) -> tuple[str, str]:
+def risk_verdict(measured: Sequence[dict[str, Any]]) -> tuple[str, str]:
     """Return verdict and reason from the measured risks: all shown kept, one broken, or neither."""
     by_state: dict[str, list[str]] = {"within": [], "exceeded": [], "open": []}
-    for item in section["measured"]:
+    for item in measured:
         bound = item["test"]
         by_state[item["shown"]].append(
             f"{item['name']} lies between {bound['lower']:.1%} and {bound['upper']:.1%}, where "

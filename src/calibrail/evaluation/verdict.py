@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal import Calibration, Certificate, certify_counts, joint_certificate
+from calibrail.conformal.rank import decimal
 from calibrail.evaluation.report import Tested
 from calibrail.evaluation.rows import CALIBRATION, TEST
 from calibrail.evaluation.wording import count, percent
@@ -82,6 +83,8 @@ def decide(
     confidence: float,
     *,
     one_threshold: bool = True,
+    once: tuple[int, int, int, int] | None = None,
+    verb: str = "flags",
 ) -> Decision:
     """Return the verdict about ``coverage >= min_coverage`` and ``FPR <= max_fpr``.
 
@@ -109,7 +112,15 @@ def decide(
     one_threshold : bool
         Whether the threshold of ``calibration`` decided about every answer; if not (groups have
         their own), nothing is certified by its construction.
+    once : tuple of int, optional
+        Caught, hallucinated, false alarms and faithful among independent test examples (one a
+        group), where the counts of ``tested`` are not independent.
+    verb : str
+        What happens to answers that do not pass, for the reason in words.
     """
+    coverage, fpr = tested.coverage, tested.fpr
+    counts = (coverage.count, coverage.n, fpr.count, fpr.n) if once is None else once
+    proven = float(1 - decimal(calibration.alpha))
     construction = (
         one_threshold
         and calibration.guarantee == "pac"
@@ -117,23 +128,20 @@ def decide(
         and min_coverage <= 1.0 - calibration.alpha + 1e-12
     )
     if construction:
-        false_alarms, n = (
-            (alarms.all, alarms.n_all) if alarms.pooled else (alarms.test, alarms.n_test)
-        )
+        false_alarms, n = counts[2:]
+        if alarms.pooled and once is None:
+            false_alarms, n = alarms.all, alarms.n_all
         certificate = joint_certificate(
             calibration,
-            tested.coverage.count,
-            tested.coverage.n,
+            *counts[:2],
             false_alarms,
             n,
             max_fpr,
             confidence,
+            min(min_coverage, proven),
         )
     else:
-        coverage, fpr = tested.coverage, tested.fpr
-        certificate = certify_counts(
-            coverage.count, coverage.n, fpr.count, fpr.n, min_coverage, max_fpr, confidence
-        )
+        certificate = certify_counts(*counts, min_coverage, max_fpr, confidence)
     verdict, reason = certificate.verdict, certificate.reason
     band = tested.coverage_band
     if construction and verdict == "certified" and band is not None:
@@ -146,9 +154,11 @@ def decide(
             )
     elif verdict == "inconclusive" and not construction and max_fpr is not None:
         reason = _with_coverage_hint(reason, calibration, certificate)
-    return Decision(
-        verdict, reason, {**certificate.to_dict(), "verdict": verdict, "reason": reason}
-    )
+    reason = reason.replace("flags", verb)
+    found = {**certificate.to_dict(), "verdict": verdict, "reason": reason}
+    if verdict != "certified":
+        found["flips"] = None
+    return Decision(verdict, reason, found)
 
 
 def _with_coverage_hint(reason: str, calibration: Calibration, certificate: Certificate) -> str:

@@ -95,6 +95,8 @@ class FrozenConfig(_Frozen):
     ----------
     calibration, groups, upper, chosen
         The thresholds, as ``calibrail.conformal.rule.Rule`` holds them.
+    risks : list of str
+        Risks that ``chosen`` was chosen to keep.
     by : str or None
         Column that holds each answer's group, where ``groups`` have their own thresholds.
     """
@@ -106,6 +108,7 @@ class FrozenConfig(_Frozen):
     groups: dict[str, Any] | None = None
     upper: dict[str, Any] | None = None
     chosen: float | None = None
+    risks: list[str] = []
     policy: Policy
     data: DataRecord
     headline: Headline

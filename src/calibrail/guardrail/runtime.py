@@ -280,6 +280,9 @@ class Guardrail:
                 f"score {value:.6g} reaches the threshold {threshold:.6g} but not the one for "
                 f"flagging, {upper:.6g}"
             )
+        upper = self._rule.flag_above
+        if outcome == "flag" and upper is not None and upper >= threshold:
+            return f"score {value:.6g} exceeds the threshold for flagging, {upper:.6g}"
         relation = "is below" if outcome == "pass" else "reaches"
         if outcome == "flag" and value < threshold:
             relation = "is within rounding of"
@@ -287,7 +290,8 @@ class Guardrail:
 
     def _failed(self, example: Example, error: Exception) -> Decision:
         policy = self._config.policy.failure
-        threshold = None if self._calibration.flag_all else self._calibration.threshold
+        edge = float(self._rule.thresholds(1, self._groups([example]))[0])
+        threshold = None if np.isinf(edge) else edge
         reason = f"the detector failed: {type(error).__name__}: {error}; policy: {policy}"
         return Decision(example.id, policy, None, threshold, None, reason)
 

@@ -52,7 +52,7 @@ def render_html(
     this = {
         **{key: report["test"][key] for key in ("coverage", "fpr", "auroc")},
         "name": report["score"]["name"],
-        "threshold": report["threshold"],
+        "threshold": None if report["by_group"] else report["threshold"],
         "this": True,
     }
     return _environment().get_template("report.html.j2").render(

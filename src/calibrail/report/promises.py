@@ -40,14 +40,15 @@ def groups_heading(section: _Dict) -> str:
     )
     if shared:
         source = (
-            "made from the small groups together: its promise is for an answer from any of them"
-            if section["scope"] == "small groups"
-            else "made from all examples: its promise is an average over all answers only"
+            "the small groups together" if section["scope"] == "small groups" else "all examples"
         )
-        text += f"; {count(shared, 'smaller group')} under a shared threshold, {source}"
+        text += (
+            f"; {count(shared, 'other group')} under a shared threshold, made from {source}, for "
+            "which nothing exact is promised"
+        )
     return (
         f"{text}. Bounds are exact and corrected for the number of groups: with "
-        f"{percent(section['confidence'])} confidence all of them hold together."
+        f"{percent(section['confidence'])} confidence no verdict among them is wrong."
     )
 
 
@@ -215,7 +216,7 @@ def feasibility(section: _Dict) -> str:
         f"{percent(section['base_rate'])} of the test answers are hallucinated. To release answers "
         f"of which at most {percent(section['alpha'])} are, ANY detector, even a perfect one, has "
         f"to withhold at least {percent(least)} of them; this one withholds "
-        f"{share(section['withheld'])}."
+        f"{share(section['withheld'])}. (That share among the released is not promised here.)"
     )
 
 

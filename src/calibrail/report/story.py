@@ -74,9 +74,9 @@ def threshold_sentence(report: _Dict) -> str:
     target, n = percent(1.0 - report["alpha"]), report["n_calibration"]
     if report.get("by_group"):
         return (
-            f"Each group of {plain(report['by_group']['column'])} has its own threshold on the "
-            f"{score_name(report)} score, and catches at least {target} of its hallucinations "
-            f"(guarantee: {report['guarantee']}). The table of groups shows them."
+            f"Groups of {plain(report['by_group']['column'])} with enough examples have a "
+            f"threshold of their own on the {score_name(report)} score, which catches at least "
+            f"{target} of their hallucinations {_how(report)}. The table of groups shows them."
         )
     if report.get("flag_all") or report["threshold"] is None:
         return (
@@ -91,6 +91,11 @@ def threshold_sentence(report: _Dict) -> str:
         "paper": f"is the paper's rule for {target}; it catches slightly less on average "
         "(guarantee: paper)",
     }[report["guarantee"]]
+    if report.get("three_way"):
+        return (
+            f"An answer passes when its {score_name(report)} score is below "
+            f"{number(report['threshold'])}; the others are flagged or reviewed. This {promise}."
+        )
     if report.get("clustering"):
         return (
             f"Flag an answer when its {score_name(report)} score is at least "
@@ -167,6 +172,12 @@ def against(row: _Dict) -> str:
     return "unclear" if row.get("auroc_difference") else ""
 
 
+def _how(report: _Dict) -> str:
+    if report["guarantee"] == "pac":
+        return f"with {_confidence(report)} confidence each (guarantee: pac)"
+    return f"on average over calibration draws (guarantee: {report['guarantee']})"
+
+
 def next_step(report: _Dict) -> str:
     """Say what to do now."""
     codes = {item["code"] for item in report["warnings"]}
@@ -187,7 +198,8 @@ def next_step(report: _Dict) -> str:
     if report["max_fpr"] is None:
         return "Say how many false alarms you accept, e.g. --max-fpr 0.2, to get a verdict."
     coverage = report["certificate"]["coverage"]
-    if report["guarantee"] != "pac" and coverage["lower"] < report["min_coverage"]:
+    alone = not report.get("by_group")
+    if alone and report["guarantee"] != "pac" and coverage["lower"] < report["min_coverage"]:
         return (
             "Calibrate again with --guarantee pac, which certifies coverage by construction; or "
             "require less with --min-coverage."
@@ -221,6 +233,12 @@ def assumptions(report: _Dict) -> list[str]:
         "The verdict rests on exact bounds (Clopper-Pearson) that hold jointly with "
         f"{percent(report['certificate']['confidence'])} confidence.",
     ]
+    if report.get("risks"):
+        lines.insert(
+            1,
+            "Faithful answers come from the same source, too, and in the same proportion to "
+            "hallucinated ones: precision, accuracy and abstention depend on it.",
+        )
     policy = report["undefined"]["policy"]
     lines.append(
         "An undefined score counts as passed." if policy == "pass" else

@@ -32,7 +32,7 @@ def print_report(report: _Dict, console: Console) -> None:
     this = {
         "name": report["score"]["name"],
         "this": True,
-        "threshold": report["threshold"],
+        "threshold": None if report["by_group"] else report["threshold"],
         "coverage": report["test"]["coverage"],
         "fpr": report["test"]["fpr"],
         "auroc": report["test"]["auroc"],
@@ -41,6 +41,8 @@ def print_report(report: _Dict, console: Console) -> None:
         heading = (
             f"At the same target ({percent(1 - report['alpha'])} caught), on the same examples"
         )
+        if report["risks"]:
+            heading = f"Other scores at {percent(1 - report['alpha'])} caught, for comparison"
         _rows(console, heading, [this, *report["detectors"]], report["baselines"])
     blocks.warnings(console, report["warnings"])
     blocks.bullets(console, "Notes", report["notes"])
@@ -115,11 +117,21 @@ def print_certificate(certificate: _Dict, console: Console) -> None:
     _lines(console, lines, coverage["confidence"], "On the held-out data")
     blocks.paragraph(
         console,
-        f"The bounds are exact (Clopper-Pearson) and hold together with "
-        f"{percent(certificate['confidence'])} confidence.",
+        f"The bounds are exact (Clopper-Pearson). Those that decide, coverage from below and the "
+        f"FPR from above, hold together with {percent(certificate['confidence'])} confidence.",
     )
     if survives := promises.flips(certificate):
         blocks.paragraph(console, survives)
+    if certificate.get("blocked"):
+        flagged = certificate["blocked"]
+        blocks.paragraph(
+            console,
+            f"Faithful answers flagged, not merely reviewed: {story.share(flagged)} "
+            f"({story.interval(flagged)}).",
+        )
+    if certificate.get("risks"):
+        lines = promises.risk_lines({"measured": certificate["risks"]})
+        _lines(console, lines, certificate["confidence"], "The risks")
     if certificate.get("by_group"):
         _certified_groups(certificate["by_group"], console)
     step = {
@@ -185,8 +197,8 @@ def _certified_groups(section: _Dict, console: Console) -> None:
     blocks.show(console, table)
     blocks.paragraph(
         console,
-        f"Bounds are corrected for the {len(section['rows'])} groups: with "
-        f"{percent(section['confidence'])} confidence all of them hold together.",
+        f"Corrected for the {len(section['rows'])} groups: with "
+        f"{percent(section['confidence'])} confidence no verdict among them is wrong.",
     )
 
 

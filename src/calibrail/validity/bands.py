@@ -9,6 +9,7 @@ another recursion than the one that made the band.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -20,6 +21,7 @@ from calibrail.conformal.simultaneous import METHODS, Method
 from calibrail.validity.check import Check, Setting
 from calibrail.validity.laws import Floats, below, draw, up_to
 
+_NAMES: Final[dict[Method, str]] = {"berk-jones": "Berk-Jones", "dkw": "DKW"}
 #: States with less probability than this are left out of the recursion.
 _NEGLIGIBLE: Final = 1e-15
 
@@ -30,19 +32,19 @@ def band_everywhere(at: Setting) -> Iterator[Check]:
         name = f"{method} band"
         rng = at.rng(name)
         lower, upper = _by_count(at.n, 1.0 - at.alpha, method)
+        both, low, high = _probabilities(at.n, 1.0 - at.alpha, method)
         if at.kind == "continuous":
             true = np.sort(rng.random((at.runs, at.n)), axis=1)
             under, over = (true < lower).any(axis=1), (true > upper).any(axis=1)
         else:
             under, over = _tied(at, rng, method)
-        none, all_of_it = np.zeros(at.n), np.ones(at.n)
         sides = (
-            ("both sides", under | over, at.alpha, escape(lower, upper)),
-            ("lower side", under, at.alpha / 2.0, escape(lower, all_of_it)),
-            ("upper side", over, at.alpha / 2.0, escape(none, upper)),
+            ("both sides", under | over, at.alpha, both),
+            ("lower side", under, at.alpha / 2.0, low),
+            ("upper side", over, at.alpha / 2.0, high),
         )
         for design, failed, promised, exact in sides:
-            yield at.check(name, failed, promised, exact=exact, design=design)
+            yield at.check(f"{_NAMES[method]} band", failed, promised, exact=exact, design=design)
 
 
 def escape(lower: Floats, upper: Floats) -> float:
@@ -86,6 +88,13 @@ def escape(lower: Floats, upper: Floats) -> float:
             return 1.0
         counts, state, time = reached[kept], state[kept], bound
     return 1.0 - float(state.sum())
+
+
+@lru_cache(maxsize=256)
+def _probabilities(n: int, confidence: float, method: Method) -> tuple[float, float, float]:
+    """Return the probability of leaving the band on any side, below, and above."""
+    lower, upper = _by_count(n, confidence, method)
+    return escape(lower, upper), escape(lower, np.ones(n)), escape(np.zeros(n), upper)
 
 
 def _by_count(n: int, confidence: float, method: Method) -> tuple[Floats, Floats]:

@@ -44,7 +44,11 @@ def grouped_pac(at: Setting) -> Iterator[Check]:
 
 
 def fallback(at: Setting) -> Iterator[Check]:
-    """Miss a fresh hallucination of either of two groups that share the fallback."""
+    """Miss a fresh hallucination of either of two groups that share the fallback: at most alpha.
+
+    Which groups are small is known beforehand, and both are as frequent among new answers as among
+    the calibration ones. Without that nothing is promised for the fallback.
+    """
     rng, locs = at.rng("fallback"), np.array(list(_SMALL.values()))
     missed = np.zeros(at.runs, dtype=bool)
     for run in range(at.runs):
@@ -56,7 +60,7 @@ def fallback(at: Setting) -> Iterator[Check]:
         missed[run] = not found.flags(scores[:1], names[:1])[0]
     yield at.check(
         "groups, fallback coverage", missed, at.alpha, exact=rank(at.n, at.alpha) / (at.n + 1),
-        design="answers of two small groups",
+        design="two groups known to be small, same mix",
     )  # fmt: skip
 
 

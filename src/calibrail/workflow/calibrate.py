@@ -143,6 +143,13 @@ def calibrate(
         raise InputError("risks choose one threshold; leave out by, clustered and beta")
     if risks:
         parse_risks(risks)
+    if risks and (max_fpr is not None or min_coverage is not None):
+        raise InputError(
+            "with risks, ask for all limits as risks: fpr<=... for max_fpr, recall>=... for "
+            "min_coverage"
+        )
+    if min_n is not None and by is None:
+        raise InputError("min_n is for the thresholds of groups; name their column with by")
     if by is not None and clustered:
         raise InputError("by and clustered exclude each other; calibrate groups or clusters")
     if clustered and guarantee == "paper":
@@ -156,6 +163,10 @@ def calibrate(
     keys = list(table.columns)[: len(scored.detectors)]
     detector = scored.detectors[0]
     values = table.columns[keys[0]]
+    if clustered and table.groups.null_count == len(table):
+        raise InputError(
+            "clustered needs groups, and no answer has one; name their column (--group-column)"
+        )
     names = None if by is None else [group_name(value) for value in table.kept[by]]
     groups = group_codes(table)
     rule = _rule(
@@ -167,15 +178,16 @@ def calibrate(
     control = None
     if risks:
         part = codes == CALIBRATION
+        # The guardrail flags at value + tolerance, so that is what the risks are tested on.
         control = control_risks(
-            values[part], table.labels[part], risks, confidence, undefined=undefined
-        )
+            values[part] + detector.tolerance, table.labels[part], risks, confidence,
+            undefined=undefined, groups=groups[part],
+        )  # fmt: skip
         if control.threshold is None:
             raise DataError(f"{control.reason}; ask for less, or label more answers")
         rule = replace(rule, chosen=control.threshold)
         limits = {risk.name: risk.level for risk in control.risks}
-        min_coverage = limits.get("recall", 0.0) if min_coverage is None else min_coverage
-        max_fpr = limits.get("fpr") if max_fpr is None else max_fpr
+        min_coverage, max_fpr = limits.get("recall", 0.0), limits.get("fpr")
     calibration = rule.calibration
     report = evaluate(
         calibration,
@@ -214,7 +226,11 @@ def calibrate(
         by=by,
         spec=score_config(detector),
         data=scored.data,
-        calibration_examples=calibration_digests(table, codes),
+        # With a second class behind the thresholds, certify must know its examples, too.
+        calibration_examples=calibration_digests(
+            table, codes, both=rule.upper is not None or rule.chosen is not None
+        ),
+        risks=tuple(str(risk) for risk in control.risks) if control is not None else (),
         versions=installed_versions(),
         table=table,
         codes=codes,

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 from calibrail.conformal import (
+    Bound,
     Certificate,
     GroupCounts,
     GroupVerdict,
     certify_counts,
     certify_groups,
+    exact_bound,
+    parse_risk,
 )
+from calibrail.conformal.certificate import Verdict
 from calibrail.data.example import Example
-from calibrail.errors import DataError
+from calibrail.errors import DataError, InputError
+from calibrail.evaluation.measured_risks import risk_bounds, risk_verdict
 from calibrail.guardrail.runtime import Guardrail, group_name
 from calibrail.workflow.scoring import Progress, ReadOptions, Source, open_source
 
@@ -34,6 +39,10 @@ class Certification:
         Column of the groups.
     groups : mapping of str to GroupVerdict, or None
         Every group's own verdict; all of them hold together.
+    risks : list of dict, or None
+        Each risk that the threshold was chosen to keep, with its exact bound; they hold together.
+    blocked : Bound or None
+        With a review: the share of faithful answers that were flagged, not merely reviewed.
     n_seen_before : int
         Hallucinated calibration examples found in the data and left out.
     n_undefined, n_errors : int
@@ -47,6 +56,8 @@ class Certification:
     certificate: Certificate
     by: str | None
     groups: Mapping[str, GroupVerdict] | None
+    risks: list[dict[str, Any]] | None
+    blocked: Bound | None
     n_seen_before: int
     n_undefined: int
     n_errors: int
@@ -58,6 +69,8 @@ class Certification:
         return {
             "schema": "calibrail.certificate/1",
             **self.certificate.to_dict(),
+            "risks": self.risks,
+            "blocked": None if self.blocked is None else self.blocked.to_dict(),
             "n_seen_before": self.n_seen_before,
             "n_undefined": self.n_undefined,
             "n_errors": self.n_errors,
@@ -79,7 +92,7 @@ def certify(
     guardrail: Guardrail,
     source: Source,
     *,
-    max_fpr: float,
+    max_fpr: float | None = None,
     min_coverage: float | None = None,
     confidence: float = 0.95,
     by: str | None = None,
@@ -99,7 +112,8 @@ def certify(
     source : path, str or iterable of Example
         Labelled answers that neither the calibration nor its report has used.
     max_fpr : float
-        The share of faithful answers that may be flagged.
+        The share of faithful answers that may be held back. Needed, unless the threshold was chosen
+        to keep risks: those are certified then.
     min_coverage : float, optional
         The share of hallucinations that must be caught; 1 - alpha when left out.
     confidence : float
@@ -116,15 +130,24 @@ def certify(
     DataError
         If a class is missing.
     """
+    risks = tuple(parse_risk(risk) for risk in guardrail.config.risks)
+    if risks and (max_fpr is not None or min_coverage is not None):
+        raise InputError(
+            f"this guardrail was chosen to keep {', '.join(map(str, risks))}, and that is what is "
+            "certified; leave out max_fpr and min_coverage"
+        )
+    if not risks and max_fpr is None:
+        raise InputError("max_fpr must be given: how many faithful answers may be held back?")
     required = 1.0 - guardrail.calibration.alpha if min_coverage is None else min_coverage
+    if risks:
+        required = next((risk.level for risk in risks if risk.name == "recall"), 0.0)
+        max_fpr = next((risk.level for risk in risks if risk.name == "fpr"), None)
     columns = (*guardrail.columns, *(() if by is None or by in guardrail.columns else (by,)))
     examples, opened = open_source(source, reading or ReadOptions(), require=(), keep=columns)
     seen = set(guardrail.config.data.calibration_examples)
     tally = _Tally()
     for batch in _batches(examples):
-        fresh = [
-            example for example in batch if not (example.label == 1 and example.digest() in seen)
-        ]
+        fresh = [example for example in batch if example.digest() not in seen]
         tally.n_seen_before += len(batch) - len(fresh)
         for example, decision in zip(fresh, guardrail.decide(fresh), strict=True):
             tally.add(example, decision.outcome, decision.score is None, by)
@@ -147,6 +170,14 @@ def certify(
         max_fpr,
         confidence,
     )
+    measured = None
+    if risks:
+        counts = (tally.stopped[1], tally.n[1], tally.stopped[0], tally.n[0])
+        measured = risk_bounds(risks, *counts, confidence)
+        verdict, reason = risk_verdict(measured)
+        certificate = replace(
+            certificate, verdict=cast(Verdict, verdict), reason=reason, flips=None
+        )
     verdicts = None
     if by is not None:
         verdicts = certify_groups(tally.counts(), required, max_fpr, confidence)
@@ -154,11 +185,16 @@ def certify(
         certificate=certificate,
         by=by,
         groups=verdicts,
+        risks=measured,
+        blocked=tally.blocked(guardrail, confidence),
         n_seen_before=tally.n_seen_before,
         n_undefined=tally.n_undefined,
         n_errors=tally.n_errors,
         n_quarantined=opened.n_quarantined if opened is not None else 0,
-        warnings=tuple(tally.warnings(guardrail, opened.digest() if opened else None)),
+        warnings=(
+            *tally.warnings(guardrail, opened.digest() if opened else None),
+            *_rejected_groups(verdicts, certificate.verdict),
+        ),
     )
 
 
@@ -168,6 +204,7 @@ class _Tally:
     def __init__(self) -> None:
         self.n = [0, 0]
         self.stopped = [0, 0]
+        self.flagged = [0, 0]
         self.n_seen_before = 0
         self.n_undefined = 0
         self.n_errors = 0
@@ -183,6 +220,7 @@ class _Tally:
             counts[3 - 2 * label] += 1
             counts[2 - 2 * label] += outcome != "pass"
         self.stopped[label] += outcome != "pass"
+        self.flagged[label] += outcome == "flag"
         self.n_errors += outcome == "error"
         self.n_undefined += undefined and outcome != "error"
         if example.group is not None:
@@ -193,10 +231,16 @@ class _Tally:
         """Return each group's counts: caught of hallucinated, false alarms of faithful."""
         return {name: GroupCounts(*found) for name, found in sorted(self.by_group.items())}
 
+    def blocked(self, guardrail: Guardrail, confidence: float) -> Bound | None:
+        """Return the share of faithful answers that a guardrail with a review flags."""
+        if guardrail.rule.upper is None:
+            return None
+        return exact_bound(self.flagged[0], self.n[0], confidence)
+
     def warnings(self, guardrail: Guardrail, sha256: str | None) -> Iterator[str]:
         if self.n_seen_before:
             yield (
-                f"{self.n_seen_before} hallucinated answers set the threshold and were left out; "
+                f"{self.n_seen_before} answers set the threshold and were left out; "
                 "certify on data that the calibration has not seen"
             )
         if sha256 is not None and sha256 == guardrail.config.data.sha256:
@@ -217,6 +261,14 @@ class _Tally:
         if self.n_undefined:
             policy = guardrail.config.policy.undefined
             yield f"{self.n_undefined} answers have no score; the guardrail's policy is {policy}"
+
+
+def _rejected_groups(verdicts: Mapping[str, GroupVerdict] | None, overall: str) -> Iterator[str]:
+    """Name the groups that are rejected although the verdict about all answers together is not."""
+    bad = [name for name, item in (verdicts or {}).items()
+           if item.certificate.verdict == "rejected"]  # fmt: skip
+    if bad and overall != "rejected":
+        yield (f"the verdict is about all answers together; rejected by itself: {', '.join(bad)}")
 
 
 def _batches(examples: Iterator[Example]) -> Iterator[list[Example]]:

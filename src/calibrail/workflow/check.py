@@ -12,6 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TextIO
 
+import numpy as np
+
 from calibrail.data.example import Example
 from calibrail.guardrail.runtime import Decision, Guardrail
 from calibrail.workflow.scoring import Progress, ReadOptions, Source, open_source
@@ -82,7 +84,9 @@ def decide_source(
 
 def _unreadable(quarantine: Path, guardrail: Guardrail) -> Iterator[Decision]:
     """Yield an ``error`` for every row that the reader had to set aside."""
-    calibration = guardrail.calibration
+    rule = guardrail.rule
+    # The group of a row that cannot be read is not known.
+    edge = None if rule.groups is not None else float(rule.thresholds(1)[0])
     with quarantine.open(encoding="utf-8") as file:
         for line in file:
             row = json.loads(line)
@@ -90,7 +94,7 @@ def _unreadable(quarantine: Path, guardrail: Guardrail) -> Iterator[Decision]:
                 id=f"row-{row['row']}",
                 outcome="error",
                 score=None,
-                threshold=None if calibration.flag_all else calibration.threshold,
+                threshold=None if edge is None or np.isinf(edge) else edge,
                 p_value=None,
                 reason=f"row {row['row']} cannot be used: {row['field']}: {row['reason']}",
             )

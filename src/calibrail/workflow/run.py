@@ -47,6 +47,8 @@ class Run:
         Every measure with its interval, the warnings and the verdict.
     rule : Rule
         Everything that decides: the threshold, and those of groups and of a review where asked.
+    risks : tuple of str
+        What the threshold was chosen to keep, where it was.
     by : str or None
         Column that holds each answer's group, where groups have their own thresholds.
     spec : ScoreSpecConfig
@@ -70,6 +72,7 @@ class Run:
     table: ScoreTable | None = None
     codes: NDArray[np.int8] | None = None
     by: str | None = None
+    risks: tuple[str, ...] = ()
 
     @property
     def calibration(self) -> Calibration:
@@ -127,6 +130,7 @@ class Run:
             report=Report.from_dict(report),
             rule=Rule.from_dict({**content, "calibration": content}),
             by=content["by"],
+            risks=tuple(content["risks"]),
             spec=ScoreSpecConfig.model_validate(content["score"]),
             data=content["data"],
             calibration_examples=tuple(content["calibration_examples"]),
@@ -154,6 +158,7 @@ class Run:
             groups=None if self.rule.groups is None else self.rule.groups.to_dict(),
             upper=None if self.rule.upper is None else self.rule.upper.to_dict(),
             chosen=self.rule.chosen,
+            risks=list(self.risks),
             policy=Policy(undefined=self.calibration.undefined, failure=on_failure),
             data=DataRecord(
                 source=self.data["source"],
@@ -188,6 +193,7 @@ class Run:
             "groups": None if self.rule.groups is None else self.rule.groups.to_dict(),
             "upper": None if self.rule.upper is None else self.rule.upper.to_dict(),
             "chosen": self.rule.chosen,
+            "risks": list(self.risks),
             "score": self.spec.model_dump(),
             "data": dict(self.data),
             "calibration_examples": list(self.calibration_examples),
@@ -210,9 +216,11 @@ def describe(score: Score) -> dict[str, Any]:
     return {"name": score.name, "key": key_of(score), "params": plain(score.params)}
 
 
-def calibration_digests(table: ScoreTable, codes: NDArray[np.int8]) -> tuple[str, ...]:
-    """Return the sorted digests of the hallucinated calibration examples."""
-    rows = (codes == CALIBRATION) & (table.labels == 1)
+def calibration_digests(
+    table: ScoreTable, codes: NDArray[np.int8], *, both: bool = False
+) -> tuple[str, ...]:
+    """Return the sorted digests of the hallucinated calibration examples, or of all of them."""
+    rows = (codes == CALIBRATION) & (both | (table.labels == 1))
     return tuple(f"{digest:016x}" for digest in np.sort(table.digests[rows]))
 
 

@@ -1,0 +1,97 @@
+"""Does ``calibrail plan`` print, draw and refuse what it should?"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from calibrail.cli import plan as command
+from calibrail.conformal.planning import plan
+from calibrail.errors import InputError
+
+APP = typer.Typer()
+APP.command(name="plan")(command.run)
+RATES = ("--coverage", "0.97", "--fpr", "0.1", "--max-fpr", "0.2", "--base-rate", "0.3")
+
+
+def calibrail(*arguments: object) -> Result:
+    return CliRunner().invoke(APP, [*map(str, arguments)], env={"COLUMNS": "80"})
+
+
+def test_alpha_alone() -> None:
+    done = calibrail("--alpha", 0.05)
+    assert done.exit_code == 0
+    assert [line.split()[-1] for line in done.stdout.splitlines()[2:4]] == ["19", "45"]
+
+
+def test_json_is_the_plan() -> None:
+    done = calibrail("--alpha", 0.05, *RATES, "--n", 500, "--n", 4000, "--json")
+    assert done.exit_code == 0
+    expected = plan(
+        0.05, coverage=0.97, fpr=0.1, max_fpr=0.2, base_rate=0.3, n=[500, 4000]
+    ).to_dict()
+    assert json.loads(done.stdout) == json.loads(json.dumps(expected))
+    assert expected["schema"] == "calibrail.plan/1"
+
+
+def test_a_detector_is_planned_as_calibrate_decides() -> None:
+    """The command withholds a certificate where the test part contradicts it; so does the plan."""
+    done = calibrail(
+        "--alpha", 0.1, "--auroc", 0.95, "--max-fpr", 0.4, "--base-rate", 0.3, "--delta", 0.05,
+        "--confidence", 0.9, "--power", 0.7, "--calibration-share", 0.4, "--json",
+    )  # fmt: skip
+    assert done.exit_code == 0
+    expected = plan(
+        0.1, auroc=0.95, max_fpr=0.4, base_rate=0.3, delta=0.05, confidence=0.9, power=0.7,
+        calibration_share=0.4, withhold=True,
+    )  # fmt: skip
+    found = json.loads(done.stdout)
+    assert found["n"] == expected.n
+    assert found["joint_confidence"] == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("name", ["plan.svg", "deep/plan.PNG", "plan.pdf"])
+def test_the_figure_is_written(tmp_path: Path, name: str) -> None:
+    done = calibrail("--alpha", 0.1, *RATES, "--figure", tmp_path / name)
+    assert done.exit_code == 0
+    assert (tmp_path / name).stat().st_size > 5000
+    assert name.rsplit("/", 1)[-1] in done.stderr
+    assert "drawn" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--figure", "plan.gif"), "--figure must end in .svg, .png, .pdf; got 'plan.gif'"),
+        (("--figure", "plan.svg"), "plan must hold a curve"),
+        (("--guarantee", "paper"), "--guarantee must be one of marginal, pac"),
+        (("--max-fpr", 0.2), "max_fpr needs an assumption"),
+        (("--auroc", 0.9, "--max-fpr", 0.2), "base_rate must be given"),
+        (("--coverage", 0.9), "fpr must be given too"),
+        ((*RATES, "--n", 0), "n must be at least 1"),
+    ],
+)
+def test_wrong_usage_names_the_argument(arguments: tuple[object, ...], message: str) -> None:
+    done = calibrail("--alpha", 0.1, *arguments)
+    assert isinstance(done.exception, InputError)
+    assert message in str(done.exception)
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = calibrail("--alpha", 0.1, *RATES, "--figure", tmp_path / "file" / "plan.svg")
+    assert "cannot be written" in str(done.exception)
+
+
+def test_the_command_imports_no_heavy_library() -> None:
+    code = (
+        "import sys; import calibrail.cli.plan; "
+        "sys.exit(bool({'numpy', 'scipy', 'matplotlib', 'rich.console'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,334 @@
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from calibrail.conformal import (
+    Calibration,
+    ClusteredCalibration,
+    calibrate,
+    calibrate_clusters,
+    minimum_n,
+    rank,
+)
+from calibrail.errors import InputError, TooFewExamplesError
+
+CHECK = settings(max_examples=30, deadline=None)
+
+#: Scores with their clusters.
+EXAMPLES = st.lists(st.tuples(st.integers(-9, 9), st.integers(0, 12)), min_size=1, max_size=40)
+BOTH: list[Any] = ["marginal", "pac"]
+POLICIES: list[Any] = ["flag", "review", "pass"]
+ALPHAS = st.sampled_from([0.05, 0.1, 0.2, 0.25, 0.3, 0.5])
+
+
+def _split(examples: list[tuple[int, int]]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    scores, clusters = np.array(examples).T
+    return scores.astype(np.float64), clusters
+
+
+def exact_p(examples: list[tuple[int, int]], value: float) -> Fraction:
+    """Return (1 + sum over clusters of its share of scores <= value) / (K + 1)."""
+    names = {cluster for _, cluster in examples}
+    total = Fraction(1)
+    for name in names:
+        own = [score for score, cluster in examples if cluster == name]
+        total += Fraction(sum(score <= value for score in own), len(own))
+    return total / (len(names) + 1)
+
+
+@CHECK
+@given(EXAMPLES, ALPHAS)
+def test_threshold_and_p_values_in_exact_fractions(
+    examples: list[tuple[int, int]], alpha: float
+) -> None:
+    scores, clusters = _split(examples)
+    made = calibrate_clusters(scores, clusters, alpha, allow_flag_all=True)
+    assert made.n_clusters == len(set(clusters.tolist()))
+    limit = Fraction(str(alpha))
+    queries = np.arange(-10.0, 11.0)
+    p = [exact_p(examples, value) for value in queries]
+    assert made.p_value(queries) == pytest.approx([float(value) for value in p], abs=1e-12)
+    assert made.flags(queries).tolist() == [value > limit for value in p]
+    assert np.array_equal(made.flags(queries), made.p_value(queries) > alpha)
+    if not made.flag_all:
+        assert made.threshold == min(s for s in scores if exact_p(examples, s) > limit)
+
+
+def test_the_p_value_is_the_mean_over_all_ways_to_draw_one_example_per_cluster() -> None:
+    examples = [(0, 0), (4, 0), (2, 1), (1, 2), (3, 2), (3, 2), (9, 3)]
+    scores, clusters = _split(examples)
+    made = calibrate_clusters(scores, clusters, 0.3)
+    parts = [scores[clusters == name] for name in range(4)]
+    for value in np.arange(-1.0, 11.0):
+        draws = [
+            (1 + sum(score <= value for score in drawn)) / 5 for drawn in itertools.product(*parts)
+        ]
+        assert made.p_value([value])[0] == pytest.approx(np.mean(draws))
+
+
+@CHECK
+@given(
+    st.lists(st.integers(-50, 50), min_size=1, max_size=40),
+    st.integers(1, 999),
+    st.sampled_from(["flag", "review"]),
+)
+def test_clusters_of_one_are_plain_examples(
+    scores: list[int], thousandths: int, undefined: Any
+) -> None:
+    alpha = thousandths / 1000
+    found = calibrate_clusters(
+        scores, np.arange(len(scores)), alpha, undefined=undefined, allow_flag_all=True
+    )
+    expected = calibrate(scores, alpha, undefined=undefined, allow_flag_all=True)
+    assert (found.threshold, found.flag_all) == (expected.threshold, expected.flag_all)
+    queries = np.arange(-51.0, 52.0)
+    assert found.p_value(queries) == pytest.approx(expected.p_value(queries), abs=1e-11)
+
+
+@pytest.mark.parametrize("alpha", [1 / 6, 1 / 3, 2 / 3, 1 / 7])
+def test_clusters_of_one_are_plain_examples_at_fractions_without_a_short_decimal(
+    alpha: float,
+) -> None:
+    for n in range(minimum_n(alpha), 25):
+        scores = np.arange(float(n))
+        expected = calibrate(scores, alpha)
+        found = calibrate_clusters(scores, np.arange(n), alpha)
+        assert found.threshold == expected.threshold
+
+
+@CHECK
+@given(EXAMPLES, ALPHAS, st.randoms(), st.sampled_from(["marginal", "pac"]))
+def test_names_of_clusters_their_order_and_increasing_transforms_do_not_matter(
+    examples: list[tuple[int, int]], alpha: float, random: Any, guarantee: Any
+) -> None:
+    scores, clusters = _split(examples)
+    plain = calibrate_clusters(scores, clusters, alpha, guarantee, allow_flag_all=True)
+    queries = np.arange(-10.0, 11.0)
+    order = list(range(len(scores)))
+    random.shuffle(order)
+    shuffled = calibrate_clusters(
+        scores[order], clusters[order], alpha, guarantee, allow_flag_all=True
+    )
+    assert shuffled.to_dict() == plain.to_dict()
+    bent = calibrate_clusters(
+        scores**3 / 7.0, 5 * clusters - 100, alpha, guarantee, allow_flag_all=True
+    )
+    assert np.array_equal(bent.flags(queries**3 / 7.0), plain.flags(queries))
+    assert np.array_equal(bent.p_value(queries**3 / 7.0), plain.p_value(queries))
+
+
+@CHECK
+@given(EXAMPLES, ALPHAS, st.integers(2, 4))
+def test_saying_everything_several_times_adds_no_weight(
+    examples: list[tuple[int, int]], alpha: float, times: int
+) -> None:
+    scores, clusters = _split(examples)
+    plain = calibrate_clusters(scores, clusters, alpha, allow_flag_all=True)
+    often = calibrate_clusters(
+        np.repeat(scores, times), np.repeat(clusters, times), alpha, allow_flag_all=True
+    )
+    assert often.threshold == plain.threshold
+    assert often.n == times * plain.n and often.n_clusters == plain.n_clusters
+
+
+@CHECK
+@given(EXAMPLES, st.sampled_from(["marginal", "pac"]), st.floats(0.05, 0.45))
+def test_thresholds_grow_with_alpha_and_delta(
+    examples: list[tuple[int, int]], guarantee: Any, alpha: float
+) -> None:
+    arguments = _split(examples)
+    low, high = (
+        calibrate_clusters(*arguments, level, guarantee, allow_flag_all=True).threshold
+        for level in (alpha, 2 * alpha)
+    )
+    assert low <= high
+    strict, loose = (
+        calibrate_clusters(*arguments, 0.3, "pac", delta, allow_flag_all=True).threshold
+        for delta in (alpha, 2 * alpha)
+    )
+    assert strict <= loose
+
+
+def test_pac_is_the_median_of_thresholds_at_half_the_error() -> None:
+    rng, alpha, delta = np.random.default_rng(0), 0.2, 0.2
+    scores = rng.normal(size=60)
+    alone = calibrate_clusters(scores, np.arange(60), alpha, "pac", delta)
+    # One example per cluster: every draw is the same, and so is the median.
+    assert alone.threshold == np.sort(scores)[rank(60, alpha, "pac", delta / 2) - 1]
+    clusters = rng.integers(0, 60, 400)
+    values = rng.normal(size=400)
+    made = calibrate_clusters(values, clusters, alpha, "pac", delta)
+    names = np.unique(clusters)
+    k = rank(len(names), alpha, "pac", delta / 2)
+    found = [
+        np.sort([rng.choice(values[clusters == name]) for name in names])[k - 1] for _ in range(400)
+    ]
+    # A median of 101 draws lies between the 30 % and 70 % quantiles but for 4 in 100,000.
+    assert np.quantile(found, 0.3) <= made.threshold <= np.quantile(found, 0.7)
+    assert made.n_clusters == len(names)
+    assert made.scores[made.rank - 1] == made.threshold
+
+
+def test_clusters_keep_the_promise_where_the_naive_threshold_breaks_it() -> None:
+    """Large clusters score high here, so counting examples hides the small ones."""
+    rng, runs, alpha, size = np.random.default_rng(4), 1000, 0.1, 30
+    missed = np.zeros((2, runs))
+    for run in range(runs):
+        large = rng.random(size + 1) < 0.5
+        sizes = np.where(large, 12, 1)
+        centres = np.where(large, 2.0, 0.0) + rng.normal(size=size + 1)
+        clusters = np.repeat(np.arange(size), sizes[:size])
+        made = calibrate_clusters(
+            centres[clusters] + rng.normal(size=len(clusters)), clusters, alpha
+        )
+        new = centres[[size]] + rng.normal()
+        missed[:, run] = ~made.flags(new)[0], ~made.naive().flags(new)[0]
+    own, naive = missed.mean(axis=1)
+    assert own <= alpha + 4 * math.sqrt(alpha * (1 - alpha) / runs)
+    assert naive > alpha + 4 * math.sqrt(alpha * (1 - alpha) / runs)
+
+
+def test_the_naive_calibration_takes_all_examples_as_independent() -> None:
+    scores = np.append(np.arange(40.0), math.nan)
+    for guarantee in BOTH:
+        made = calibrate_clusters(scores, np.arange(41) // 2, 0.2, guarantee, 0.2)
+        expected = calibrate(scores, 0.2, guarantee, 0.2)
+        assert made.naive().to_dict() == expected.to_dict()
+        assert type(made.naive()) is Calibration
+
+
+@pytest.mark.parametrize("undefined", POLICIES)
+def test_undefined_scores_weigh_as_the_policy_says(undefined: Any) -> None:
+    scores = np.append(np.arange(57.0), [math.nan] * 3)
+    clusters = np.append(np.arange(57) % 25, [0, 1, 1])
+    stand_in = -1e9 if undefined == "pass" else 1e9
+    filled = np.where(np.isnan(scores), stand_in, scores)
+    for guarantee in BOTH:
+        made = calibrate_clusters(scores, clusters, 0.2, guarantee, 0.5, undefined)
+        expected = calibrate_clusters(filled, clusters, 0.2, guarantee, 0.5)
+        assert made.threshold == expected.threshold and made.rank == expected.rank
+        queries = np.arange(-1.0, 58.0)
+        assert np.array_equal(made.p_value(queries), expected.p_value(queries))
+        assert made.flags([math.nan]).tolist() == [undefined != "pass"]
+
+
+def test_too_many_undefined_scores_are_an_error() -> None:
+    scores, clusters = [math.nan] * 15 + [1.0] * 5, np.arange(20)
+    for guarantee in BOTH:
+        for policy in POLICIES:
+            with pytest.raises(InputError, match="undefined"):
+                calibrate_clusters(scores, clusters, 0.7, guarantee, undefined=policy)
+
+
+def test_all_scores_equal_are_all_flagged() -> None:
+    for guarantee in BOTH:
+        made = calibrate_clusters([2.0] * 60, np.arange(60) // 2, 0.2, guarantee)
+        assert made.threshold == 2.0 and made.flags([2.0]).all()
+
+
+def test_too_few_clusters_name_the_minimum_however_many_examples_there_are() -> None:
+    with pytest.raises(TooFewExamplesError, match=r"from 8 groups.*at least 9 groups") as caught:
+        calibrate_clusters(range(800), np.arange(800) % 8, 0.1)
+    assert caught.value.minimum_n == 9
+    with pytest.raises(TooFewExamplesError) as caught:
+        calibrate_clusters(range(40), [7] * 40, 0.1, "pac", 0.1)
+    assert caught.value.minimum_n == minimum_n(0.1, "pac", 0.05)
+    with pytest.raises(TooFewExamplesError):
+        calibrate_clusters([], [], 0.1)
+    accepted = calibrate_clusters([1.0], [3], 0.1, allow_flag_all=True)
+    assert accepted.flag_all and accepted.flags([-1e300]).all()
+    empty = calibrate_clusters([], [], 0.1, allow_flag_all=True)
+    assert empty.n_clusters == 0 and empty.p_value([1.0]).tolist() == [1.0]
+
+
+def test_json_round_trip() -> None:
+    rng = np.random.default_rng(1)
+    scores, clusters = np.append(rng.normal(size=80), [math.nan] * 2), rng.integers(0, 40, 82)
+    for made in (
+        calibrate_clusters(scores, clusters, 0.1),
+        calibrate_clusters(scores, clusters, 0.2, "pac", 0.3, undefined="pass"),
+        calibrate_clusters(scores, clusters, 0.001, allow_flag_all=True),
+    ):
+        content = json.loads(json.dumps(made.to_dict(), allow_nan=False))
+        again = ClusteredCalibration.from_dict(content)
+        assert again.to_dict() == made.to_dict()
+        queries = np.linspace(-3, 3, 30)
+        assert np.array_equal(again.p_value(queries), made.p_value(queries))
+        assert np.array_equal(again.flags(queries), made.flags(queries))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("threshold", 0.5),
+        ("rank", 1),
+        ("n", 61),
+        ("alpha", 0.3),
+        ("alpha", "0.2"),
+        ("guarantee", "pac"),
+        ("guarantee", "paper"),
+        ("delta", 0.1),
+        ("n_undefined", 1),
+        ("n_undefined", -1),
+        ("undefined", "x"),
+        ("flag_all", True),
+        ("scores", [2.0, 1.0] * 30),
+        ("scores", 3),
+        ("clusters", [0] * 60),
+        ("clusters", [0.5] * 60),
+        ("clusters", list(range(59))),
+        ("clusters", None),
+    ],
+)
+def test_tampered_content_is_refused_and_a_missing_field_is_named(field: str, value: Any) -> None:
+    made = calibrate_clusters(np.arange(60.0), np.arange(60) // 2, 0.2)
+    content = json.loads(json.dumps(made.to_dict()))
+    with pytest.raises(InputError):
+        ClusteredCalibration.from_dict({**content, field: value})
+    del content[field]
+    with pytest.raises(InputError, match=field):
+        ClusteredCalibration.from_dict(content)
+
+
+@pytest.mark.parametrize(
+    ("scores", "clusters", "options", "message"),
+    [
+        ([1.0] * 20, range(19), {}, "clusters must have 20 entries, one per score; got 19"),
+        ([1.0] * 20, [0.5] * 20, {}, "clusters must hold whole numbers"),
+        ([1.0] * 20, ["a"] * 20, {}, "clusters must hold whole numbers"),
+        ([1.0] * 20, [True] * 20, {}, "clusters must hold whole numbers"),
+        ([1.0] * 20, [[1]] * 20, {}, "clusters must hold whole numbers"),
+        ([1.0] * 2, [[1], [1, 2]], {}, "clusters must hold whole numbers"),
+        ([1.0] * 20, None, {}, "clusters must hold whole numbers"),
+        ([math.inf] * 20, range(20), {}, "scores must be finite"),
+        (["x"] * 20, range(20), {}, "scores must hold numbers"),
+        ([[1.0]] * 20, range(20), {}, "scores must have shape"),
+        ([1.0] * 20, range(20), {"alpha": 1.0}, r"alpha must lie in \(0, 1\)"),
+        ([1.0] * 20, range(20), {"alpha": math.nan}, r"alpha must lie in \(0, 1\)"),
+        ([1.0] * 20, range(20), {"guarantee": "pac", "delta": 0.0}, r"delta must lie in \(0, 1\)"),
+        ([1.0] * 20, range(20), {"guarantee": "pac", "delta": 1.0}, r"delta must lie in \(0, 1\)"),
+        ([1.0] * 20, range(20), {"guarantee": "pac", "delta": 1.5}, r"delta must lie in \(0, 1\)"),
+        ([1.0] * 20, range(20), {"guarantee": "pac", "delta": "x"}, "delta must be a number"),
+        ([1.0] * 20, range(20), {"guarantee": "paper"}, "guarantee must be marginal or pac"),
+        ([1.0] * 20, range(20), {"undefined": "x"}, "undefined must be one of"),
+        ([1.0], [1], {"undefined": "pass", "allow_flag_all": True}, "undefined must be"),
+    ],
+)
+def test_bad_input_is_named(scores: Any, clusters: Any, options: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        calibrate_clusters(scores, clusters, **{"alpha": 0.2, **options})
+
+
+def test_no_p_value_of_nan() -> None:
+    made = calibrate_clusters(range(20), range(20), 0.2)
+    with pytest.raises(InputError, match="values must not hold NaN"):
+        made.p_value([math.nan])

@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from calibrail.conformal import calibrate, certify_counts, clopper_pearson, flip_tolerance, rank
+from calibrail.conformal.label_noise import joint_flip_tolerance
+from calibrail.errors import InputError
+
+CHECK = settings(max_examples=40, deadline=None)
+
+#: Caught, missed, false alarms and passed faithful answers.
+CELLS = st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))
+
+
+def holds(cells: tuple[int, ...], required: float, limit: float, level: float) -> bool:
+    caught, missed, alarms, passed = cells
+    coverage, _ = clopper_pearson(caught, caught + missed, level)
+    _, fpr = clopper_pearson(alarms, alarms + passed, level)
+    return coverage >= required and fpr <= limit
+
+
+def by_trying(cells: tuple[int, ...], required: float, limit: float, level: float) -> int | None:
+    """Return the most flips of any kind, in any mixture, that no certificate falls to.
+
+    A flip moves one example between caught and false alarms, or between missed and passed.
+    """
+    caught, missed, alarms, passed = cells
+    broken_by = math.inf
+    for out, back, hide, show in itertools.product(
+        range(caught + 1), range(alarms + 1), range(passed + 1), range(missed + 1)
+    ):
+        flips = out + back + hide + show
+        if flips < broken_by:
+            moved = (
+                caught - out + back, missed + hide - show,
+                alarms + out - back, passed - hide + show,
+            )  # fmt: skip
+            if not holds(moved, required, limit, level):
+                broken_by = flips
+    return None if broken_by == 0 else int(min(broken_by - 1, sum(cells)))
+
+
+@CHECK
+@given(
+    CELLS,
+    st.sampled_from([0.05, 0.3, 0.5, 0.6, 0.8]),
+    st.sampled_from([0.2, 0.4, 0.5, 0.7, 0.95]),
+    st.sampled_from([0.2, 0.6, 0.9]),
+)
+def test_the_tolerance_is_that_of_every_mixture_of_flips(
+    cells: tuple[int, ...], required: float, limit: float, level: float
+) -> None:
+    caught, missed, alarms, passed = cells
+    found = flip_tolerance(caught, caught + missed, alarms, alarms + passed, required, limit, level)
+    assert (None if found is None else found.flips) == by_trying(cells, required, limit, level)
+
+
+@pytest.mark.parametrize("cells", [(12, 0, 0, 12), (14, 1, 1, 13), (14, 3, 0, 15), (30, 2, 1, 30)])
+@pytest.mark.parametrize(("required", "limit"), [(0.55, 0.45), (0.3, 0.6), (0.5, 0.5)])
+def test_larger_tables_against_the_harmful_flips(
+    cells: tuple[int, ...], required: float, limit: float
+) -> None:
+    """Only flips that hurt one requirement need a look: the others cannot break it sooner."""
+    caught, missed, alarms, passed = cells
+    broken_by = math.inf
+    for out, hide in itertools.product(range(caught + 1), range(passed + 1)):
+        coverage, _ = clopper_pearson(caught - out, caught - out + missed + hide, 0.8)
+        _, fpr = clopper_pearson(alarms + out, alarms + out + passed - hide, 0.8)
+        if coverage < required or fpr > limit:
+            broken_by = min(broken_by, out + hide)
+    found = flip_tolerance(caught, caught + missed, alarms, alarms + passed, required, limit, 0.8)
+    if found is None:
+        assert broken_by == 0
+        return
+    assert found.flips == broken_by - 1
+    assert found.n == sum(cells) and found.share == found.flips / found.n
+
+
+@CHECK
+@given(
+    st.tuples(st.integers(0, 400), st.integers(0, 60), st.integers(0, 60), st.integers(0, 400)),
+    st.floats(0.5, 0.95),
+    st.floats(0.05, 0.5),
+    st.floats(0.5, 0.98),
+    st.floats(0.0, 0.05),
+)
+def test_the_tolerance_falls_with_every_stricter_requirement(
+    cells: tuple[int, ...], required: float, limit: float, level: float, step: float
+) -> None:
+    caught, missed, alarms, passed = cells
+    counts = (caught, caught + missed, alarms, alarms + passed)
+
+    def tolerated(required: float, limit: float, level: float) -> int:
+        found = flip_tolerance(*counts, required, limit, level)
+        return -1 if found is None else found.flips
+
+    base = tolerated(required, limit, level)
+    assert -1 <= base <= sum(cells)
+    assert tolerated(required + step, limit, level) <= base
+    assert tolerated(required, limit - step, level) <= base
+    assert tolerated(required, limit, level + (1 - level) / 2) <= base
+
+
+def test_the_weakest_requirement_is_the_one_that_falls_first() -> None:
+    for counts, weakest in (((270, 300, 2, 400), "coverage"), ((300, 300, 30, 400), "fpr")):
+        found = flip_tolerance(*counts, 0.85, 0.12, 0.95)
+        assert found is not None and found.weakest == weakest
+
+
+@CHECK
+@given(CELLS, st.floats(0.1, 0.9), st.floats(0.1, 0.9), st.floats(0.2, 0.95))
+def test_only_what_is_certified_has_a_tolerance(
+    cells: tuple[int, ...], required: float, limit: float, level: float
+) -> None:
+    caught, missed, alarms, passed = cells
+    counts = (caught, caught + missed, alarms, alarms + passed)
+    made = certify_counts(*counts, required, limit, level)
+    found = flip_tolerance(*counts, required, limit, level)
+    assert (found is not None) == (made.verdict == "certified")
+    assert made.flips == found
+    if found is not None:
+        assert json.loads(json.dumps(found.to_dict()))["flips"] == found.flips
+
+
+def joint_by_trying(
+    below: int, n: int, alarms: int, passed: int, alpha: float, delta: float, limit: float
+) -> int | None:
+    """Try every number of hidden hallucinations and of caught ones that are none."""
+    caught = n - below
+    broken_by = math.inf
+    for out, hide in itertools.product(range(caught + 1), range(passed + 1)):
+        _, fpr = clopper_pearson(alarms + out, alarms + out + passed - hide, 0.8)
+        short = below + hide >= rank(n + hide - out, alpha, "pac", delta)
+        if short or fpr > limit:
+            broken_by = min(broken_by, out + hide)
+    return None if broken_by == 0 else int(broken_by - 1)
+
+
+@pytest.mark.parametrize("ties", [0, 8])
+@pytest.mark.parametrize(("alarms", "n_faithful"), [(0, 40), (3, 25), (9, 12)])
+@pytest.mark.parametrize("undefined", ["flag", "pass"])
+def test_the_joint_tolerance_against_every_mixture_of_flips(
+    ties: int, alarms: int, n_faithful: int, undefined: Any
+) -> None:
+    alpha, delta, limit = 0.3, 0.2, 0.4
+    scores = np.arange(30.0)
+    scores[: 6 + ties] = np.maximum(scores[: 6 + ties], 6.0) if ties else scores[:6]
+    scores[-2:] = math.nan
+    made = calibrate(scores, alpha, "pac", delta, undefined)
+    below = np.count_nonzero(scores < made.threshold) + 2 * (undefined == "pass")
+    expected = joint_by_trying(below, 30, alarms, n_faithful - alarms, alpha, delta, limit)
+    found = joint_flip_tolerance(made, alarms, n_faithful, limit, 0.8)
+    assert (None if found is None else found.flips) == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((3, 2, 0, 1, 0.5, 0.5, 0.9), "caught must be at most n_hallucinated = 2"),
+        ((1, 2, 2, 1, 0.5, 0.5, 0.9), "false_alarms must be at most n_faithful = 1"),
+        ((-1, 2, 0, 1, 0.5, 0.5, 0.9), "caught must be at least 0"),
+        ((1.0, 2, 0, 1, 0.5, 0.5, 0.9), "caught must be a whole number"),
+        ((1, 2, 0, None, 0.5, 0.5, 0.9), "n_faithful must be a whole number"),
+        ((1, 2, 0, 1, 1.5, 0.5, 0.9), r"min_coverage must lie in \[0, 1\]"),
+        ((1, 2, 0, 1, math.nan, 0.5, 0.9), r"min_coverage must lie in \[0, 1\]"),
+        ((1, 2, 0, 1, 0.5, -0.5, 0.9), r"max_fpr must lie in \[0, 1\]"),
+        ((1, 2, 0, 1, 0.5, None, 0.9), "max_fpr must be a number"),
+        ((1, 2, 0, 1, 0.5, 0.5, 1.0), r"confidence must lie in \(0, 1\)"),
+    ],
+)
+def test_bad_input_is_named(arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        flip_tolerance(*arguments)
+
+
+def test_no_examples_certify_nothing_and_a_joint_tolerance_needs_pac() -> None:
+    assert flip_tolerance(0, 0, 0, 0, 0.5, 0.5, 0.9) is None
+    assert flip_tolerance(20, 20, 0, 0, 0.5, 0.5, 0.9) is None
+    with pytest.raises(InputError, match="calibration must hold a pac threshold"):
+        joint_flip_tolerance(calibrate(range(30), 0.1), 0, 10, 0.5, 0.9)

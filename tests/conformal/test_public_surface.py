@@ -1,0 +1,337 @@
+"""Does every public function refuse what is outside its domain, by name, and let no NaN out?"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import calibrail.conformal as public
+from calibrail.conformal import GroupCounts, calibrate
+from calibrail.errors import InputError
+
+CHECK = settings(max_examples=25, deadline=None)
+
+RAMP = list(range(60))
+PAC = calibrate(RAMP, 0.2, "pac", 0.1)
+
+#: For every public function, arguments that it accepts.
+ACCEPTED: Mapping[str, dict[str, Any]] = {
+    "attainable_coverages": {"scores": RAMP},
+    "calibrate": {
+        "scores": RAMP, "alpha": 0.2, "guarantee": "pac", "delta": 0.1, "undefined": "flag"
+    },
+    "calibrate_clusters": {
+        "scores": RAMP, "clusters": RAMP, "alpha": 0.2, "guarantee": "pac", "delta": 0.1,
+        "undefined": "flag",
+    },
+    "calibrate_groups": {
+        "scores": RAMP, "groups": ["a"] * 60, "alpha": 0.2, "guarantee": "pac", "delta": 0.1,
+        "undefined": "flag", "min_n": 5,
+    },
+    "calibrate_weighted": {"scores": RAMP, "weights": [1.0] * 60, "alpha": 0.2},
+    "certify_counts": {
+        "caught": 9, "n_hallucinated": 10, "false_alarms": 1, "n_faithful": 10,
+        "min_coverage": 0.5, "max_fpr": 0.5, "confidence": 0.9,
+    },
+    "certify_groups": {
+        "counts": {"a": GroupCounts(9, 10, 1, 10)}, "min_coverage": 0.5, "max_fpr": 0.5,
+        "confidence": 0.9,
+    },
+    "clopper_pearson": {"count": 3, "n": 9, "confidence": 0.9},
+    "control_risks": {
+        "scores": RAMP, "labels": [0, 1] * 30, "risks": ["recall>=0.5"], "confidence": 0.8,
+        "grid": 5, "method": "monotone", "undefined": "flag", "candidates": [1.0, 5.0],
+        "learn_share": 0.2, "seed": 0, "groups": RAMP,
+    },
+    "coverage_band": {"calibration": (3, 60), "m": 30, "confidence": 0.9},
+    "discoveries": {"p_values": [0.1, 0.5, math.nan], "n": 9, "confidence": 0.9},
+    "exact_bound": {"count": 3, "n": 9, "confidence": 0.9},
+    "flags": {"values": [0.0, 1.0], "threshold": 0.5, "tolerance": 0.1},
+    "flip_tolerance": {
+        "caught": 9, "n_hallucinated": 10, "false_alarms": 1, "n_faithful": 10,
+        "min_coverage": 0.5, "max_fpr": 0.5, "confidence": 0.9,
+    },
+    "holm": {"p_values": [0.1, 0.5]},
+    "joint_certificate": {
+        "calibration": PAC, "caught": 9, "n_hallucinated": 10, "false_alarms": 1,
+        "n_faithful": 10, "max_fpr": 0.5, "confidence": 0.9, "min_coverage": 0.5,
+    },
+    "least_calibration": {"fdr": 0.1, "m": 5},
+    "least_withheld": {"base_rate": 0.3, "share": 0.1},
+    "minimum_n": {"alpha": 0.2, "guarantee": "pac", "delta": 0.1},
+    "p_values": {"calibration_scores": RAMP, "values": [1.0, 2.0]},
+    "parse_risk": {"text": "recall>=0.5"},
+    "plan": {
+        "alpha": 0.2, "delta": 0.1, "guarantee": "pac", "coverage": 0.95, "fpr": 0.05,
+        "max_fpr": 0.2, "min_coverage": 0.8, "confidence": 0.9, "base_rate": 0.5, "power": 0.8,
+        "n": [100],
+    },
+    "rank": {"n": 60, "alpha": 0.2, "guarantee": "pac", "delta": 0.1},
+    "select": {"p_values": [0.1, 0.5, math.nan], "fdr": 0.2},
+    "simultaneous_band": {"scores": RAMP, "confidence": 0.9, "method": "dkw"},
+    "three_way": {
+        "hallucinated": RAMP, "faithful": RAMP, "alpha": 0.2, "beta": 0.2, "guarantee": "pac",
+        "delta": 0.1, "undefined": "flag",
+    },
+}  # fmt: skip
+
+NO_NUMBER = ["0.5", True, [0.5], 1j]
+SHARE = [0.0, 1.0, -0.1, 1.3, math.nan, math.inf, -math.inf, None, *NO_NUMBER]
+RATE = [-0.1, 1.1, math.nan, math.inf, *NO_NUMBER]
+COUNT = [-1, 1.5, 9.0, math.nan, None, 10**13, *NO_NUMBER]
+ARRAY = [None, 1.0, "abc", ["a"], ["1.5"], [1j], [[1.0]], [[1], [1, 2]], [10**400]]
+CHOICE = ["x", "", None, 5, ["pac"]]
+NAN, INFINITE = [[1.0, math.nan] * 30, [None] * 60], [[1.0, math.inf] * 30, [-math.inf] * 60]
+
+#: Values outside the domain, by the name of the parameter.
+REFUSED: Mapping[str, list[Any]] = {
+    **{name: SHARE for name in ("alpha", "beta", "confidence", "delta", "fdr", "share", "power")},
+    "learn_share": SHARE,
+    **{name: [None, *RATE] for name in ("min_coverage", "base_rate")},
+    **{name: RATE for name in ("max_fpr", "coverage", "fpr")},
+    **{name: COUNT for name in ("caught", "n_hallucinated", "false_alarms", "n_faithful")},
+    **{name: COUNT for name in ("count", "n", "m", "seed")},
+    "min_n": [0, -1, 1.5, math.nan, *NO_NUMBER],
+    "grid": [-1, 1.5, math.nan, None, *NO_NUMBER],
+    "tolerance": [-1e-9, math.nan, math.inf, None, *NO_NUMBER],
+    "threshold": [math.nan, None, *NO_NUMBER],
+    **{name: [*ARRAY, *INFINITE] for name in ("scores", "hallucinated", "faithful")},
+    "weights": [*ARRAY, *NAN, *INFINITE, [-1.0] * 60, [0.0] * 60, [1.0] * 59],
+    **{name: [*ARRAY, *NAN] for name in ("values", "calibration_scores", "candidates")},
+    "p_values": [*ARRAY, *INFINITE, [-0.1], [1.1]],
+    "clusters": [None, 1, "abc", ["a"] * 60, [0.5] * 60, [[1]] * 60, [True] * 60, [1] * 59],
+    "groups": ["a" * 60, [1] * 60, [None] * 60, [math.nan] * 60, ["a"] * 59],
+    "labels": [None, 1, ["a"] * 60, [2] * 60, [0.5] * 60, [1] * 60, [0] * 60, [0, 1], [None] * 60],
+    "risks": [[], ["recall"], ["recall<=0.5"], ["recall>=1.5"], ["speed>=0.5"], [5]],
+    "text": ["", "recall", "recall>=", "recall>=nan", "recall>=0", "fpr>=0.5", "x>=0.5", None, 5],
+    "guarantee": CHOICE,
+    "undefined": CHOICE,
+    "method": CHOICE,
+    "counts": [{}],
+    "calibration": [(0, 60), (61, 60), (-1, 60), (1.5, 60), (1, None)],
+}
+
+#: The same where one function has a domain of its own.
+OWN: Mapping[tuple[str, str], list[Any]] = {
+    ("joint_certificate", "calibration"): [calibrate(RAMP, 0.2)],
+    ("control_risks", "candidates"): [1.0, "abc", ["a"], [1j], [[1.0]], *NAN],
+    ("control_risks", "groups"): [1, [1] * 59],
+    ("joint_certificate", "min_coverage"): [0.9, *RATE],
+    ("plan", "n"): [[-1], [1.5], [math.nan], ["5"], [10**13]],
+    ("plan", "base_rate"): RATE,
+    ("plan", "min_coverage"): RATE,
+    ("plan", "guarantee"): ["x", "", None, 5, "paper"],
+}
+
+#: Names under which a refusal may speak of a parameter.
+ALSO = {
+    "calibration": "rank|n|calibration",
+    "text": "risk|level",
+    "risks": "risks?|level",
+}
+
+#: Where more is refused than under a parameter of that name elsewhere.
+MORE: Mapping[tuple[str, str], list[Any]] = {
+    ("attainable_coverages", "scores"): [[], *NAN],
+    ("simultaneous_band", "scores"): [[], *NAN],
+    ("calibrate_weighted", "scores"): NAN,
+    ("holm", "p_values"): NAN,
+    ("discoveries", "n"): [0],
+    ("discoveries", "p_values"): [[0.0], [0.15]],
+    ("least_calibration", "m"): [0],
+    ("p_values", "calibration_scores"): [[2.0, 1.0]],
+}
+
+#: Arguments under which a parameter has a say at all.
+UNDER: Mapping[tuple[str, str], dict[str, Any]] = {
+    ("control_risks", "grid"): {"candidates": None},
+    ("control_risks", "groups"): {"candidates": None, "method": "split_fixed_sequence"},
+}
+
+#: Tested where several of them are at work together.
+ELSEWHERE = {"allow_flag_all", "auroc", "separation", "calibration_share", "withhold"}
+
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    name: getattr(public, name)
+    for name in public.__all__
+    if inspect.isfunction(getattr(public, name))
+}
+
+
+def _cases() -> list[Any]:
+    cases = []
+    for name, accepted in ACCEPTED.items():
+        for parameter in accepted:
+            place = name, parameter
+            for value in [*OWN.get(place, REFUSED[parameter]), *MORE.get(place, [])]:
+                shown = repr(value) if len(repr(value)) < 24 else repr(value)[:20] + "..."
+                cases.append(pytest.param(name, parameter, value, id=f"{name}-{parameter}-{shown}"))
+    return cases
+
+
+def test_every_public_function_is_tested_with_all_of_its_parameters() -> None:
+    assert set(ACCEPTED) == set(FUNCTIONS)
+    for name, accepted in ACCEPTED.items():
+        parameters = set(inspect.signature(FUNCTIONS[name]).parameters)
+        assert parameters - ELSEWHERE == set(accepted)
+
+
+def test_every_public_name_exists_and_says_what_it_is() -> None:
+    assert len(public.__all__) == len(set(public.__all__))
+    for name in public.__all__:
+        item = getattr(public, name)
+        if is_dataclass(item) or inspect.isfunction(item):
+            assert item.__doc__ and item.__module__.startswith("calibrail.conformal")
+        if is_dataclass(item):
+            assert hasattr(item, "__slots__") and vars(item)["__dataclass_params__"].frozen
+            assert name in {"GroupCounts", "Odds"} or hasattr(item, "to_dict")
+
+
+@pytest.mark.parametrize(("name", "parameter", "value"), _cases())
+def test_what_is_outside_the_domain_is_refused_by_name(
+    name: str, parameter: str, value: Any
+) -> None:
+    with pytest.raises(InputError, match=rf"\b({ALSO.get(parameter, parameter)})\b") as caught:
+        FUNCTIONS[name](**{**ACCEPTED[name], **UNDER.get((name, parameter), {}), parameter: value})
+    assert isinstance(caught.value, ValueError) and len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("name", sorted(ACCEPTED))
+def test_what_is_accepted_gives_the_same_without_nan_each_time(name: str) -> None:
+    first, second = (FUNCTIONS[name](**ACCEPTED[name]) for _ in range(2))
+    assert first is not None and type(first) is type(second)
+    assert numbers(first) == numbers(second)
+    assert not any(math.isnan(number) for number in numbers(first))
+
+
+def numbers(result: Any) -> list[float]:
+    """Return every number in a result, however deep, but whole ones, which are never NaN."""
+    if isinstance(result, np.ndarray):
+        return [float(value) for value in result.ravel()]
+    if isinstance(result, float | np.floating):
+        return [float(result)]
+    if isinstance(result, Mapping):
+        return [number for value in result.values() for number in numbers(value)]
+    if isinstance(result, list | tuple):
+        return [number for value in result for number in numbers(value)]
+    if is_dataclass(result):
+        return [n for item in fields(result) for n in numbers(getattr(result, item.name))]
+    return []
+
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+NUMBERS = st.lists(st.one_of(FINITE, st.sampled_from([0.0, 1.0, 1.0])), max_size=30)
+INSIDE = st.floats(0.0, 1.0, exclude_min=True, exclude_max=True)
+MODERATE = st.floats(0.01, 0.999)
+COUNTS = st.tuples(st.integers(0, 300), st.integers(0, 300)).map(lambda t: (min(t), max(t)))
+
+
+def quiet(call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Return the result, free of NaN, or None where the input was refused."""
+    try:
+        result = call(*arguments, **options)
+    except InputError:
+        return None
+    assert not any(math.isnan(number) for number in numbers(result))
+    return result
+
+
+@CHECK
+@given(NUMBERS, NUMBERS, INSIDE, INSIDE, st.sampled_from(public.GUARANTEES))
+def test_no_nan_escapes_from_thresholds(
+    scores: list[float], values: list[float], alpha: float, delta: float, guarantee: Any
+) -> None:
+    clusters = [index // 2 for index in range(len(scores))]
+    groups = ["ab"[cluster % 2] for cluster in clusters]
+    for made in (
+        quiet(public.calibrate, scores, alpha, guarantee, delta, allow_flag_all=True),
+        quiet(
+            public.calibrate_clusters, scores, clusters, alpha, guarantee, delta,
+            allow_flag_all=True,
+        ),
+    ):  # fmt: skip
+        if made is not None:
+            p = quiet(made.p_value, values)
+            assert ((p > 0.0) & (p <= 1.0)).all()
+            assert len(made.flags(values)) == len(values)
+    grouped = quiet(
+        public.calibrate_groups, scores, groups, alpha, guarantee, delta, allow_flag_all=True
+    )
+    if grouped is not None:
+        assert quiet(grouped.p_value, values, ["a"] * len(values)) is not None
+    both = quiet(public.three_way, scores, values, alpha, delta, guarantee, delta)
+    if both is not None:
+        assert set(both.decide(values).tolist()) <= {0, 1, 2}
+        assert both.pass_below <= both.flag_above
+
+
+@CHECK
+@given(NUMBERS, INSIDE, st.sampled_from(["berk-jones", "dkw"]), NUMBERS)
+def test_no_nan_escapes_from_bands(
+    scores: list[float], level: float, method: Any, values: list[float]
+) -> None:
+    band = quiet(public.simultaneous_band, scores, level, method)
+    assert (band is None) == (not scores)
+    if band is not None:
+        share, lower, upper = band.at(values)
+        assert np.isfinite([share, lower, upper]).all()
+        assert ((lower >= 0.0) & (lower <= share) & (share <= upper) & (upper <= 1.0)).all()
+    thresholds = quiet(public.attainable_coverages, scores)
+    assert (thresholds is None) == (not scores)
+
+
+@CHECK
+@given(
+    st.lists(st.floats(0.0, 1.0), max_size=30),
+    st.lists(st.integers(1, 10), max_size=15),
+    INSIDE,
+)
+def test_no_nan_escapes_from_selection(p: list[float], places: list[int], level: float) -> None:
+    assert quiet(public.select, [*p, math.nan], level) is not None
+    assert quiet(public.holm, p) is not None
+    table = quiet(public.discoveries, [place / 10 for place in places], 9, level)
+    assert table is not None and (table.most <= table.released).all()
+    assert quiet(public.least_calibration, level, 7) >= 1
+    assert 0.0 <= quiet(public.least_withheld, level, level) <= level
+
+
+@CHECK
+@given(COUNTS, COUNTS, st.floats(0.0, 1.0), st.one_of(st.none(), st.floats(0.0, 1.0)), MODERATE)
+def test_no_nan_escapes_from_certificates(
+    hits: tuple[int, int],
+    alarms: tuple[int, int],
+    required: float,
+    limit: float | None,
+    level: float,
+) -> None:
+    made = quiet(public.certify_counts, *hits, *alarms, required, limit, level)
+    for bound in (made.coverage, made.fpr):
+        assert 0.0 <= bound.lower <= bound.upper <= 1.0
+        if bound.estimate is not None:
+            assert bound.lower <= bound.estimate <= bound.upper
+    found = quiet(public.certify_groups, {"a": GroupCounts(*hits, *alarms)}, required, limit, level)
+    assert 0.0 <= found["a"].p_undercovered <= 1.0
+    joint = quiet(public.joint_certificate, PAC, *hits, *alarms, limit, level)
+    assert joint is None or 0.0 < joint.confidence < 1.0
+
+
+@CHECK
+@given(st.lists(st.tuples(FINITE, st.floats(0.0, 1e200)), max_size=20), INSIDE, st.floats(0.0, 1e9))
+def test_no_nan_escapes_from_weighted_thresholds(
+    examples: list[tuple[float, float]], alpha: float, own: float
+) -> None:
+    scores, weights = [pair[0] for pair in examples], [pair[1] for pair in examples]
+    made = quiet(public.calibrate_weighted, scores, weights, alpha)
+    if made is not None:
+        p = quiet(made.p_value, scores, [own] * len(scores))
+        assert p is not None and ((p >= 0.0) & (p <= 1.0)).all()
+        assert p.max() == pytest.approx(1.0)
+        assert not math.isnan(made.threshold()) and np.isfinite(made.effective_n)

@@ -1,0 +1,112 @@
+"""Does a plan say what to label within 80 columns, and does its picture stand alone?"""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from rich.console import Console
+
+from calibrail.conformal.planning import plan
+from calibrail.errors import InputError
+from calibrail.report.planning import draw_plan, print_plan
+
+FIXED: dict[str, Any] = {"coverage": 0.97, "fpr": 0.1, "max_fpr": 0.2, "base_rate": 0.3}
+DETECTOR: dict[str, Any] = {"auroc": 0.95, "max_fpr": 0.35, "base_rate": 0.3}
+
+
+def shown(options: dict[str, Any], encoding: str = "utf-8") -> str:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding=encoding, write_through=True)
+    print_plan(plan(**options).to_dict(), Console(file=stream, width=80, no_color=True))
+    text = raw.getvalue().decode(encoding)
+    assert max(len(line) for line in text.splitlines()) <= 80
+    return text
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_alpha_alone_prints_the_two_minima() -> None:
+    text = shown({"alpha": 0.05})
+    assert [line.split()[-1] for line in text.splitlines()[2:4]] == ["19", "45"]
+    assert "in all" not in text
+    with_rate = shown({"alpha": 0.05, "base_rate": 0.3}).splitlines()
+    assert [line.split()[-1] for line in with_rate[2:4]] == ["122", "295"]
+    assert "Next: " in text and "--auroc" in text
+
+
+def test_the_table_holds_the_odds_and_a_bar_as_long_as_they_are() -> None:
+    made = plan(0.1, **FIXED)
+    rows = [line for line in shown({"alpha": 0.1, **FIXED}).splitlines() if "█" in line]
+    assert len(rows) == len(made.points)
+    for row, odds in zip(rows, made.points, strict=True):
+        assert row.split()[0] == f"{odds.n:,}"
+        assert abs(row.count("█") - 30 * odds.certified) <= 1
+        assert abs(float(row.split()[2].strip("<>%") or 100) - 100 * odds.certified) <= 0.1
+    assert f"Label {made.n:,} answers" in words(shown({"alpha": 0.1, **FIXED}))
+
+
+def test_a_terminal_without_blocks_gets_plain_signs() -> None:
+    text = shown({"alpha": 0.1, **FIXED}, encoding="ascii")
+    assert "####" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (FIXED, ["all held out", "coverage decides", "calibrail certify", "--min-coverage 0.95"]),
+        ({**FIXED, "coverage": 0.999, "fpr": 0.19}, ["labels of faithful answers help most"]),
+        ({**FIXED, "calibration_share": 0.25}, ["25% set aside"]),
+        (
+            {**DETECTOR, "alpha": 0.1},
+            ["AUROC of 0.950", "--guarantee pac --delta 0.1 --max-fpr 0.35", "87.5% joint"],
+        ),
+        (
+            {**DETECTOR, "alpha": 0.1, "calibration_share": 0.3},
+            ["allow a higher threshold", "--calibration-share 0.3 -o RUN"],
+        ),
+        (
+            {**DETECTOR, "alpha": 0.1, "guarantee": "marginal", "min_coverage": 0.85},
+            ["--guarantee marginal --max-fpr 0.35 --confidence 0.95 --min-coverage 0.85 -o"],
+        ),
+        ({**DETECTOR, "max_fpr": 0.1}, ["No number of labels", "Accept more"]),
+        ({**DETECTOR, "n": [50, 5000]}, ["-: fewer than the 45 hallucinated answers"]),
+    ],
+)
+def test_it_says_what_was_assumed_what_decides_and_what_to_do(
+    options: dict[str, Any], parts: list[str]
+) -> None:
+    text = words(shown({"alpha": 0.05, **options}))
+    for part in parts:
+        assert part in text
+
+
+def test_the_picture_stands_alone_and_is_the_same_each_time() -> None:
+    made = plan(0.1, **FIXED)
+    drawn = draw_plan(made.to_dict(), "svg")
+    assert drawn == draw_plan(plan(0.1, **FIXED).to_dict(), "svg")
+    root = ElementTree.fromstring(drawn)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    text = " ".join(root.itertext())
+    for part in ("certified", "rejected", "inconclusive", f"{made.n:,} answers", "80%"):
+        assert part in text
+    assert b"#010101" not in drawn and b"#020202" not in drawn
+
+
+@pytest.mark.parametrize(("format", "start"), [("png", b"\x89PNG"), ("pdf", b"%PDF")])
+def test_other_formats(format: str, start: bytes) -> None:
+    made = plan(0.1, **{**DETECTOR, "max_fpr": 0.1}).to_dict()
+    drawn = draw_plan(made, format)
+    assert drawn.startswith(start)
+    assert drawn == draw_plan(made, format)
+
+
+def test_what_cannot_be_drawn_is_said() -> None:
+    with pytest.raises(InputError, match=r"^format must be one of svg, png, pdf; got 'gif'"):
+        draw_plan(plan(0.1, **FIXED).to_dict(), "gif")
+    with pytest.raises(InputError, match=r"^plan must hold a curve"):
+        draw_plan(plan(0.1).to_dict())

@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calibrail.conformal import Guarantee, calibrate, minimum_n, rank
+from calibrail.errors import InputError
+from calibrail.validity import (
+    ALPHAS,
+    KINDS,
+    SIZES,
+    Check,
+    bands,
+    batches,
+    certificates,
+    clusters,
+    decisions,
+    failures,
+    groups,
+    observe,
+    risks,
+    shift,
+    simulate,
+    thresholds,
+)  # fmt: skip
+from calibrail.validity.check import Setting
+from calibrail.validity.grid import PROMISES
+
+Rank = Callable[[int, float, Guarantee, float], int]
+Run = Callable[[Setting], Iterator[Check]]
+ERROR = 1e-4
+
+
+@pytest.fixture(scope="module")
+def small() -> tuple[Check, ...]:
+    return simulate(runs=400, sizes=(30,), alphas=(0.1,), seed=7)
+
+
+def test_every_promise_holds_in_one_setting(small: tuple[Check, ...]) -> None:
+    assert failures(small, ERROR) == ()
+    assert len({check.promise for check in small}) == 23
+    assert {check.kind for check in small} == set(KINDS)
+    assert sum(check.exact for check in small) > 20
+
+
+def test_each_simulation_takes_part(small: tuple[Check, ...]) -> None:
+    assert all(item.includes(100, 0.1, item.kinds[0]) for item in PROMISES)
+    assert {check.runs for check in small} >= {400, 80, 10}
+
+
+@pytest.mark.parametrize(
+    "run", [thresholds.marginal_coverage, thresholds.training_conditional,
+            thresholds.p_value_uniformity, thresholds.band_coverage],
+)  # fmt: skip
+def test_one_threshold_keeps_its_promises_over_the_grid(run: Run) -> None:
+    checks = [
+        check
+        for n in SIZES
+        for alpha in ALPHAS
+        for kind in KINDS
+        if n >= minimum_n(alpha, "pac" if run is thresholds.training_conditional else "marginal")
+        for check in run(Setting(kind, n, alpha, 1000, seed=7))
+    ]
+    assert failures(checks, ERROR) == ()
+
+
+def one_more(n: int, alpha: float, kind: Guarantee = "marginal", delta: float = 0.1) -> int:
+    return rank(n, alpha, kind, delta) + 1
+
+
+def of_the_paper(n: int, alpha: float, kind: Guarantee = "marginal", delta: float = 0.1) -> int:
+    return rank(n, alpha, "paper")
+
+
+@pytest.mark.parametrize("broken", [one_more, of_the_paper])
+@pytest.mark.parametrize("run", [thresholds.marginal_coverage, thresholds.training_conditional])
+def test_a_rank_that_promises_too_much_is_noticed(
+    run: Run, broken: Rank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thresholds, "rank", broken)
+    settings = [Setting("continuous", n, 0.05, 5000, seed=7) for n in (60, 100)]
+    assert failures([check for at in settings for check in run(at)], ERROR)
+
+
+def too_sure(wrapped: Callable[..., Any], position: int) -> Callable[..., Any]:
+    """Return the function with five times the error allowed by the confidence at this position."""
+
+    def call(*args: Any, **options: Any) -> Any:
+        changed = list(args)
+        changed[position] = 1.0 - 5.0 * (1.0 - args[position])
+        return wrapped(*changed, **options)
+
+    return call
+
+
+def more(wrapped: Callable[..., Any], position: int, factor: float) -> Callable[..., Any]:
+    """Return the function with the argument at this position multiplied."""
+
+    def call(*args: Any, **options: Any) -> Any:
+        changed = list(args)
+        changed[position] = args[position] * factor
+        return wrapped(*changed, **options)
+
+    return call
+
+
+def naive(scores: Any, _: Any, *rest: Any) -> Any:
+    return calibrate(scores, *rest)
+
+
+def pooled(scores: Any, names: Any, *rest: Any, **options: Any) -> Any:
+    one = calibrate(scores, *rest)
+
+    class Pooled:
+        def of(self, _: str) -> Any:
+            return one
+
+        def flags(self, values: Any, _: Any) -> Any:
+            return one.flags(values)
+
+    return Pooled()
+
+
+def unweighted(scores: Any, weights: Any, alpha: float) -> Any:
+    return WEIGHTED(scores, np.ones_like(weights), alpha)
+
+
+def too_low(*args: Any) -> Any:
+    found = DISCOVERIES(*args)
+    return dataclasses.replace(found, most=found.most // 4)
+
+
+def all_valid(*args: Any, **options: Any) -> Any:
+    found = CONTROL(*args, **options)
+    return dataclasses.replace(found, valid=(True,) * len(found.candidates))
+
+
+def boastful(*args: Any) -> Any:
+    found = CERTIFY(*args)
+    if found.flips is None:
+        return found
+    return dataclasses.replace(found, flips=dataclasses.replace(found.flips, flips=99))
+
+
+WEIGHTED, DISCOVERIES = shift.calibrate_weighted, batches.discoveries
+CERTIFY, CONTROL = certificates.certify_counts, risks.control_risks
+
+
+@pytest.mark.parametrize(
+    ("run", "name", "broken", "at"),
+    [
+        (bands.band_everywhere, "simultaneous_band", too_sure(bands.simultaneous_band, 1),
+         Setting("continuous", 19, 0.1, 2000)),
+        (bands.band_everywhere, "simultaneous_band", too_sure(bands.simultaneous_band, 1),
+         Setting("discrete", 19, 0.1, 500)),
+        (clusters.clustered_pac, "calibrate_clusters", naive,
+         Setting("continuous", 100, 0.1, 100)),
+        (clusters.clustered_marginal, "calibrate_clusters", naive,
+         Setting("continuous", 30, 0.05, 1000)),
+        (groups.grouped_marginal, "calibrate_groups", pooled,
+         Setting("continuous", 30, 0.1, 500)),
+        (groups.grouped_pac, "calibrate_groups", pooled, Setting("continuous", 100, 0.1, 100)),
+        (groups.fallback, "calibrate_groups", more(groups.calibrate_groups, 2, 2.0),
+         Setting("continuous", 30, 0.1, 1000)),
+        (batches.false_discovery_rate, "select", more(batches.select, 1, 2.0),
+         Setting("continuous", 100, 0.1, 1000)),
+        (batches.discoveries_everywhere, "discoveries", too_low,
+         Setting("continuous", 19, 0.1, 8)),
+        (decisions.three_way_marginal, "three_way", more(decisions.three_way, 3, 2.0),
+         Setting("continuous", 30, 0.1, 1000)),
+        (decisions.three_way_pac, "three_way", more(decisions.three_way, 2, 1.5),
+         Setting("discrete", 100, 0.1, 500)),
+        (shift.weighted_coverage, "calibrate_weighted", unweighted,
+         Setting("continuous", 100, 0.1, 1000)),
+        (risks.several_risks, "control_risks", all_valid,
+         Setting("continuous", 30, 0.1, 20)),
+        (certificates.wrong_verdicts, "certify_counts", too_sure(certificates.certify_counts, 6),
+         Setting("continuous", 100, 0.1, 2000)),
+        (certificates.wrong_labels, "certify_counts", boastful,
+         Setting("continuous", 100, 0.1, 2000)),
+        (certificates.wrong_group_verdicts, "certify_groups",
+         too_sure(certificates.certify_groups, 3), Setting("continuous", 30, 0.05, 2000)),
+        (certificates.holm_family, "holm", lambda p: p, Setting("continuous", 100, 0.1, 2000)),
+    ],
+    ids=lambda value: getattr(value, "__name__", "")[:40],
+)  # fmt: skip
+def test_a_method_that_promises_too_much_is_noticed(
+    run: Run, name: str, broken: Callable[..., Any], at: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = {item.__name__: item for item in (
+        bands, clusters, groups, batches, decisions, shift, risks, certificates
+    )}[run.__module__]  # fmt: skip
+    assert failures(tuple(run(at)), ERROR) == ()
+    bands._probabilities.cache_clear()
+    monkeypatch.setattr(module, name, broken)
+    try:
+        assert failures(tuple(run(at)), ERROR)
+    finally:
+        bands._probabilities.cache_clear()
+
+
+def test_what_is_not_promised_is_seen_to_fail() -> None:
+    seen = {item.what: item for item in observe(runs=2000, sizes=(100,), alphas=(0.1,), seed=7)}
+    for start in ("naive pac threshold", "one threshold for all misses in the hard",
+                  "shift ignored", "wrong certificate where"):  # fmt: skip
+        (item,) = (found for what, found in seen.items() if what.startswith(start))
+        assert item.interval(1 - ERROR)[0] > item.wanted
+
+
+def test_the_same_seed_gives_the_same_counts() -> None:
+    at = Setting("tied", 30, 0.1, 50, seed=3)
+    for run in (clusters.clustered_marginal, batches.false_discovery_rate, shift.weighted_coverage):
+        assert tuple(run(at)) == tuple(run(at))
+
+
+def test_no_runs_are_refused() -> None:
+    with pytest.raises(InputError, match="runs"):
+        simulate(runs=0)
+    with pytest.raises(InputError, match="runs"):
+        observe(runs=0)
