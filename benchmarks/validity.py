@@ -144,7 +144,8 @@ def without(observations: Sequence[Observation], checks: Sequence[Check]) -> lis
             "What wrong labels do to a certificate",
             "Someone who sees the scores flips up to 10 of 2n labels so that a threshold that is "
             "just not good enough looks certified. A certificate that claims to survive at least "
-            "as many flips is wrong no more often than promised (right); one read without its claim often is.",
+            "as many flips is wrong no more often than promised (right); one read "
+            "without its claim often is.",
             "wrong certificate",
             {"wrong": "certificate under wrong labels"},
         ),

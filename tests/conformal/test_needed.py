@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -72,8 +70,10 @@ def test_a_rate_next_to_its_requirement_needs_many_and_gets_an_exact_number() ->
     ("counts", "key", "side"),
     [((28, 30, 2, 400), "hallucinated", True), ((290, 300, 2, 40), "faithful", False)],
 )
-def test_a_certificate_tells_the_number_of_the_open_side(counts: Any, key: str, side: bool) -> None:
-    made = certify_counts(*counts, min_coverage=0.9, max_fpr=0.1, confidence=0.95)
+def test_a_certificate_tells_the_number_of_the_open_side(
+    counts: tuple[int, int, int, int], key: str, side: bool
+) -> None:
+    made = certify_counts(*counts, 0.9, 0.1, 0.95)
     other = {"hallucinated": "faithful", "faithful": "hallucinated"}[key]
     assert made.verdict == "inconclusive" and made.needed[other] == 0
     count, n = counts[:2] if side else counts[2:]

@@ -146,8 +146,8 @@ def test_tolerance_serves_a_near_tie() -> None:
     assert made.flags([1.5], [1.0], tolerance=0.5).tolist() == [True]
 
 
-@pytest.mark.parametrize("base", [1e-300, 1.0, 1.7e308])
-@pytest.mark.parametrize("own", [0.0, 1.0, 1e10, 1.7e308])
+@pytest.mark.parametrize("base", [1e-300, 1.0, 1e300])
+@pytest.mark.parametrize("own", [0.0, 1.0, 1e10, 1e300, 1.7e308])
 def test_no_nan_escapes_whatever_the_finite_weights(base: float, own: float) -> None:
     made = calibrate_weighted([1.0, 2.0, 3.0], [base, base / 2, base], 0.3)
     p = made.p_value([0.0, 2.0, 3.0], [own] * 3)
@@ -155,6 +155,12 @@ def test_no_nan_escapes_whatever_the_finite_weights(base: float, own: float) -> 
     assert p[-1] == 1.0 and made.flags([3.0], [own]).all()
     assert not math.isnan(made.threshold(own)) and made.threshold() in (1.0, -math.inf)
     assert 1.0 <= made.effective_n <= 3.0
+
+
+def test_weights_whose_sum_no_float_can_hold_still_have_a_threshold() -> None:
+    made = calibrate_weighted([1.0, 2.0, 3.0], [1.7e308] * 3, 0.3)
+    assert made.p_value([2.0], [1.7e308])[0] == pytest.approx(3 / 4)
+    assert made.threshold() == made.threshold(1.7e308) == 1.0
 
 
 def test_one_example_equal_scores_and_the_callers_arrays() -> None:

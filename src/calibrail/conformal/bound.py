@@ -86,5 +86,6 @@ def interval(
 
 def exact_bound(count: int, n: int, confidence: float) -> Bound:
     """Return the Clopper-Pearson interval with its estimate and counts."""
+    count, n = validation.counts(count, n)
     lower, upper = clopper_pearson(count, n, confidence)
     return Bound(count / n if n else None, lower, upper, count, n, "clopper-pearson", confidence)

@@ -156,7 +156,7 @@ def calibrate_clusters(
         )
     if guarantee not in ("marginal", "pac"):
         raise InputError(f"guarantee must be marginal or pac for clusters; got {guarantee!r}")
-    level = validation.share(alpha, "alpha")
+    level, error = validation.share(alpha, "alpha"), validation.share(delta, "delta")
     if undefined not in get_args(Undefined):
         raise InputError(
             f"undefined must be one of {', '.join(get_args(Undefined))}; got {undefined!r}"
@@ -168,7 +168,7 @@ def calibrate_clusters(
     order = np.lexsort((codes, values))
     numbers = np.unique(codes, return_inverse=True)[1].astype(np.int64)[order]
     total = int(numbers.max()) + 1 if len(numbers) else 0
-    least = minimum_n(alpha, guarantee, delta if guarantee == "marginal" else delta / 2)
+    least = minimum_n(level, guarantee, error if guarantee == "marginal" else error / 2)
     if total < least and not allow_flag_all:
         raise TooFewExamplesError(
             f"{len(values)} hallucinated calibration examples come from {total} groups, "
@@ -193,7 +193,7 @@ def calibrate_clusters(
     else:
         far = -np.inf if undefined == "pass" else np.inf
         filled = np.concatenate([defined, np.full(n_undefined, far)])
-        threshold = _median_threshold(filled, numbers, rank(total, level, "pac", delta / 2))
+        threshold = _median_threshold(filled, numbers, rank(total, level, "pac", error / 2))
         if math.isinf(threshold):
             raise InputError(
                 f"scores: {n_undefined} of {len(values)} are undefined, so the threshold would be "
@@ -209,7 +209,7 @@ def calibrate_clusters(
         n=len(values),
         alpha=level,
         guarantee=guarantee,
-        delta=float(delta) if guarantee == "pac" else None,
+        delta=error if guarantee == "pac" else None,
         scores=defined,
         n_undefined=n_undefined,
         undefined=undefined,
@@ -222,10 +222,14 @@ def _ladder(clusters: NDArray[np.int64], defined: int, undefined: Undefined) -> 
     """Return the p-value by the number of defined calibration scores at or below, (d + 1,)."""
     sizes = np.bincount(clusters) if len(clusters) else np.zeros(0)
     weights = 1.0 / sizes[clusters]
-    below = float(weights[defined:].sum()) if undefined == "pass" else 0.0
-    total = np.concatenate([[below], below + np.cumsum(weights[:defined])])
-    # Sums of fractions such as 1/3 are rounded to the twelfth digit, so that three of them are one.
-    result: _Floats = np.round((1.0 + total) / (len(sizes) + 1.0), 12)
+    below = len(clusters) - defined if undefined == "pass" else 0
+    # One running sum, undefined examples first where they count as lowest.
+    running = np.cumsum(np.concatenate([weights[defined:][:below], weights[:defined]]))
+    total = np.concatenate([[0.0], running])[below:]
+    # A sum of fractions such as three thirds is one but for rounding: it is made whole again.
+    whole = np.rint(total)
+    total = np.where(np.abs(total - whole) < 1e-9, whole, total)
+    result: _Floats = (1.0 + total) / (len(sizes) + 1.0)
     return result
 
 
@@ -243,7 +247,10 @@ def _median_threshold(values: _Floats, clusters: NDArray[np.int64], k: int) -> f
 
 
 def _codes(clusters: ArrayLike) -> NDArray[np.int64]:
-    codes = np.asarray(clusters)
+    try:
+        codes = np.asarray(clusters)
+    except ValueError as error:
+        raise InputError(f"clusters must hold whole numbers; {error}") from error
     if codes.ndim != 1 or (len(codes) and codes.dtype.kind not in "iu"):
         raise InputError("clusters must hold whole numbers and have shape (n,)")
     return codes.astype(np.int64)

@@ -64,7 +64,8 @@ class Discoveries:
 
     def at(self, cutoff: float) -> tuple[int, int]:
         """Return released answers, and the most hallucinated among them, up to a cut-off."""
-        place = int(np.searchsorted(self.cutoffs, cutoff, side="right")) - 1
+        wanted = validation.defined([cutoff], "cutoff")
+        place = int(np.searchsorted(self.cutoffs, wanted[0], side="right")) - 1
         return (int(self.released[place]), int(self.most[place])) if place >= 0 else (0, 0)
 
     def to_dict(self) -> dict[str, Any]:
@@ -124,7 +125,7 @@ def discoveries(p_values: ArrayLike, n: int, confidence: float = 0.95) -> Discov
     released = np.cumsum(repeats)
     # The answers with p <= k / (n + 1) are those below the k-th smallest calibration score.
     place = np.rint(cutoffs * (size + 1)).astype(np.int64)
-    if (np.abs(cutoffs * (size + 1) - place) > 1e-6).any():
+    if (np.abs(cutoffs * (size + 1) - place) > 1e-6).any() or (place < 1).any():
         raise InputError(f"p_values must be multiples of 1 / (n + 1) with n = {size}")
     ranks = _ranks(size)
     # Above cut-off k / (n + 1) lie so many answers; at least m0 - B_k hallucinated ones must.

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import bdtr
+from scipy.special import betaincc
 
 from calibrail.conformal import validation
 from calibrail.conformal.certificate import Certificate, certify_counts
@@ -101,15 +101,17 @@ def certify_groups(
         )
         for name, item in counts.items()
     }  # fmt: skip
-    p = [
-        float(bdtr(item.caught, item.n_hallucinated, required)) if item.n_hallucinated else 1.0
-        for item in counts.values()
-    ]
+    p = [_tail(item.caught, item.n_hallucinated, required) for item in counts.values()]
     adjusted = holm(p)
     return {
         name: GroupVerdict(certificate, float(value))
         for (name, certificate), value in zip(certificates.items(), adjusted, strict=True)
     }
+
+
+def _tail(count: int, n: int, p: float) -> float:
+    """Return P(Binomial(n, p) <= count)."""
+    return 1.0 if count == n else float(betaincc(count + 1, n - count, p))
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:

@@ -86,15 +86,37 @@ class GroupedCalibration:
     def from_dict(cls, content: Mapping[str, Any]) -> GroupedCalibration:
         """Rebuild it; each group's calibration is checked against its own scores."""
         try:
-            return cls(
-                {name: Calibration.from_dict(item) for name, item in content["groups"].items()},
+            own, small = content["groups"], content["small"]
+            parts = {name: Calibration.from_dict(item) for name, item in own.items()}
+            found = cls(
+                parts,
                 Calibration.from_dict(content["fallback"]),
                 content["scope"],
-                dict(content["small"]),
-                content["min_n"],
+                {name: validation.whole(count, "small") for name, count in small.items()},
+                validation.whole(content["min_n"], "min_n", least=1),
             )
         except KeyError as error:
             raise InputError(f"the grouped calibration lacks the field {error}") from error
+        except (AttributeError, TypeError) as error:
+            raise InputError(f"the grouped calibration is damaged: {error}") from error
+        found._refuse_contradictions()
+        return found
+
+    def _refuse_contradictions(self) -> None:
+        of_all = sum(item.n for item in self.groups.values()) + sum(self.small.values())
+        expected = {"small groups": sum(self.small.values()), "all groups": of_all}
+        like = self.fallback
+        sound = (
+            self.scope in expected
+            and like.n == expected[self.scope]
+            and (self.scope == "small groups") == (expected["small groups"] >= self.min_n)
+            and self.min_n >= minimum_n(like.alpha, like.guarantee, like.delta or 0.1)
+            and all(item.n >= self.min_n for item in self.groups.values())
+            and all(count < self.min_n for count in self.small.values())
+            and not self.groups.keys() & self.small.keys()
+        )
+        if not sound:
+            raise InputError("the grouped calibration contradicts itself; calibrate again")
 
     def _parts(self, groups: Sequence[str]) -> list[tuple[Calibration, NDArray[np.intp]]]:
         names = np.asarray(groups, dtype=object)
@@ -153,8 +175,6 @@ def calibrate_groups(
     """
     values = _paired(scores, groups)
     names = np.asarray(groups, dtype=object)
-    if not all(isinstance(name, str) for name in names.tolist()):
-        raise InputError("groups must hold strings")
     least = minimum_n(alpha, guarantee, delta)
     if min_n is not None:
         least = max(least, validation.whole(min_n, "min_n", least=1))
@@ -180,6 +200,8 @@ def calibrate_groups(
 
 def _paired(values: ArrayLike, groups: Sequence[str]) -> NDArray[np.float64]:
     array = validation.vector(values, "scores")
+    if isinstance(groups, str) or not all(isinstance(name, str) for name in groups):
+        raise InputError("groups must hold strings, one per score")
     if len(array) != len(groups):
         raise InputError(f"groups must have {len(array)} entries, one per score; got {len(groups)}")
     return array

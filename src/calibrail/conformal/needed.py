@@ -12,8 +12,8 @@ from calibrail.conformal.bound import Bound, interval
 
 #: More further examples than this are as good as never.
 _NEVER: Final = 10**9
-#: How many sample sizes are tried in one go.
-_CHUNK: Final = 4096
+#: How many sample sizes are tried in one go, at first and at most.
+_FIRST, _MOST_AT_ONCE = 64, 4096
 
 _Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
 
@@ -59,9 +59,10 @@ def further(bound: Bound, requirement: float, *, good_above: bool) -> int | None
     # Rounding makes the answer saw-toothed in n. Without it the answer turns once, and never later
     # than with it: search there by bisection, then walk on to the first n that settles rounded.
     start = _turning_point(unrounded)
+    chunk = _FIRST
     while start is not None and start <= _NEVER:
         whole, rest = divmod(away * (bound.n + start), bound.n)
-        steps = np.arange(_CHUNK)
+        steps = np.arange(chunk)
         sizes = bound.n + start + steps
         counts = whole + (rest + away * steps) // bound.n
         hits = np.flatnonzero(
@@ -69,7 +70,8 @@ def further(bound: Bound, requirement: float, *, good_above: bool) -> int | None
         )
         if len(hits):
             return start + int(hits[0])
-        start += _CHUNK
+        start += chunk
+        chunk = min(2 * chunk, _MOST_AT_ONCE)
     return None
 
 

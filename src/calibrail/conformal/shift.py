@@ -84,12 +84,17 @@ class WeightedCalibration:
         ``-inf`` where an answer of this weight is always flagged: it looks like nothing that was
         labelled.
         """
-        own = float(self.weights.mean()) if weight is None else float(weight)
+        scale = float(self.weights.max())
+        mean = scale * float((self.weights / scale).mean())
+        own = mean if weight is None else validation.number(weight, "weight")
         own = float(_weights([own], 1, "weight")[0])
         p = self.p_value(self.scores, np.full(len(self.scores), own))
         flagged = np.flatnonzero(p > self.alpha)
-        floor = own / (own + float(self.weights.sum()))
-        return -np.inf if floor > self.alpha else float(self.scores[flagged[0]])
+        with np.errstate(over="ignore", invalid="ignore"):
+            relative = np.float64(own) / scale
+            floor = relative / (relative + (self.weights / scale).sum())
+        always = np.isinf(relative) or floor > self.alpha
+        return -np.inf if always else float(self.scores[flagged[0]])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields, JSON-able."""

@@ -81,11 +81,10 @@ class ThreeWay:
     def from_dict(cls, content: Mapping[str, Any]) -> ThreeWay:
         """Rebuild it; both calibrations are checked against their own scores."""
         try:
-            return cls(
-                Calibration.from_dict(content["lower"]), Calibration.from_dict(content["upper"])
-            )
-        except KeyError as error:
+            lower, upper = content["lower"], content["upper"]
+        except (KeyError, TypeError) as error:
             raise InputError(f"the three-way calibration lacks the field {error}") from error
+        return cls(Calibration.from_dict(lower), Calibration.from_dict(upper))
 
 
 def three_way(
@@ -130,7 +129,8 @@ def three_way(
     >>> [DECISIONS[code] for code in both.decide([48, 49, 90, 91])]
     ['pass', 'review', 'review', 'flag']
     """
-    lower = calibrate(hallucinated, alpha, guarantee, delta, undefined)
+    scores = _scores(hallucinated, "hallucinated")
+    lower = calibrate(scores, alpha, guarantee, delta, undefined)
     return ThreeWay(lower, upper_calibration(faithful, beta, guarantee, delta, undefined))
 
 
@@ -143,7 +143,7 @@ def upper_calibration(
 ) -> Calibration:
     """Return the ``upper`` of a ``ThreeWay``, from faithful calibration scores."""
     share = validation.share(beta, "beta")
-    negated = -validation.vector(faithful, "faithful")
+    negated = -_scores(faithful, "faithful")
     least = minimum_n(share, guarantee, delta)
     if len(negated) < least:
         raise TooFewExamplesError(
@@ -155,6 +155,13 @@ def upper_calibration(
     # For the promise about flags, an undefined score counts against it only where it is flagged.
     mirrored: Undefined = "pass" if undefined == "flag" else "flag"
     return calibrate(negated, share, guarantee, delta, mirrored)
+
+
+def _scores(scores: ArrayLike, name: str) -> NDArray[np.float64]:
+    values = validation.vector(scores, name)
+    if np.isinf(values).any():
+        raise InputError(f"{name} must be finite, NaN where undefined; got an infinite score")
+    return values
 
 
 def least_withheld(base_rate: float, share: float) -> float:

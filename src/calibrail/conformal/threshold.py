@@ -118,6 +118,8 @@ class Calibration:
             found = {key: content[key] for key in expected}
         except KeyError as error:
             raise InputError(f"the calibration lacks the field {error}") from error
+        except TypeError as error:
+            raise InputError(f"the calibration is damaged: {error}") from error
         if list(found.pop("scores")) != expected["scores"]:
             raise InputError("scores must be sorted ascending and hold no NaN; calibrate again")
         for key, value in found.items():
@@ -218,9 +220,10 @@ def flags(values: ArrayLike, threshold: float, tolerance: float = 0.0) -> NDArra
         Near-ties this far below the threshold are flagged too.
     """
     queries = validation.defined(values, "values")
-    if math.isnan(threshold):
+    edge = validation.number(threshold, "threshold")
+    if math.isnan(edge):
         raise InputError("threshold must be a number; got nan")
-    result: NDArray[np.bool_] = raised(queries, tolerance) >= threshold
+    result: NDArray[np.bool_] = raised(queries, tolerance) >= edge
     return result
 
 

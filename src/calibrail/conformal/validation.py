@@ -19,26 +19,26 @@ def share(value: float, name: str) -> float:
     >>> share(0.05, "alpha")
     0.05
     """
-    number = _number(value, name)
-    if not 0.0 < number < 1.0:
+    found = number(value, name)
+    if not 0.0 < found < 1.0:
         raise InputError(f"{name} must lie in (0, 1); got {value!r}")
-    return number
+    return found
 
 
 def rate(value: float, name: str) -> float:
     """Return ``value`` as a float in [0, 1], or raise naming the argument."""
-    number = _number(value, name)
-    if not 0.0 <= number <= 1.0:
+    found = number(value, name)
+    if not 0.0 <= found <= 1.0:
         raise InputError(f"{name} must lie in [0, 1]; got {value!r}")
-    return number
+    return found
 
 
 def tolerance(value: float) -> float:
     """Return a tolerance as a finite float of at least 0."""
-    number = _number(value, "tolerance")
-    if not 0.0 <= number < np.inf:
+    found = number(value, "tolerance")
+    if not 0.0 <= found < np.inf:
         raise InputError(f"tolerance must be finite and at least 0; got {value!r}")
-    return number
+    return found
 
 
 def whole(value: int, name: str, *, least: int = 0) -> int:
@@ -89,7 +89,8 @@ def defined(values: ArrayLike, name: str) -> NDArray[np.float64]:
     return array
 
 
-def _number(value: object, name: str) -> float:
+def number(value: object, name: str) -> float:
+    """Return ``value`` as a float, NaN and infinities included, or raise naming the argument."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise InputError(f"{name} must be a number; got {value!r}")
     # A float32 prints as the decimal number that was meant: 0.05, not 0.05000000074505806.

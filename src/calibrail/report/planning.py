@@ -90,10 +90,13 @@ def draw_plan(plan: _Dict, format: str = "svg") -> bytes:
         )
     with _drawing(7.2, 3.8) as (figure, axes):
         _plain_colours(axes)
+        # Too few answers to calibrate give no verdict, and nothing to draw.
+        none = [share == 1.0 and bool(plan["guarantee"]) for share in curve["inconclusive"]]
+        start = none.index(False) if False in none else 0
         for verdict, colour in _VERDICTS.items():
             axes.plot(
-                curve["n"], [100.0 * share for share in curve[verdict]], color=colour,
-                linewidth=1.8, linestyle=_DASHES[verdict], label=verdict,
+                curve["n"][start:], [100.0 * share for share in curve[verdict][start:]],
+                color=colour, linewidth=1.8, linestyle=_DASHES[verdict], label=verdict,
             )  # fmt: skip
         if curve["n"][-1] > 50 * curve["n"][0]:
             axes.set_xscale("log")
