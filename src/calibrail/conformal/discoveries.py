@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -150,7 +151,7 @@ def _most_hallucinated(
     if m == 0:
         return 0, np.zeros(len(ranks), dtype=np.int64)
     exact = m <= _EXACT
-    gamma = _shared_level(m, n, ranks, error) if exact else 0.0
+    gamma = _shared_level(m, n, error) if exact else 0.0
     limits = _limits(m, n, ranks, gamma) if exact else _two_step(m, n, ranks, error)
     checked = rung = m
     while rung > 0:
@@ -188,7 +189,10 @@ def _limits(m0: int, n: int, ranks: _Ints, gamma: float) -> _Ints:
     return np.asarray(np.minimum(np.floor(m0 * upper + 0.5), m0), dtype=np.int64)
 
 
-def _shared_level(m0: int, n: int, ranks: _Ints, error: float) -> float:
+@lru_cache(maxsize=256)
+def _shared_level(m0: int, n: int, error: float) -> float:
+    ranks = _ranks(n)
+
     def crossed(gamma: float) -> float:
         return _crossed(_limits(m0, n, ranks, gamma), m0, n, ranks)
 

@@ -119,10 +119,7 @@ class GroupedCalibration:
             raise InputError("the grouped calibration contradicts itself; calibrate again")
 
     def _parts(self, groups: Sequence[str]) -> list[tuple[Calibration, NDArray[np.intp]]]:
-        names = np.asarray(groups, dtype=object)
-        return [
-            (self.of(name), np.flatnonzero(names == name)) for name in sorted(set(names.tolist()))
-        ]
+        return [(self.of(name), rows) for name, rows in _members(groups).items()]
 
 
 def calibrate_groups(
@@ -174,21 +171,21 @@ def calibrate_groups(
     ('all groups', {'c': 1}, 5.0)
     """
     values = _paired(scores, groups)
-    names = np.asarray(groups, dtype=object)
     least = minimum_n(alpha, guarantee, delta)
     if min_n is not None:
         least = max(least, validation.whole(min_n, "min_n", least=1))
     found, small = {}, {}
-    for name in sorted(set(names.tolist())):
-        members = values[names == name]
-        if len(members) >= least:
+    members = _members(groups)
+    for name in sorted(members):
+        rows = members[name]
+        if len(rows) >= least:
             try:
-                found[name] = calibrate(members, alpha, guarantee, delta, undefined)
+                found[name] = calibrate(values[rows], alpha, guarantee, delta, undefined)
             except InputError as error:
                 raise InputError(f"group {name!r}: {error}") from error
         else:
-            small[name] = len(members)
-    rest = values[np.isin(names, list(small))] if small else values[:0]
+            small[name] = len(rows)
+    rest = np.concatenate([values[members[name]] for name in small]) if small else values[:0]
     enough = len(rest) >= least
     fallback = calibrate(
         rest if enough else values, alpha, guarantee, delta, undefined, allow_flag_all
@@ -200,8 +197,23 @@ def calibrate_groups(
 
 def _paired(values: ArrayLike, groups: Sequence[str]) -> NDArray[np.float64]:
     array = validation.vector(values, "scores")
-    if isinstance(groups, str) or not all(isinstance(name, str) for name in groups):
-        raise InputError("groups must hold strings, one per score")
+    if isinstance(groups, str):
+        raise InputError("groups must hold strings, one per score; got one string")
     if len(array) != len(groups):
         raise InputError(f"groups must have {len(array)} entries, one per score; got {len(groups)}")
     return array
+
+
+def _members(groups: Sequence[str]) -> dict[str, NDArray[np.intp]]:
+    """Return the positions of each group's members, ascending."""
+    numbers: dict[str, int] = {}
+    try:
+        found = (numbers.setdefault(name, len(numbers)) for name in groups)
+        codes = np.fromiter(found, np.intp, count=len(groups))
+    except TypeError as error:
+        raise InputError("groups must hold strings, one per score") from error
+    if not all(isinstance(name, str) for name in numbers):
+        raise InputError("groups must hold strings, one per score")
+    order = np.argsort(codes, kind="stable")
+    ends = np.cumsum(np.bincount(codes, minlength=len(numbers)))
+    return dict(zip(numbers, np.split(order, ends[:-1]), strict=True)) if numbers else {}
