@@ -276,7 +276,7 @@ def plan(
             f"must be above 0; got {confidence!r}"
         )
     design = _Design(
-        alpha=alpha, delta=delta, guarantee=guarantee, required=aim if constructed else required,
+        alpha=alpha, delta=delta, guarantee=guarantee, required=required,
         limit=validation.rate(max_fpr, "max_fpr"), confidence=level, base_rate=base,
         share=0.0 if rates and calibration_share is None else part, rates=rates,
         separation=assumed.get("separation", 0.0), constructed=constructed, withhold=withhold,
@@ -351,7 +351,7 @@ class _Design:
         """Return the smallest n from which on ``certified`` has at least this probability."""
         grid = np.unique(np.rint(np.geomspace(1, _MOST, 80)).astype(np.int64))
         ranks = self._ranks(grid)
-        lowest = np.minimum(self._strict(grid, ranks - 1), self._strict(grid, ranks + 1))
+        lowest = np.minimum(*(self._verdicts(grid, ranks + off, 1)[:, 0] for off in (-1, 1)))
         failing = np.flatnonzero(lowest < power)
         if len(failing) and failing[-1] == len(grid) - 1:
             return None
@@ -359,23 +359,28 @@ class _Design:
         high, width = int(grid[failing[-1] + 1]) if len(failing) else 1, 64
         while high > 1:
             low = max(1, high - width)
-            ends = np.array([low, high])
-            n, k = (part.ravel() for part in np.meshgrid(ends, self._ranks(ends)))
-            if np.all(self._strict(n, k) >= power):
+            if self._surely(low, high, power):
                 high, width = low, 2 * width
             elif width > 64:
                 width //= 2
             else:
                 n = np.arange(low, high)
-                below = np.flatnonzero(self._verdicts(n, self._ranks(n))[:, 0] < power)
+                below = np.flatnonzero(self._verdicts(n, self._ranks(n), 0)[:, 0] < power)
                 if len(below):
                     return int(n[below[-1]]) + 1
                 high = low
         return 1
 
-    def _strict(self, n: _Ints, k: _Ints) -> _Floats:
-        """Return P(certified) at rank k with every cut-off one count stricter."""
-        return self._verdicts(n, k, stricter=1)[:, 0]
+    def _surely(self, low: int, high: int, power: float) -> bool:
+        """Return whether ``certified`` clearly has this probability at each n from low to high."""
+        n = np.array([low, high])
+        first, last = self._ranks(n).tolist()
+        # The rank is a line rounded down: where it turns, one off to either side bounds it.
+        offsets = (0,) if first == last else (-1, 1)
+        n, k = np.repeat(n, len(offsets)), np.array([i + j for i in (first, last) for j in offsets])
+        if np.all(self._verdicts(n, k, 1)[:, 0] >= power):
+            return True
+        return bool(np.all(self._verdicts(n, k, 0, (low, high))[:, 0] >= power))
 
     def _ranks(self, n: _Ints) -> _Ints:
         """Return the rank of the threshold at each n; 0 where there is none."""
@@ -394,26 +399,39 @@ class _Design:
         known = np.zeros_like(calibration) if self.rates else calibration
         return known, hallucinated - calibration, rest
 
-    def _verdicts(self, n: _Ints, k: _Ints, stricter: int | None = None) -> _Floats:
+    def _verdicts(
+        self,
+        n: _Ints,
+        k: _Ints,
+        stricter: int | None = None,
+        block: tuple[int, int] | None = None,
+    ) -> _Floats:
         """Return certified, rejected and the two sides at rank k, shape (len(n), 4).
 
         With ``stricter`` only the first column is computed, each cut-off so many counts stricter.
+        With a block of sizes it bounds that of each size in it: the strictest cut-offs among them
+        decide about the samples that meet them the least.
         """
         if len(n) > _CHUNK:
             parts = [(n[i : i + _CHUNK], k[i : i + _CHUNK]) for i in range(0, len(n), _CHUNK)]
-            return np.concatenate([self._verdicts(*part, stricter) for part in parts])
+            return np.concatenate([self._verdicts(*part, stricter, block) for part in parts])
         calibration, m, faithful = self._counts(n)
         # Neighbours in n mostly share their hallucinated answers: everything about these once.
         same = np.stack([calibration + m, k])
         _, first, row = np.unique(same, axis=1, return_index=True, return_inverse=True)
         m = m[first]
+        most, least = m, faithful
+        if block is not None:
+            _, (fewer, more), (spared, judged) = self._counts(np.array(block))
+            m, most = np.full_like(m, fewer), np.full_like(m, more)
+            least, faithful = np.full_like(faithful, spared), np.full_like(faithful, judged)
         weight, miss, fpr = self._true_rates(calibration[first], m, faithful[first], k[first])
-        kept = _least(m, self.required, self.confidence, 1)
-        proven = kept if self.constructed else _least(m, self.required, self.confidence, 0)
+        kept = _least(most, self.required, self.confidence, 1)
+        proven = kept if self.constructed else _least(most, self.required, self.confidence, 0)
         if self.constructed and self.withhold:
-            proven = np.maximum(kept, self._lowest(m, weight, miss))
+            proven = np.maximum(kept, self._lowest(most, weight, miss))
         covers = weight * _reaches(proven + (stricter or 0), m, 1.0 - miss)
-        within = _least(faithful, self.limit, self.confidence, 1, beyond=True)
+        within = _least(least, self.limit, self.confidence, 1, beyond=True)
         fpr = fpr[row]
         spares = _reaches(within - (stricter or 0), faithful, fpr, below=True)
         result = np.zeros((len(n), 4))
