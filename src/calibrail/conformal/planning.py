@@ -1,9 +1,4 @@
-"""How many labels does a promise need, and how likely is it that a certificate comes out?
-
-Every probability here is that of a count: binomial at fixed true rates, and for a threshold still
-to be calibrated its average over the Beta law of the true miss rate at the k-th of n scores.
-Nothing is simulated.
-"""
+"""How many labels does a promise need, and how likely is it that a certificate comes out?"""
 
 from __future__ import annotations
 
@@ -13,66 +8,15 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import (
-    betainc,
-    betaincc,
-    betaincinv,
-    expit,
-    log_expit,
-    log_ndtr,
-    logit,
-    ndtr,
-    ndtri,
-)
+from scipy.special import ndtr, ndtri
 
 from calibrail.conformal import validation
-from calibrail.conformal.bound import interval
-from calibrail.conformal.rank import decimal, minimum_n, rank
+from calibrail.conformal.odds import MOST, Design, Odds, Promise, portion
+from calibrail.conformal.rank import decimal, minimum_n
 from calibrail.errors import InputError
 
-Promise = Literal["marginal", "pac"]
-_Floats = NDArray[np.float64]
-_Ints = NDArray[np.int64]
-
-#: More labelled answers than this are as good as never.
-_MOST: Final = 10**7
 #: A smaller share of the labelled answers is no plan.
 _LEAST_SHARE: Final = 1e-6
-#: The true miss rate is averaged between the quantiles that leave this much on either side.
-_TAIL: Final = 1e-11
-#: How many numbers of answers are computed in one go.
-_CHUNK: Final = 128
-
-
-@dataclass(frozen=True, slots=True)
-class Odds:
-    """How likely each verdict is at one number of labelled answers.
-
-    Attributes
-    ----------
-    n : int
-        Labelled answers in all.
-    n_calibration : int
-        Hallucinated ones that the threshold comes from; 0 for a threshold that exists already.
-    n_hallucinated, n_faithful : int
-        Answers behind the bounds on coverage and on the FPR.
-    certified, rejected, inconclusive : float
-        Probabilities, adding up to 1. Where too few answers are left to calibrate there is no
-        verdict at all, and ``inconclusive`` is 1.
-    coverage_side, fpr_side : float
-        Probability that the requirement on coverage, and that on the FPR, is met by the bounds.
-    """
-
-    n: int
-    n_calibration: int
-    n_hallucinated: int
-    n_faithful: int
-    certified: float
-    rejected: float
-    inconclusive: float
-    coverage_side: float
-    fpr_side: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +178,9 @@ def plan(
     it stays at ``power`` or above. Let every cut-off be one count stricter and the rank be one off
     to either side; the probability then lies below the deepest notch of the saw nearby. Where it
     reaches ``power`` (and keeps it at 80 sizes up to 10^7) no later notch can fall below; from
-    there the search goes back, n by n, to the last one that does.
+    there the search goes back, past blocks of sizes in which none can, to the last n that does.
+    It gives up after looking at 20,000 sizes one by one, which only promises far from any use
+    need; what it returns then is enough, and not known to be the smallest.
 
     Examples
     --------
@@ -275,7 +221,7 @@ def plan(
             f"confidence must leave room for delta = {delta:g}: 1 - delta - (1 - confidence) / 2 "
             f"must be above 0; got {confidence!r}"
         )
-    design = _Design(
+    design = Design(
         alpha=alpha, delta=delta, guarantee=guarantee, required=required,
         limit=validation.rate(max_fpr, "max_fpr"), confidence=level, base_rate=base,
         share=0.0 if rates and calibration_share is None else part, rates=rates,
@@ -289,7 +235,7 @@ def plan(
     found = None if reason else design.smallest(wanted)
     if reason is None and found is None:
         reason = (
-            f"not even {_MOST:,} labelled answers reach it: what is assumed lies too close to "
+            f"not even {MOST:,} labelled answers reach it: what is assumed lies too close to "
             "what is required"
         )
     sizes = asked or _sizes(found)
@@ -304,273 +250,13 @@ def plan(
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class _Design:
-    """Everything that decides how likely a verdict is, but for the number of answers."""
-
-    alpha: float
-    delta: float
-    guarantee: Promise
-    required: float
-    limit: float
-    confidence: float
-    base_rate: float
-    share: float
-    rates: tuple[float, float] | None
-    separation: float
-    constructed: bool
-    withhold: bool
-
-    def odds(self, sizes: Sequence[int]) -> tuple[Odds, ...]:
-        """Return the odds at each number of labelled answers."""
-        n = np.asarray(sizes, np.int64)
-        parts = self._counts(n)
-        table = self._verdicts(n, self._ranks(n))
-        columns = zip(*(part.tolist() for part in (n, *parts)), *table.T.tolist(), strict=True)
-        return tuple(
-            Odds(
-                size, used, m, faithful, certified, rejected,
-                max(0.0, 1.0 - certified - rejected), covers, spares,
-            )
-            for size, used, m, faithful, certified, rejected, covers, spares in columns
-        )  # fmt: skip
-
-    def hopeless(self) -> str | None:
-        """Return why no number of answers gives a certificate, or None if enough of them do."""
-        coverage, fpr = self.rates or (
-            float(1 - decimal(self.alpha)), float(_roc(np.array(self.alpha), self.separation))
-        )  # fmt: skip
-        who = "the assumed" if self.rates else "with growing calibration the threshold's"
-        if not self.constructed and self.required > 0.0 and coverage <= self.required + 1e-12:
-            return f"{who} coverage, {coverage:.4g}, is not above the required {self.required:.4g}"
-        if self.limit <= fpr and self.limit < 1.0:
-            return f"{who} FPR, {fpr:.4g}, is not below the allowed {self.limit:.4g}"
-        return None
-
-    def smallest(self, power: float) -> int | None:
-        """Return the smallest n from which on ``certified`` has at least this probability."""
-        grid = np.unique(np.rint(np.geomspace(1, _MOST, 80)).astype(np.int64))
-        ranks = self._ranks(grid)
-        lowest = np.minimum(*(self._verdicts(grid, ranks + off, 1)[:, 0] for off in (-1, 1)))
-        failing = np.flatnonzero(lowest < power)
-        if len(failing) and failing[-1] == len(grid) - 1:
-            return None
-        # All is well from here on; whole blocks are cleared backwards as long as that is easy.
-        high, width = int(grid[failing[-1] + 1]) if len(failing) else 1, 64
-        while high > 1:
-            low = max(1, high - width)
-            if self._surely(low, high, power):
-                high, width = low, 2 * width
-            elif width > 64:
-                width //= 2
-            else:
-                n = np.arange(low, high)
-                below = np.flatnonzero(self._verdicts(n, self._ranks(n), 0)[:, 0] < power)
-                if len(below):
-                    return int(n[below[-1]]) + 1
-                high = low
-        return 1
-
-    def _surely(self, low: int, high: int, power: float) -> bool:
-        """Return whether ``certified`` clearly has this probability at each n from low to high."""
-        n = np.array([low, high])
-        first, last = self._ranks(n).tolist()
-        # The rank is a line rounded down: where it turns, one off to either side bounds it.
-        offsets = (0,) if first == last else (-1, 1)
-        n, k = np.repeat(n, len(offsets)), np.array([i + j for i in (first, last) for j in offsets])
-        if np.all(self._verdicts(n, k, 1)[:, 0] >= power):
-            return True
-        return bool(np.all(self._verdicts(n, k, 0, (low, high))[:, 0] >= power))
-
-    def _ranks(self, n: _Ints) -> _Ints:
-        """Return the rank of the threshold at each n; 0 where there is none."""
-        if self.rates:
-            return np.zeros_like(n)
-        sizes, places = np.unique(self._counts(n)[0], return_inverse=True)
-        ranks = [rank(int(size), self.alpha, self.guarantee, self.delta) for size in sizes]
-        return np.array(ranks, np.int64)[places]
-
-    def _counts(self, n: _Ints) -> tuple[_Ints, _Ints, _Ints]:
-        """Return the calibration, the hallucinated test and the faithful answers among n."""
-        hallucinated = _part(n, self.base_rate)
-        faithful = n - hallucinated
-        calibration = _part(hallucinated, self.share)
-        rest = faithful if self.constructed else faithful - _part(faithful, self.share)
-        known = np.zeros_like(calibration) if self.rates else calibration
-        return known, hallucinated - calibration, rest
-
-    def _verdicts(
-        self,
-        n: _Ints,
-        k: _Ints,
-        stricter: int | None = None,
-        block: tuple[int, int] | None = None,
-    ) -> _Floats:
-        """Return certified, rejected and the two sides at rank k, shape (len(n), 4).
-
-        With ``stricter`` only the first column is computed, each cut-off so many counts stricter.
-        With a block of sizes it bounds that of each size in it: the strictest cut-offs among them
-        decide about the samples that meet them the least.
-        """
-        if len(n) > _CHUNK:
-            parts = [(n[i : i + _CHUNK], k[i : i + _CHUNK]) for i in range(0, len(n), _CHUNK)]
-            return np.concatenate([self._verdicts(*part, stricter, block) for part in parts])
-        calibration, m, faithful = self._counts(n)
-        # Neighbours in n mostly share their hallucinated answers: everything about these once.
-        same = np.stack([calibration + m, k])
-        _, first, row = np.unique(same, axis=1, return_index=True, return_inverse=True)
-        m = m[first]
-        most, least = m, faithful
-        if block is not None:
-            _, (fewer, more), (spared, judged) = self._counts(np.array(block))
-            m, most = np.full_like(m, fewer), np.full_like(m, more)
-            least, faithful = np.full_like(faithful, spared), np.full_like(faithful, judged)
-        weight, miss, fpr = self._true_rates(calibration[first], m, faithful[first], k[first])
-        kept = _least(most, self.required, self.confidence, 1)
-        proven = kept if self.constructed else _least(most, self.required, self.confidence, 0)
-        if self.constructed and self.withhold:
-            proven = np.maximum(kept, self._lowest(most, weight, miss))
-        covers = weight * _reaches(proven + (stricter or 0), m, 1.0 - miss)
-        within = _least(least, self.limit, self.confidence, 1, beyond=True)
-        fpr = fpr[row]
-        spares = _reaches(within - (stricter or 0), faithful, fpr, below=True)
-        result = np.zeros((len(n), 4))
-        result[:, 0] = np.einsum("ij,ij->i", covers[row], spares)
-        if stricter is None:
-            above = _least(faithful, self.limit, self.confidence, 0, beyond=True)
-            stays = (weight * _reaches(kept, m, 1.0 - miss))[row]
-            stays *= _reaches(above, faithful, fpr, below=True)
-            calibrated = weight.sum(axis=1)[row] > 0.0
-            result[:, 1] = np.where(calibrated, 1.0 - stays.sum(axis=1), 0.0)
-            result[:, 2] = covers.sum(axis=1)[row]
-            result[:, 3] = np.sum(weight[row] * spares, axis=1)
-        return np.clip(result, 0.0, 1.0)
-
-    def _true_rates(
-        self, calibration: _Ints, m: _Ints, faithful: _Ints, k: _Ints
-    ) -> tuple[_Floats, _Floats, _Floats]:
-        """Return weights, miss rates and FPRs, shape (len, nodes); no weight without a threshold.
-
-        The miss rate at rank k of n is Beta(k, n + 1 - k). The trapezoidal rule runs over its
-        logit, where the density is smooth, however close to 0 the rate, and vanishes at both ends:
-        there the rule converges as fast as any.
-        """
-        if self.rates:
-            shape = (len(calibration), 1)
-            return (
-                np.ones(shape),
-                np.full(shape, 1.0 - self.rates[0]),
-                np.full(shape, self.rates[1]),
-            )
-        usable = (k >= 1) & (k <= calibration)
-        a, b = np.where(usable, k, 1.0), np.where(usable, calibration + 1.0 - k, 1.0)
-        low, high = logit(betaincinv(a, b, _TAIL)), -logit(betaincinv(b, a, _TAIL))
-        turns = (high - low) * np.sqrt(
-            self.alpha * (1.0 - self.alpha) * m + self._steepness() ** 2 * faithful
-        )
-        nodes = 48 + math.ceil(1.6 * min(1000.0, float(np.max(turns, where=usable, initial=0.0))))
-        x = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, nodes)
-        density = a[:, None] * log_expit(x) + b[:, None] * log_expit(-x)
-        weight = np.exp(density - density.max(axis=1, keepdims=True))
-        weight = np.where(usable[:, None], weight / weight.sum(axis=1, keepdims=True), 0.0)
-        miss = expit(x)
-        return weight, miss, _roc(miss, self.separation)
-
-    def _steepness(self) -> float:
-        """Return how fast the FPR falls per logit of the miss rate, where it meets its limit.
-
-        In standard errors of a single answer: what a sample adds to the sharpness of a verdict.
-        """
-        if not 0.0 < self.limit < 1.0:
-            return 0.0
-        z = float(ndtri(1.0 - self.limit))
-        at = min(30.0, max(-30.0, z - self.separation))
-        slope = math.exp((at * at - z * z) / 2.0 + float(log_ndtr(at)) + float(log_ndtr(-at)))
-        return slope / math.sqrt(self.limit * (1.0 - self.limit))
-
-    def _lowest(self, m: _Ints, weight: _Floats, miss: _Floats) -> _Ints:
-        """Return the lowest count caught that ``coverage_band`` calls plausible."""
-        tail = (1.0 - self.confidence) / 2.0
-
-        def plausible(count: _Ints) -> NDArray[np.bool_]:
-            below = np.sum(weight * _reaches(count + 1, m, 1.0 - miss, below=True), axis=1)
-            enough: NDArray[np.bool_] = (count >= m) | (below >= tail)
-            return enough
-
-        mean = np.sum(weight * miss, axis=1, keepdims=True)
-        spread = m * np.sum(weight * miss * (1.0 - miss), axis=1)
-        spread = np.sqrt(spread + m**2 * np.sum(weight * (miss - mean) ** 2, axis=1))
-        middle = m * (1.0 - mean[:, 0]) + float(ndtri(tail)) * spread
-        low = np.clip(np.floor(middle - spread / 8.0).astype(np.int64) - 1, -1, m)
-        high = np.clip(np.ceil(middle + spread / 8.0).astype(np.int64) + 1, 0, m)
-        low, high = np.where(plausible(low), -1, low), np.where(plausible(high), high, m)
-        while np.any(high - low > 1):
-            middle = (low + high) // 2
-            found = plausible(middle)
-            high, low = np.where(found, middle, high), np.where(found, low, middle)
-        return high
-
-
-def _least(n: _Ints, rate: float, confidence: float, end: int, *, beyond: bool = False) -> _Ints:
-    """Return the least count of n whose lower (0) or upper (1) end reaches, or exceeds, a rate.
-
-    n + 1 where no count does. An end reaches a rate where the binomial tail at that rate passes
-    the error of the end, which is cheaper to compute; where the two are all but equal, the
-    interval itself decides, as it does for the certificate.
-    """
-    tail = (1.0 - confidence) / 2.0
-
-    def reaches(count: _Ints) -> NDArray[np.bool_]:
-        mass = _reaches(count + end, n, np.array(rate), below=bool(end))
-        result: NDArray[np.bool_] = (mass >= tail) if end else (mass <= tail)
-        close = np.abs(mass - tail) <= 1e-9 * tail
-        close |= (count == 0) | (count == n)
-        ends = interval(count[close], n[close], confidence)[end]
-        result[close] = ends > rate if beyond else ends >= rate
-        result &= count >= 0
-        result |= count > n
-        return result
-
-    # The normal quantile with its correction for skewness comes within a count or two.
-    z = float(ndtri(tail if end else 1.0 - tail))
-    guess = n * rate + z * np.sqrt(n * rate * (1.0 - rate)) + (z * z - 1.0) * (1.0 - 2.0 * rate) / 6
-    count: _Ints = np.clip(np.rint(guess), 0, n + 1).astype(np.int64)
-    while np.any(short := ~reaches(count)):
-        count = count + short
-    while np.any(spare := reaches(count - 1)):
-        count = count - spare
-    return count
-
-
-def _reaches(count: _Ints, n: _Ints, p: _Floats, *, below: bool = False) -> _Floats:
-    """Return P(Binomial(n, p) >= count), or < count, for each row of p."""
-    if p.ndim == 2:
-        count, n = count[:, None], n[:, None]
-    inside = (count >= 1) & (count <= n)
-    a, b = np.where(inside, count, 1), np.where(inside, n - count + 1, 1)
-    tail = betaincc(a, b, p) if below else betainc(a, b, p)
-    return np.where(inside, tail, np.where((count < 1) != below, 1.0, 0.0))
-
-
-def _roc(miss: _Floats, separation: float) -> _Floats:
-    """Return the FPR at a miss rate, for two Gaussians of variance 1."""
-    result: _Floats = ndtr(-(ndtri(miss) + separation))
-    return result
-
-
-def _part(n: _Ints, share: float) -> _Ints:
-    """Return the nearest whole number to a share of n, halves up, as a split by class does."""
-    nearest: _Ints = np.floor(n * share + 0.5 + 1e-9).astype(np.int64)
-    return nearest
-
-
 def _labels(least: int, base_rate: float, share: float) -> int:
     """Return the fewest answers of which at least so many are hallucinated and calibrate."""
     # Two roundings to the nearest cost at most half a count each, the second before its share.
     low, high = 0, math.ceil((least + 2) / (base_rate * share)) + 2
     while high - low > 1:
         middle = (low + high) // 2
-        if _part(_part(np.array(middle), base_rate), share) >= least:
+        if portion(portion(np.array(middle), base_rate), share) >= least:
             high = middle
         else:
             low = middle
@@ -593,8 +279,8 @@ def _asked(n: Sequence[int]) -> list[int]:
     if not isinstance(n, Sequence | np.ndarray) or not len(n):
         raise InputError(f"n must be a sequence of numbers of labelled answers; got {n!r}")
     sizes = sorted({validation.whole(size, "n", least=1) for size in n})
-    if sizes[-1] > _MOST:
-        raise InputError(f"n must be at most {_MOST:,}; got {sizes[-1]:,}")
+    if sizes[-1] > MOST:
+        raise InputError(f"n must be at most {MOST:,}; got {sizes[-1]:,}")
     return sizes
 
 
