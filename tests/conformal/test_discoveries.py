@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibrail.conformal import calibrate, discoveries, p_values
-from calibrail.conformal.discoveries import _crossed, _limits, _ranks, _shared_level
+from calibrail.conformal.discoveries import _crossed, _limits, _ranks, shared_level
 from calibrail.errors import InputError
 
 CHECK = settings(max_examples=12, deadline=None)
@@ -46,7 +46,7 @@ def test_the_urn_by_counting_every_order(n: int, m0: int) -> None:
 @pytest.mark.parametrize("error", [0.3, 0.05])
 def test_the_limits_keep_to_the_error(m: int, n: int, error: float) -> None:
     ranks = _ranks(n)
-    limits = _limits(m, n, ranks, _shared_level(m, n, error))
+    limits = _limits(m, n, ranks, shared_level(m, n, error))
     assert _crossed(limits, m, n, ranks) <= error
 
 

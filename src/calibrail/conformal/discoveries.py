@@ -151,7 +151,7 @@ def _most_hallucinated(
     if m == 0:
         return 0, np.zeros(len(ranks), dtype=np.int64)
     exact = m <= _EXACT
-    gamma = _shared_level(m, n, error) if exact else 0.0
+    gamma = shared_level(m, n, error) if exact else 0.0
     limits = _limits(m, n, ranks, gamma) if exact else _two_step(m, n, ranks, error)
     checked = rung = m
     while rung > 0:
@@ -190,7 +190,8 @@ def _limits(m0: int, n: int, ranks: _Ints, gamma: float) -> _Ints:
 
 
 @lru_cache(maxsize=256)
-def _shared_level(m0: int, n: int, error: float) -> float:
+def shared_level(m0: int, n: int, error: float) -> float:
+    """Return the level of each rank's own bound such that all m0 p-values keep theirs at once."""
     ranks = _ranks(n)
 
     def crossed(gamma: float) -> float:

@@ -17,8 +17,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Final, Literal
 
-from scipy.special import betaincc
-from scipy.stats import binom
+from scipy.special import bdtrik, betaincc
 
 from calibrail.conformal import validation
 from calibrail.errors import InputError
@@ -113,14 +112,19 @@ def decimal(number: float) -> Fraction:
 def _pac_rank(n: int, alpha: float, delta: float) -> int:
     if n == 0:
         return 0
-    # The quantile is the smallest j with CDF(j) >= delta: k - 1 is j itself where equality holds,
-    # else j - 1. The loops undo a rounding error of the quantile.
-    k = int(binom.ppf(delta, n, alpha))
-    while k < n and not _exceeds(k, n, alpha, delta):
-        k += 1
-    while k > 0 and _exceeds(k - 1, n, alpha, delta):
-        k -= 1
-    return k
+    # From where the CDF, made continuous, meets delta: right but for a rounding error, except at
+    # the far end of the tails. So the steps double, until the rank is enclosed.
+    k, step = min(int(bdtrik(delta, n, alpha)), n - 1), 1
+    low, high = -1, n
+    while high - low > 1:
+        if _exceeds(k, n, alpha, delta):
+            high, k = k, k - step
+        else:
+            low, k = k, k + step
+        step *= 2
+        if not low < k < high:
+            k = (low + high) // 2
+    return high
 
 
 def _exceeds(count: int, n: int, alpha: float, delta: float) -> bool:
