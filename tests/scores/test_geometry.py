@@ -78,8 +78,8 @@ def test_what_is_missing_is_said(example: Example, reason: str) -> None:
 
 
 def test_blank_chunks_are_no_part_of_the_joined_context() -> None:
-    demand = Sgi().demand([Example("q", ("c1", " ", "c2"), "r")])
-    assert set(demand.texts) == {"q", "r", "c1\nc2"}
+    (demand,) = Sgi().demands([Example("q", ("c1", " ", "c2"), "r")])
+    assert set(demand.parts[0]) == {"q", "r", "c1\nc2"}
 
 
 def test_an_unknown_context_is_refused() -> None:

@@ -40,8 +40,8 @@ def run(
     strict: opt.Strict = False,
     split_column: opt.SplitColumn = None,
     seed: opt.Seed = 0,
-    calibration_share: opt.CalibrationShare = 0.5,
-    fit_share: opt.FitShare = 0.0,
+    calibration_share: opt.CalibrationShare = None,
+    fit_share: opt.FitShare = None,
     json: opt.AsJson = False,
 ) -> None:
     """Find the threshold that catches 1 - alpha of hallucinations, and what it costs.
@@ -51,9 +51,10 @@ def run(
     --max-fpr the verdict decides: 0 certified, 3 rejected, 4 inconclusive.
     """
     from calibrail.cli.exits import DONE, of_verdict
-    from calibrail.cli.output import command_line, note, print_json, stdout_console
+    from calibrail.cli.output import command_line, note, note_costs, print_json, stdout_console
     from calibrail.cli.progress import counting
     from calibrail.report import print_report
+    from calibrail.scores.registry import BASELINES
     from calibrail.workflow import calibrate
 
     with counting("scoring") as progress:
@@ -100,6 +101,8 @@ def run(
         print_json(report)
     else:
         print_report(report, stdout_console())
+    costs = () if result.table is None else result.table.costs
+    note_costs(cost for cost in costs if cost.score not in BASELINES)
     note(f"wrote {output}/report.html, report.json, calibration.json, scores.parquet")
     if result.data["n_quarantined"]:
         note(f"{result.data['n_quarantined']} unusable rows: see {output}/quarantine.jsonl")

@@ -33,8 +33,8 @@ def run(
     strict: opt.Strict = False,
     split_column: opt.SplitColumn = None,
     seed: opt.Seed = 0,
-    calibration_share: opt.CalibrationShare = 0.5,
-    fit_share: opt.FitShare = 0.0,
+    calibration_share: opt.CalibrationShare = None,
+    fit_share: opt.FitShare = None,
     json: opt.AsJson = False,
 ) -> None:
     """Calibrate several detectors to the same coverage and set their false alarms side by side.
@@ -43,9 +43,10 @@ def run(
     beat them has not been shown to detect anything. Writes compare.json, report.html and
     scores.parquet into RUN.
     """
-    from calibrail.cli.output import command_line, note, print_json, stdout_console
+    from calibrail.cli.output import command_line, note, note_costs, print_json, stdout_console
     from calibrail.cli.progress import counting
     from calibrail.report import print_compare
+    from calibrail.scores.registry import BASELINES
     from calibrail.workflow import compare
 
     with counting("scoring") as progress:
@@ -84,6 +85,7 @@ def run(
         print_json(result.to_dict())
     else:
         print_compare(result.to_dict(), stdout_console())
-    note(f"wrote {output}/compare.json, report.html, scores.parquet")
+    note_costs(cost for cost in result.scored.table.costs if cost.score not in BASELINES)
+    note(f"wrote {output}/compare.json, report.html, scores.parquet, cost.json")
     if result.data["n_quarantined"]:
         note(f"{result.data['n_quarantined']} unusable rows: see {output}/quarantine.jsonl")

@@ -145,8 +145,13 @@ SplitColumn = Annotated[
     str | None, typer.Option(help="Column with your own split: fit, calibration or test.")
 ]
 Seed = Annotated[int, typer.Option(help="Seed of the split.")]
-CalibrationShare = Annotated[float, typer.Option(help="Share of the data used to calibrate.")]
-FitShare = Annotated[float, typer.Option(help="Share of the data kept for scores that learn.")]
+CalibrationShare = Annotated[
+    float | None, typer.Option(help="Share of the data used to calibrate (default: half the rest).")
+]
+FitShare = Annotated[
+    float | None,
+    typer.Option(help="Share of the data that scores learn from (default: 0.3 where one learns)."),
+]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print the machine-readable result on standard output.")
 ]
@@ -220,7 +225,7 @@ def read_options(
 
 
 def split_options(
-    *, seed: int, calibration_share: float, fit_share: float, column: str | None
+    *, seed: int, calibration_share: float | None, fit_share: float | None, column: str | None
 ) -> SplitOptions:
     """Collect the splitting options of a command."""
     from calibrail.workflow.scoring import SplitOptions

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from calibrail.scores.table import Cost
 
 
 def command_line() -> str:
@@ -29,6 +31,19 @@ def command_line() -> str:
 def note(message: str) -> None:
     """Say something that is not the result."""
     typer.echo(message, err=True)
+
+
+def note_costs(costs: Iterable[Cost]) -> None:
+    """Say what each detector cost."""
+    for cost in costs:
+        if cost.seconds_per_1000 is None:
+            continue
+        parts = [f"{cost.seconds_per_1000:.3g} s per 1,000 answers"]
+        if cost.forward_passes:
+            parts.append(f"{cost.forward_passes:,} forward passes")
+        if cost.shared_with:
+            parts.append(f"shared with {', '.join(cost.shared_with)}")
+        note(f"cost of {cost.score}: {', '.join(parts)}")
 
 
 def print_json(content: Mapping[str, Any]) -> None:

@@ -33,7 +33,7 @@ def run(
     """
     import numpy as np
 
-    from calibrail.cli.output import note, print_json
+    from calibrail.cli.output import note, note_costs, print_json
     from calibrail.cli.progress import counting
     from calibrail.workflow.scoring import score_only
 
@@ -56,12 +56,18 @@ def run(
     output.parent.mkdir(parents=True, exist_ok=True)
     table.to_parquet(output)
     undefined = {name: int(np.isnan(values).sum()) for name, values in table.columns.items()}
-    summary = {"examples": len(table), "quarantined": n_quarantined, "undefined": undefined}
+    summary = {
+        "examples": len(table),
+        "quarantined": n_quarantined,
+        "undefined": undefined,
+        "costs": [cost.to_dict() for cost in table.costs],
+    }
     if json:
         print_json(summary)
     else:
         for name, count in undefined.items():
             typer.echo(f"{name}: {len(table)} examples, {count} undefined")
+    note_costs(table.costs)
     note(f"wrote {output}")
     if n_quarantined:
         note(f"{n_quarantined} unusable rows: see {quarantine}")

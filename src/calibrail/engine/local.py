@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -11,12 +10,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from calibrail.data.example import Example
+from calibrail.engine.ledger import Ledger
 from calibrail.errors import InputError
 from calibrail.models.encoder import Encoder
 from calibrail.scores.arrow import string_array
-from calibrail.scores.base import Demanding, Score
+from calibrail.scores.base import Demand, Demanding, Score, SharedModel, prepare
 from calibrail.scores.registry import key_of
-from calibrail.scores.table import ScoreTable
+from calibrail.scores.table import Cost, ScoreTable
 
 #: Examples at a time: enough for batches of similar length.
 BLOCK = 1024
@@ -35,8 +35,8 @@ def score_examples(
 ) -> ScoreTable:
     """Score examples in blocks; of each text only what the table holds is kept.
 
-    Before a block is scored, the texts that its scores will look up are embedded together, so that
-    a distinct text runs through an encoder once, whatever the number of scores.
+    Before a block is scored, what its scores will look up in models is computed together, so that
+    a distinct text (or pair of texts) runs through a model once, whatever the number of scores.
 
     Parameters
     ----------
@@ -63,18 +63,17 @@ def score_examples(
     if twice := sorted({key for key in keys if keys.count(key) > 1}):
         raise InputError(f"each score may be named once; got {', '.join(twice)} twice")
     rows = _Rows(keys, keep)
-    seconds = dict.fromkeys(keys, 0.0)
-    encoders: dict[int, Encoder] = {}
+    ledger = Ledger(keys, scores)
     cut: set[tuple[int, bytes]] = set()
+    # What an earlier run left behind was computed in other batches: the same data must give the
+    # same bytes whatever ran before.
+    for model in ledger.models:
+        model.forget()
     for batch in _blocks(examples, block):
-        started = time.perf_counter()
-        cut |= _embed(batch, scores, encoders)
-        if encoders:
-            seconds["embedding"] = seconds.get("embedding", 0.0) + time.perf_counter() - started
+        cut |= _prepare(batch, scores, ledger)
         for key, score in zip(keys, scores, strict=True):
-            started = time.perf_counter()
-            result = score.score(batch)
-            seconds[key] += time.perf_counter() - started
+            with ledger.scoring(key):
+                result = score.score(batch)
             if len(result.values) != len(batch):
                 raise InputError(
                     f"the score {key} returned {len(result.values)} values "
@@ -84,7 +83,7 @@ def score_examples(
         rows.add(batch)
         if progress is not None:
             progress(rows.n)
-    return rows.table(seconds, len(cut))
+    return rows.table(ledger.costs(rows.n), len(cut))
 
 
 def _blocks(examples: Iterable[Example], block: int) -> Iterator[list[Example]]:
@@ -101,29 +100,22 @@ def _blocks(examples: Iterable[Example], block: int) -> Iterator[list[Example]]:
         yield batch
 
 
-def _embed(
-    batch: Sequence[Example], scores: Sequence[Score], encoders: dict[int, Encoder]
+def _prepare(
+    batch: Sequence[Example], scores: Sequence[Score], ledger: Ledger
 ) -> set[tuple[int, bytes]]:
-    """Embed what the scores will look up; return which texts an encoder could not read whole."""
-    texts: dict[int, dict[str, None]] = {}
-    word_texts: dict[int, dict[str, None]] = {}
+    """Compute what the scores will look up; return which texts an encoder could not read whole."""
+    asked: dict[int, tuple[SharedModel, list[Demand]]] = {}
     for score in scores:
-        if isinstance(score, Demanding):
-            demand = score.demand(batch)
-            key = id(demand.encoder)
-            if key not in encoders:
-                # What an earlier run left behind was embedded in other batches: the same data
-                # must give the same bytes whatever ran before.
-                demand.encoder.forget()
-                encoders[key] = demand.encoder
-            texts.setdefault(key, {}).update(dict.fromkeys(demand.texts))
-            word_texts.setdefault(key, {}).update(dict.fromkeys(demand.word_texts))
-    cut = set()
-    for key, encoder in encoders.items():
-        if key in texts:
-            encoder.prepare(texts[key], word_texts[key])
+        for demand in score.demands(batch) if isinstance(score, Demanding) else ():
+            asked.setdefault(id(demand.model), (demand.model, []))[1].append(demand)
+    cut: set[tuple[int, bytes]] = set()
+    for key, (model, demands) in asked.items():
+        with ledger.preparing(model):
+            prepare(demands)
+        if isinstance(model, Encoder):
             # Word vectors cover a text of any length, so only sentence vectors are cut short.
-            cut |= {(key, text) for text in encoder.cut(texts[key])}
+            texts = {text for demand in demands for text in demand.parts[0]}
+            cut |= {(key, text) for text in model.cut(texts)}
     return cut
 
 
@@ -155,7 +147,7 @@ class _Rows:
             cells.extend(example.columns.get(column) for example in batch)
         self.n += len(batch)
 
-    def table(self, seconds: dict[str, float], n_truncated: int) -> ScoreTable:
+    def table(self, costs: tuple[Cost, ...], n_truncated: int) -> ScoreTable:
         return ScoreTable(
             ids=_joined(self._ids),
             groups=_joined(self._groups),
@@ -166,7 +158,7 @@ class _Rows:
             reasons=self._reasons,
             digests=np.concatenate([np.zeros(0, np.uint64), *self._digests]),
             kept=self._kept,
-            seconds=seconds,
+            costs=costs,
             n_truncated=n_truncated,
         )
 

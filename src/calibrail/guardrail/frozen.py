@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -35,12 +36,24 @@ class ScoreSpecConfig(_Frozen):
         word splitter and its version). A score that is built with another fingerprint is refused.
     tolerance : float
         Near-ties within this distance below the threshold are flagged.
+    state : str or None
+        What a score that learns has learnt: safetensors in base64.
     """
 
     name: str
     params: dict[str, Any]
     fingerprint: dict[str, Any]
     tolerance: float = Field(ge=0.0)
+    state: str | None = None
+
+    def state_bytes(self) -> bytes | None:
+        """Return what the score has learnt, None if it does not learn."""
+        if self.state is None:
+            return None
+        try:
+            return base64.b64decode(self.state, validate=True)
+        except ValueError as error:
+            raise GuardrailError(f"score.state is no base64: {error}; export it again") from error
 
 
 class Policy(_Frozen):

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from calibrail.conformal import DECISIONS, Calibration
 from calibrail.conformal.rule import Rule
 from calibrail.data.example import Example
-from calibrail.errors import GuardrailError
+from calibrail.errors import GuardrailError, InputError
 from calibrail.guardrail.frozen import FrozenConfig, plain, write_atomically
 from calibrail.scores.base import Score
+from calibrail.scores.learned import state_bytes, with_state
 from calibrail.scores.registry import ScoreSpec, build
 
 Outcome = Literal["pass", "flag", "review", "error"]
@@ -106,6 +107,10 @@ class Guardrail:
             )
         if score is None:
             score = build(ScoreSpec(config.score.name, config.score.params))
+            try:
+                score = with_state(score, config.score.state_bytes())
+            except InputError as error:
+                raise GuardrailError(f"the guardrail cannot be loaded: {error}") from error
         _refuse_other_detector(config, score)
         self._score = score
 
@@ -141,7 +146,7 @@ class Guardrail:
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns of the data that a decision needs: an outside score, a group."""
-        own = (self._score.params["column"],) if self._score.name == "column" else ()
+        own = tuple(getattr(self._score, "columns", ()))
         return own if self._config.by is None else (*own, self._config.by)
 
     @property
@@ -313,6 +318,10 @@ def _refuse_other_detector(config: FrozenConfig, score: Score) -> None:
     if score.tolerance != frozen.tolerance:
         raise GuardrailError(
             f"the detector's tolerance is {score.tolerance!r}; frozen was {frozen.tolerance!r}"
+        )
+    if state_bytes(score) != frozen.state_bytes():
+        raise GuardrailError(
+            f"what the score {score.name} has learnt is not what was calibrated; calibrate again"
         )
     found = plain(score.fingerprint())
     if found != frozen.fingerprint:

@@ -1,6 +1,6 @@
 """How likely does an answer look hallucinated: the scores and their registry."""
 
-from calibrail.scores.base import Demand, Demanding, Score, Scores
+from calibrail.scores.base import Demand, Demanding, Fittable, Score, Scores
 from calibrail.scores.registry import (
     BASELINES,
     ScoreSpec,
@@ -17,6 +17,7 @@ __all__ = [
     "BASELINES",
     "Demand",
     "Demanding",
+    "Fittable",
     "Score",
     "ScoreSpec",
     "ScoreTable",

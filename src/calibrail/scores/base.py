@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.example import Example
-from calibrail.models.encoder import Encoder
 
 #: Values that a score's parameters and fingerprint may hold: what JSON can hold.
 JSON = Any
@@ -68,6 +67,11 @@ class Score(Protocol):
         How far two computations of the same value may differ (0 for exact arithmetic, about 1e-6
         for a neural network whose rounding depends on the batch). A response is flagged when
         ``value + tolerance >= threshold``, so that near-ties are decided conservatively.
+
+    Notes
+    -----
+    A score that reads cells of the data names them in a further attribute, ``columns``, a tuple of
+    str.
     """
 
     @property
@@ -103,29 +107,84 @@ class Score(Protocol):
         ...
 
 
+class SharedModel(Protocol):
+    """A model that computes each distinct input once and keeps the result for whoever asks."""
+
+    n_passes: int
+
+    @property
+    def prepare(self) -> Callable[..., None]:
+        """Compute what is not yet known; takes one iterable a kind of input."""
+        ...
+
+    def forget(self) -> None:
+        """Drop all results, so that the next input is computed by itself."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """The texts that a score will embed, announced before it runs so that passes are shared.
+    """What a score will look up in a model, announced before it runs so that passes are shared.
 
     Attributes
     ----------
-    encoder : Encoder
-        Whose vectors are needed; scores with the same specification share one.
-    texts : tuple of str
-        Texts whose sentence vector is needed.
-    word_texts : tuple of str
-        Texts whose word vectors are needed.
+    model : SharedModel
+        Scores with the same specification share one.
+    parts : tuple of tuples
+        The arguments of ``model.prepare``: for an encoder the texts whose sentence vector is
+        needed and those whose word vectors are, for a model of pairs the pairs.
     """
 
-    encoder: Encoder
-    texts: tuple[str, ...] = ()
-    word_texts: tuple[str, ...] = ()
+    model: SharedModel
+    parts: tuple[tuple[Any, ...], ...]
+
+
+def prepare(demands: Iterable[Demand]) -> None:
+    """Have every model compute what is asked of it, in one go for all who ask."""
+    merged: dict[int, tuple[SharedModel, list[dict[Any, None]]]] = {}
+    for demand in demands:
+        _, parts = merged.setdefault(id(demand.model), (demand.model, []))
+        parts.extend({} for _ in demand.parts[len(parts) :])
+        for known, part in zip(parts, demand.parts, strict=False):
+            known.update(dict.fromkeys(part))
+    for model, parts in merged.values():
+        model.prepare(*parts)
 
 
 @runtime_checkable
 class Demanding(Protocol):
-    """A score that announces its texts, so that the engine embeds each of them once for all."""
+    """A score that uses models and announces its inputs, so that each runs once for all scores."""
 
-    def demand(self, examples: Sequence[Example]) -> Demand:
-        """Return the texts that ``score(examples)`` will look up."""
+    @property
+    def models(self) -> tuple[SharedModel, ...]:
+        """Every model that the score calls."""
+        ...
+
+    def demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
+        """Return what ``score(examples)`` will look up, as far as it is known beforehand."""
+        ...
+
+
+@runtime_checkable
+class Fittable(Protocol):
+    """A score that learns, from examples that neither calibrate nor test.
+
+    It cannot score before it is fitted. The same examples in the same order give the same state.
+    """
+
+    @property
+    def fitted(self) -> bool:
+        """Whether it has learnt."""
+        ...
+
+    def fit(self, examples: Sequence[Example]) -> Score:
+        """Return a copy that has learnt from labelled examples."""
+        ...
+
+    def state(self) -> Mapping[str, NDArray[Any]]:
+        """Return what was learnt, as plain arrays by name."""
+        ...
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> Score:
+        """Return a copy that has learnt this."""
         ...

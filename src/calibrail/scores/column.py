@@ -36,6 +36,7 @@ class Column:
             raise InputError(f"higher must be hallucinated or faithful; got {higher!r}")
         self.column = column
         self.higher = higher
+        self.columns = (column,)
 
     @property
     def params(self) -> Mapping[str, JSON]:

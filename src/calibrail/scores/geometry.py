@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.scores.base import JSON, Demand, Scores
+from calibrail.scores.base import JSON, Demand, Scores, prepare
 from calibrail.scores.neural import Embedding, angles, filled
 
 Context = Literal["joined", "closest"]
@@ -47,7 +47,7 @@ class Sgi(Embedding):
         """Return the choice of context."""
         return {"context": self.context}
 
-    def demand(self, examples: Sequence[Example]) -> Demand:
+    def demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
         """Return every question, context and response."""
         texts = [
             text
@@ -55,14 +55,14 @@ class Sgi(Embedding):
             for text in (example.question, example.response, *self._contexts(example))
             if text.strip()
         ]
-        return Demand(self.encoder, tuple(dict.fromkeys(texts)))
+        return (Demand(self.encoder, (tuple(dict.fromkeys(texts)),)),)
 
     def score(self, examples: Sequence[Example]) -> Scores:
         """Return the negated index; undefined without question, context or response."""
         values, positions, reasons = self.usable(examples)
         if not positions:
             return Scores(values, reasons)
-        self.encoder.prepare(self.demand([examples[i] for i in positions]).texts)
+        prepare(self.demands([examples[i] for i in positions]))
         vectors = self.encoder.sentences
         responses = vectors([examples[i].response for i in positions])
         to_question = angles(responses, vectors([examples[i].question for i in positions]))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from calibrail.data.example import Example
 from calibrail.models.encoder import load_encoder
 from calibrail.models.location import DEFAULT_MODEL
-from calibrail.scores.base import JSON
+from calibrail.scores.base import JSON, SharedModel
 from calibrail.scores.undefined import missing
 
 #: Two computations of one value in different batches differ by about 1e-8 in float32; angles and
@@ -66,6 +66,11 @@ class Embedding:
     def fingerprint(self) -> Mapping[str, JSON]:
         """Return the encoder's fingerprint."""
         return self.encoder.fingerprint()
+
+    @property
+    def models(self) -> tuple[SharedModel, ...]:
+        """The encoder."""
+        return (self.encoder,)
 
     def forget(self) -> None:
         """Drop cached vectors, so that the next example is embedded by itself."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.scores.base import JSON, Demand, Scores
+from calibrail.scores.base import JSON, Demand, Scores, prepare
 from calibrail.scores.neural import Embedding, cosines, filled
 
 Weighting = Literal["max", "question"]
@@ -48,7 +48,7 @@ class Rad(Embedding):
         """Return the weighting."""
         return {"weighting": self.weighting}
 
-    def demand(self, examples: Sequence[Example]) -> Demand:
+    def demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
         """Return every chunk and response, and the questions where they weigh."""
         texts: dict[str, None] = {}
         for example in examples:
@@ -56,7 +56,7 @@ class Rad(Embedding):
             texts[example.response] = None
             if self.weighting == "question":
                 texts[example.question] = None
-        return Demand(self.encoder, tuple(text for text in texts if text.strip()))
+        return (Demand(self.encoder, (tuple(text for text in texts if text.strip()),)),)
 
     def score(self, examples: Sequence[Example]) -> Scores:
         """Return the divergence; undefined without context or response."""
@@ -64,7 +64,7 @@ class Rad(Embedding):
         if not positions:
             return Scores(values, reasons)
         chosen = [examples[i] for i in positions]
-        self.encoder.prepare(self.demand(chosen).texts)
+        prepare(self.demands(chosen))
         vectors = self.encoder.sentences
         chunks = [filled(example.contexts) for example in chosen]
         owner = np.repeat(np.arange(len(chosen)), [len(group) for group in chunks])

@@ -20,6 +20,47 @@ from calibrail.scores.arrow import number_array, string_array
 RESERVED = ("id", "group", "label", "split")
 
 
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one score cost.
+
+    Attributes
+    ----------
+    score : str
+        The score's key.
+    n : int
+        Examples scored.
+    seconds : float
+        Time spent, that of the models it shares included.
+    forward_passes : int
+        Batches that its models ran, those that other scores use too included.
+    shared_with : tuple of str
+        Scores that use the same passes: together they cost little more than one of them.
+    """
+
+    score: str
+    n: int
+    seconds: float
+    forward_passes: int
+    shared_with: tuple[str, ...] = ()
+
+    @property
+    def seconds_per_1000(self) -> float | None:
+        """Seconds per 1,000 examples; None without an example."""
+        return 1000.0 * self.seconds / self.n if self.n else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, JSON-able."""
+        return {
+            "score": self.score,
+            "n": self.n,
+            "seconds": self.seconds,
+            "seconds_per_1000": self.seconds_per_1000,
+            "forward_passes": self.forward_passes,
+            "shared_with": list(self.shared_with),
+        }
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoreTable:
     """One row per example, one column per score; numbers and names only, no text.
@@ -40,8 +81,8 @@ class ScoreTable:
         ``Example.digest`` as a number.
     kept : mapping of str to list
         Further columns of the data that were asked for.
-    seconds : mapping of str to float
-        Time spent in each score; embedding that scores share is under ``embedding``.
+    costs : tuple of Cost
+        What each score cost, in the order of ``columns``.
     n_truncated : int
         Texts longer than the encoder's maximum length.
     """
@@ -53,7 +94,7 @@ class ScoreTable:
     reasons: Mapping[str, Mapping[int, str]]
     digests: NDArray[np.uint64]
     kept: Mapping[str, list[Any]] = field(default_factory=dict)
-    seconds: Mapping[str, float] = field(default_factory=dict)
+    costs: tuple[Cost, ...] = ()
     n_truncated: int = 0
 
     def __len__(self) -> int:

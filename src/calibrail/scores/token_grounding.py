@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.scores.base import JSON, Demand, Scores
+from calibrail.scores.base import JSON, Demand, Scores, prepare
 from calibrail.scores.neural import Embedding, filled
 
 #: Words a side of one matrix product: 16 MiB of similarities.
@@ -45,20 +45,20 @@ class Tfg(Embedding):
         """Return gamma."""
         return {"gamma": self.gamma}
 
-    def demand(self, examples: Sequence[Example]) -> Demand:
+    def demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
         """Return every chunk and response, for their word vectors."""
         texts: dict[str, None] = {}
         for example in examples:
             texts.update(dict.fromkeys(filled(example.contexts)))
             texts[example.response] = None
-        return Demand(self.encoder, (), tuple(text for text in texts if text.strip()))
+        return (Demand(self.encoder, ((), tuple(text for text in texts if text.strip()))),)
 
     def score(self, examples: Sequence[Example]) -> Scores:
         """Return the share; undefined without a content word in response or contexts."""
         values, positions, reasons = self.usable(examples)
         if not positions:
             return Scores(values, reasons)
-        self.encoder.prepare((), self.demand([examples[i] for i in positions]).word_texts)
+        prepare(self.demands([examples[i] for i in positions]))
         for index in positions:
             response = self.encoder.words(examples[index].response)
             if not len(response):

@@ -25,6 +25,7 @@ from calibrail.errors import DataError, InputError
 from calibrail.evaluation import evaluate
 from calibrail.guardrail.runtime import group_name
 from calibrail.scores.base import Score
+from calibrail.scores.learned import state_bytes
 from calibrail.workflow.run import (
     Run,
     calibration_digests,
@@ -220,6 +221,7 @@ def calibrate(
             ),
         },
     )
+    state = state_bytes(detector)
     return Run(
         report=report,
         rule=rule,
@@ -228,8 +230,12 @@ def calibrate(
         data=scored.data,
         # With a second class behind the thresholds, certify must know its examples, too.
         calibration_examples=calibration_digests(
-            table, codes, both=rule.upper is not None or rule.chosen is not None
+            table,
+            codes,
+            both=rule.upper is not None or rule.chosen is not None,
+            learnt=state is not None,
         ),
+        state=state,
         risks=tuple(str(risk) for risk in control.risks) if control is not None else (),
         versions=installed_versions(),
         table=table,

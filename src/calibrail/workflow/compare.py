@@ -12,7 +12,7 @@ from calibrail.evaluation import Comparison, compare_detectors
 from calibrail.guardrail.frozen import write_atomically
 from calibrail.scores.base import Score
 from calibrail.workflow.calibrate import Guarantee, Undefined, require_usable
-from calibrail.workflow.run import describe, installed_versions, write_json
+from calibrail.workflow.run import cost_dict, describe, installed_versions, write_json
 from calibrail.workflow.scoring import (
     Progress,
     ReadOptions,
@@ -50,7 +50,7 @@ class ComparisonRun:
         return self.comparison.to_dict()
 
     def save(self, folder: str | Path) -> Path:
-        """Write ``compare.json``, ``report.html`` and ``scores.parquet``."""
+        """Write ``compare.json``, ``report.html``, ``scores.parquet`` and ``cost.json``."""
         from calibrail.report import render_compare_html
 
         folder = Path(folder)
@@ -58,6 +58,7 @@ class ComparisonRun:
         self.scored.table.to_parquet(folder / "scores.parquet", self.scored.codes)
         content = self.to_dict()
         write_json(folder / "compare.json", content)
+        write_json(folder / "cost.json", cost_dict(self.scored.table))
         write_atomically(folder / "report.html", render_compare_html(content).encode("utf-8"))
         return folder
 

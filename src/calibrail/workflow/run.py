@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import importlib.metadata
 import json
 from collections.abc import Mapping
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 
 from calibrail.conformal import Calibration
 from calibrail.conformal.rule import Rule
-from calibrail.data.splits import CALIBRATION, TEST
+from calibrail.data.splits import CALIBRATION, FIT, TEST
 from calibrail.errors import DataError
 from calibrail.evaluation import Report
 from calibrail.guardrail.frozen import (
@@ -32,6 +34,10 @@ from calibrail.scores.registry import key_of
 from calibrail.scores.table import ScoreTable
 
 SCHEMA = "calibrail.calibration/1"
+COST_SCHEMA = "calibrail.cost/1"
+
+#: File of what a detector has learnt.
+STATE = "state.safetensors"
 
 #: Distributions whose version is recorded, since they can change a score.
 RECORDED = ("calibrail", "numpy", "scipy", "torch", "transformers", "sentence-transformers")
@@ -59,6 +65,8 @@ class Run:
         Digests of the hallucinated calibration examples; ``certify`` leaves them out of fresh data.
     versions : mapping
         Versions of the libraries that computed the scores.
+    state : bytes or None
+        What a detector that learns has learnt, in the safetensors format.
     table, codes : ScoreTable and ndarray, or None
         The scores and the split; None in a run that was loaded from its folder.
     """
@@ -73,6 +81,7 @@ class Run:
     codes: NDArray[np.int8] | None = None
     by: str | None = None
     risks: tuple[str, ...] = ()
+    state: bytes | None = None
 
     @property
     def calibration(self) -> Calibration:
@@ -87,7 +96,8 @@ class Run:
     def save(self, folder: str | Path) -> Path:
         """Write ``scores.parquet``, ``report.json``, ``report.html`` and ``calibration.json``.
 
-        The same run gives the same bytes.
+        The same run gives the same bytes. Beside them stand ``cost.json``, with the times measured,
+        and ``state.safetensors``, what a detector that learns has learnt.
         """
         from calibrail.report import render_html
 
@@ -99,6 +109,9 @@ class Run:
         report = self.report.to_dict()
         write_json(folder / "report.json", report)
         write_json(folder / "calibration.json", self._calibration_dict())
+        write_json(folder / "cost.json", cost_dict(self.table))
+        if self.state is not None:
+            write_atomically(folder / STATE, self.state)
         values = next(iter(self.table.columns.values()))
         test = (self.codes == TEST) & ~np.isnan(values)
         page = render_html(
@@ -127,6 +140,7 @@ class Run:
                 f"reads {SCHEMA!r}; run `calibrail calibrate` again"
             )
         return cls(
+            state=_read_state(folder / STATE, content["state_sha256"]),
             report=Report.from_dict(report),
             rule=Rule.from_dict({**content, "calibration": content}),
             by=content["by"],
@@ -152,7 +166,7 @@ class Run:
         report = self.report.to_dict()
         split = self.data["split"]
         config = FrozenConfig(
-            score=self.spec,
+            score=self.spec.model_copy(update={"state": _in_base64(self.state)}),
             calibration=self.calibration.to_dict(),
             by=self.by,
             groups=None if self.rule.groups is None else self.rule.groups.to_dict(),
@@ -194,11 +208,36 @@ class Run:
             "upper": None if self.rule.upper is None else self.rule.upper.to_dict(),
             "chosen": self.rule.chosen,
             "risks": list(self.risks),
-            "score": self.spec.model_dump(),
+            "score": self.spec.model_dump(exclude={"state"}),
+            "state_sha256": None if self.state is None else hashlib.sha256(self.state).hexdigest(),
             "data": dict(self.data),
             "calibration_examples": list(self.calibration_examples),
             "versions": dict(self.versions),
         }
+
+
+def cost_dict(table: ScoreTable) -> dict[str, Any]:
+    """Return what each score cost, as ``cost.json`` holds it."""
+    return {"schema": COST_SCHEMA, "scores": [cost.to_dict() for cost in table.costs]}
+
+
+def _in_base64(state: bytes | None) -> str | None:
+    return None if state is None else base64.b64encode(state).decode("ascii")
+
+
+def _read_state(path: Path, digest: str | None) -> bytes | None:
+    if digest is None:
+        return None
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise DataError(
+            f"cannot read {path}, what the detector has learnt: {error.strerror or error}; run "
+            "`calibrail calibrate` again"
+        ) from error
+    if hashlib.sha256(raw).hexdigest() != digest:
+        raise DataError(f"{path} was changed after the run; run `calibrail calibrate` again")
+    return raw
 
 
 def score_config(score: Score) -> ScoreSpecConfig:
@@ -217,10 +256,14 @@ def describe(score: Score) -> dict[str, Any]:
 
 
 def calibration_digests(
-    table: ScoreTable, codes: NDArray[np.int8], *, both: bool = False
+    table: ScoreTable, codes: NDArray[np.int8], *, both: bool = False, learnt: bool = False
 ) -> tuple[str, ...]:
-    """Return the sorted digests of the hallucinated calibration examples, or of all of them."""
+    """Return the sorted digests of the hallucinated calibration examples, or of all of them.
+
+    Those that the score has learnt from are among them: it knows their labels.
+    """
     rows = (codes == CALIBRATION) & (both | (table.labels == 1))
+    rows |= learnt & (codes == FIT)
     return tuple(f"{digest:016x}" for digest in np.sort(table.digests[rows]))
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,16 @@ from calibrail.data.duplicates import cross_split_duplicates
 from calibrail.data.example import Example
 from calibrail.data.reading import Reading, read
 from calibrail.data.sketches import Sketcher
-from calibrail.data.splits import split, split_from_column
+from calibrail.data.splits import FIT, split, split_from_column
 from calibrail.engine.local import score_examples
-from calibrail.errors import DataError
-from calibrail.scores.base import Score
+from calibrail.errors import DataError, InputError
+from calibrail.scores.base import Demanding, Fittable, Score
+from calibrail.scores.learned import learns
 from calibrail.scores.registry import BASELINES, build, parse_specs
 from calibrail.scores.table import ScoreTable
+
+#: Share of the data that a score learns from, where nothing else is said.
+FIT_SHARE: Final = 0.3
 
 #: Called with the number of examples scored so far.
 Progress = Callable[[int], None]
@@ -46,12 +50,24 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class SplitOptions:
-    """How to split: seeded shares, or the user's own column."""
+    """How to split: seeded shares, or the user's own column.
+
+    Without a share to fit, none is kept, or ``FIT_SHARE`` where a score learns; without one to
+    calibrate, it is half of the rest.
+    """
 
     seed: int = 0
-    calibration_share: float = 0.5
-    fit_share: float = 0.0
+    calibration_share: float | None = None
+    fit_share: float | None = None
     column: str | None = None
+
+    def shares(self, learning: bool) -> tuple[float, float]:
+        """Return the shares that calibrate and that fit."""
+        fit = self.fit_share
+        if fit is None:
+            fit = FIT_SHARE if learning and self.column is None else 0.0
+        share = self.calibration_share
+        return ((1.0 - fit) / 2.0 if share is None else share), fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,14 +165,14 @@ def score_source(
     require = tuple(dict.fromkeys(name for score in detectors for name in score.requires))
     asked = (*keep, *((splitting.column,) if splitting.column is not None else ()))
     columns = tuple(dict.fromkeys(asked))
-    outside = [score.params["column"] for score in detectors if score.name == "column"]
-    examples, opened = open_source(
-        source,
-        reading,
-        require=require,
-        keep=tuple(dict.fromkeys((*outside, *columns))),
-        labelled=labelled,
-    )
+    needed = tuple(dict.fromkeys((*columns_of(detectors), *columns)))
+    learning = any(map(learns, detectors))
+    if learning:
+        # Once to see who belongs to the fit split, once to learn, and then as always.
+        if not isinstance(source, str | Path):
+            source = list(source)
+        detectors = _fitted(detectors, source, reading, splitting, require, needed)
+    examples, opened = open_source(source, reading, require=require, keep=needed, labelled=labelled)
     first = next(examples, None)
     if first is None:
         raise DataError("there is no example to score; the source is empty")
@@ -179,18 +195,8 @@ def score_source(
 
     table = score_examples(watched(), (*detectors, *baselines), keep=columns, progress=progress)
     groups = group_codes(table)
-    if splitting.column is not None:
-        codes = split_from_column(
-            table.kept[splitting.column], table.groups.to_pylist(), column=splitting.column
-        )
-    else:
-        codes = split(
-            table.labels,
-            groups,
-            seed=splitting.seed,
-            calibration_share=splitting.calibration_share,
-            fit_share=splitting.fit_share,
-        )
+    codes = _codes(table, splitting, learning)
+    calibration_share, fit_share = splitting.shares(learning)
     duplicates = (
         None if sketcher is None else cross_split_duplicates(sketcher.finish(), codes, groups)
     )
@@ -203,13 +209,71 @@ def score_source(
         "split": {
             "column": splitting.column,
             "seed": None if splitting.column is not None else splitting.seed,
-            "calibration_share": splitting.calibration_share,
-            "fit_share": splitting.fit_share,
+            "calibration_share": calibration_share,
+            "fit_share": fit_share,
         },
         "near_duplicates": None if duplicates is None else duplicates.to_dict(table.ids),
         "n_truncated": table.n_truncated,
     }
     return Scored(table, codes, detectors, tuple(score.name for score in baselines), data)
+
+
+def columns_of(scores: Iterable[Score]) -> tuple[str, ...]:
+    """Return the columns of the data that scores read."""
+    return tuple(dict.fromkeys(name for score in scores for name in getattr(score, "columns", ())))
+
+
+def _codes(table: ScoreTable, splitting: SplitOptions, learning: bool) -> NDArray[np.int8]:
+    """Return where each row belongs."""
+    if splitting.column is not None:
+        return split_from_column(
+            table.kept[splitting.column], table.groups.to_pylist(), column=splitting.column
+        )
+    calibration_share, fit_share = splitting.shares(learning)
+    return split(
+        table.labels,
+        group_codes(table),
+        seed=splitting.seed,
+        calibration_share=calibration_share,
+        fit_share=fit_share,
+    )
+
+
+def _fitted(
+    detectors: Sequence[Score],
+    source: Source,
+    reading: ReadOptions,
+    splitting: SplitOptions,
+    require: Sequence[str],
+    keep: Sequence[str],
+) -> tuple[Score, ...]:
+    """Return the scores with those that learn fitted to the fit split."""
+    # What is unusable is set aside when the scores are computed.
+    quiet = replace(reading, quarantine=None)
+    examples, _ = open_source(source, quiet, require=require, keep=keep)
+    codes = _codes(score_examples(examples, (), keep=keep), splitting, learning=True)
+    if not (codes == FIT).any():
+        names = ", ".join(score.name for score in detectors if learns(score))
+        remedy = (
+            "give it a share with --fit-share 0.3"
+            if splitting.column is None
+            else f"mark its rows as fit in the column {splitting.column!r}"
+        )
+        raise InputError(
+            f"{names} learns from examples of its own, and none are set aside; {remedy}"
+        )
+    examples, _ = open_source(source, quiet, require=require, keep=keep)
+    chosen = [example for example, code in zip(examples, codes, strict=True) if code == FIT]
+    fitted = []
+    for score in detectors:
+        if learns(score):
+            for model in score.models if isinstance(score, Demanding) else ():
+                # In whichever order scores learn, the same examples give the same state.
+                model.forget()
+            fitted.append(cast(Fittable, score).fit(chosen))
+        else:
+            fitted.append(score)
+    return tuple(fitted)
 
 
 def group_codes(table: ScoreTable) -> NDArray[np.int64]:
@@ -258,9 +322,18 @@ def score_only(
 ) -> tuple[ScoreTable, int]:
     """Score every example, labelled or not; return the table and the number of unusable rows."""
     detectors = resolve_scores(scores)
+    if names := ", ".join(score.name for score in detectors if learns(score)):
+        raise InputError(
+            f"{names} learns from labelled examples before it can score; use calibrate or compare, "
+            "or score with the guardrail that came of it"
+        )
     require = tuple(dict.fromkeys(name for score in detectors for name in score.requires))
     examples, opened = open_source(
-        source, reading or ReadOptions(), require=require, labelled=False
+        source,
+        reading or ReadOptions(),
+        require=require,
+        keep=columns_of(detectors),
+        labelled=False,
     )
     table = score_examples(examples, detectors, progress=progress)
     return table, opened.n_quarantined if opened is not None else 0

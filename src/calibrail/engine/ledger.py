@@ -1,0 +1,74 @@
+"""What did each score cost, when several share the passes of one model?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from calibrail.scores.base import Demanding, Score, SharedModel
+from calibrail.scores.table import Cost
+
+
+class Ledger:
+    """Adds up seconds and forward passes, of scores and of the models that they share.
+
+    Parameters
+    ----------
+    keys : sequence of str
+        What the scores are called.
+    scores : sequence of Score
+        The scores, in the same order.
+    """
+
+    def __init__(self, keys: Sequence[str], scores: Sequence[Score]) -> None:
+        self._used = {
+            key: list(score.models) if isinstance(score, Demanding) else []
+            for key, score in zip(keys, scores, strict=True)
+        }
+        #: Every model that any of the scores calls, once.
+        self.models: tuple[SharedModel, ...] = tuple(
+            {id(model): model for models in self._used.values() for model in models}.values()
+        )
+        self._seconds = dict.fromkeys(keys, 0.0)
+        self._passes = dict.fromkeys(keys, 0)
+        self._prepared = {id(model): [0.0, 0] for model in self.models}
+
+    @contextmanager
+    def preparing(self, model: SharedModel) -> Iterator[None]:
+        """Charge the time to a model, and so to every score that calls it."""
+        started, before = time.perf_counter(), model.n_passes
+        yield
+        spent = self._prepared.setdefault(id(model), [0.0, 0])
+        spent[0] += time.perf_counter() - started
+        spent[1] += model.n_passes - before
+
+    @contextmanager
+    def scoring(self, key: str) -> Iterator[None]:
+        """Charge the time, and the passes made meanwhile, to one score."""
+        used = self._used[key]
+        started, before = time.perf_counter(), sum(model.n_passes for model in used)
+        yield
+        self._seconds[key] += time.perf_counter() - started
+        self._passes[key] += sum(model.n_passes for model in used) - before
+
+    def costs(self, n: int) -> tuple[Cost, ...]:
+        """Return what each score cost for ``n`` examples."""
+        result = []
+        for key, used in self._used.items():
+            prepared = [self._prepared[id(model)] for model in used]
+            own = {id(model) for model in used}
+            result.append(
+                Cost(
+                    score=key,
+                    n=n,
+                    seconds=self._seconds[key] + sum(spent[0] for spent in prepared),
+                    forward_passes=self._passes[key] + sum(int(spent[1]) for spent in prepared),
+                    shared_with=tuple(
+                        other
+                        for other, theirs in self._used.items()
+                        if other != key and own & {id(model) for model in theirs}
+                    ),
+                )
+            )
+        return tuple(result)

@@ -1,0 +1,55 @@
+"""How is what a score has learnt kept as bytes, and given back to it?"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from calibrail.errors import InputError
+from calibrail.scores.base import Fittable, Score
+
+
+def learns(score: Score) -> bool:
+    """Return whether a score learns and has not learnt yet."""
+    return isinstance(score, Fittable) and not score.fitted
+
+
+def state_bytes(score: Score) -> bytes | None:
+    """Return what a fitted score has learnt, in the safetensors format; None if it does not learn.
+
+    The same state always gives the same bytes.
+    """
+    if not isinstance(score, Fittable):
+        return None
+    from safetensors.numpy import save
+
+    return bytes(save(dict(score.state())))
+
+
+def with_state(score: Score, raw: bytes | None) -> Score:
+    """Return the score with what it had learnt when ``raw`` was written.
+
+    Raises
+    ------
+    InputError
+        If the bytes are damaged, or are missing for a score that learns, or given to one that does
+        not.
+    """
+    if not isinstance(score, Fittable):
+        if raw is not None:
+            raise InputError(f"the score {score.name} does not learn, but a state was given to it")
+        return score
+    if raw is None:
+        raise InputError(
+            f"the score {cast(Score, score).name} learns, and what it has learnt is missing; "
+            "calibrate again"
+        )
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        return score.restore(load(raw))
+    except (SafetensorError, KeyError) as error:
+        raise InputError(
+            f"what the score {cast(Score, score).name} has learnt is damaged ({error}); calibrate "
+            "again"
+        ) from error
