@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from calibrail.data import Example
 from calibrail.errors import InputError
-from calibrail.scores.geometry import Sgi
+from calibrail.models.encoder import load_encoder
+from calibrail.scores.geometry import LocalSgi, Sgi
+from calibrail.text.sentences import sentences, sentences_version
 from tests.scores.fakes import FakeEncoder, plane, with_encoder
 
 EXAMPLE = Example("q", ("c1", "c2"), "r")
@@ -85,3 +87,100 @@ def test_blank_chunks_are_no_part_of_the_joined_context() -> None:
 def test_an_unknown_context_is_refused() -> None:
     with pytest.raises(InputError, match="context must be joined or closest; got 'all'"):
         Sgi(context="all")
+
+
+def test_the_angles_are_its_evidence() -> None:
+    encoder = FakeEncoder({"r": plane(0), "q": plane(60), "c1\nc2": plane(-20)})
+    examples = [Example("", ("c1",), "r"), EXAMPLE]
+    evidence = with_encoder(Sgi(), encoder).score(examples).evidence
+    assert evidence is not None
+    assert evidence[0] == {}
+    assert evidence[1]["kind"] == "angles"
+    (item,) = evidence[1]["items"]
+    assert item == pytest.approx({"to_question": np.pi / 3, "to_context": np.pi / 9}, abs=1e-9)
+
+
+def test_a_context_that_differs_in_nothing_the_encoder_sees_is_the_response() -> None:
+    # Two batches give one text vectors 1e-6 apart, which the ratio would make any number of.
+    noisy = sgi({"r": 0, "q": 60, "c1\nc2": np.degrees(1e-6)})
+    assert noisy == pytest.approx(-np.pi / 3 / 1e-8, rel=1e-9)
+    near = sgi({"r": 0, "q": 60, "c1\nc2": np.degrees(1e-2)})
+    assert near == pytest.approx(-np.pi / 3 / 1e-2, rel=1e-5)
+
+
+def test_white_space_at_the_end_of_a_chunk_changes_nothing() -> None:
+    score = Sgi()
+    chunk = "The canal of Wester was dug in 1788."
+    values = score.score([Example("When?", (chunk + end,), chunk) for end in ("", " \n")]).values
+    assert values[0] == pytest.approx(values[1], rel=1e-5)
+
+
+LOCAL = Example("q", ("c1", "c2"), "- Ann came.\n- Bob left.")
+ANGLES = {"q": 0, "c1\nc2": 90, "c1": 120, "c2": 20, "Ann came.": 30, "Bob left.": 80}
+PLANE = FakeEncoder({text: plane(degrees) for text, degrees in ANGLES.items()})
+
+
+class TestLocal:
+    def test_it_is_the_negated_mean_over_sentences(self) -> None:
+        values = with_encoder(LocalSgi(), PLANE).score([LOCAL]).values
+        np.testing.assert_allclose(values, [-(30 / 60 + 80 / 10) / 2], rtol=1e-6)
+
+    def test_every_sentence_may_have_its_closest_chunk(self) -> None:
+        values = with_encoder(LocalSgi(context="closest"), PLANE).score([LOCAL]).values
+        np.testing.assert_allclose(values, [-(30 / 10 + 80 / 40) / 2], rtol=1e-6)
+
+    def test_each_sentence_is_evidence_with_its_place(self) -> None:
+        result = with_encoder(LocalSgi(), PLANE).score([Example("q", (), "r"), LOCAL])
+        assert result.evidence is not None
+        assert result.evidence[0] == {}
+        assert result.evidence[1]["kind"] == "sentences"
+        items = result.evidence[1]["items"]
+        assert [item["text"] for item in items] == ["Ann came.", "Bob left."]
+        assert [LOCAL.response[i["start"] : i["end"]] for i in items] == ["Ann came.", "Bob left."]
+        assert [item["support"] for item in items] == pytest.approx([0.5, 8.0], rel=1e-6)
+
+    def test_without_a_sentence_it_is_undefined(self) -> None:
+        examples = [Example("q", ("c1", "c2"), "?!"), LOCAL, Example("q", ("c1",), "")]
+        result = with_encoder(LocalSgi(), PLANE).score(examples)
+        assert result.reasons == {
+            0: "the response holds no sentence",
+            2: "the response is empty",
+        }
+        assert np.isnan(result.values).tolist() == [True, False, True]
+
+    def test_the_definition_with_the_embedded_encoder(self) -> None:
+        example = Example(
+            "Where is the canal?",
+            ("The canal is in Wester.", "It was dug by hand."),
+            "The canal lies in Wester. Nobody knows who dug it.",
+        )
+        vectors = load_encoder().sentences
+        question, context = vectors([example.question, "\n".join(example.contexts)])
+        ratios = [
+            np.arccos(vector @ question) / (np.arccos(vector @ context) + 1e-8)
+            for vector in vectors([part.text for part in sentences(example.response)])
+        ]
+        assert len(ratios) == 2
+        assert LocalSgi().score([example]).values[0] == pytest.approx(-np.mean(ratios), abs=1e-9)
+
+    def test_it_announces_what_it_looks_up(self) -> None:
+        (demand,) = LocalSgi().demands([LOCAL])
+        assert set(demand.parts[0]) == {"q", "Ann came.", "Bob left.", "c1\nc2"}
+
+    def test_the_splitting_is_part_of_its_fingerprint(self) -> None:
+        assert LocalSgi().fingerprint()["sentences"] == sentences_version()
+        assert "sentences" not in Sgi().fingerprint()
+
+    def test_alone_and_in_any_order_it_is_the_same(self) -> None:
+        examples = [
+            Example("Where?", ("The canal is in Wester. It is deep.",), "In Wester. It is wide."),
+            Example("When?", ("It was dug in 1788.", "By hand."), "In 1788, they say."),
+            Example("Who?", ("Nobody knows who dug it.",), "Ann dug it. Bob helped. Cy watched."),
+        ]
+        score = LocalSgi()
+        values = score.score(examples).values
+        score.forget()
+        np.testing.assert_allclose(score.score(examples[::-1]).values, values[::-1], atol=1e-6)
+        for example, value in zip(examples, values, strict=True):
+            score.forget()
+            np.testing.assert_allclose(score.score([example]).values, [value], atol=1e-6)

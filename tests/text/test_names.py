@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from calibrail.text import names
+from calibrail.text import content_words, name_spans, names
 
 
 @pytest.mark.parametrize(
@@ -26,3 +28,42 @@ def test_names(text: str, expected: list[str]) -> None:
 
 def test_a_sentence_starts_after_a_bracket_or_a_line_break_too() -> None:
     assert names("(Rivers move)\nRivers move\n- Rivers move") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("It is Paris's gate, NASA\u2019S and Ada.", ["Paris", "NASA", "Ada"]),
+        ("see STRASSE and Stra\u00dfe's", ["STRASSE", "Stra\u00dfe"]),
+        ("no names", []),
+    ],
+)
+def test_places(text: str, places: list[str]) -> None:
+    assert [text[start:end] for _, start, end in name_spans(text)] == places
+
+
+pieces = [
+    "Paris",
+    "NASA",
+    "'s",
+    "\u2019S",
+    " ",
+    ". ",
+    "the",
+    "ada",
+    "\u017f",
+    "\u00d6",
+    "\u0308",
+    "\n",
+]
+
+
+@given(st.one_of(st.text(st.characters()), st.lists(st.sampled_from(pieces)).map("".join)))
+def test_names_are_the_texts_of_their_spans(text: str) -> None:
+    found = name_spans(text)
+    assert [name.text for name in found] == names(text)
+    end = 0
+    for name in found:
+        assert end <= name.start < name.end <= len(text)
+        assert [word.text for word in content_words(text[name.start : name.end])] == [name.text]
+        end = name.end

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrail.text import numbers
+from calibrail.text import number_spans, numbers
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,31 @@ def test_no_text_fails(text: str) -> None:
 def test_no_number_is_too_long() -> None:
     digits = "7" * 1_200_000
     assert numbers(digits) == [digits]
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("In 1853.", ["1853"]),
+        ("Two cost $3.2 million, or 40 % of -5km.", ["Two", "3.2 million", "40 %", "-5"]),
+        ("the 21st of 1,234", ["21st", "1,234"]),
+        ("none", []),
+    ],
+)
+def test_places(text: str, places: list[str]) -> None:
+    assert [text[start:end] for _, start, end in number_spans(text)] == places
+
+
+pieces = ["two", "Seven", "1,234", "5", "%", "-", " ", ".", " million", "km", "\u0661", "a", "3rd"]
+
+
+@given(st.one_of(st.text(st.characters()), st.lists(st.sampled_from(pieces)).map("".join)))
+def test_numbers_are_the_texts_of_their_spans(text: str) -> None:
+    found = number_spans(text)
+    assert [number.text for number in found] == numbers(text)
+    end = 0
+    for number in found:
+        assert end <= number.start < number.end <= len(text)
+        # A place says the same alone as in the text.
+        assert numbers(text[number.start : number.end]) == [number.text]
+        end = number.end

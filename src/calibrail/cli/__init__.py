@@ -13,6 +13,7 @@ from calibrail.cli import (
     check,
     compare,
     doctor,
+    explain,
     export,
     plan,
     score,
@@ -31,7 +32,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for _command in (doctor, score, calibrate, compare, export, check, certify, select, plan):
+for _command in (doctor, score, calibrate, compare, export, check, explain, certify, select, plan):
     app.command(name=_command.__name__.rsplit(".", 1)[-1])(_command.run)
 
 

@@ -26,6 +26,12 @@ def run(
     id_column: opt.IdColumn = None,
     reader_option: opt.ReaderOption = None,
     strict: opt.Strict = False,
+    evidence: Annotated[
+        bool,
+        typer.Option(
+            "--evidence", help="Write what each decision rests on: sentences, chunks, spans."
+        ),
+    ] = False,
     json: opt.AsJson = False,
 ) -> None:
     """Decide about every answer of a file: pass, flag, review or error, with score and p-value.
@@ -54,7 +60,12 @@ def run(
     )
     with counting("checking") as progress:
         outcomes: Counter[str] = check_source(
-            loaded, traces, None if to_stdout else output, reading=reading, progress=progress
+            loaded,
+            traces,
+            None if to_stdout else output,
+            reading=reading,
+            evidence=evidence,
+            progress=progress,
         )
     total = sum(outcomes.values())
     if json and not to_stdout:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +16,7 @@ from calibrail.conformal.rule import Rule
 from calibrail.data.example import Example
 from calibrail.errors import GuardrailError, InputError
 from calibrail.guardrail.frozen import FrozenConfig, plain, write_atomically
-from calibrail.scores.base import Score
+from calibrail.scores.base import Score, Scores
 from calibrail.scores.learned import state_bytes, with_state
 from calibrail.scores.registry import ScoreSpec, build
 
@@ -42,6 +42,9 @@ class Decision:
         that looked at least as harmless. None where the score is undefined.
     reason : str
         Why, in one sentence.
+    evidence : mapping or None
+        What the score rests on, for a reviewer: the sentences, claims or sources with their
+        verdicts and places. None where the detector gives none.
     """
 
     id: str
@@ -50,15 +53,16 @@ class Decision:
     threshold: float | None
     p_value: float | None
     reason: str
+    evidence: Mapping[str, Any] | None = None
 
     @property
     def flagged(self) -> bool:
         """Whether the answer must not be released as it is: every outcome but ``pass``."""
         return self.outcome != "pass"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object that ``calibrail check`` writes."""
-        return {
+    def to_dict(self, *, evidence: bool = False) -> dict[str, Any]:
+        """Return the JSON object that ``calibrail check`` writes, with its evidence if asked."""
+        content: dict[str, Any] = {
             "id": self.id,
             "outcome": self.outcome,
             "score": self.score,
@@ -66,6 +70,9 @@ class Decision:
             "p_value": self.p_value,
             "reason": self.reason,
         }
+        if evidence:
+            content["evidence"] = None if self.evidence is None else dict(self.evidence)
+        return content
 
 
 class Guardrail:
@@ -161,6 +168,7 @@ class Guardrail:
         question: str = "",
         contexts: Sequence[str] | str = (),
         id: str = "",
+        samples: Sequence[str] = (),
         columns: Mapping[str, float | str | None] | None = None,
     ) -> Decision:
         """Decide about one answer.
@@ -173,6 +181,8 @@ class Guardrail:
             The retrieved chunks; one string is one chunk.
         id : str
             Carried into the decision.
+        samples : sequence of str
+            Further answers sampled for the question, for a guardrail that compares them.
         columns : mapping, optional
             The outside score's value, for a guardrail on a score column.
         """
@@ -182,6 +192,7 @@ class Guardrail:
             contexts=chunks,
             response=response,
             id=id,
+            samples=tuple(samples),
             columns=dict(columns or {}),
         )
         return self.decide([example])[0]
@@ -201,7 +212,7 @@ class Guardrail:
             if len(examples) == 1:
                 return [self._failed(examples[0], error)]
             return [self.decide([example])[0] for example in examples]
-        return self._decide_scored(examples, values, scores.reasons, groups)
+        return self._decide_scored(examples, replace(scores, values=values), groups)
 
     def stream(self, examples: Iterable[Example], block: int = 256) -> Iterator[Decision]:
         """Decide about any number of examples, ``block`` at a time, in constant memory."""
@@ -217,10 +228,10 @@ class Guardrail:
     def _decide_scored(
         self,
         examples: Sequence[Example],
-        values: NDArray[np.float64],
-        reasons: Mapping[int, str],
+        scores: Scores,
         groups: list[str] | None,
     ) -> list[Decision]:
+        values = scores.values
         tolerance = self._score.tolerance
         codes = self._rule.decide(values, groups, tolerance)
         thresholds = self._rule.thresholds(len(values), groups)
@@ -235,7 +246,7 @@ class Guardrail:
             value, p_value = float(values[index]), float(p_values[index])
             missing = np.isnan(value)
             if missing:
-                why = reasons.get(index, "no reason given")
+                why = scores.reasons.get(index, "no reason given")
                 reason = f"undefined score ({why}); policy: {outcome}"
             else:
                 reason = self._explain(value, threshold, outcome)
@@ -247,6 +258,7 @@ class Guardrail:
                     None if np.isinf(threshold) else threshold,
                     None if missing else p_value,
                     reason,
+                    (scores.evidence[index] or None) if scores.evidence is not None else None,
                 )
             )
         return decisions

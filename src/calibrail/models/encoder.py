@@ -119,13 +119,15 @@ class Encoder:
         for start in range(0, len(items), _CHUNK):
             self._embed(items[start : start + _CHUNK])
 
-    def sentences(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Return L2-normalised sentence vectors, float64, shape (n, d)."""
+    def sentences(self, texts: Sequence[str], *, normal: bool = True) -> NDArray[np.float64]:
+        """Return L2-normalised sentence vectors, float64, shape (n, d); else as the model gives."""
         self.prepare(texts)
         rows = [self._sentence(text) for text in texts]
         if not rows:
             return np.zeros((0, 0))
         vectors = np.array(rows, dtype=np.float64)
+        if not normal:
+            return vectors
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         return vectors / np.where(norms > 0.0, norms, 1.0)
 

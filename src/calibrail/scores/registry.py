@@ -14,12 +14,30 @@ from typing import Final
 
 from calibrail.errors import InputError
 from calibrail.scores.base import JSON, Score
+from calibrail.scores.presets import preset
 
 #: Name, module and class of every score that comes with calibrail.
 BUILT_IN: Final = {
     "sgi": ("geometry", "Sgi"),
     "rad": ("retrieval", "Rad"),
     "tfg": ("token_grounding", "Tfg"),
+    "local_sgi": ("geometry", "LocalSgi"),
+    "displacement_magnitude": ("displacement", "DisplacementMagnitude"),
+    "displacement_consistency": ("displacement", "DisplacementConsistency"),
+    "expected_response_deviation": ("displacement", "ExpectedResponseDeviation"),
+    "tangent_residual": ("displacement", "TangentResidual"),
+    "dgi": ("displacement", "Dgi"),
+    "nli": ("entailment", "Nli"),
+    "sec": ("entailment", "Sec"),
+    "selfcheck": ("entailment", "SelfCheck"),
+    "claims": ("claims", "Claims"),
+    "provenance": ("provenance", "Provenance"),
+    "reranker": ("cross_encoder", "CrossEncoder"),
+    "redeep": ("attention", "Redeep"),
+    "halt": ("halt", "Halt"),
+    "crg": ("crg", "Crg"),
+    "ensemble": ("ensemble", "Ensemble"),
+    "fused": ("fused", "Fused"),
     "length": ("baselines", "Length"),
     "novelty": ("baselines", "Novelty"),
     "novel_count": ("baselines", "NovelCount"),
@@ -116,6 +134,7 @@ def build(spec: ScoreSpec) -> Score:
     'length'
     """
     factory = _factory(spec.name)
+    spec = expand(spec)
     accepted = _parameters(factory)
     for key in spec.params:
         if key not in accepted:
@@ -128,6 +147,18 @@ def build(spec: ScoreSpec) -> Score:
         return factory(**spec.params)
     except TypeError as error:
         raise InputError(f"the score {spec.name} cannot be built: {error}") from error
+
+
+def expand(spec: ScoreSpec) -> ScoreSpec:
+    """Return the specification with a preset's parameters written out; one's own go first.
+
+    >>> expand(ScoreSpec("reranker", {"preset": "paper", "window": 64})).params["model"]
+    'BAAI/bge-reranker-v2-m3'
+    """
+    if "preset" not in spec.params:
+        return spec
+    own = {key: value for key, value in spec.params.items() if key != "preset"}
+    return ScoreSpec(spec.name, {**preset(spec.name, spec.params["preset"]), **own})
 
 
 def build_column(column: str, higher: str) -> Score:

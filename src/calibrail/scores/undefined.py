@@ -12,6 +12,7 @@ from calibrail.scores.base import Scores
 EMPTY_RESPONSE = "the response is empty"
 NO_CONTEXT = "there is no context"
 EMPTY_QUESTION = "the question is empty"
+NO_SAMPLES = "there are no further answers sampled to compare with (samples)"
 
 
 def missing(example: Example, requires: Sequence[str]) -> str | None:
@@ -26,6 +27,8 @@ def missing(example: Example, requires: Sequence[str]) -> str | None:
         return NO_CONTEXT
     if "question" in requires and not example.question.strip():
         return EMPTY_QUESTION
+    if "samples" in requires and not any(sample.strip() for sample in example.samples):
+        return NO_SAMPLES
     return None
 
 

@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.scores.base import Score, Scores
+from calibrail.scores.base import Fittable, Score, Scores
+from calibrail.scores.learned import learns, state_bytes, with_state
 from calibrail.scores.registry import BUILT_IN, ScoreSpec, build
+from calibrail.testing.examples import grounded, labelled, off_topic, strange
 
 
 class ConformanceError(AssertionError):
@@ -55,15 +57,17 @@ def check_score(
         At the first rule that is broken: the shape and type of the values, a reason for every
         undefined value, the same values again, in another order, alone and in a batch, whatever
         the labels; no failure on empty, huge or strange input; JSON-able parameters that rebuild
-        the score; polarity.
+        the score; evidence whose places are right; for a score that learns, no value before, and
+        the same state from the same examples; polarity.
     """
     factory = None if isinstance(score, Score) else score
     score = score if isinstance(score, Score) else score()
     if not isinstance(score, Score):
         raise ConformanceError(f"{type(score).__name__} lacks a member of the Score protocol")
-    grounded = [_with(example, columns) for example in _grounded()]
-    strange = [_with(example, columns) for example in _strange()]
-    everything = [*grounded, *strange]
+    if learns(score):
+        score = _learnt(score, [_with(example, columns) for example in labelled()])
+    supported = [_with(example, columns) for example in grounded()]
+    everything = [*supported, *(_with(example, columns) for example in strange())]
     _identity(score)
     _empty_batch(score)
     _fresh(score)
@@ -71,15 +75,15 @@ def check_score(
     _again(score, everything, values)
     _permuted(score, everything, values)
     _alone(score, everything, values)
-    _labels(score, grounded, values[: len(grounded)])
+    _labels(score, supported, values[: len(supported)])
     _huge(score, columns, huge)
-    _rebuilt(score, factory or type(score), grounded, values[: len(grounded)])
+    _rebuilt(score, factory or type(score), supported, values[: len(supported)])
     if "response" in score.requires:
-        _undefined(score, replace(grounded[0], response=" \n"), "an empty response")
+        _undefined(score, replace(supported[0], response=" \n"), "an empty response")
     if "contexts" in score.requires:
-        _undefined(score, replace(grounded[0], contexts=()), "no contexts")
+        _undefined(score, replace(supported[0], contexts=()), "no contexts")
     if "question" in score.requires:
-        _undefined(score, replace(grounded[0], question=""), "an empty question")
+        _undefined(score, replace(supported[0], question=""), "an empty question")
     if polarity:
         _polarity(score, columns)
 
@@ -114,7 +118,46 @@ def _scored(score: Score, examples: Sequence[Example]) -> NDArray[np.float64]:
     _require(values.dtype == np.float64, score, f"values must be float64; got {values.dtype}")
     for row in np.flatnonzero(np.isnan(values)).tolist():
         _require(bool(result.reasons.get(row)), score, f"NaN without a reason at row {row}")
+    if result.evidence is not None:
+        _evidence(score, examples, result)
     return values
+
+
+def _evidence(score: Score, examples: Sequence[Example], result: Scores) -> None:
+    found = result.evidence or ()
+    _require(len(found) == len(examples), score, "evidence must have one entry an example")
+    for example, entry in zip(examples, found, strict=True):
+        try:
+            json.dumps(entry, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise ConformanceError(f"{score.name}: evidence must be JSON-able: {error}") from error
+        for item in entry.get("items", ()):
+            if "start" in item:
+                own = example.response[item["start"] : item["end"]]
+                _require(own == item["text"], score, f"{example.id}: evidence misplaces {item}")
+            if "quote" in item:
+                chunk = example.contexts[item["chunk"]]
+                quote = chunk[item["chunk_start"] : item["chunk_end"]]
+                _require(quote == item["quote"], score, f"{example.id}: evidence misquotes {item}")
+
+
+def _learnt(score: Score, examples: Sequence[Example]) -> Score:
+    """Return the score fitted, having checked that fitting is repeatable and comes first."""
+    try:
+        score.score(examples[:1])
+    except InputError:
+        pass
+    else:
+        raise ConformanceError(f"{score.name}: a score that learns must not score before it has")
+    assert isinstance(score, Fittable)
+    states = []
+    for _ in range(2):
+        _fresh(score)
+        fitted = score.fit(examples)
+        states.append(state_bytes(fitted))
+    _require(states[0] == states[1], score, "the same examples must give the same state")
+    _require(not learns(fitted) and learns(score), score, "fit() must return a fitted copy")
+    return fitted
 
 
 def _empty_batch(score: Score) -> None:
@@ -187,6 +230,7 @@ def _rebuilt(
         again = (
             build(ScoreSpec(score.name, params)) if score.name in BUILT_IN else factory(**params)
         )
+        again = with_state(again, state_bytes(score))
     except (InputError, TypeError) as error:
         raise ConformanceError(f"{score.name}: params do not rebuild the score: {error}") from error
     _require(dict(again.params) == dict(score.params), score, "params must survive a rebuild")
@@ -202,8 +246,8 @@ def _undefined(score: Score, example: Example, what: str) -> None:
 
 
 def _polarity(score: Score, columns: Mapping[str, float] | None) -> None:
-    supported = _scored(score, [_with(example, columns) for example in _grounded()])
-    astray = _scored(score, [_with(example, columns) for example in _off_topic()])
+    supported = _scored(score, [_with(example, columns) for example in grounded()])
+    astray = _scored(score, [_with(example, columns) for example in off_topic()])
     _require(
         bool(np.nanmean(astray) > np.nanmean(supported)),
         score,
@@ -220,68 +264,3 @@ def _fresh(score: Score) -> None:
 
 def _with(example: Example, columns: Mapping[str, float] | None) -> Example:
     return replace(example, columns=dict(columns)) if columns else example
-
-
-_TOPICS = (
-    ("lighthouse", "Orla", "1853", "The lighthouse at Orla was lit in 1853 and guards the bay."),
-    ("orchard", "Tamsin", "1911", "The orchard near Tamsin was planted in 1911 with plum trees."),
-    ("tunnel", "Brec", "1974", "The tunnel under Brec opened in 1974 and carries two tracks."),
-    ("observatory", "Lund Hill", "1902", "The observatory on Lund Hill was founded in 1902."),
-    ("canal", "Wester", "1788", "The canal of Wester was dug in 1788 by hand."),
-    ("library", "Castell", "1830", "The library of Castell opened its doors in 1830."),
-)
-
-_ASTRAY = "Fresh Bread Needs 240 Degrees And Patience Overnight "
-
-
-def _grounded() -> list[Example]:
-    return [
-        Example(
-            question=f"When did the {thing} of {place} begin?",
-            contexts=(passage, "An unrelated chunk about weather in spring."),
-            response=f"The {thing} of {place} goes back to {year}.",
-            label=0,
-            id=f"grounded-{thing}",
-        )
-        for thing, place, year, passage in _TOPICS
-    ]
-
-
-def _off_topic() -> list[Example]:
-    # As long as the grounded answer, so that length alone explains nothing.
-    return [
-        replace(
-            example,
-            response=(_ASTRAY * 2)[: len(example.response) - 1] + ".",
-            label=1,
-            id=f"off-topic-{example.id}",
-        )
-        for example in _grounded()
-    ]
-
-
-def _strange() -> list[Example]:
-    passage = ("The lighthouse at Orla was lit in 1853.",)
-    responses = {
-        "one character": "a",
-        "punctuation": "?!...",
-        "stop words": "It is what it is.",
-        "control characters": "lit\x00 in\x07 1853\x1b[31m",
-        "a lone surrogate": "lit in \ud800 1853",
-        "line separators": "lit\u2028in\u20291853",
-        "right to left": "\u05de\u05d2\u05d3\u05dc \u0627\u0644\u0645\u0646\u0627\u0631\u0629",
-        "no spaces": "\u706f\u5854\u59cb\u5efa\u4e8e1853\u5e74",
-        "Thai": "\u0e1b\u0e23\u0e30\u0e20\u0e32\u0e04\u0e32\u0e23",
-        "emoji": "\U0001f3e0\U0001f525 1853",
-        "combining marks": "cafe\u0301 e\u0301te\u0301",
-        "the context itself": passage[0],
-        "empty": "",
-    }
-    found = [
-        Example("When was it lit?", passage, response, id=name)
-        for name, response in responses.items()
-    ]
-    found.append(Example("", passage, "It was lit in 1853.", id="no question"))
-    found.append(Example("When?", (), "It was lit in 1853.", id="no contexts"))
-    found.append(Example("When?", ("", " "), "It was lit in 1853.", id="blank contexts"))
-    return found

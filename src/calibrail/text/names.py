@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from calibrail.text.stop_words import STOP_WORDS
 from calibrail.text.words import words
@@ -10,6 +10,22 @@ from calibrail.text.words import words
 NAMES_VERSION: Final = "calibrail-names/1"
 
 _SENTENCE_END = frozenset('.!?:\n"\u201c\u2022')
+
+
+class Name(NamedTuple):
+    """A capitalised word with its place.
+
+    Attributes
+    ----------
+    text : str
+        The word casefolded, without a possessive ``'s``, as `names` gives it.
+    start, end : int
+        Character offsets into the original string, end exclusive; a possessive lies outside.
+    """
+
+    text: str
+    start: int
+    end: int
 
 
 def names(text: str) -> list[str]:
@@ -22,6 +38,15 @@ def names(text: str) -> list[str]:
     >>> names("The Rhine flows through Basel. Marie Curie was born there. Rivers move.")
     ['rhine', 'basel', 'marie', 'curie']
     """
+    return [name for name, _, _ in name_spans(text)]
+
+
+def name_spans(text: str) -> list[Name]:
+    """Return the capitalised words of a string, as `names` does, with their places.
+
+    >>> name_spans("It is Basel's river.")
+    [Name(text='basel', start=6, end=11)]
+    """
     found = words(text)
     capital = [text[word.start].isupper() for word in found]
     result = []
@@ -29,12 +54,14 @@ def names(text: str) -> list[str]:
         bare = word.text.removesuffix("'s")
         if not capital[index] or bare in STOP_WORDS or len(bare) < 2:
             continue
-        surface = text[word.start : word.end]
         if _starts_sentence(text, word.start):
             followed = index + 1 < len(found) and capital[index + 1]
-            if not followed and not any(letter.isupper() for letter in surface[1:]):
+            rest = text[word.start + 1 : word.end]
+            if not followed and not any(letter.isupper() for letter in rest):
                 continue
-        result.append(bare)
+        # An apostrophe and an s are one character each in any spelling that is compared as "'s".
+        end = word.end if len(bare) == len(word.text) else word.end - 2
+        result.append(Name(bare, word.start, end))
     return result
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import Final
+from operator import itemgetter
+from typing import Final, NamedTuple
 
 NUMBERS_VERSION: Final = "calibrail-numbers/1"
 
@@ -39,6 +40,23 @@ _WORDS = {
 _NAMED = re.compile(rf"\b(?:{'|'.join(list(_WORDS)[2:])})\b", re.IGNORECASE)
 
 
+class Number(NamedTuple):
+    """A number with its place.
+
+    Attributes
+    ----------
+    text : str
+        The normal form, as `numbers` gives it.
+    start, end : int
+        Character offsets into the original string, end exclusive; sign, percent sign, ordinal
+        ending and scale ("million") lie inside, units outside.
+    """
+
+    text: str
+    start: int
+    end: int
+
+
 def numbers(text: str) -> list[str]:
     """Return the numbers of a string in a normal form, in order.
 
@@ -50,15 +68,24 @@ def numbers(text: str) -> list[str]:
     >>> numbers("1,234 people, 5km, 2.50 %, 3.2 million, the 21st and seven more")
     ['1234', '5', '2.5%', '3200000', '21', '7']
     """
-    found: list[tuple[int, str]] = []
+    return [number for number, _, _ in number_spans(text)]
+
+
+def number_spans(text: str) -> list[Number]:
+    """Return the numbers of a string, as `numbers` does, with their places.
+
+    >>> number_spans("It has 3.2 million books.")
+    [Number(text='3200000', start=7, end=18)]
+    """
+    found = []
     for match in _NUMBER.finditer(text):
         rest = (match["rest"] or "").strip().lower()
         percent = "%" if rest == "%" or rest.startswith("per") else ""
         value = _plain(match["digits"], _SCALE.get(rest, 0))
         sign = "-" if match["sign"] and value != "0" else ""
-        found.append((match.start(), f"{sign}{value}{percent}"))
-    found.extend((match.start(), _WORDS[match[0].lower()]) for match in _NAMED.finditer(text))
-    return [number for _, number in sorted(found)]
+        found.append(Number(f"{sign}{value}{percent}", match.start(), match.end()))
+    named = [Number(_WORDS[match[0].lower()], *match.span()) for match in _NAMED.finditer(text)]
+    return sorted(found + named, key=itemgetter(1)) if named else found
 
 
 def _plain(digits: str, zeros: int) -> str:

@@ -25,6 +25,7 @@ def check_source(
     output: Path | None,
     *,
     reading: ReadOptions | None = None,
+    evidence: bool = False,
     progress: Progress | None = None,
 ) -> Counter[str]:
     """Write one decision a line for every row of ``source``, and count the outcomes.
@@ -39,6 +40,8 @@ def check_source(
         JSON lines file; None writes to standard output.
     reading : ReadOptions, optional
         How to read the file. Rows that cannot be read are decided as ``error``.
+    evidence : bool
+        Write what each decision rests on into its line.
     progress : callable, optional
         Called with the number of decisions so far.
 
@@ -52,7 +55,8 @@ def check_source(
     with _lines(output) as file:
         for decision in decide_source(guardrail, source, reading=reading):
             outcomes[decision.outcome] += 1
-            file.write(json.dumps(decision.to_dict(), ensure_ascii=False, allow_nan=False) + "\n")
+            content = decision.to_dict(evidence=evidence)
+            file.write(json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")
             done += 1
             if progress is not None:
                 progress(done)

@@ -1,0 +1,54 @@
+"""``calibrail explain``: one answer, the decision about it, and what it rests on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from calibrail.cli import options as opt
+
+
+def run(
+    guardrail: Annotated[
+        Path, typer.Argument(metavar="GUARDRAIL", help="File that `calibrail export` wrote.")
+    ],
+    response: Annotated[str, typer.Option(metavar="TEXT", help="The answer.")],
+    question: Annotated[str, typer.Option(metavar="TEXT", help="What was asked.")] = "",
+    context: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="A retrieved chunk. Repeatable, in their order."),
+    ] = None,
+    sample: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="A further answer to the question. Repeatable."),
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COL=VALUE", help="A cell that the guardrail reads. Repeatable."),
+    ] = None,
+    json: opt.AsJson = False,
+) -> None:
+    """Decide about one answer and show why: which sentence, which chunk, with which weight.
+
+    Exit code 0 whatever the decision is, and 1 where the detector failed.
+    """
+    from calibrail.cli.exits import DONE, FAILURE
+    from calibrail.cli.output import print_json, stdout_console
+    from calibrail.guardrail import Guardrail
+    from calibrail.report.evidence import print_explanation
+
+    loaded = Guardrail.load(guardrail)
+    decision = loaded.check(
+        response=response,
+        question=question,
+        contexts=context or (),
+        samples=sample or (),
+        columns=opt.pairs(column, "--column"),
+    )
+    if json:
+        print_json(decision.to_dict(evidence=True))
+    else:
+        print_explanation(decision.to_dict(evidence=True), loaded.score.name, stdout_console())
+    raise typer.Exit(FAILURE if decision.outcome == "error" else DONE)

@@ -1,0 +1,198 @@
+"""How likely does a hypothesis follow from a premise, and from which part of it?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import permutations
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.errors import ModelError
+from calibrail.models.layout import Tokens
+from calibrail.models.location import Location
+from calibrail.models.nli_heads import EntailmentHead, MiniCheck, open_head
+from calibrail.models.nli_labels import (
+    CONTRADICTION,
+    ENTAILMENT,
+    NEUTRAL,
+    find_kind,
+)
+from calibrail.models.pairs import PairHead, PairModel
+from calibrail.models.windows import Window, cut
+
+#: What a model is asked when it is opened: a premise, and what follows from it, what contradicts
+#: it and what it leaves open.
+SELF_TEST: Final = (
+    ("Two dogs are running across a field.", "Two animals are running."),
+    ("Two dogs are running across a field.", "The dogs are sleeping."),
+    ("Two dogs are running across a field.", "The dogs belong to a farmer."),
+)
+#: By how much another order of the labels must suit the self-test better before a model is refused:
+#: the swapped labels of a trained model gain about 1.5, an untrained model says the same of all.
+SWAPPED: Final = 0.5
+
+
+class Judgement(NamedTuple):
+    """What a model says of one hypothesis and its premise.
+
+    Attributes
+    ----------
+    entailment : float
+        Highest probability, over the windows of the premise, that the hypothesis follows.
+    contradiction : float or None
+        Highest probability that the premise contradicts it; None where the model has no such
+        class.
+    start, end : int
+        Characters of the premise that the window of the highest entailment covers.
+    contradiction_start, contradiction_end : int
+        The same for the highest contradiction; 0 where the model has no such class.
+    n_windows : int
+        Windows in which the premise was read.
+    """
+
+    entailment: float
+    contradiction: float | None
+    start: int
+    end: int
+    contradiction_start: int
+    contradiction_end: int
+    n_windows: int
+
+
+class EntailmentModel(PairModel):
+    """A model of natural language inference: premise (long) and hypothesis (short).
+
+    Use ``load_nli``, which shares one model between all scores of a process.
+
+    Reads sequence classifiers with named classes, vectara/hallucination_evaluation_model (HHEM)
+    and MiniCheck-Flan-T5. At the first use three pairs with known answers are judged.
+
+    Parameters
+    ----------
+    model, revision, dtype, window
+        See ``PairModel``.
+    """
+
+    def describe(self, place: Location) -> dict[str, Any]:
+        """Return the kind of head and the meaning of its outputs in their order."""
+        kind = find_kind(place, self.model)
+        return {"head": kind.name, "labels": list(kind.labels)}
+
+    def judge(self, pairs: Sequence[tuple[str, str]]) -> list[Judgement]:
+        """Return what the model says of each (premise, hypothesis).
+
+        Raises
+        ------
+        ModelError
+            If the model cannot be loaded, its labels have no meaning, or they look swapped.
+        """
+        judgements = []
+        for best in self.best(pairs):
+            contradiction = best.values[1] if len(best.values) > 1 else None
+            against = best.spans[1] if len(best.spans) > 1 else (0, 0)
+            judgements.append(
+                Judgement(best.values[0], contradiction, *best.spans[0], *against, best.n_windows)
+            )
+        return judgements
+
+    def open(self, place: Location) -> PairHead:
+        """Load the model and ask it the three pairs."""
+        kind = find_kind(place, self.model)
+        head = open_head(place, kind, model=self.model, dtype=self.dtype)
+        _self_test(head, self.model, self.max_length(place))
+        return _Asked(head)
+
+
+class _Asked:
+    """Of a head's labels those that a judgement tells: entailment, contradiction."""
+
+    def __init__(self, head: EntailmentHead) -> None:
+        self._head = head
+        asked = (ENTAILMENT, CONTRADICTION)
+        self._columns = [head.labels.index(label) for label in asked if label in head.labels]
+
+    def read(self, longs: Sequence[str], shorts: Sequence[str]) -> list[Tokens]:
+        return self._head.read(longs, shorts)
+
+    def values(self, windows: Sequence[Window]) -> NDArray[np.float64]:
+        return self._head.values(windows)[:, self._columns]
+
+
+def _self_test(head: EntailmentHead, model: str, max_length: int) -> None:
+    """Judge three pairs with known answers.
+
+    The labels are taken to be swapped where giving them another order would suit the answers
+    clearly better.
+    """
+    premises, hypotheses = zip(*SELF_TEST, strict=True)
+    windows = [cut(tokens, max_length, None)[0][0] for tokens in head.read(premises, hypotheses)]
+    found = head.values(windows)
+    if not np.isfinite(found).all() or not np.allclose(found.sum(axis=1), 1.0):
+        raise ModelError(
+            f"{model} gives no probabilities on a test of three pairs: {found.tolist()}"
+        )
+    if isinstance(head, MiniCheck) and head.answered(windows).min() < 0.5:
+        raise ModelError(
+            f"{model} does not answer 0 or 1 to MiniCheck's prompt, so it is no MiniCheck model"
+        )
+    answers = [ENTAILMENT, CONTRADICTION, NEUTRAL]
+    if NEUTRAL not in head.labels:
+        # Two classes: what is left open does not tell them apart as clearly as a contradiction.
+        answers = [ENTAILMENT, next(name for name in head.labels if name != ENTAILMENT)]
+    expected = [head.labels.index(answer) for answer in answers]
+    rows = range(len(expected))
+
+    def suits(order: Sequence[int]) -> float:
+        return float(sum(found[row, column] for row, column in zip(rows, order, strict=True)))
+
+    best = max(permutations(expected), key=suits)
+    if suits(best) > suits(expected) + SWAPPED:
+        says = "; ".join(
+            f"{hypothesis!r}: "
+            + ", ".join(f"{name} {p:.2f}" for name, p in zip(head.labels, row, strict=True))
+            for hypothesis, row in zip(hypotheses, found, strict=True)
+        )
+        raise ModelError(
+            f"{model}: its labels look swapped. Of the premise {premises[0]!r} it says: {says}. "
+            "Correct id2label in config.json of a local copy, and give that folder as model="
+        )
+
+
+def load_nli(
+    model: str,
+    revision: str | None = None,
+    dtype: str = "float32",
+    window: int | None = None,
+) -> EntailmentModel:
+    """Return the process's one entailment model of this specification; nothing is loaded yet.
+
+    Parameters
+    ----------
+    model : str
+        Hub name or folder, e.g. ``facebook/bart-large-mnli``.
+    revision : str or None
+        Revision of a hub model.
+    dtype : {"float32", "bfloat16", "float16"}
+        Precision of the weights.
+    window : int or None
+        Most tokens of the premise a pass; None for what fits.
+
+    Raises
+    ------
+    InputError
+        If an argument is outside its domain.
+
+    Examples
+    --------
+    >>> load_nli("facebook/bart-large-mnli") is load_nli(model="facebook/bart-large-mnli")
+    True
+    """
+    return _shared(model, revision, dtype, window)
+
+
+@lru_cache(maxsize=8)
+def _shared(model: str, revision: str | None, dtype: str, window: int | None) -> EntailmentModel:
+    return EntailmentModel(model, revision, dtype, window)

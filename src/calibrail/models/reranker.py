@@ -1,0 +1,128 @@
+"""How relevant is a document to a query, as a cross-encoder sees it?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.errors import ModelError
+from calibrail.models.layout import Tokens, read_pairs
+from calibrail.models.location import Location
+from calibrail.models.opening import open_network
+from calibrail.models.pairs import PairHead, PairModel
+from calibrail.models.windows import Window
+
+
+class Reranker(PairModel):
+    """A cross-encoder of query (short) and document (long) with one output.
+
+    Use ``load_reranker``, which shares one model between all scores of a process. The output is
+    the raw logit: a sigmoid would saturate, so that logits of 17 and 18 would both be 1.0.
+
+    Parameters
+    ----------
+    model, revision, dtype, window
+        See ``PairModel``.
+    """
+
+    long_first = False
+
+    @property
+    def tolerance(self) -> float:
+        """How far two computations of one logit may differ; logits reach about 10."""
+        return 10.0 * super().tolerance
+
+    def describe(self, place: Location) -> dict[str, Any]:
+        """Return the kind of head.
+
+        Raises
+        ------
+        ModelError
+            If the model has not exactly one output.
+        """
+        labels = place.setting("config.json", "id2label")
+        stated = place.setting("config.json", "num_labels")
+        # Two outputs are what transformers makes of a config that states none.
+        n = len(labels) if isinstance(labels, dict) else stated if isinstance(stated, int) else 2
+        if n != 1:
+            shown = (
+                f"labels {', '.join(map(str, labels.values()))}" if labels else "states no labels"
+            )
+            raise ModelError(
+                f"{self.model} is no reranker: a reranker has one output, its relevance, and this "
+                f"model has {n} ({shown}). Give one as model=, e.g. BAAI/bge-reranker-v2-m3"
+            )
+        return {"head": "relevance logit"}
+
+    def relevance(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """Return the logit of each (query, document), of its best window; float64, shape (n,).
+
+        Raises
+        ------
+        ModelError
+            If the model cannot be loaded or is no reranker.
+        """
+        return np.array([best.values[0] for best in self.best(pairs)], dtype=np.float64)
+
+    def open(self, place: Location) -> PairHead:
+        """Load the model."""
+        self.describe(place)
+        return _Relevance(place, model=self.model, dtype=self.dtype)
+
+
+class _Relevance:
+    def __init__(self, place: Location, *, model: str, dtype: str) -> None:
+        self._network = open_network(
+            place,
+            "AutoModelForSequenceClassification",
+            model=model,
+            purpose="a reranker",
+            dtype=dtype,
+        )
+
+    def read(self, longs: Sequence[str], shorts: Sequence[str]) -> list[Tokens]:
+        return read_pairs(self._network.tokenizer, longs, shorts, long_first=False)
+
+    def values(self, windows: Sequence[Window]) -> NDArray[np.float64]:
+        import torch
+
+        with torch.inference_mode():
+            logits = self._network.module(**self._network.inputs(windows)).logits
+        result: NDArray[np.float64] = logits.double().cpu().numpy()
+        return result
+
+
+def load_reranker(
+    model: str,
+    revision: str | None = None,
+    dtype: str = "float32",
+    window: int | None = None,
+) -> Reranker:
+    """Return the process's one reranker of this specification; nothing is loaded yet.
+
+    Parameters
+    ----------
+    model : str
+        Hub name or folder, e.g. ``BAAI/bge-reranker-v2-m3``.
+    revision : str or None
+        Revision of a hub model.
+    dtype : {"float32", "bfloat16", "float16"}
+        Precision of the weights.
+    window : int or None
+        Most tokens of the document a pass; None for what fits.
+
+    Raises
+    ------
+    InputError
+        If an argument is outside its domain.
+    """
+    return _shared(model, revision, dtype, window)
+
+
+@lru_cache(maxsize=8)
+def _shared(model: str, revision: str | None, dtype: str, window: int | None) -> Reranker:
+    return Reranker(model, revision, dtype, window)

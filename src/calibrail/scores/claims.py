@@ -1,0 +1,74 @@
+"""Which of the answer's claims does the context entail?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from calibrail.data.example import Example
+from calibrail.errors import InputError
+from calibrail.scores.base import JSON
+from calibrail.scores.entailment import Entailing, Pair, best_support, grid, rows
+from calibrail.scores.evidence import SPOKEN, Piece, judged
+from calibrail.scores.neural import filled
+from calibrail.text.claims import Claim, claims, claims_version
+
+
+class Claims(Entailing):
+    """1 - share of the response's claims that some chunk entails. In [0, 1].
+
+    Source: "Retrieval is not grounding". A statement that the sources do not hold the answer is no
+    claim that they could support; a response that claims nothing is undefined, not grounded.
+
+    Parameters
+    ----------
+    threshold : float
+        A claim is entailed from this probability on; in (0, 1).
+    **model
+        ``model``, ``revision``, ``dtype``, ``window``; see ``Entailing``.
+    """
+
+    name = "claims"
+
+    def __init__(self, *, threshold: float = SPOKEN, **model: Any) -> None:
+        super().__init__(**model)
+        if isinstance(threshold, bool) or not isinstance(threshold, int | float):
+            raise InputError(f"threshold must be a number in (0, 1); got {threshold!r}")
+        if not 0.0 < threshold < 1.0:
+            raise InputError(f"threshold must lie in (0, 1); got {threshold!r}")
+        self.threshold = float(threshold)
+
+    def own_params(self) -> Mapping[str, JSON]:
+        """Return the threshold of a claim."""
+        return {"threshold": self.threshold}
+
+    def fingerprint(self) -> Mapping[str, JSON]:
+        """Return the model's fingerprint and the version of the claim splitting."""
+        return {**self.nli.fingerprint(), "claims": claims_version()}
+
+    def pairs(self, example: Example) -> list[Pair]:
+        """Return every chunk with every claim."""
+        return grid(filled(example.contexts), [_stated(claim) for claim in _made(example)])
+
+    def value(self, example: Example) -> tuple[float, Mapping[str, JSON]] | str:
+        """Return one minus the share of claims entailed."""
+        made = _made(example)
+        if not made:
+            return "the response makes no claim"
+        table = rows(self.nli.judge(self.pairs(example)), len(made))
+        support = best_support(table)
+        # A claim within rounding of the threshold counts as not entailed, in any batch.
+        share = float(np.mean(support - self.tolerance >= self.threshold))
+        pieces = [Piece(claim.text, claim.start, claim.end) for claim in made]
+        items = judged(pieces, table, example.contexts, self.threshold)
+        return 1.0 - share, {"kind": "claims", "items": items}
+
+
+def _made(example: Example) -> list[Claim]:
+    return [claim for claim in claims(example.response) if not claim.abstains]
+
+
+def _stated(claim: Claim) -> str:
+    return f"{claim.lead} {claim.text}" if claim.lead else claim.text

@@ -1,0 +1,125 @@
+"""What do all scores share that are made of other scores?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.data.example import Example
+from calibrail.errors import InputError
+from calibrail.scores.base import JSON, Demand, Demanding, Fittable, Score, Scores, SharedModel
+from calibrail.scores.registry import build, key_of, parse_specs
+
+_Floats = NDArray[np.float64]
+
+
+class Combined:
+    """Base of the scores that combine others, their members.
+
+    Parameters
+    ----------
+    members : sequence of Score
+        At least two, each once, none of which learns: what it knew of the examples that the
+        combination learns from would be taken for skill.
+
+    Attributes
+    ----------
+    members : dict of str to Score
+        By key.
+    """
+
+    name = ""
+
+    def __init__(self, members: Sequence[Score]) -> None:
+        keys = [key_of(member) for member in members]
+        if len(set(keys)) != len(keys):
+            raise InputError(f"{self.name} takes each score once; got {', '.join(keys)}")
+        if len(keys) < 2:
+            raise InputError(f"{self.name} combines at least two scores; got {keys}")
+        if learning := [member.name for member in members if isinstance(member, Fittable)]:
+            raise InputError(
+                f"{self.name} cannot combine scores that learn themselves: {', '.join(learning)}"
+            )
+        self.members = dict(zip(keys, members, strict=True))
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """Fields that every member reads: without them there is nothing to combine."""
+        fields = [member.requires for member in self.members.values()]
+        return tuple(name for name in fields[0] if all(name in other for other in fields))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the data that members read."""
+        named = [getattr(member, "columns", ()) for member in self.members.values()]
+        return tuple(dict.fromkeys(name for names in named for name in names))
+
+    @property
+    def tolerance(self) -> float:
+        """The largest of the members' tolerances."""
+        return max(member.tolerance for member in self.members.values())
+
+    def fingerprint(self) -> Mapping[str, JSON]:
+        """Return the members' fingerprints by key."""
+        return {key: dict(member.fingerprint()) for key, member in self.members.items()}
+
+    @property
+    def models(self) -> tuple[SharedModel, ...]:
+        """Every model that a member calls, once."""
+        found = [model for member in self._demanding() for model in member.models]
+        return tuple({id(model): model for model in found}.values())
+
+    def demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
+        """Return what the members will look up."""
+        return tuple(demand for member in self._demanding() for demand in member.demands(examples))
+
+    def forget(self) -> None:
+        """Drop what models have computed, so that the next example is computed by itself."""
+        for model in self.models:
+            model.forget()
+
+    def scored(self, examples: Sequence[Example]) -> dict[str, Scores]:
+        """Return what each member says, by key."""
+        return {key: member.score(examples) for key, member in self.members.items()}
+
+    def _demanding(self) -> list[Demanding]:
+        members: list[Any] = list(self.members.values())
+        return [member for member in members if isinstance(member, Demanding)]
+
+
+def build_members(scores: str | Sequence[str], name: str) -> list[Score]:
+    """Build the members named in a specification such as ``"novelty,rad:level=sentence"``.
+
+    Raises
+    ------
+    InputError
+        If one is unknown, or the specification is no text.
+    """
+    texts = [scores] if isinstance(scores, str) else list(scores)
+    if not all(isinstance(text, str) for text in texts):
+        raise InputError(
+            f'scores of {name} must be text, e.g. scores="rad,novelty"; got {scores!r}'
+        )
+    return [build(spec) for text in texts for spec in parse_specs(text)]
+
+
+def matrix(scored: Mapping[str, Scores]) -> _Floats:
+    """Return the members' values as columns, float64, shape (n, members)."""
+    return np.stack([scores.values for scores in scored.values()], axis=1)
+
+
+def member_items(scored: Mapping[str, Scores], row: int) -> list[dict[str, JSON]]:
+    """Return what each member said of one example: its value and evidence, or why it has none."""
+    items: list[dict[str, JSON]] = []
+    for key, scores in scored.items():
+        value = scores.values[row]
+        item: dict[str, JSON] = {"score": key, "value": None if np.isnan(value) else float(value)}
+        if np.isnan(value):
+            item["reason"] = scores.reasons[row]
+        elif scores.evidence is not None and scores.evidence[row]:
+            item["evidence"] = dict(scores.evidence[row])
+        items.append(item)
+    return items

@@ -1,0 +1,181 @@
+"""What do embeddings, entailment and tokens say together?"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.data.example import Example
+from calibrail.errors import InputError
+from calibrail.models.location import DEFAULT_MODEL
+from calibrail.scores.base import JSON, Score, Scores
+from calibrail.scores.combined import Combined, matrix, member_items
+from calibrail.scores.entailment import NLI_MODEL, Sec
+from calibrail.scores.labelled import both_classes
+from calibrail.scores.retrieval import Rad
+from calibrail.scores.token_grounding import Tfg
+
+#: Weights tried, in steps of a twentieth.
+STEPS = 20
+NAMES = ("rad", "sec", "tfg")
+
+
+class Crg(Combined):
+    """Conformal RAG Guardrails: a weighted mean of ``rad``, ``sec`` and ``tfg``.
+
+    Sinha, "The Semantic Illusion" (arXiv 2512.15068), section 3 and appendix A.
+
+    Parameters
+    ----------
+    weights : {"equal", "learned"} or str
+        ``equal``: a third each, as in the paper. ``learned``: the weights, in steps of 0.05, of the
+        highest AUROC on the fit split; among equals the ones nearest to a third each. Or three
+        numbers at least 0, ``"0.5,0.3,0.2"``, for rad, sec and tfg; they are scaled to add up to 1.
+    model, revision : str, str or None
+        Sentence encoder; the embedded one when left out.
+    nli_model, nli_revision : str, str or None
+        Entailment model.
+    gamma : float
+        See ``Tfg``.
+    dtype : {"float32", "bfloat16", "float16"}
+        Precision of all weights.
+    window : int or None
+        See ``Entailing``.
+    """
+
+    name = "crg"
+
+    def __init__(
+        self,
+        *,
+        weights: str = "equal",
+        model: str = DEFAULT_MODEL,
+        revision: str | None = None,
+        nli_model: str = NLI_MODEL,
+        nli_revision: str | None = None,
+        gamma: float = 0.3,
+        dtype: str = "float32",
+        window: int | None = None,
+    ) -> None:
+        encoder: dict[str, Any] = {"model": model, "revision": revision, "dtype": dtype}
+        self._rad = Rad(**encoder)
+        self._sec = Sec(model=nli_model, revision=nli_revision, dtype=dtype, window=window)
+        self._tfg = Tfg(gamma=gamma, **encoder)
+        super().__init__([self._rad, self._sec, self._tfg])
+        self.weights = weights
+        self._mix = _read_weights(weights)
+
+    @property
+    def params(self) -> Mapping[str, JSON]:
+        """Every parameter with its value."""
+        return {
+            "weights": self.weights,
+            "model": self._rad.encoder.model,
+            "revision": self._rad.encoder.revision,
+            "nli_model": self._sec.nli.model,
+            "nli_revision": self._sec.nli.revision,
+            "gamma": self._tfg.gamma,
+            "dtype": self._sec.nli.dtype,
+            "window": self._sec.nli.window,
+        }
+
+    def score(self, examples: Sequence[Example]) -> Scores:
+        """Return the weighted mean; undefined where one of the three is that has a weight."""
+        mix = self._mix
+        if mix is None:
+            raise InputError(
+                "crg with weights=learned learns them from labelled examples before it can score: "
+                "use calibrate or compare with a fit split (--fit-share)"
+            )
+        scored = self.scored(examples)
+        table = matrix(scored)
+        counted = mix > 0.0
+        values = table[:, counted] @ mix[counted]
+        reasons, evidence = {}, []
+        for row in range(len(examples)):
+            items = member_items(scored, row)
+            for item, weight in zip(items, mix.tolist(), strict=True):
+                item["weight"] = weight
+            if np.isnan(values[row]):
+                reasons[row] = next(
+                    f"{item['score']}: {item['reason']}"
+                    for item in items
+                    if item["value"] is None and item["weight"] > 0.0
+                )
+            evidence.append({} if np.isnan(values[row]) else {"kind": "scores", "items": items})
+        return Scores(values, reasons, tuple(evidence))
+
+    @property
+    def fitted(self) -> bool:
+        """Whether there are weights."""
+        return self._mix is not None
+
+    def fit(self, examples: Sequence[Example]) -> Score:
+        """Return a copy with the weights of the highest AUROC on these examples.
+
+        Raises
+        ------
+        InputError
+            If one class is missing among those on which all three scores are defined.
+        """
+        table = matrix(self.scored(examples))
+        known = np.array(~np.isnan(table).any(axis=1))
+        labels = both_classes(self.name, examples, known)
+        return self._with(best_weights(table[known], labels))
+
+    def state(self) -> Mapping[str, NDArray[Any]]:
+        """Return the weights of rad, sec and tfg."""
+        if self._mix is None:
+            raise InputError("crg has not learnt its weights yet")
+        return {"weights": self._mix}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> Score:
+        """Return a copy with these weights."""
+        return self._with(np.asarray(state["weights"], dtype=np.float64))
+
+    def _with(self, mix: NDArray[np.float64]) -> Crg:
+        fitted = copy.copy(self)
+        fitted._mix = mix
+        return fitted
+
+
+def best_weights(table: NDArray[np.float64], labels: NDArray[np.int8]) -> NDArray[np.float64]:
+    """Return the weights, at least 0 and adding up to 1, of the mean with the highest AUROC.
+
+    A score that points the wrong way gets none: a negative weight would hide that it does.
+    """
+    from sklearn.metrics import roc_auc_score
+
+    steps = [
+        (i, j, STEPS - i - j) for i, j in product(range(STEPS + 1), repeat=2) if i + j <= STEPS
+    ]
+    steps.sort(key=lambda step: sum((3 * part - STEPS) ** 2 for part in step))
+    best, highest = steps[0], -1.0
+    for step in steps:
+        reached = float(roc_auc_score(labels, table @ (np.array(step) / STEPS)))
+        if reached > highest:
+            best, highest = step, reached
+    return np.array(best, dtype=np.float64) / STEPS
+
+
+def _read_weights(weights: str) -> NDArray[np.float64] | None:
+    if weights == "learned":
+        return None
+    if weights == "equal":
+        return np.full(3, 1.0 / 3.0)
+    try:
+        parts = [float(part) for part in str(weights).split(",")]
+    except ValueError:
+        parts = []
+    if len(parts) != 3 or min(parts) < 0.0 or not math.isfinite(sum(parts)) or sum(parts) <= 0.0:
+        raise InputError(
+            "weights must be equal, learned or three numbers at least 0, e.g. "
+            f'weights="0.5,0.3,0.2"; got {weights!r}'
+        )
+    return np.array(parts) / sum(parts)

@@ -1,0 +1,220 @@
+"""How far from the context or the question, and in which direction, does the answer lie?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.data.example import Example
+from calibrail.errors import InputError
+from calibrail.scores.base import JSON, Demand, Scores, prepare
+from calibrail.scores.geometry import SAME_PLACE, joined
+from calibrail.scores.neural import Embedding
+from calibrail.scores.reference import Floats, Neighbouring, Referring, whole
+from calibrail.text.sentences import Sentence, sentences, sentences_version
+
+#: The direction between two texts as near as a full stop (2e-2) magnifies the noise between two
+#: batches fiftyfold.
+DIRECTION_TOLERANCE: Final = 1e-5
+
+#: Singular values below this share of the largest are rounding, and their directions arbitrary.
+RANK_TOLERANCE: Final = 1e-5
+
+
+class DisplacementMagnitude(Embedding):
+    """Length of the displacement from the context to the response, ||phi(r) - phi(c)||.
+
+    c is the chunks joined by newlines, phi an embedding of length 1 (the repository that
+    accompanies Marin, arXiv 2512.13771). In [0, 2]; higher means more likely hallucinated.
+
+    Parameters
+    ----------
+    **encoder
+        ``model``, ``revision``, ``prompt``, ``dtype``; see ``Embedding``.
+    """
+
+    name = "displacement_magnitude"
+    requires = ("contexts", "response")
+
+    def demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
+        """Return every context and response."""
+        texts: dict[str, None] = {}
+        for example in examples:
+            texts.update(dict.fromkeys((joined(example), example.response)))
+        return (Demand(self.encoder, (tuple(text for text in texts if text.strip()),)),)
+
+    def score(self, examples: Sequence[Example]) -> Scores:
+        """Return the distance; undefined without context or response."""
+        values, positions, reasons = self.usable(examples)
+        if positions:
+            chosen = [examples[i] for i in positions]
+            prepare(self.demands(chosen))
+            responses = self.encoder.sentences([example.response for example in chosen])
+            contexts = self.encoder.sentences([joined(example) for example in chosen])
+            values[positions] = np.linalg.norm(responses - contexts, axis=1)
+        return Scores(values, reasons)
+
+
+class DisplacementConsistency(Embedding):
+    """Minus the mean cosine between the displacements of consecutive sentences from the context.
+
+    -mean over j of cos(phi(r_j) - phi(c), phi(r_j+1) - phi(c)), c being the chunks joined by
+    newlines (the repository that accompanies Marin, arXiv 2512.13771, which makes it 0 where there
+    is one sentence only: the answer's length in disguise; here that is undefined). In [-1, 1];
+    higher means more likely hallucinated. Evidence: every sentence after the first, its cosine
+    with the one before as ``support``.
+
+    Parameters
+    ----------
+    **encoder
+        ``model``, ``revision``, ``prompt``, ``dtype``; see ``Embedding``.
+    """
+
+    name = "displacement_consistency"
+    requires = ("contexts", "response")
+    tolerance = DIRECTION_TOLERANCE
+
+    def fingerprint(self) -> Mapping[str, JSON]:
+        """Return the encoder's fingerprint and the version of the sentence splitting."""
+        return {**super().fingerprint(), "sentences": sentences_version()}
+
+    def demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
+        """Return every context and every sentence of a response."""
+        return self._demands(examples, [sentences(example.response) for example in examples])
+
+    def score(self, examples: Sequence[Example]) -> Scores:
+        """Return the negated mean; undefined where a direction or a second sentence is missing."""
+        values, positions, reasons = self.usable(examples)
+        evidence: list[Mapping[str, JSON]] = [{} for _ in examples]
+        split = [sentences(examples[i].response) for i in positions]
+        prepare(self._demands([examples[i] for i in positions], split))
+        for i, parts in zip(positions, split, strict=True):
+            if len(parts) < 2:
+                reasons[i] = "the response holds fewer than 2 sentences"
+                continue
+            places = self.encoder.sentences([part.text for part in parts])
+            moves = places - self.encoder.sentences([joined(examples[i])])
+            lengths = np.linalg.norm(moves, axis=1, keepdims=True)
+            if (lengths < SAME_PLACE).any():
+                reasons[i] = (
+                    "a sentence lies where the context does, so that its displacement has no "
+                    "direction"
+                )
+                continue
+            moves /= lengths
+            alike = np.clip(np.einsum("ij,ij->i", moves[:-1], moves[1:]), -1.0, 1.0)
+            values[i] = -alike.mean()
+            items = [
+                {**part._asdict(), "support": support}
+                for part, support in zip(parts[1:], alike.tolist(), strict=True)
+            ]
+            evidence[i] = {"kind": "sentences", "items": items}
+        return Scores(values, reasons, tuple(evidence))
+
+    def _demands(
+        self, examples: Sequence[Example], split: Sequence[Sequence[Sentence]]
+    ) -> tuple[Demand, ...]:
+        texts: dict[str, None] = {}
+        for example, parts in zip(examples, split, strict=True):
+            # One sentence has no displacement to be compared with.
+            if len(parts) > 1 and (context := joined(example)):
+                texts.update(dict.fromkeys((context, *(part.text for part in parts))))
+        return (Demand(self.encoder, (tuple(texts),)),)
+
+
+class ExpectedResponseDeviation(Neighbouring):
+    """Distance of the response from where faithful answers to similar questions would be.
+
+    ||phi(r) - (phi(q) + mean of phi(r_i) - phi(q_i))|| over the k references nearest by question.
+    At least 0; higher means more likely hallucinated.
+
+    Parameters
+    ----------
+    k : int
+        Neighbours; at least as many references must be learnt.
+    **encoder
+        ``model``, ``revision``, ``prompt``, ``dtype``; see ``Embedding``.
+    """
+
+    name = "expected_response_deviation"
+
+    def _value(self, question: Floats, move: Floats) -> float | str:
+        return float(np.linalg.norm(move - self._neighbours(question).mean(axis=0)))
+
+
+class TangentResidual(Neighbouring):
+    """What of the displacement from the context lies outside the directions of faithful answers.
+
+    ||v - P v|| with v = phi(r) - phi(c), c the chunks joined by newlines, and P the projection on
+    the leading right singular vectors of the displacements (not centred, as published) of the k
+    references nearest by question. In [0, 2]; higher means more likely hallucinated.
+
+    Parameters
+    ----------
+    k : int
+        Neighbours; at least as many references must be learnt.
+    components : int
+        Directions to project on, in [1, k]; fewer where the neighbours span fewer.
+    **encoder
+        ``model``, ``revision``, ``prompt``, ``dtype``; see ``Embedding``.
+    """
+
+    name = "tangent_residual"
+    requires = ("question", "contexts", "response")
+
+    def __init__(self, *, k: int = 10, components: int = 5, **encoder: Any) -> None:
+        super().__init__(k=k, **encoder)
+        self.components = whole(components, "components")
+        if self.components > self.k:
+            raise InputError(
+                f"components must not exceed k={self.k}, which span no more; got {components}"
+            )
+
+    def own_params(self) -> Mapping[str, JSON]:
+        """Return the number of neighbours and of directions."""
+        return {"k": self.k, "components": self.components}
+
+    def _value(self, question: Floats, move: Floats) -> float | str:
+        _, sizes, directions = np.linalg.svd(self._neighbours(question), full_matrices=False)
+        spanned = directions[: self.components]
+        spanned = spanned[sizes[: len(spanned)] > RANK_TOLERANCE * sizes[0]]
+        return float(np.linalg.norm(move - spanned.T @ (spanned @ move)))
+
+
+class Dgi(Referring):
+    """Directional Grounding Index, negated: -cos(phi(r) - phi(q), mu).
+
+    mu is the mean of the unit displacements from question to response of faithful answers, itself
+    of length 1 (Marin, arXiv 2602.13224). In [-1, 1]; higher means more likely hallucinated.
+
+    Parameters
+    ----------
+    **encoder
+        ``model``, ``revision``, ``prompt``, ``dtype``; see ``Embedding``.
+    """
+
+    name = "dgi"
+    tolerance = DIRECTION_TOLERANCE
+    arrays: ClassVar[Mapping[str, int]] = {"mu": 1}
+
+    def _learn(self, examples: Sequence[Example]) -> Mapping[str, NDArray[Any]]:
+        moves = self._moves(examples)
+        lengths = np.linalg.norm(moves, axis=1, keepdims=True)
+        moved = lengths[:, 0] >= SAME_PLACE
+        mean = (moves[moved] / lengths[moved]).sum(axis=0) / max(1, moved.sum())
+        length = float(np.linalg.norm(mean))
+        if length < SAME_PLACE:
+            raise InputError(
+                f"the displacements of {len(examples)} faithful examples have no direction in "
+                "common, so that dgi cannot learn one; give it others"
+            )
+        return {"mu": mean / length}
+
+    def _value(self, question: Floats, move: Floats) -> float | str:
+        length = float(np.linalg.norm(move))
+        if length < SAME_PLACE:
+            return "the response lies where the question does, so that there is no direction"
+        return float(np.clip(-(move @ self._known()["mu"]) / length, -1.0, 1.0))

@@ -1,0 +1,163 @@
+"""How high do several scores rank an answer on average?"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.data.example import Example
+from calibrail.errors import InputError
+from calibrail.scores.base import JSON, Score, Scores
+from calibrail.scores.combined import Combined, build_members, matrix, member_items
+
+_Floats = NDArray[np.float64]
+
+#: Values this many tolerances to either side share in a rank, so that rounding moves it little.
+BLUR = 1000.0
+
+
+class Ensemble(Combined):
+    """Weighted mean of the members' ranks among the examples of the fit split. In [0, 1].
+
+    A member's value becomes the share of fit examples with a smaller one, equal ones counted half
+    (a little smoothed for members that round).
+    Where some members are undefined the mean is over the others; the evidence names them.
+
+    Parameters
+    ----------
+    scores : str
+        The members, e.g. ``"novelty,rad,sec"``.
+    weights : str or None
+        As many numbers above 0, ``"2,1,1"``; None for equal weights.
+    """
+
+    name = "ensemble"
+
+    def __init__(self, *, scores: str, weights: str | None = None) -> None:
+        super().__init__(build_members(scores, self.name))
+        self._text = scores
+        self._weights_text = weights
+        self._weights = _read_weights(weights, len(self.members))
+        self._reference: dict[str, _Floats] | None = None
+
+    @property
+    def tolerance(self) -> float:
+        """How far rounding may move the mean rank; 0 where every member is exact."""
+        return 0.5 / BLUR if super().tolerance > 0.0 else 0.0
+
+    @property
+    def params(self) -> Mapping[str, JSON]:
+        """Every parameter with its value."""
+        return {"scores": self._text, "weights": self._weights_text}
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the members' values on the fit split are known."""
+        return self._reference is not None
+
+    def fit(self, examples: Sequence[Example]) -> Score:
+        """Return a copy that knows the members' values on these examples.
+
+        Raises
+        ------
+        InputError
+            If a member is defined on none of them.
+        """
+        reference = {}
+        for key, scores in self.scored(examples).items():
+            known = scores.values[~np.isnan(scores.values)]
+            if not len(known):
+                raise InputError(
+                    f"ensemble ranks {key} among the examples of the fit split, and it is "
+                    "undefined on all of them; leave it out, or raise --fit-share"
+                )
+            reference[key] = np.sort(known)
+        return self._with(reference)
+
+    def state(self) -> Mapping[str, NDArray[Any]]:
+        """Return the members' sorted values on the fit split."""
+        if self._reference is None:
+            raise InputError("ensemble has not learnt yet")
+        return self._reference
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> Score:
+        """Return a copy that knows these values."""
+        return self._with({key: np.asarray(state[key], np.float64) for key in self.members})
+
+    def score(self, examples: Sequence[Example]) -> Scores:
+        """Return the mean rank; undefined where every member is."""
+        if self._reference is None:
+            raise InputError(
+                "ensemble learns ranks before it can score: use calibrate or compare with a fit "
+                "split (--fit-share)"
+            )
+        scored = self.scored(examples)
+        values = matrix(scored)
+        ranks = np.full(values.shape, np.nan)
+        for column, (key, member) in enumerate(self.members.items()):
+            width = BLUR * member.tolerance
+            ranks[:, column] = _ranks(values[:, column], self._reference[key], width)
+        known = ~np.isnan(values)
+        weights = known * self._weights
+        total = weights.sum(axis=1)
+        mean = np.full(len(examples), np.nan)
+        some = total > 0.0
+        mean[some] = np.where(known, ranks, 0.0)[some] @ self._weights / total[some]
+        reasons: dict[int, str] = {}
+        evidence: list[Mapping[str, JSON]] = []
+        for row in range(len(examples)):
+            items = member_items(scored, row)
+            if not some[row]:
+                reasons[row] = "; ".join(f"{item['score']}: {item['reason']}" for item in items)
+                evidence.append({})
+                continue
+            for item, rank in zip(items, ranks[row].tolist(), strict=True):
+                item["rank"] = None if np.isnan(rank) else rank
+            evidence.append({"kind": "scores", "items": items})
+        return Scores(mean, reasons, tuple(evidence))
+
+    def _with(self, reference: dict[str, _Floats]) -> Ensemble:
+        fitted = copy.copy(self)
+        fitted._reference = reference
+        return fitted
+
+
+def _ranks(values: _Floats, reference: _Floats, width: float) -> _Floats:
+    """Return the share of the reference below each value, equal ones half; NaN stays.
+
+    With a width, the mean of that share over all values so near: a step would turn the rounding of
+    a batch into a whole rank.
+    """
+    n = len(reference)
+    if width == 0.0:
+        below = np.searchsorted(reference, values, "left")
+        ranks = (below + np.searchsorted(reference, values, "right")) / (2.0 * n)
+        return np.where(np.isnan(values), np.nan, ranks)
+    # The integral of a step function that climbs by 1/n at each value of the reference.
+    sums = np.concatenate([np.zeros(1), np.cumsum(reference)])
+
+    def integral(x: _Floats) -> _Floats:
+        below = np.searchsorted(reference, x, "right")
+        result: _Floats = (below * x - sums[below]) / n
+        return result
+
+    ranks = (integral(values + width) - integral(values - width)) / (2.0 * width)
+    return np.where(np.isnan(values), np.nan, np.clip(ranks, 0.0, 1.0))
+
+
+def _read_weights(weights: str | None, n: int) -> _Floats:
+    if weights is None:
+        return np.ones(n)
+    try:
+        parts = np.array([float(part) for part in str(weights).split(",")])
+    except ValueError:
+        parts = np.zeros(0)
+    if len(parts) != n or not np.isfinite(parts).all() or (parts <= 0.0).any():
+        raise InputError(
+            f'weights must be {n} numbers above 0, one a score, e.g. weights="2,1"; got {weights!r}'
+        )
+    return parts

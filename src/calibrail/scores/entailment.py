@@ -1,0 +1,217 @@
+"""Does the context entail the answer, as a model of natural language inference sees it?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.data.example import Example
+from calibrail.errors import ModelError
+from calibrail.models.nli import Judgement, load_nli
+from calibrail.scores.base import JSON, Demand, Scores, SharedModel, prepare
+from calibrail.scores.evidence import Piece, judged
+from calibrail.scores.neural import filled
+from calibrail.scores.undefined import missing
+from calibrail.text.sentences import sentences, sentences_version
+
+#: The model of the "Semantic Illusion" paper.
+NLI_MODEL = "facebook/bart-large-mnli"
+
+#: Two computations of one probability in different batches differ by about 1e-7 in float32.
+NLI_TOLERANCE = 1e-5
+
+Pair = tuple[str, str]
+
+
+class Entailing:
+    """Base of the scores that ask an entailment model.
+
+    Parameters
+    ----------
+    model : str
+        Hub name or folder of the model.
+    revision : str or None
+        Revision of a hub model.
+    dtype : {"float32", "bfloat16", "float16"}
+        Precision of the weights.
+    window : int or None
+        Most tokens of a premise a pass; None for what the model reads.
+    """
+
+    name = ""
+    requires: tuple[str, ...] = ("contexts", "response")
+    tolerance = NLI_TOLERANCE
+
+    def __init__(
+        self,
+        *,
+        model: str = NLI_MODEL,
+        revision: str | None = None,
+        dtype: str = "float32",
+        window: int | None = None,
+    ) -> None:
+        self.nli = load_nli(model, revision, dtype, window)
+
+    @property
+    def params(self) -> Mapping[str, JSON]:
+        """Every parameter with its value."""
+        nli = self.nli
+        return {
+            **self.own_params(),
+            "model": nli.model,
+            "revision": nli.revision,
+            "dtype": nli.dtype,
+            "window": nli.window,
+        }
+
+    def own_params(self) -> Mapping[str, JSON]:
+        """Return the parameters besides the model's."""
+        return {}
+
+    def fingerprint(self) -> Mapping[str, JSON]:
+        """Return the model's fingerprint and the version of the sentence splitting."""
+        return {**self.nli.fingerprint(), "sentences": sentences_version()}
+
+    @property
+    def models(self) -> tuple[SharedModel, ...]:
+        """The entailment model."""
+        return (self.nli,)
+
+    def forget(self) -> None:
+        """Drop what was judged, so that the next pair is judged by itself."""
+        self.nli.forget()
+
+    def demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
+        """Return every pair of premise and hypothesis."""
+        pairs: dict[Pair, None] = {}
+        for example in examples:
+            if missing(example, self.requires) is None:
+                pairs.update(dict.fromkeys(self.pairs(example)))
+        return (Demand(self.nli, (tuple(pairs),)),)
+
+    def score(self, examples: Sequence[Example]) -> Scores:
+        """Return one value per example, with what it rests on as evidence."""
+        prepare(self.demands(examples))
+        values = np.full(len(examples), np.nan)
+        reasons: dict[int, str] = {}
+        evidence: list[Mapping[str, JSON]] = []
+        for index, example in enumerate(examples):
+            found = missing(example, self.requires) or self.value(example)
+            if isinstance(found, str):
+                reasons[index] = found
+                evidence.append({})
+            else:
+                values[index] = found[0]
+                evidence.append(found[1])
+        return Scores(values, reasons, tuple(evidence))
+
+    def pairs(self, example: Example) -> list[Pair]:
+        """Return what the model is asked about an example."""
+        raise AssertionError(f"{type(self).__name__} asks nothing")
+
+    def value(self, example: Example) -> tuple[float, Mapping[str, JSON]] | str:
+        """Return the value with its evidence, or why there is none."""
+        raise AssertionError(f"{type(self).__name__} defines no value")
+
+
+class Nli(Entailing):
+    """1 - P(entailment of the whole response, given all chunks as one premise). In [0, 1]."""
+
+    name = "nli"
+
+    def pairs(self, example: Example) -> list[Pair]:
+        """Return the one pair."""
+        return [("\n".join(filled(example.contexts)), example.response)]
+
+    def value(self, example: Example) -> tuple[float, Mapping[str, JSON]] | str:
+        """Return one minus the probability."""
+        (judgement,) = self.nli.judge(self.pairs(example))
+        whole = Piece(example.response, 0, len(example.response))
+        # The premise joins the chunks, so that one of them alone need not stand behind it.
+        items = judged([whole], [[judgement]], None)
+        return 1.0 - judgement.entailment, {"kind": "sentences", "items": items}
+
+
+class Sec(Entailing):
+    """Semantic Entailment Calibration: 1 - min over sentences of max over chunks of P(entailment).
+
+    Sinha, "The Semantic Illusion" (arXiv 2512.15068), equation 3. In [0, 1]; higher means more
+    likely hallucinated: the least supported sentence decides.
+    """
+
+    name = "sec"
+
+    def pairs(self, example: Example) -> list[Pair]:
+        """Return every chunk with every sentence."""
+        return grid(filled(example.contexts), [part.text for part in sentences(example.response)])
+
+    def value(self, example: Example) -> tuple[float, Mapping[str, JSON]] | str:
+        """Return one minus the support of the least supported sentence."""
+        pieces = [Piece(*part) for part in sentences(example.response)]
+        if not pieces:
+            return "the response holds no sentence"
+        table = rows(self.nli.judge(self.pairs(example)), len(pieces))
+        items = judged(pieces, table, example.contexts)
+        return 1.0 - float(best_support(table).min()), {"kind": "sentences", "items": items}
+
+
+class SelfCheck(Entailing):
+    """SelfCheckGPT with entailment: mean over sentences and samples of P(contradiction).
+
+    Each sample of the model's own answers is a premise (Manakul et al., EMNLP 2023; here the
+    probability among all three classes). In [0, 1].
+    """
+
+    name = "selfcheck"
+    requires: tuple[str, ...] = ("response", "samples")
+
+    def pairs(self, example: Example) -> list[Pair]:
+        """Return every sample with every sentence."""
+        return grid(filled(example.samples), [part.text for part in sentences(example.response)])
+
+    def value(self, example: Example) -> tuple[float, Mapping[str, JSON]] | str:
+        """Return the mean contradiction."""
+        pieces = [Piece(*part) for part in sentences(example.response)]
+        if not pieces:
+            return "the response holds no sentence"
+        table = rows(self.nli.judge(self.pairs(example)), len(pieces))
+        against = np.array([[opposition(cell, self.nli.model) for cell in row] for row in table])
+        items = [
+            {
+                "text": piece.text,
+                "start": piece.start,
+                "end": piece.end,
+                "contradiction": float(mean),
+                "contradicted_by": int(np.count_nonzero(row >= 0.5)),
+            }
+            for piece, mean, row in zip(pieces, against.mean(axis=1), against, strict=True)
+        ]
+        return float(against.mean()), {"kind": "samples", "items": items}
+
+
+def grid(premises: Sequence[str], hypotheses: Sequence[str]) -> list[Pair]:
+    """Return every premise with every hypothesis, hypothesis by hypothesis."""
+    return [(premise, hypothesis) for hypothesis in hypotheses for premise in premises]
+
+
+def rows(judgements: Sequence[Judgement], n: int) -> list[list[Judgement]]:
+    """Return the judgements of ``grid`` by hypothesis, n of them."""
+    width = len(judgements) // n if n else 0
+    return [list(judgements[i * width : (i + 1) * width]) for i in range(n)]
+
+
+def best_support(table: Sequence[Sequence[Judgement]]) -> NDArray[np.float64]:
+    """Return each row's highest probability of entailment, shape (n,)."""
+    return np.array([max(cell.entailment for cell in row) for row in table])
+
+
+def opposition(judgement: Judgement, model: str) -> float:
+    """Return the probability of a contradiction, from a model that knows one."""
+    if judgement.contradiction is None:
+        raise ModelError(
+            f"{model} tells entailed from not entailed only; a score of contradictions needs a "
+            "model with three classes, such as facebook/bart-large-mnli"
+        )
+    return judgement.contradiction

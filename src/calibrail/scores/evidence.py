@@ -1,0 +1,101 @@
+"""Which piece of the answer does which piece of the context support or contradict?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from calibrail.models.nli import Judgement
+from calibrail.scores.base import JSON
+from calibrail.text.sentences import sentences
+from calibrail.text.words import content_words
+
+#: A probability from which on a verdict is spoken.
+SPOKEN: Final = 0.5
+
+
+class Piece(NamedTuple):
+    """A sentence or claim of the response, with its place there."""
+
+    text: str
+    start: int
+    end: int
+
+
+def judged(
+    pieces: Sequence[Piece],
+    table: Sequence[Sequence[Judgement]],
+    contexts: Sequence[str] | None,
+    threshold: float = SPOKEN,
+) -> list[dict[str, JSON]]:
+    """Return one item per piece: its verdict, and the chunk and place that speak for it.
+
+    Parameters
+    ----------
+    pieces : sequence of Piece
+        Parts of the response.
+    table : sequence of sequences of Judgement
+        Per piece the judgement given each chunk that holds anything, in order.
+    contexts : sequence of str, or None
+        The example's chunks; None where the premise was none of them.
+    threshold : float
+        Probability from which on a piece is supported, or contradicted.
+    """
+    items = []
+    for piece, row in zip(pieces, table, strict=True):
+        support = max(range(len(row)), key=lambda i: row[i].entailment)
+        verdict, chosen = "unsupported", support
+        strength = row[support].entailment
+        item: dict[str, JSON] = {
+            "text": piece.text,
+            "start": piece.start,
+            "end": piece.end,
+            "support": strength,
+        }
+        if row[support].contradiction is not None:
+            opposed = max(range(len(row)), key=lambda i: row[i].contradiction or 0.0)
+            item["contradiction"] = row[opposed].contradiction
+            if strength < threshold <= (row[opposed].contradiction or 0.0):
+                verdict, chosen = "contradicted", opposed
+        if strength >= threshold:
+            verdict = "supported"
+        item["verdict"] = verdict
+        if contexts is not None:
+            cell = row[chosen]
+            start, end = (
+                (cell.contradiction_start, cell.contradiction_end)
+                if verdict == "contradicted"
+                else (cell.start, cell.end)
+            )
+            filled = [index for index, chunk in enumerate(contexts) if chunk.strip()]
+            item |= quoted(piece.text, contexts, filled[chosen], start, end)
+        items.append(item)
+    return items
+
+
+def quoted(
+    text: str, contexts: Sequence[str], chunk: int, start: int = 0, end: int | None = None
+) -> dict[str, JSON]:
+    """Return the chunk and the sentence in it that shares most words with ``text``.
+
+    Only sentences that lie between start and end count, the window that the model read.
+    """
+    source = contexts[chunk]
+    end = len(source) if end is None else end
+    wanted = frozenset(word.text for word in content_words(text))
+    # Ties go to the sentence that says less besides.
+    inside = [part for part in _parts(source) if part[1] > start and part[0] < end]
+    best = max(inside, key=lambda part: (len(part[2] & wanted), -len(part[2])), default=None)
+    if best is not None:
+        start, end = best[0], best[1]
+    return {"chunk": chunk, "chunk_start": start, "chunk_end": end, "quote": source[start:end]}
+
+
+@lru_cache(maxsize=64)
+def _parts(source: str) -> tuple[tuple[int, int, frozenset[str]], ...]:
+    """Return place and content words of every sentence; a chunk is asked about piece by piece."""
+    return tuple(
+        (part.start, part.end, frozenset(word.text for word in content_words(part.text)))
+        for part in sentences(source)
+    )

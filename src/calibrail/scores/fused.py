@@ -1,0 +1,125 @@
+"""What probability of a hallucination do several scores give together?"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.data.example import Example
+from calibrail.errors import InputError
+from calibrail.scores import meta
+from calibrail.scores.base import JSON, Score, Scores
+from calibrail.scores.combined import Combined, build_members, matrix, member_items
+from calibrail.scores.labelled import both_classes
+
+#: What is fused where nothing is named: scores that need no model but the embedded one.
+MEMBERS = "length,novelty,novel_count,rouge_l,numbers,entities,sgi,rad,rad:level=sentence"
+
+
+class Fused(Combined):
+    """P(hallucinated) of a model trained on the fit split, from the values of other scores.
+
+    In [0, 1]; higher means more likely hallucinated. The probability is that of the fit split's
+    own mix of classes: what makes it a promise is the calibration that follows.
+
+    Parameters
+    ----------
+    scores : str
+        The members, e.g. ``"novel_count,rad,sec:model=..."``.
+    model : {"logistic", "boosted"}
+        Logistic regression on standardised values, or boosted trees.
+    strength : float
+        Inverse strength of the logistic model's L2 penalty; above 0.
+    seed : int
+        Of the trees.
+    """
+
+    name = "fused"
+
+    def __init__(
+        self,
+        *,
+        scores: str = MEMBERS,
+        model: meta.Kind = "logistic",
+        strength: float = 0.1,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(build_members(scores, self.name))
+        if model not in get_args(meta.Kind):
+            raise InputError(f"model must be logistic or boosted; got {model!r}")
+        if isinstance(strength, bool) or not isinstance(strength, int | float):
+            raise InputError(f"strength must be a number above 0; got {strength!r}")
+        if not 0.0 < strength < np.inf:
+            raise InputError(f"strength must be above 0; got {strength!r}")
+        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+            raise InputError(f"seed must be a whole number, at least 0; got {seed!r}")
+        self._text, self.model, self.strength, self.seed = scores, model, float(strength), seed
+        self._state: Mapping[str, NDArray[Any]] | None = None
+
+    @property
+    def params(self) -> Mapping[str, JSON]:
+        """Every parameter with its value."""
+        return {
+            "scores": self._text,
+            "model": self.model,
+            "strength": self.strength,
+            "seed": self.seed,
+        }
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the model is trained."""
+        return self._state is not None
+
+    def fit(self, examples: Sequence[Example]) -> Score:
+        """Return a copy trained on labelled examples.
+
+        Raises
+        ------
+        InputError
+            If a label is missing, or a class is too rare.
+        """
+        features = matrix(self.scored(examples))
+        usable = np.array(~np.isnan(features).all(axis=1))
+        labels = both_classes(self.name, examples, usable)
+        return self.restore(
+            meta.train(self.model, features[usable], labels, self.strength, self.seed)
+        )
+
+    def state(self) -> Mapping[str, NDArray[Any]]:
+        """Return the trained model as arrays."""
+        if self._state is None:
+            raise InputError("fused has not learnt yet")
+        return self._state
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> Score:
+        """Return a copy with this trained model."""
+        fitted = copy.copy(self)
+        fitted._state = dict(state)
+        return fitted
+
+    def score(self, examples: Sequence[Example]) -> Scores:
+        """Return the probability; undefined where every member is."""
+        if self._state is None:
+            raise InputError(
+                "fused learns from labelled examples before it can score: use calibrate or compare "
+                "with a fit split (--fit-share)"
+            )
+        scored = self.scored(examples)
+        features = matrix(scored)
+        values = meta.probabilities(self._state, features)
+        values[np.isnan(features).all(axis=1)] = np.nan
+        reasons: dict[int, str] = {}
+        evidence: list[Mapping[str, JSON]] = []
+        for row in range(len(examples)):
+            items = member_items(scored, row)
+            if np.isnan(values[row]):
+                reasons[row] = "; ".join(f"{item['score']}: {item['reason']}" for item in items)
+                evidence.append({})
+            else:
+                evidence.append({"kind": "scores", "items": items})
+        return Scores(values, reasons, tuple(evidence))

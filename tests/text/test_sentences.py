@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrail.text import sentences, sentences_version
+
+PIECES = (
+    'A.|b!|c? | |\n|\r\n|\u2028|- |1. |(a) |Dr. |3.5|...|"|)|(x)|\u3002|\u300d|\u3068|\u0964|\x00'
+)
+PIECES += "|\ud800|He was. "
+ragged = st.lists(st.sampled_from(PIECES.split("|")), max_size=30).map("".join)
+anything = st.one_of(st.text(st.characters()), ragged)
+MARKERS = "- * + \u2022 \u2013 \u00b7 1. 12. 1.2. 2) (3) (a) b) c. ii. (iv) ## \u25cf \u2460"
+MARKER = re.compile(
+    r"\W*(?:\(?(?:\d{1,3}(?:\.\d{1,2})*|[A-Za-z]|[ivxIVX]{2,5})[.)\u3001\uff0e]|[\u2460-\u2473])\W*"
+)
+
+
+def texts(text: str) -> list[str]:
+    return [sentence.text for sentence in sentences(text)]
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        ["He served in the U.S. Army.", "He left."],
+        ["Use e.g. this one.", "Not i.e. that one."],
+        ["It is 3.5 km long.", "It has 4 arches."],
+        ['He said "Stop."', "Then he left."],
+        ["J. K. Rowling wrote it.", "Dr. Wu met Mr. Lee at 5 p.m. on Monday."],
+        ["Look at https://a.example/b.html?c=d.e!f for more.", "Then go on."],
+        ['The song "Who Are You?", of 1978, is long.', "He hummed (why?); she left."],
+        ["The Leeds R.L.F.C. home is here.", "He lives in the U.S.", "She left."],
+        ["He worked at Yahoo! in 1995.", "He left!", "Why?"],
+        ["It is beet (Beta vulgaris subsp. maritima).", "It grows."],
+        ["It may be cancer.", "Deep purple is rarer.", "See approx. Five of them."],
+        ["\u041e\u043d \u0443\u0448\u0451\u043b.", "\u041e\u043d\u0430."],
+        ["\u0645\u0631\u061f", "\u0646\u0639\u0645.", "\u0647\u0630\u06d4", "\u0630\u0627"],
+        ["\u092f\u0939 \u0939\u0948\u0964", "\u0935\u0939 \u0939\u0948\u0964"],
+        ["\u1230\u120b\u121d\u1362", "\u12a5\u123a\u1362"],
+        ["\u0532\u0561\u0580\u0587\u0589", "\u0531\u0575\u0578\u0589"],
+    ],
+)  # fmt: skip
+def test_sentences_on_one_line(expected: list[str]) -> None:
+    assert texts(" ".join(expected)) == expected
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        ["\u4ed6\u6765\u4e86\u3002", "\u771f\u7684\uff1f\uff01", "\u662f"],
+        # A quotation that the sentence goes on after, and one that it does not.
+        ["\u300c\u306f\u3044\u3002\u300d\u3068\u8a00\u3063\u305f\u3002", "\u6b21\u3002"],
+        ["\u4ed6\u8bf4\uff1a\u201c\u597d\u3002\u201d", "\u5979\u8d70\u4e86\u3002"],
+        # A full-width point is a full stop unless a digit follows.
+        ["\uff13\uff0e\uff15\u3067\u3059\uff0e", "\u6b21"],
+        ["\u1000\u104b", "\u1001\u104b"],
+    ],
+)  # fmt: skip
+def test_scripts_without_spaces(expected: list[str]) -> None:
+    assert texts("".join(expected)) == expected
+
+
+@pytest.mark.parametrize("border", ["\n", "\r\n", "\r", "\v", "\f", "\x85", "\u2028", "\u2029"])
+def test_no_sentence_crosses_a_line_break(border: str) -> None:
+    assert texts(f"the first{border}the second") == ["the first", "the second"]
+
+
+@pytest.mark.parametrize("marker", MARKERS.split())
+def test_a_list_marker_is_no_part_of_a_sentence(marker: str) -> None:
+    assert texts(f"Before it\n  {marker} Red things\n{marker}\nAfter it") == [
+        "Before it",
+        "Red things",
+        "After it",
+    ]
+
+
+@pytest.mark.parametrize(
+    "line", ["-5 degrees", "1853. A year", "J. K. Rowling", "**Red** things", "3.5 km", "i.e. this"]
+)
+def test_what_only_looks_like_a_marker_stays(line: str) -> None:
+    assert "".join(texts(line)).replace(" ", "") == line.replace(" ", "")
+
+
+def test_markers_that_need_no_space() -> None:
+    assert texts("\u2022Red\n1\u3001Blue") == ["Red", "Blue"]
+
+
+def test_a_number_after_a_bullet_is_a_marker_where_something_follows() -> None:
+    assert texts("- 1. Red\n- 7.") == ["Red", "7."]
+
+
+@pytest.mark.parametrize("text", ["7.", "(a)", " 12)\n-\n"])
+def test_a_marker_that_is_all_there_is_stays(text: str) -> None:
+    assert len(texts(text)) == 1
+    assert texts(f"- {text}")
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", "...", "- \n*\n\u2022", "?! \u2014", "\U0001f600"])
+def test_without_a_letter_or_digit_there_is_no_sentence(text: str) -> None:
+    assert sentences(text) == []
+
+
+def test_a_source_after_the_full_stop_belongs_to_the_sentence() -> None:
+    assert texts("It rained. (Passage 1) He left. [2] Snow fell. (He left.) Ice. (See above)") == [
+        "It rained. (Passage 1)",
+        "He left. [2]",
+        "Snow fell.",
+        "(He left.)",
+        "Ice. (See above)",
+    ]
+    assert texts("It rained. (Passage 1) ...")[0].startswith("It rained.")
+    assert texts("(1) Mix it. (2) Bake it.")[-1] == "(2) Bake it."
+
+
+def test_other_users_of_nupunkt_change_nothing() -> None:
+    import nupunkt
+
+    text = "I met Zorb. Later he left."
+    shared = nupunkt.load("default")
+    shared.add_abbreviation("Zorb")
+    try:
+        assert len(shared.texts(text)) == 1
+        assert len(sentences(text)) == 2
+    finally:
+        shared.remove_abbreviation("Zorb")
+
+
+@given(anything)
+def test_offsets(text: str) -> None:
+    end = 0
+    for sentence in sentences(text):
+        assert end <= sentence.start < sentence.end <= len(text)
+        assert sentence.text == text[sentence.start : sentence.end] == sentence.text.strip()
+        assert any(letter.isalnum() for letter in sentence.text)
+        assert len(sentence.text.splitlines()) == 1
+        end = sentence.end
+
+
+@given(anything)
+def test_every_letter_lies_in_a_sentence_but_for_list_markers(text: str) -> None:
+    covered = {place for found in sentences(text) for place in range(found.start, found.end)}
+    offset = 0
+    for line in text.splitlines(keepends=True):
+        places = range(offset, offset + len(line))
+        offset += len(line)
+        first = next((place for place in places if place in covered), places.stop)
+        lost = [place for place in places if place not in covered and text[place].isalnum()]
+        assert all(place < first for place in lost)
+        assert not lost or MARKER.fullmatch(text[places.start : first])
+
+
+@given(anything, anything)
+def test_lines_are_independent(left: str, right: str) -> None:
+    left, right = f"w{left}", f"w{right}"
+    assert texts(f"{left}\n{right}") == texts(left) + texts(right)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "He left at 5 p.m. today. " * 8000,
+        "a" + "!" * 200_000,
+        "a. " + "(b). " * 40_000,
+        "a" + ". " * 100_000,
+        "\u3002\u300d\u3068" * 60_000,
+        "-" * 200_000,
+        "1. " * 60_000,
+    ],
+    ids=["prose", "marks", "asides", "dots", "quotes", "dashes", "markers"],
+)
+def test_time_grows_no_faster_than_the_text(text: str) -> None:
+    started = time.perf_counter()
+    sentences(text)
+    assert time.perf_counter() - started < 10.0
+
+
+def test_the_version_names_that_of_nupunkt() -> None:
+    assert sentences_version() == f"calibrail-sentences/1 nupunkt/{version('nupunkt')}"
+
+
+def test_nupunkt_is_loaded_when_it_is_needed() -> None:
+    program = (
+        "import sys, calibrail.text as t; t.sentences_version()"
+        "; assert 'nupunkt' not in sys.modules; t.sentences('a'); assert 'nupunkt' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
