@@ -1,12 +1,13 @@
-"""An encoder whose vectors a test writes down, so that values can be worked out by hand."""
+"""Models whose outputs a test writes down, so that values can be worked out by hand."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrail.models.nli import Judgement
 from calibrail.scores.neural import Embedding
 
 
@@ -40,3 +41,57 @@ def plane(degrees: float) -> tuple[float, float]:
 def with_encoder(score: Embedding, encoder: FakeEncoder) -> Embedding:
     vars(score)["encoder"] = encoder
     return score
+
+
+class FakeNli:
+    """An entailment model whose probabilities a test writes down."""
+
+    model = "fake"
+    revision = None
+    dtype = "float32"
+    window = None
+
+    def __init__(self, says: Callable[[str, str], tuple[float, float | None]]) -> None:
+        self.n_passes = 0
+        self.asked: list[tuple[str, str]] = []
+        self._says = says
+
+    def fingerprint(self) -> dict[str, str]:
+        return {"model": "fake"}
+
+    def prepare(self, pairs: Iterable[tuple[str, str]]) -> None:
+        self.n_passes += 1
+        self.asked.extend(pairs)
+
+    def forget(self) -> None:
+        self.asked.clear()
+
+    def judge(self, pairs: Sequence[tuple[str, str]]) -> list[Judgement]:
+        return [
+            Judgement(*self._says(premise, hypothesis), 0, len(premise), 0, len(premise), 1)
+            for premise, hypothesis in pairs
+        ]
+
+
+class FakeRanker:
+    """A reranker whose logits a test writes down."""
+
+    model = "fake"
+    revision = None
+    dtype = "float32"
+    window = None
+
+    def __init__(self, logit: Callable[[str, str], float]) -> None:
+        self.n_passes = 0
+        self._logit = logit
+
+    def fingerprint(self) -> dict[str, str]:
+        return {"model": "fake"}
+
+    def prepare(self, pairs: Iterable[tuple[str, str]]) -> None:
+        self.n_passes += 1
+
+    def forget(self) -> None: ...
+
+    def relevance(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        return np.array([self._logit(query, document) for query, document in pairs])

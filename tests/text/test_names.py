@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrail.text import content_words, name_spans, names
+from calibrail.text import name_spans, names, words
 
 
 @pytest.mark.parametrize(
@@ -65,5 +65,5 @@ def test_names_are_the_texts_of_their_spans(text: str) -> None:
     end = 0
     for name in found:
         assert end <= name.start < name.end <= len(text)
-        assert [word.text for word in content_words(text[name.start : name.end])] == [name.text]
+        assert [word.text for word in words(text[name.start : name.end])] == [name.text]
         end = name.end

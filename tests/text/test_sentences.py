@@ -160,7 +160,7 @@ def test_every_letter_lies_in_a_sentence_but_for_list_markers(text: str) -> None
 
 @given(anything, anything)
 def test_lines_are_independent(left: str, right: str) -> None:
-    left, right = f"w{left}", f"w{right}"
+    left, right = f"word {left}", f"word {right}"
     assert texts(f"{left}\n{right}") == texts(left) + texts(right)
 
 

@@ -90,7 +90,7 @@ class Combined:
         return [member for member in members if isinstance(member, Demanding)]
 
 
-def build_members(scores: str | Sequence[str], name: str) -> list[Score]:
+def build_members(scores: str, name: str) -> list[Score]:
     """Build the members named in a specification such as ``"novelty,rad:level=sentence"``.
 
     Raises
@@ -98,12 +98,11 @@ def build_members(scores: str | Sequence[str], name: str) -> list[Score]:
     InputError
         If one is unknown, or the specification is no text.
     """
-    texts = [scores] if isinstance(scores, str) else list(scores)
-    if not all(isinstance(text, str) for text in texts):
+    if not isinstance(scores, str):
         raise InputError(
             f'scores of {name} must be text, e.g. scores="rad,novelty"; got {scores!r}'
         )
-    return [build(spec) for text in texts for spec in parse_specs(text)]
+    return [build(spec) for spec in parse_specs(scores)]
 
 
 def matrix(scored: Mapping[str, Scores]) -> _Floats:

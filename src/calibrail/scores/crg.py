@@ -129,6 +129,14 @@ class Crg(Combined):
         labels = both_classes(self.name, examples, known)
         return self._with(best_weights(table[known], labels))
 
+    @property
+    def lessons(self) -> tuple[str, ...]:
+        """What a reader should know of what was learnt: the weights."""
+        if self.weights != "learned" or self._mix is None:
+            return ()
+        shares = ", ".join(f"{key} {mix:.2f}" for key, mix in zip(NAMES, self._mix, strict=True))
+        return (f"crg learnt these weights on the fit split: {shares}",)
+
     def state(self) -> Mapping[str, NDArray[Any]]:
         """Return the weights of rad, sec and tfg."""
         if self._mix is None:

@@ -16,8 +16,8 @@ from calibrail.scores.base import JSON, Score, Scores
 from calibrail.scores.combined import Combined, build_members, matrix, member_items
 from calibrail.scores.labelled import both_classes
 
-#: What is fused where nothing is named: scores that need no model but the embedded one.
-MEMBERS = "length,novelty,novel_count,rouge_l,numbers,entities,sgi,rad,rad:level=sentence"
+#: What is fused where nothing is named: scores that need no model and take milliseconds.
+MEMBERS = "novel_stretch,novel_run,novel_count,novelty,rouge_l,numbers,entities"
 
 
 class Fused(Combined):
@@ -31,7 +31,7 @@ class Fused(Combined):
     scores : str
         The members, e.g. ``"novel_count,rad,sec:model=..."``.
     model : {"logistic", "boosted"}
-        Logistic regression on standardised values, or boosted trees.
+        A logistic model with weights of at least 0, or boosted trees.
     strength : float
         Inverse strength of the logistic model's L2 penalty; above 0.
     seed : int
@@ -45,7 +45,7 @@ class Fused(Combined):
         *,
         scores: str = MEMBERS,
         model: meta.Kind = "logistic",
-        strength: float = 0.1,
+        strength: float = 1.0,
         seed: int = 0,
     ) -> None:
         super().__init__(build_members(scores, self.name))
@@ -89,6 +89,11 @@ class Fused(Combined):
         return self.restore(
             meta.train(self.model, features[usable], labels, self.strength, self.seed)
         )
+
+    @property
+    def lessons(self) -> tuple[str, ...]:
+        """What a reader should know of what was learnt: members that got no weight, and why."""
+        return () if self._state is None else meta.unweighted(self._state, list(self.members))
 
     def state(self) -> Mapping[str, NDArray[Any]]:
         """Return the trained model as arrays."""

@@ -37,8 +37,9 @@ _Floats = NDArray[np.float64]
 class Halt:
     """1 - P(faithful) of a logistic model over what two entailment models say.
 
-    Of each sentence of the response, each model's highest entailment and highest contradiction over
-    the chunks; of these the mean over sentences and the worst sentence: four numbers a model
+    Of each sentence of the response, one minus each model's highest entailment and its highest
+    contradiction over the chunks; of these the mean over sentences and the worst sentence: four
+    numbers a model, none of which can get a negative weight
     (HALT-RAG, arXiv 2509.07475, in the style of the baseline of arXiv 2512.15068). In [0, 1];
     higher means more likely hallucinated.
 
@@ -141,6 +142,11 @@ class Halt:
         labels = both_classes(self.name, examples, usable)
         return self.restore(meta.train("logistic", features[usable], labels, self.strength, 0))
 
+    @property
+    def lessons(self) -> tuple[str, ...]:
+        """What a reader should know of what was learnt: what got no weight, and why."""
+        return () if self._state is None else meta.unweighted(self._state, self._names())
+
     def state(self) -> Mapping[str, NDArray[Any]]:
         """Return the trained model as arrays."""
         if self._state is None:
@@ -164,6 +170,11 @@ class Halt:
         values = meta.probabilities(self._state, features)
         values[list(reasons)] = np.nan
         return Scores(values, reasons, tuple(evidence))
+
+    def _names(self) -> list[str]:
+        kinds = ("lack of support, mean", "lack of support, worst", "contradiction, mean",
+                 "contradiction, worst")  # fmt: skip
+        return [f"{model.model}: {kind}" for model in self.nli for kind in kinds]
 
     def _features(
         self, examples: Sequence[Example]
@@ -197,12 +208,12 @@ def _pairs(example: Example) -> list[tuple[str, str]]:
 
 
 def _pooled(table: Sequence[Sequence[Judgement]], model: str) -> list[float]:
-    """Return mean and least support, and mean and most contradiction, over sentences."""
-    support = best_support(table)
+    """Return mean and most lack of support, and mean and most contradiction, over sentences."""
+    lacking = 1.0 - best_support(table)
     opposed = np.array([max(opposition(cell, model) for cell in row) for row in table])
     return [
-        float(support.mean()),
-        float(support.min()),
+        float(lacking.mean()),
+        float(lacking.max()),
         float(opposed.mean()),
         float(opposed.max()),
     ]

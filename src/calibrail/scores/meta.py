@@ -1,18 +1,21 @@
-"""How do several numbers become one probability of a hallucination?
+"""How do several scores become one probability of a hallucination?
 
-A logistic regression or boosted trees, trained with scikit-learn and kept as plain arrays: what
-they compute afterwards needs numpy alone, and nothing is ever unpickled.
+A logistic model or boosted trees, kept as plain arrays: what they compute afterwards needs numpy
+alone, and nothing is ever unpickled. Both are told that a higher score means more likely
+hallucinated. A score that says the opposite on the fit split gets no weight, and is named: to turn
+it around would be to learn from a detector that does not work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit
 
 _Floats = NDArray[np.float64]
 Kind = Literal["logistic", "boosted"]
@@ -27,8 +30,9 @@ RATE: Final = 0.05
 class Preparation:
     """How features become what a model reads, learnt on the fit split.
 
-    A missing value becomes the median of its feature, with a feature of its own that says so; then
-    all are standardised.
+    Features are drawn in by sign(x) log(1 + |x|), since counts have long tails. A missing value
+    becomes the median of its feature, with a feature of its own that says so; then all are
+    standardised.
 
     Attributes
     ----------
@@ -48,21 +52,29 @@ class Preparation:
     @classmethod
     def of(cls, features: _Floats) -> Preparation:
         """Learn from features, shape (n, features), NaN where missing."""
+        features = _drawn_in(features)
         missing = np.isnan(features)
         known = [column[~gone] for column, gone in zip(features.T, missing.T, strict=True)]
         median = np.array([np.median(column) if len(column) else 0.0 for column in known])
         flagged = np.flatnonzero(missing.any(axis=0) & ~missing.all(axis=0)).astype(np.int64)
-        inputs = cls(median, flagged, np.zeros(1), np.ones(1)).inputs(features)
+        inputs = cls(median, flagged, np.zeros(1), np.ones(1))._filled(features)
         spread = inputs.std(axis=0)
         return cls(median, flagged, inputs.mean(axis=0), np.where(spread > 0.0, spread, 1.0))
 
     def inputs(self, features: _Floats) -> _Floats:
         """Return what the model reads, shape (n, features + flags)."""
-        missing = np.isnan(features)
-        filled = np.where(missing, self.median, features)
-        flags = missing[:, self.flagged].astype(np.float64)
-        result: _Floats = (np.concatenate([filled, flags], axis=1) - self.mean) / self.scale
+        result: _Floats = (self._filled(_drawn_in(features)) - self.mean) / self.scale
         return result
+
+    def _filled(self, features: _Floats) -> _Floats:
+        missing = np.isnan(features)
+        flags = missing[:, self.flagged].astype(np.float64)
+        return np.concatenate([np.where(missing, self.median, features), flags], axis=1)
+
+
+def _drawn_in(features: _Floats) -> _Floats:
+    result: _Floats = np.sign(features) * np.log1p(np.abs(features))
+    return result
 
 
 def train(
@@ -83,23 +95,66 @@ def train(
     seed : int
         Of the trees, which break ties between features by lot.
     """
+    reached = np.array([_auroc(column, labels) for column in features.T])
+    # Trees cannot be bound to a direction, so that they do without what points the wrong way.
+    kept = np.ones(len(reached), bool) if kind == "logistic" else reached >= 0.5
+    features = np.where(kept, features, 0.0)
     preparation = Preparation.of(features)
     inputs = preparation.inputs(features)
     state: dict[str, NDArray[Any]] = {
+        "auroc": reached,
+        "kept": kept.astype(np.int64),
         "median": preparation.median,
         "flagged": preparation.flagged,
         "mean": preparation.mean,
         "scale": preparation.scale,
     }
-    if kind == "logistic":
-        from sklearn.linear_model import LogisticRegression
+    if kind == "boosted":
+        return state | _forest(inputs, labels, seed)
+    bound = np.arange(inputs.shape[1]) < features.shape[1]
+    return state | _logistic(inputs, labels, strength, bound)
 
-        model = LogisticRegression(C=strength, max_iter=5000, tol=1e-10).fit(inputs, labels)
-        return state | {
-            "weights": np.array(model.coef_[0], np.float64),
-            "intercept": np.array(model.intercept_, np.float64),
-        }
-    return state | _forest(inputs, labels, seed)
+
+def unweighted(state: Mapping[str, NDArray[Any]], names: Sequence[str]) -> tuple[str, ...]:
+    """Return a sentence for each score that pointed the wrong way where the model learnt."""
+    weights = state["weights"] if "weights" in state else state["kept"]
+    return tuple(
+        f"{name} points the wrong way on the fit split (AUROC {reached:.2f}), and was given no "
+        "weight"
+        for name, reached, weight in zip(names, state["auroc"].tolist(), weights, strict=False)
+        if reached < 0.5 and weight <= 1e-9
+    )
+
+
+def _auroc(column: _Floats, labels: NDArray[np.int8]) -> float:
+    """Return the AUROC of a score where it is defined; 0.5 where that says nothing."""
+    from sklearn.metrics import roc_auc_score
+
+    known = ~np.isnan(column)
+    if len(set(labels[known].tolist())) < 2:
+        return 0.5
+    return float(roc_auc_score(labels[known], column[known]))
+
+
+def _logistic(
+    inputs: _Floats, labels: NDArray[np.int8], strength: float, bound: NDArray[np.bool_]
+) -> dict[str, NDArray[Any]]:
+    """Return weights, at least 0 where bound, of the least loss with an L2 penalty."""
+    signs = 2.0 * labels - 1.0
+
+    def loss(x: _Floats) -> tuple[float, _Floats]:
+        weights, total = x[:-1], inputs @ x[:-1] + x[-1]
+        slope = -signs * expit(-signs * total)
+        value = float(-log_expit(signs * total).sum() + weights @ weights / (2.0 * strength))
+        gradient = np.append(inputs.T @ slope + weights / strength, slope.sum())
+        return value, gradient
+
+    bounds = [(0.0 if held else None, None) for held in bound] + [(None, None)]
+    found = minimize(
+        loss, np.zeros(inputs.shape[1] + 1), jac=True, bounds=bounds, method="L-BFGS-B",
+        options={"maxiter": 10_000, "ftol": 1e-15, "gtol": 1e-9},
+    )  # fmt: skip
+    return {"weights": found.x[:-1], "intercept": found.x[-1:]}
 
 
 def _forest(inputs: _Floats, labels: NDArray[np.int8], seed: int) -> dict[str, NDArray[Any]]:
@@ -134,7 +189,7 @@ def _forest(inputs: _Floats, labels: NDArray[np.int8], seed: int) -> dict[str, N
 def logits(state: Mapping[str, NDArray[Any]], features: _Floats) -> _Floats:
     """Return log-odds of a hallucination, float64, shape (n,)."""
     preparation = Preparation(state["median"], state["flagged"], state["mean"], state["scale"])
-    inputs = preparation.inputs(features)
+    inputs = preparation.inputs(np.where(state["kept"] > 0, features, 0.0))
     if "weights" in state:
         # Row by row: a product of matrices may round differently in another batch.
         result: _Floats = (inputs * state["weights"]).sum(axis=1) + state["intercept"][0]

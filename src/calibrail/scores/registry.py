@@ -27,6 +27,8 @@ BUILT_IN: Final = {
     "expected_response_deviation": ("displacement", "ExpectedResponseDeviation"),
     "tangent_residual": ("displacement", "TangentResidual"),
     "dgi": ("displacement", "Dgi"),
+    "novel_stretch": ("stretches", "NovelStretch"),
+    "novel_run": ("stretches", "NovelRun"),
     "nli": ("entailment", "Nli"),
     "sec": ("entailment", "Sec"),
     "selfcheck": ("entailment", "SelfCheck"),

@@ -292,7 +292,7 @@ def group_codes(table: ScoreTable) -> NDArray[np.int64]:
 
 def remarks(scored: Scored) -> tuple[str, ...]:
     """Return what a reader of any report on this data should know about it."""
-    said = []
+    said = [lesson for score in scored.detectors for lesson in getattr(score, "lessons", ())]
     duplicates = scored.data["near_duplicates"]
     if duplicates is not None and duplicates["count"]:
         said.append(

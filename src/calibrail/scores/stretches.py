@@ -1,0 +1,148 @@
+"""Which stretch of the answer departs most from its sources?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.data.example import Example
+from calibrail.scores.base import JSON, Scores
+from calibrail.scores.undefined import missing
+from calibrail.text.words import WORDS_VERSION, Word, content_words, words
+
+STRETCHES_VERSION: Final = "calibrail-stretches/1"
+
+#: Letters by which two forms of a word are recognised as one: "measured", "measurement".
+STEM: Final = 6
+#: What a known word takes away from a stretch of novel ones.
+KNOWN: Final = 0.5
+#: Words with which answers speak of their sources: new in nearly every answer, and no claim.
+FRAME: Final = frozenset(
+    {
+        "answer",
+        "based",
+        "context",
+        "document",
+        "documents",
+        "given",
+        "information",
+        "mentioned",
+        "passage",
+        "passages",
+        "provided",
+        "question",
+        "source",
+        "sources",
+        "text",
+    }
+)
+
+
+class Stretch:
+    """Base of the scores that look for one stretch of words; no model, no parameters."""
+
+    name = ""
+    requires: tuple[str, ...] = ("contexts", "response")
+    tolerance = 0.0
+
+    @property
+    def params(self) -> Mapping[str, JSON]:
+        """There are none."""
+        return {}
+
+    def fingerprint(self) -> Mapping[str, JSON]:
+        """Return the versions of the word splitting and of the search."""
+        return {"words": WORDS_VERSION, "stretches": STRETCHES_VERSION}
+
+    def score(self, examples: Sequence[Example]) -> Scores:
+        """Return the weight of the heaviest stretch, which is the evidence."""
+        values = np.full(len(examples), np.nan)
+        reasons: dict[int, str] = {}
+        evidence: list[Mapping[str, JSON]] = [{} for _ in examples]
+        for index, example in enumerate(examples):
+            found = missing(example, self.requires) or self.weigh(example)
+            if isinstance(found, str):
+                reasons[index] = found
+                continue
+            place, weights = found
+            values[index], first, last = heaviest(weights)
+            items = []
+            if last > first:
+                start, end = place[first].start, place[last - 1].end
+                items = [{"text": example.response[start:end], "start": start, "end": end}]
+            evidence[index] = {"kind": "words", "items": items}
+        return Scores(values, reasons, tuple(evidence))
+
+    def weigh(self, example: Example) -> tuple[list[Word], NDArray[np.float64]] | str:
+        """Return the words with their weights, or why there are none."""
+        raise AssertionError(f"{type(self).__name__} weighs nothing")
+
+
+class NovelStretch(Stretch):
+    """Heaviest run of content words, novel ones counting 1 and known ones -0.5.
+
+    A word is known if question or contexts hold one with the same first six letters. At least 0;
+    a whole invented clause weighs more than as many new words here and there.
+    """
+
+    name = "novel_stretch"
+
+    def weigh(self, example: Example) -> tuple[list[Word], NDArray[np.float64]] | str:
+        """Return content words with 1 for novel and -0.5 for known ones."""
+        place = content_words(example.response)
+        if not place:
+            return "the response holds no content word"
+        known = {word.text[:STEM] for text in _sources(example) for word in content_words(text)}
+        novel = [word.text[:STEM] not in known and word.text not in FRAME for word in place]
+        return place, np.where(novel, 1.0, -KNOWN)
+
+
+class NovelRun(Stretch):
+    """Heaviest run of words, copied ones counting -1 and all others 1.
+
+    A word is copied if it stands in three words in a row that a chunk or the question holds too. At
+    least 0; high where the answer says much in words of its own.
+    """
+
+    name = "novel_run"
+
+    def weigh(self, example: Example) -> tuple[list[Word], NDArray[np.float64]] | str:
+        """Return all words with -1 for copied ones and 1 for the others."""
+        place = words(example.response)
+        if not place:
+            return "the response holds no word"
+        known = {gram for text in _sources(example) for gram in _trigrams(words(text))}
+        copied = np.zeros(len(place), dtype=bool)
+        for first, gram in enumerate(_trigrams(place)):
+            if gram in known:
+                copied[first : first + 3] = True
+        return place, np.where(copied, -1.0, 1.0)
+
+
+def heaviest(weights: NDArray[np.float64]) -> tuple[float, int, int]:
+    """Return the largest sum of consecutive weights, at least 0, and where it starts and ends.
+
+    >>> heaviest(np.array([1.0, -0.5, 1.0, -2.0, 1.0]))
+    (1.5, 0, 3)
+    """
+    best, first, last = 0.0, 0, 0
+    total, start = 0.0, 0
+    for index, weight in enumerate(weights.tolist()):
+        if total <= 0.0:
+            total, start = 0.0, index
+        total += weight
+        if total > best:
+            best, first, last = total, start, index + 1
+    return best, first, last
+
+
+def _trigrams(found: Sequence[Word]) -> list[tuple[str, str, str]]:
+    texts = [word.text for word in found]
+    return list(zip(texts, texts[1:], texts[2:], strict=False))
+
+
+def _sources(example: Example) -> tuple[str, ...]:
+    return (*example.contexts, example.question)

@@ -1,0 +1,489 @@
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calibrail.errors import ModelError
+from calibrail.models import nli
+from calibrail.models.nli import EntailmentModel, load_nli
+from calibrail.models.nli_heads import HHEM_PROMPT, MINICHECK_PROMPT
+from calibrail.models.nli_labels import label_order
+from tests.tiny_models import (
+    CLASSIFIERS,
+    LABELS,
+    change_config,
+    make_classifier,
+    make_hhem,
+    make_matcher,
+    make_minicheck,
+    make_tokenizer,
+)
+
+pytest.importorskip("transformers")
+
+PAIRS = [
+    ("the river rhine flows from the alps. snow in the city", "the rhine flows, not open!"),
+    ("snow", "the bell of the old tower rings at noon"),
+    ("the museum\n\nis closed monday", "sea"),
+    ("the old tower", "bridge in 1999"),
+]
+#: Of the hand-set matcher: entailed, contradicted, left open.
+MATCHER_TEST = (
+    ("the museum is closed monday", "the museum is closed"),
+    ("the museum is closed monday", "the museum is not closed"),
+    ("the museum is closed monday", "the bell rings"),
+)
+
+
+@pytest.fixture(scope="module")
+def hhem(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_hhem(tmp_path_factory.mktemp("hhem") / "hhem")
+
+
+@pytest.fixture(scope="module")
+def minicheck(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_minicheck(tmp_path_factory.mktemp("minicheck") / "minicheck")
+
+
+@pytest.fixture(scope="module")
+def trained(repository: Path) -> Path:
+    """A small trained model; tests that need it skip where it is absent."""
+    models = os.environ.get("CALIBRAIL_MODELS", repository / ".." / "shared" / "models")
+    folder = Path(models).resolve() / "nli-minilm"
+    if not folder.is_dir():
+        pytest.skip(f"no trained model at {folder}; set CALIBRAIL_MODELS")
+    return folder
+
+
+def plain(folder: Path, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
+    """Probabilities as transformers gives them without any of our code, one pair at a time."""
+    import torch
+    import transformers
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(
+        folder, dtype=torch.float32
+    ).eval()
+    rows = []
+    with torch.inference_mode():
+        for premise, hypothesis in pairs:
+            logits = model(**tokenizer(premise, hypothesis, return_tensors="pt")).logits[0]
+            rows.append(torch.softmax(logits.double(), -1).numpy())
+    return np.array(rows)
+
+
+class TestClassifiers:
+    @pytest.mark.parametrize("kind", CLASSIFIERS)
+    def test_probabilities_are_those_of_the_bare_model(self, tmp_path: Path, kind: str) -> None:
+        folder = make_classifier(tmp_path / kind, kind)
+        expected = plain(folder, PAIRS)
+        found = EntailmentModel(str(folder)).judge(PAIRS)
+        np.testing.assert_allclose([j.entailment for j in found], expected[:, 2], atol=1e-6)
+        np.testing.assert_allclose([j.contradiction for j in found], expected[:, 0], atol=1e-6)
+        assert np.ptp(expected[:, 2]) > 1e-3
+        assert [(j.start, j.end, j.n_windows) for j in found] == [(0, len(p), 1) for p, _ in PAIRS]
+
+    @pytest.mark.parametrize("kind", CLASSIFIERS)
+    def test_the_order_of_the_labels_changes_nothing(self, tmp_path: Path, kind: str) -> None:
+        results = []
+        for order in itertools.permutations(range(3)):
+            folder = make_classifier(tmp_path / "".join(map(str, order)), kind, order=order)
+            model = EntailmentModel(str(folder))
+            assert model.fingerprint()["labels"] == [LABELS[place] for place in order]
+            results.append([(j.entailment, j.contradiction) for j in model.judge(PAIRS)])
+        assert len(results) == 6
+        for result in results[1:]:
+            np.testing.assert_allclose(result, results[0], atol=1e-7)
+
+    def test_a_precise_model_saved_in_half_precision_is_read_as_asked(self, tmp_path: Path) -> None:
+        import torch
+        import transformers
+
+        folder = make_classifier(tmp_path / "bert")
+        half = transformers.AutoModelForSequenceClassification.from_pretrained(
+            folder, dtype=torch.float16
+        )
+        half.save_pretrained(folder)
+        found = EntailmentModel(str(folder)).judge(PAIRS)
+        np.testing.assert_allclose(
+            [j.entailment for j in found], plain(folder, PAIRS)[:, 2], atol=1e-6
+        )
+
+    @pytest.mark.parametrize(
+        "labels", [("entailment", "not_entailment"), ("Hallucinated", "Consistent")]
+    )
+    def test_two_classes_know_no_contradiction(
+        self, tmp_path: Path, labels: tuple[str, str]
+    ) -> None:
+        folder = make_classifier(tmp_path / "two", labels=labels)
+        (found,) = EntailmentModel(str(folder)).judge(PAIRS[:1])
+        expected = plain(folder, PAIRS[:1])[0]
+        column = 0 if labels[0] == "entailment" else 1
+        assert found.entailment == pytest.approx(expected[column], abs=1e-6)
+        assert found.contradiction is None
+        assert (found.contradiction_start, found.contradiction_end) == (0, 0)
+
+
+class TestLabels:
+    @pytest.mark.parametrize(
+        ("names", "expected"),
+        [
+            (("CONTRADICTION", "NEUTRAL", "ENTAILMENT"), LABELS),
+            (("entailment", "neutral", "contradiction"), LABELS[::-1]),
+            (("refutes", "not enough info", "supports"), LABELS),
+            (("not-entailment", "entailment"), ("not_entailment", "entailment")),
+            (("entailed", "contradicted"), ("entailment", "contradiction")),
+        ],
+    )
+    def test_they_are_told_by_meaning(
+        self, names: tuple[str, ...], expected: tuple[str, ...]
+    ) -> None:
+        assert label_order({str(i): name for i, name in enumerate(names)}, "m") == expected
+
+    @pytest.mark.parametrize(
+        "names",
+        [
+            {"0": "LABEL_0", "1": "LABEL_1", "2": "LABEL_2"},
+            {"0": "LABEL_0", "1": "LABEL_1"},
+            {"0": "entailment"},
+            {"0": "entailment", "1": "neutral"},
+            {"0": "entailment", "1": "entails", "2": "neutral"},
+            {"0": "entailment", "1": "neutral", "2": "contradiction", "3": "other"},
+            {"1": "entailment", "2": "neutral", "3": "contradiction"},
+            {"0": "positive", "1": "negative"},
+            {"0": None, "1": 3},
+            {},
+            None,
+            ["entailment"],
+        ],
+    )
+    def test_others_are_refused_with_what_was_found(self, names: object) -> None:
+        shown = ", ".join(f"{k}: {v}" for k, v in names.items()) if isinstance(names, dict) else ""
+        with pytest.raises(ModelError) as refused:
+            label_order(names, "some/model")
+        assert f"its labels ({shown or 'none'}) do not say" in str(refused.value)
+        assert '"id2label": {"0": "contradiction"' in str(refused.value)
+
+    def test_a_folder_without_labels_is_refused_before_it_is_loaded(self, tmp_path: Path) -> None:
+        folder = make_classifier(tmp_path / "unnamed")
+        change_config(folder, id2label=None, label2id=None)
+        model = EntailmentModel(str(folder))
+        for refused in (model.fingerprint, lambda: model.judge(PAIRS)):
+            with pytest.raises(ModelError, match=r"its labels \(none\) do not say"):
+                refused()
+        assert model.n_passes == 0
+
+
+class TestSelfTest:
+    @pytest.mark.parametrize("order", list(itertools.permutations(LABELS)))
+    def test_swapped_labels_are_refused(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[str, ...]
+    ) -> None:
+        monkeypatch.setattr(nli, "SELF_TEST", MATCHER_TEST)
+        folder = make_matcher(tmp_path / "matcher")
+        change_config(folder, id2label=dict(enumerate(order)))
+        model = EntailmentModel(str(folder))
+        if order == LABELS:
+            assert model.judge(MATCHER_TEST)[0].entailment > 0.95
+            return
+        with pytest.raises(
+            ModelError, match=r"labels look swapped.*the museum is not closed.*id2l"
+        ):
+            model.judge(MATCHER_TEST)
+
+    @pytest.mark.parametrize("swapped", [False, True])
+    def test_two_swapped_labels_too(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, swapped: bool
+    ) -> None:
+        monkeypatch.setattr(nli, "SELF_TEST", MATCHER_TEST)
+        labels = ("entailment", "not_entailment")
+        folder = make_matcher(tmp_path / "matcher", labels)
+        if not swapped:
+            assert EntailmentModel(str(folder)).judge(MATCHER_TEST)[0].entailment > 0.95
+            return
+        change_config(folder, id2label=dict(enumerate(labels[::-1])))
+        with pytest.raises(ModelError, match="labels look swapped"):
+            EntailmentModel(str(folder)).judge(MATCHER_TEST)
+
+    def test_its_pass_does_not_count(self, tmp_path: Path) -> None:
+        model = EntailmentModel(str(make_matcher(tmp_path / "matcher")))
+        model.judge(PAIRS)
+        assert (model.n_passes, model.n_pairs) == (1, len(PAIRS))
+
+    def test_weights_that_give_no_numbers_are_refused(self, tmp_path: Path) -> None:
+        from safetensors.torch import load_file, save_file
+
+        folder = make_classifier(tmp_path / "bert")
+        weights = load_file(folder / "model.safetensors")
+        weights["classifier.bias"][0] = float("nan")
+        save_file(weights, folder / "model.safetensors", {"format": "pt"})
+        with pytest.raises(ModelError, match="gives no probabilities on a test of three pairs"):
+            EntailmentModel(str(folder)).judge(PAIRS)
+
+
+class TestHhem:
+    def test_scores_are_those_of_the_published_recipe(self, hhem: Path) -> None:
+        import torch
+        import transformers
+        from safetensors.torch import load_file
+
+        config = json.loads((hhem / "config.json").read_text())
+        figures = {k: config[k] for k in ("d_model", "d_kv", "d_ff", "num_layers", "num_heads")}
+        model = transformers.T5ForTokenClassification(
+            transformers.T5Config(
+                **figures,
+                vocab_size=config["vocab_size"],
+                feed_forward_proj="gated-gelu",
+                num_labels=2,
+            )
+        ).eval()
+        weights = load_file(hhem / "model.safetensors")
+        assert all(name.startswith("t5.") for name in weights)
+        stripped = {name.removeprefix("t5."): tensor for name, tensor in weights.items()}
+        stripped["transformer.encoder.embed_tokens.weight"] = stripped["transformer.shared.weight"]
+        model.load_state_dict(stripped)
+        tokenizer = transformers.T5Tokenizer.from_pretrained(hhem)
+        found = EntailmentModel(str(hhem)).judge(PAIRS)
+        scores = []
+        for (premise, hypothesis), judgement in zip(PAIRS, found, strict=True):
+            prompt = (
+                "<pad> Determine if the hypothesis is true given the premise?\n\n"
+                f"Premise: {premise}\n\nHypothesis: {hypothesis}"
+            )
+            with torch.inference_mode():
+                logits = model(**tokenizer(prompt, return_tensors="pt")).logits
+            expected = torch.softmax(logits[0, 0].double(), -1)[1].item()
+            assert judgement.entailment == pytest.approx(expected, abs=1e-6)
+            assert judgement.contradiction is None
+            scores.append(expected)
+        assert np.ptp(scores) > 1e-4
+
+    def test_it_is_told_by_its_config_alone(self, hhem: Path) -> None:
+        found = EntailmentModel(str(hhem)).fingerprint()
+        assert (found["head"], found["labels"]) == ("hhem", ["not_entailment", "entailment"])
+
+    def test_the_prompt_leaves_less_room(self, hhem: Path) -> None:
+        long = " ".join(["the ship sails north and the bell rings."] * 300)
+        (found,) = EntailmentModel(str(hhem)).judge([(long, "the ship")])
+        assert found.n_windows > 5
+
+    def test_its_own_prompt_counts(self, hhem: Path, tmp_path: Path) -> None:
+        copy = Path(shutil.copytree(hhem, tmp_path / "copy"))
+        change_config(copy, prompt="sea {text1} snow {text2}")
+        assert (
+            EntailmentModel(str(copy)).judge(PAIRS)[0].entailment
+            != EntailmentModel(str(hhem)).judge(PAIRS)[0].entailment
+        )
+
+    @pytest.mark.parametrize("change", ["t5.classifier.bias", "another"])
+    def test_weights_must_fit_exactly(self, hhem: Path, tmp_path: Path, change: str) -> None:
+        import torch
+        from safetensors.torch import load_file, save_file
+
+        copy = Path(shutil.copytree(hhem, tmp_path / "copy"))
+        weights = load_file(copy / "model.safetensors")
+        if change in weights:
+            del weights[change]
+        else:
+            weights[change] = torch.zeros(2)
+        save_file(weights, copy / "model.safetensors")
+        with pytest.raises(ModelError, match="its weights are not those of T5ForTokenClassific"):
+            EntailmentModel(str(copy)).judge(PAIRS)
+
+    def test_the_figures_of_the_foundation_are_taken_where_none_are_stated(
+        self, hhem: Path, tmp_path: Path
+    ) -> None:
+        copy = Path(shutil.copytree(hhem, tmp_path / "copy"))
+        change_config(copy, d_model=None)
+        with pytest.raises(ModelError, match=r"cannot be loaded as a hallucination evaluation"):
+            EntailmentModel(str(copy)).judge(PAIRS)
+
+    def test_the_tokenizer_of_the_foundation_serves(self, hhem: Path, tmp_path: Path) -> None:
+        copy = Path(shutil.copytree(hhem, tmp_path / "copy"))
+        foundation = tmp_path / "foundation"
+        make_tokenizer("t5", 512).save_pretrained(foundation)
+        for file in copy.glob("tokenizer*"):
+            file.unlink()
+        change_config(copy, foundation=str(foundation))
+        found = EntailmentModel(str(copy))
+        assert found.judge(PAIRS) == EntailmentModel(str(hhem)).judge(PAIRS)
+        change_config(copy, foundation=str(tmp_path))
+        with pytest.raises(ModelError, match=r"holds no tokenizer\.json"):
+            EntailmentModel(str(copy)).judge(PAIRS)
+
+
+class TestMiniCheck:
+    def test_scores_are_those_of_one_decoder_step(self, minicheck: Path) -> None:
+        import torch
+        import transformers
+
+        tokenizer = transformers.AutoTokenizer.from_pretrained(minicheck)
+        model = transformers.AutoModelForSeq2SeqLM.from_pretrained(
+            minicheck, dtype=torch.float32
+        ).eval()
+        zero, one = (tokenizer(answer)["input_ids"][0] for answer in "01")
+        assert tokenizer.convert_ids_to_tokens([zero, one]) == ["\u2581", "\u25811"]
+        found = EntailmentModel(str(minicheck)).judge(PAIRS)
+        scores = []
+        for (document, claim), judgement in zip(PAIRS, found, strict=True):
+            text = "predict: " + tokenizer.eos_token.join([document, claim])
+            with torch.inference_mode():
+                logits = model(
+                    **tokenizer(text, return_tensors="pt"),
+                    decoder_input_ids=torch.zeros(1, 1).long(),
+                ).logits[0, 0]
+            expected = torch.softmax(logits[[zero, one]].double(), -1)[1].item()
+            assert judgement.entailment == pytest.approx(expected, abs=1e-6)
+            assert judgement.contradiction is None
+            scores.append(expected)
+        assert np.ptp(scores) > 1e-4
+
+    def test_another_t5_is_none(self, tmp_path: Path) -> None:
+        folder = make_minicheck(tmp_path / "t5", answers=False)
+        assert EntailmentModel(str(folder)).fingerprint()["head"] == "minicheck"
+        with pytest.raises(ModelError, match="does not answer 0 or 1 to MiniCheck's prompt"):
+            EntailmentModel(str(folder)).judge(PAIRS)
+
+    def test_a_vocabulary_that_cannot_answer_is_refused(
+        self, minicheck: Path, tmp_path: Path
+    ) -> None:
+        copy = Path(shutil.copytree(minicheck, tmp_path / "copy"))
+        tokenizer = json.loads((copy / "tokenizer.json").read_text())
+        for piece in tokenizer["model"]["vocab"]:
+            if piece[0] == "\u25811":
+                piece[0] = "\u2581qq"
+        (copy / "tokenizer.json").write_text(json.dumps(tokenizer))
+        with pytest.raises(ModelError, match='begin the answers "0" and "1" with tokens of their'):
+            EntailmentModel(str(copy)).judge(PAIRS)
+
+    def test_templates_hold_both_texts(self) -> None:
+        for template in (HHEM_PROMPT, MINICHECK_PROMPT):
+            assert template.index("{long}") < template.index("{short}")
+
+
+class TestLoading:
+    def test_one_model_a_specification(self) -> None:
+        assert load_nli("x/y") is load_nli(model="x/y", dtype="float32", revision=None)
+        assert load_nli("x/y") is not load_nli("x/y", window=100)
+
+    def test_a_missing_model_names_the_way_to_provide_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        constants = pytest.importorskip("huggingface_hub.constants")
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+        message = r"'facebook/bart-large-mnli' is not on this machine.*hf download.*model="
+        with pytest.raises(ModelError, match=message):
+            load_nli("facebook/bart-large-mnli").judge(PAIRS)
+
+    def test_the_extra_is_named_where_torch_is_missing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        folder = make_classifier(tmp_path / "bert")
+        monkeypatch.setitem(sys.modules, "transformers", None)
+        with pytest.raises(ModelError, match=r'pip install "calibrail\[models\]"'):
+            EntailmentModel(str(folder)).judge(PAIRS)
+
+    def test_pickled_weights_are_never_loaded(self, tmp_path: Path) -> None:
+        import torch
+        from safetensors.torch import load_file
+
+        folder = make_classifier(tmp_path / "bert")
+        torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+        (folder / "model.safetensors").unlink()
+        with pytest.raises(ModelError, match="Pickled weights are never loaded; convert"):
+            EntailmentModel(str(folder)).judge(PAIRS)
+
+    def test_an_absent_classifier_is_not_made_up(self, tmp_path: Path) -> None:
+        from safetensors.torch import load_file, save_file
+
+        folder = make_classifier(tmp_path / "bert")
+        weights = load_file(folder / "model.safetensors")
+        del weights["classifier.weight"]
+        save_file(weights, folder / "model.safetensors", {"format": "pt"})
+        with pytest.raises(ModelError, match=r"not those of Bert.*classifier\.weight"):
+            EntailmentModel(str(folder)).judge(PAIRS)
+
+    @pytest.mark.parametrize("labels", [LABELS[1:], (*LABELS, "other")])
+    def test_labels_without_weights_are_refused(
+        self, tmp_path: Path, labels: tuple[str, ...]
+    ) -> None:
+        folder = make_classifier(tmp_path / "bert", labels=labels)
+        change_config(folder, id2label=dict(enumerate(LABELS)), label2id=None)
+        with pytest.raises(ModelError, match="cannot be loaded as an entailment model"):
+            EntailmentModel(str(folder)).judge(PAIRS)
+
+    @pytest.mark.parametrize("file", ["model.safetensors", "config.json", "tokenizer.json"])
+    def test_broken_files_are_an_error_of_ours(self, tmp_path: Path, file: str) -> None:
+        folder = make_classifier(tmp_path / "bert")
+        (folder / file).write_bytes(b"nothing")
+        with pytest.raises(ModelError):
+            EntailmentModel(str(folder)).judge(PAIRS)
+
+    def test_code_that_a_folder_names_is_not_run(self, tmp_path: Path) -> None:
+        folder = make_classifier(tmp_path / "bert")
+        trap = tmp_path / "was_run"
+        (folder / "evil.py").write_text(f"open({str(trap)!r}, 'w').close()\nclass Evil: pass\n")
+        change_config(
+            folder,
+            model_type="evil",
+            auto_map={
+                "AutoConfig": "evil.Evil",
+                "AutoModelForSequenceClassification": "evil.Evil",
+            },
+        )
+        with pytest.raises(ModelError, match="cannot be loaded as an entailment model"):
+            EntailmentModel(str(folder)).judge(PAIRS)
+        assert not trap.exists()
+
+
+ENTAILED = [
+    ("A man is playing a guitar on a stage.", "A man is playing an instrument."),
+    ("Three children are swimming in a lake.", "Children are in the water."),
+    ("A woman is reading a book on a train.", "A woman is reading."),
+    ("The Rhine rises in the Swiss Alps and flows to the North Sea.", "The Rhine is a river."),
+    ("The bridge opened in 1932 after eight years of work.", "The bridge opened in 1932."),
+    ("Marie Curie won two Nobel Prizes.", "Marie Curie won a Nobel Prize."),
+]
+NOT = [
+    ("A man is playing a guitar on a stage.", "Nobody is playing an instrument."),
+    ("Three children are swimming in a lake.", "The children are sitting in a classroom."),
+    ("A woman is reading a book on a train.", "A woman is sleeping at home."),
+    ("The Rhine rises in the Swiss Alps and flows to the North Sea.", "The cat ate my lunch."),
+    ("The bridge opened in 1932 after eight years of work.", "The bridge was never built."),
+    ("Marie Curie won two Nobel Prizes.", "Marie Curie was a football player."),
+]
+
+
+class TestRealModel:
+    def test_it_tells_what_follows(self, trained: Path) -> None:
+        model = EntailmentModel(str(trained))
+        entailed = [judgement.entailment for judgement in model.judge(ENTAILED)]
+        others = [judgement.entailment for judgement in model.judge(NOT)]
+        above = np.mean([[a > b for b in others] for a in entailed])
+        assert above > 0.9
+
+    def test_its_batches_agree(self, trained: Path) -> None:
+        model = EntailmentModel(str(trained))
+        pairs = [*ENTAILED, *NOT, (ENTAILED[0][0] * 30, "A man plays.")]
+        together = model.judge(pairs)
+        for pair, expected in zip(pairs, together, strict=True):
+            model.forget()
+            assert model.judge([pair])[0] == pytest.approx(expected, abs=model.tolerance)
+
+    @pytest.mark.parametrize("order", list(itertools.permutations(LABELS))[1:])
+    def test_swapped_labels_are_noticed(
+        self, trained: Path, tmp_path: Path, order: tuple[str, ...]
+    ) -> None:
+        copy = Path(shutil.copytree(trained, tmp_path / "copy"))
+        change_config(copy, id2label=dict(enumerate(order)))
+        with pytest.raises(ModelError, match="labels look swapped"):
+            EntailmentModel(str(copy)).judge(NOT)

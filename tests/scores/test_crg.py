@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from calibrail.data.example import Example
+from calibrail.errors import InputError
+from calibrail.scores.base import Scores
+from calibrail.scores.crg import Crg, best_weights
+from calibrail.scores.learned import learns, state_bytes, with_state
+
+
+class Column:
+    tolerance = 0.0
+    requires = ("response",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def score(self, examples: list[Example]) -> Scores:
+        values = np.array([example.columns[self.name] for example in examples], dtype=np.float64)
+        reasons = {int(i): "nothing there" for i in np.flatnonzero(np.isnan(values))}
+        return Scores(values, reasons)
+
+
+def crg(**params: object) -> Crg:
+    score = Crg(**params)
+    score.members = {name: Column(name) for name in ("rad", "sec", "tfg")}
+    return score
+
+
+def answer(rad: float, sec: float, tfg: float, label: int | None = None) -> Example:
+    return Example("q", ("c",), "x", label=label, columns={"rad": rad, "sec": sec, "tfg": tfg})
+
+
+def test_the_three_count_equally() -> None:
+    assert crg().score([answer(0.3, 0.6, 0.9)]).values[0] == pytest.approx(0.6)
+
+
+def test_weights_may_be_given() -> None:
+    result = crg(weights="2,1,1").score([answer(0.4, 0.8, 0.0)])
+    assert result.values[0] == pytest.approx(0.4)
+    assert [item["weight"] for item in result.evidence[0]["items"]] == [0.5, 0.25, 0.25]
+
+
+def test_a_member_without_weight_may_be_undefined() -> None:
+    gone = answer(0.4, float("nan"), 0.8)
+    assert crg(weights="1,0,1").score([gone]).values[0] == pytest.approx(0.6)
+    assert crg().score([gone]).reasons == {0: "sec: nothing there"}
+
+
+def test_weights_are_learnt_by_auroc_and_a_reversed_score_gets_none() -> None:
+    rng = np.random.default_rng(0)
+    labels = (np.arange(200) % 2).astype(np.int8)
+    table = np.stack(
+        [rng.normal(size=200), rng.normal(3.0 * labels), rng.normal(-3.0 * labels)], axis=1
+    )
+    weights = best_weights(table, labels)
+    assert weights.sum() == pytest.approx(1.0)
+    assert weights[1] > 0.7
+    assert weights[2] == 0.0
+
+
+def test_where_all_weights_do_as_well_they_stay_equal() -> None:
+    labels = (np.arange(20) % 2).astype(np.int8)
+    table = np.repeat(labels[:, None].astype(np.float64), 3, axis=1)
+    assert np.abs(best_weights(table, labels) - 1 / 3).max() < 0.05
+
+
+def test_learnt_weights_are_kept() -> None:
+    examples = [answer(i % 3 / 3, i % 2, i % 5 / 5, label=i % 2) for i in range(30)]
+    score = crg(weights="learned")
+    assert learns(score)
+    with pytest.raises(InputError, match="before it can score"):
+        score.score(examples)
+    fitted = score.fit(examples)
+    again = with_state(crg(weights="learned"), state_bytes(fitted))
+    assert again.score(examples).values.tolist() == fitted.score(examples).values.tolist()
+    assert not learns(crg())
+
+
+@pytest.mark.parametrize("weights", ["1,2", "a,b,c", "-1,1,1", "0,0,0", "nan,1,1", 5])
+def test_bad_weights_are_refused(weights: object) -> None:
+    with pytest.raises(InputError, match="weights must be"):
+        Crg(weights=weights)

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from calibrail.data.example import Example
+from calibrail.errors import InputError
+from calibrail.scores.ensemble import BLUR, Ensemble, _ranks
+from calibrail.scores.learned import state_bytes, with_state
+from calibrail.testing import check_score
+
+
+def answer(length: float, other: float | None) -> Example:
+    return Example("q", ("c",), "x", columns={"a": length, "b": other})
+
+
+SPEC = "column:column=a,higher=hallucinated,column:column=b,higher=faithful"
+FIT = [answer(value, -value) for value in (1.0, 2.0, 2.0, 4.0)]
+
+
+def test_a_value_becomes_its_rank_in_the_fit_split() -> None:
+    score = Ensemble(scores=SPEC).fit(FIT)
+    result = score.score([answer(2.0, -3.0), answer(0.0, 9.0), answer(5.0, -9.0)])
+    # 2 lies above one of four and equals two; 3 lies above three.
+    assert result.values.tolist() == pytest.approx([(0.5 + 0.75) / 2, 0.0, 1.0])
+
+
+def test_weights_count() -> None:
+    score = Ensemble(scores=SPEC, weights="3,1").fit(FIT)
+    assert score.score([answer(2.0, -3.0)]).values[0] == pytest.approx((3 * 0.5 + 0.75) / 4)
+
+
+def test_an_undefined_member_leaves_the_mean_to_the_others() -> None:
+    result = Ensemble(scores=SPEC).fit(FIT).score([answer(2.0, None), answer(np.nan, None)])
+    assert result.values[0] == pytest.approx(0.5)
+    assert result.evidence[0]["items"][1] == {
+        "score": "b",
+        "value": None,
+        "reason": "column b is empty",
+        "rank": None,
+    }
+    assert np.isnan(result.values[1])
+    assert "column b is empty" in result.reasons[1]
+
+
+def test_a_smoothed_rank_moves_little_where_rounding_does() -> None:
+    reference = np.sort(np.random.default_rng(0).normal(size=50))
+    reference[10:30] = reference[10]
+    tolerance, width = 1e-6, BLUR * 1e-6
+    x = np.linspace(-3, 3, 50_001)
+    moved = np.abs(_ranks(x + tolerance, reference, width) - _ranks(x, reference, width))
+    assert moved.max() <= 0.5 / BLUR * 1.000001
+    # It is the mean of the plain rank over the window.
+    for centre in (-0.5, reference[10] + width / 3, 0.7):
+        near = np.linspace(centre - width, centre + width, 200_001)
+        exact = _ranks(near, reference, 0.0).mean()
+        assert _ranks(np.array([centre]), reference, width)[0] == pytest.approx(exact, abs=1e-4)
+
+
+def test_what_was_learnt_can_be_given_back() -> None:
+    score = Ensemble(scores="novelty,length").fit(
+        [Example("q", ("one two",), "one three", id=str(i)) for i in range(3)]
+    )
+    again = with_state(Ensemble(scores="novelty,length"), state_bytes(score))
+    example = Example("q", ("one two",), "four five six")
+    assert again.score([example]).values == score.score([example]).values
+
+
+def test_it_conforms() -> None:
+    check_score(Ensemble(scores="novelty,novel_count"))
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"scores": "novelty"}, "at least two"),
+        ({"scores": "novelty,novelty"}, "each score once"),
+        ({"scores": 'novelty,ensemble:scores="length,novelty"'}, "learn themselves"),
+        ({"scores": "novelty,length", "weights": "1"}, "2 numbers above 0"),
+        ({"scores": "novelty,length", "weights": "1,0"}, "2 numbers above 0"),
+        ({"scores": 3}, "must be text"),
+    ],
+)
+def test_bad_parameters_are_refused(params: dict, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Ensemble(**params)
+
+
+def test_a_member_that_is_never_defined_cannot_be_ranked() -> None:
+    with pytest.raises(InputError, match="undefined on all of them"):
+        Ensemble(scores=SPEC).fit([answer(1.0, None), answer(2.0, None)])
+
+
+def test_it_cannot_score_before_it_has_learnt() -> None:
+    with pytest.raises(InputError, match="learns ranks before it can score"):
+        Ensemble(scores=SPEC).score(FIT)
