@@ -315,6 +315,12 @@ class TestHhem:
         change_config(copy, foundation=str(foundation))
         found = EntailmentModel(str(copy))
         assert found.judge(PAIRS) == EntailmentModel(str(hhem)).judge(PAIRS)
+        pinned = found.fingerprint()["tokenizer_sha256"]
+        assert "tokenizer_sha256" not in EntailmentModel(str(hhem)).fingerprint()
+        (foundation / "tokenizer.json").write_bytes(
+            (foundation / "tokenizer.json").read_bytes() + b" "
+        )
+        assert found.fingerprint()["tokenizer_sha256"] != pinned
         change_config(copy, foundation=str(tmp_path))
         with pytest.raises(ModelError, match=r"holds no tokenizer\.json"):
             EntailmentModel(str(copy)).judge(PAIRS)

@@ -50,6 +50,7 @@ class FakeNli:
     revision = None
     dtype = "float32"
     window = None
+    tolerance = 1e-5
 
     def __init__(self, says: Callable[[str, str], tuple[float, float | None]]) -> None:
         self.n_passes = 0
@@ -80,6 +81,7 @@ class FakeRanker:
     revision = None
     dtype = "float32"
     window = None
+    tolerance = 1e-5
 
     def __init__(self, logit: Callable[[str, str], float]) -> None:
         self.n_passes = 0

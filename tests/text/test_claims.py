@@ -120,6 +120,7 @@ def test_lists_in_lists() -> None:
 
 
 def test_a_list_under_nothing_has_no_lead() -> None:
+    assert led("The parts are:\n  It is deep.") == [("", "It is deep.")]
     assert led("It is deep.\n* a lamp") == [("", "It is deep."), ("", "a lamp")]
 
 

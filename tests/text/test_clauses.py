@@ -32,6 +32,7 @@ def parts(sentence: str) -> list[str]:
         ("However, the lake is deep", ", and ", "the river isn't deep."),
         ("For example, the base can be wide", ", and ", "the height can be low."),
         ("The lake (it is old, and it is deep) is blue", ", and ", "the river is green."),
+        ("The lake is deep (about 90 m, or 300 ft)", ", and ", "the river is wide."),
         ("There are two lakes", ", and ", "both of them are deep."),
         # An abstention is cut off whatever it follows, and needs no subject.
         ("Passage 3 names the lake", ", but ", "does not provide any details on it."),
@@ -56,6 +57,8 @@ def test_main_clauses_are_split(left: str, joint: str, right: str) -> None:
         "It is not only a lake, but it is also a river.",
         "In winter, the lake is frozen, and the river is low.",
         "As the lake is deep, and the river is low, stay.",
+        "The lake is deep, and rivers are wide.",
+        "Things to do in the north, and the river is wide.",
         "Rub the potato, and the skin should come off.",
         "Rub the baked potato, and it will open.",
         'The sign "It is deep, and it is cold" is old.',

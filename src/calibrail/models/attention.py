@@ -183,11 +183,6 @@ class AttentionModel(LocalModel):
         return list(attentions)
 
     def _open(self, place: Location) -> tuple[Network, int, int]:
-        if place.setting("config.json", "is_encoder_decoder") is True:
-            raise ModelError(
-                f"{self.model} has an encoder and a decoder; attention shares need a model that "
-                "reads one text, such as a BERT or a causal language model"
-            )
         network = open_network(
             place,
             "AutoModel",
@@ -199,6 +194,11 @@ class AttentionModel(LocalModel):
             attn_implementation="eager",
         )
         config = network.module.config.get_text_config()
+        if config.is_encoder_decoder:
+            raise ModelError(
+                f"{self.model} has an encoder and a decoder; attention shares need a model that "
+                "reads one text, such as a BERT or a causal language model"
+            )
         n_layers = config.num_hidden_layers
         if self.layers > n_layers:
             raise InputError(

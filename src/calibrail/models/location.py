@@ -61,6 +61,10 @@ class Location:
         """Return the SHA-256 of the weights and of everything that configures the model."""
         return _digests(self.folder)
 
+    def tokenizer_digest(self) -> str:
+        """Return the SHA-256 of the tokenizer alone."""
+        return hashlib.sha256((self.folder / "tokenizer.json").read_bytes()).hexdigest()
+
     def setting(self, file: str, key: str) -> Any:
         """Return one value of a JSON file of the model, None where there is none."""
         try:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from calibrail.errors import ModelError
 from calibrail.models.layout import Tokens
 from calibrail.models.location import Location
-from calibrail.models.nli_heads import EntailmentHead, MiniCheck, open_head
+from calibrail.models.nli_heads import EntailmentHead, MiniCheck, hhem_tokenizer, open_head
 from calibrail.models.nli_labels import (
     CONTRADICTION,
     ENTAILMENT,
@@ -79,7 +79,10 @@ class EntailmentModel(PairModel):
     def describe(self, place: Location) -> dict[str, Any]:
         """Return the kind of head and the meaning of its outputs in their order."""
         kind = find_kind(place, self.model)
-        return {"head": kind.name, "labels": list(kind.labels)}
+        described: dict[str, Any] = {"head": kind.name, "labels": list(kind.labels)}
+        if kind.name == "hhem" and (tokenizer := hhem_tokenizer(place)) != place:
+            described["tokenizer_sha256"] = tokenizer.tokenizer_digest()
+        return described
 
     def judge(self, pairs: Sequence[tuple[str, str]]) -> list[Judgement]:
         """Return what the model says of each (premise, hypothesis).
@@ -132,7 +135,8 @@ def _self_test(head: EntailmentHead, model: str, max_length: int) -> None:
     found = head.values(windows)
     if not np.isfinite(found).all() or not np.allclose(found.sum(axis=1), 1.0):
         raise ModelError(
-            f"{model} gives no probabilities on a test of three pairs: {found.tolist()}"
+            f"{model} gives no probabilities on a test of three pairs: {found.tolist()}; its "
+            'weights are broken, or the precision too low: try dtype="float32"'
         )
     if isinstance(head, MiniCheck) and head.answered(windows).min() < 0.5:
         raise ModelError(

@@ -15,16 +15,12 @@ from calibrail.models.opening import LocalModel
 from calibrail.models.store import text_key
 from calibrail.models.windows import WINDOWING, Window, batches, cut
 
-#: How far a probability may move with the batch in which a pair runs; measured on a six-layer
-#: model: 6e-7, 5e-3 and 6e-4.
-TOLERANCES: Final = {"float32": 1e-5, "bfloat16": 2e-2, "float16": 2e-3}
-
 #: Results to keep: about 200 MB.
 STORED_PAIRS: Final = 500_000
 
 # Pairs and characters tokenised at a time.
 _BLOCK: Final = 2048
-_BLOCK_CHARACTERS: Final = 4_000_000
+_BLOCK_CHARACTERS: Final = 1_000_000
 
 
 class Best(NamedTuple):
@@ -149,11 +145,6 @@ class PairModel(LocalModel):
             "window": self.window,
             "windowing": WINDOWING,
         }
-
-    @property
-    def tolerance(self) -> float:
-        """How far two computations of the same value may differ, in batches of other make-up."""
-        return TOLERANCES[self.dtype]
 
     def describe(self, place: Location) -> dict[str, Any]:
         """Return the kind of head and its labels, from the model's files alone."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
 from calibrail.evaluation.wording import number
@@ -63,10 +64,10 @@ def print_explanation(decision: _Dict, score: str, console: Console) -> None:
 
 
 def _evidence(evidence: _Dict, console: Console, indent: int) -> None:
-    margin = " " * indent
-    console.print(Text(f"{margin}{_HEADINGS.get(evidence['kind'], evidence['kind'])}", "bold"))
+    heading = _HEADINGS.get(evidence["kind"], str(evidence["kind"]))
+    _print(console, Text(heading, "bold"), indent)
     if not evidence["items"]:
-        console.print(Text(f"{margin}  none"))
+        _print(console, Text("none"), indent + 2)
     for item in evidence["items"]:
         _item(item, console, indent + 2)
     if indent == 0:
@@ -74,23 +75,33 @@ def _evidence(evidence: _Dict, console: Console, indent: int) -> None:
 
 
 def _item(item: _Dict, console: Console, indent: int) -> None:
-    line = Text(" " * indent)
-    verdict = item.get("verdict")
-    if verdict is not None:
-        line.append(f"{verdict}  ", _COLOURS.get(verdict, ""))
+    parts: list[tuple[str, str]] = []
+    if (verdict := item.get("verdict")) is not None:
+        parts.append((verdict, _COLOURS.get(verdict, "")))
     if "score" in item:
-        line.append(f"{item['score']}  ", "bold")
+        parts.append((item["score"], "bold"))
         value = item["value"]
-        line.append("undefined: " + item["reason"] if value is None else number(value))
-    line.append(_numbers(item))
+        parts.append((f"undefined: {item['reason']}" if value is None else number(value), ""))
     if "text" in item:
-        line.append(f"  {_shown(item['text'])}" if len(line) > indent else _shown(item["text"]))
-    console.print(line)
+        parts.append((_shown(item["text"]), ""))
+    if measures := _numbers(item):
+        parts.append((f"({measures})" if parts else measures, ""))
+    line = Text()
+    for position, (text, style) in enumerate(parts):
+        line.append("  " if position else "")
+        line.append(text, style)
+    _print(console, line, indent)
     if "quote" in item:
-        where = f"chunk {item['chunk'] + 1}, characters {item['chunk_start']}-{item['chunk_end']}"
-        console.print(Text(f"{' ' * (indent + 2)}{where}: {_shown(item['quote'])}", "dim"))
+        where = (
+            f"chunk {item['chunk'] + 1}, characters {item['chunk_start']} to {item['chunk_end']}"
+        )
+        _print(console, Text(f"{where}: {_shown(item['quote'])}", "dim"), indent + 4)
     if "evidence" in item:
-        _evidence(item["evidence"], console, indent + 2)
+        _evidence(item["evidence"], console, indent + 4)
+
+
+def _print(console: Console, line: Text, indent: int) -> None:
+    console.print(Padding(line, (0, 0, 0, min(indent, console.width // 2))))
 
 
 #: Numbers of an item, in the order in which they are shown.

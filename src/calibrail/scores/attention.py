@@ -11,7 +11,7 @@ from calibrail.models.attention import load_attention
 from calibrail.models.attention_shares import AttentionShare
 from calibrail.models.location import DEFAULT_MODEL
 from calibrail.scores.base import JSON, Demand, Scores, SharedModel, prepare
-from calibrail.scores.neural import NEURAL_TOLERANCE, filled
+from calibrail.scores.neural import filled
 from calibrail.scores.undefined import missing
 from calibrail.text.sentences import sentences, sentences_version
 
@@ -39,7 +39,6 @@ class Redeep:
 
     name = "redeep"
     requires: tuple[str, ...] = ("contexts", "response")
-    tolerance = NEURAL_TOLERANCE
 
     def __init__(
         self,
@@ -51,6 +50,11 @@ class Redeep:
         window: int | None = None,
     ) -> None:
         self.attention = load_attention(model, revision, dtype, layers, window)
+
+    @property
+    def tolerance(self) -> float:
+        """How far two computations of one share may differ, by the precision."""
+        return self.attention.tolerance
 
     @property
     def params(self) -> Mapping[str, JSON]:

@@ -16,9 +16,6 @@ from calibrail.scores.undefined import missing
 #: The cross-encoder of the "Semantic Illusion" paper.
 RERANKER = "BAAI/bge-reranker-v2-m3"
 
-#: Logits reach 20, so two computations of one differ by more than two of a probability do.
-LOGIT_TOLERANCE = 1e-4
-
 
 class CrossEncoder:
     """-max over chunks of the raw logit of (response, chunk).
@@ -41,7 +38,6 @@ class CrossEncoder:
 
     name = "reranker"
     requires: tuple[str, ...] = ("contexts", "response")
-    tolerance = LOGIT_TOLERANCE
 
     def __init__(
         self,
@@ -52,6 +48,11 @@ class CrossEncoder:
         window: int | None = None,
     ) -> None:
         self.reranker = load_reranker(model, revision, dtype, window)
+
+    @property
+    def tolerance(self) -> float:
+        """How far two computations of one logit may differ, by the precision."""
+        return self.reranker.tolerance
 
     @property
     def params(self) -> Mapping[str, JSON]:

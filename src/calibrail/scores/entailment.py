@@ -19,9 +19,6 @@ from calibrail.text.sentences import sentences, sentences_version
 #: The model of the "Semantic Illusion" paper.
 NLI_MODEL = "facebook/bart-large-mnli"
 
-#: Two computations of one probability in different batches differ by about 1e-7 in float32.
-NLI_TOLERANCE = 1e-5
-
 Pair = tuple[str, str]
 
 
@@ -42,7 +39,6 @@ class Entailing:
 
     name = ""
     requires: tuple[str, ...] = ("contexts", "response")
-    tolerance = NLI_TOLERANCE
 
     def __init__(
         self,
@@ -53,6 +49,11 @@ class Entailing:
         window: int | None = None,
     ) -> None:
         self.nli = load_nli(model, revision, dtype, window)
+
+    @property
+    def tolerance(self) -> float:
+        """How far two computations of one probability may differ, by the precision."""
+        return self.nli.tolerance
 
     @property
     def params(self) -> Mapping[str, JSON]:

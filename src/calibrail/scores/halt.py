@@ -16,7 +16,6 @@ from calibrail.scores import meta
 from calibrail.scores.base import JSON, Demand, Score, Scores, SharedModel, prepare
 from calibrail.scores.entailment import (
     NLI_MODEL,
-    NLI_TOLERANCE,
     best_support,
     grid,
     opposition,
@@ -57,7 +56,6 @@ class Halt:
 
     name = "halt"
     requires: tuple[str, ...] = ("contexts", "response")
-    tolerance = NLI_TOLERANCE
 
     def __init__(
         self,
@@ -82,6 +80,11 @@ class Halt:
             load_nli(second, second_revision, dtype, window),
         )
         self._state: Mapping[str, NDArray[Any]] | None = None
+
+    @property
+    def tolerance(self) -> float:
+        """How far two computations of one value may differ, by the precision."""
+        return max(model.tolerance for model in self.nli)
 
     @property
     def params(self) -> Mapping[str, JSON]:

@@ -15,7 +15,6 @@ from calibrail.models.location import DEFAULT_MODEL
 from calibrail.models.nli import load_nli
 from calibrail.models.reranker import Reranker, load_reranker
 from calibrail.scores.base import JSON, Demand, Scores, SharedModel, prepare
-from calibrail.scores.entailment import NLI_TOLERANCE
 from calibrail.scores.evidence import quoted
 from calibrail.scores.neural import filled
 from calibrail.scores.undefined import missing
@@ -68,7 +67,6 @@ class Provenance:
 
     name = "provenance"
     requires: tuple[str, ...] = ("question", "contexts", "response")
-    tolerance = NLI_TOLERANCE
 
     def __init__(
         self,
@@ -106,6 +104,11 @@ class Provenance:
             if embedding
             else load_reranker(chosen, relevance_revision, dtype, window)
         )
+
+    @property
+    def tolerance(self) -> float:
+        """How far two computations of one probability may differ, by the precision."""
+        return self.nli.tolerance
 
     @property
     def params(self) -> Mapping[str, JSON]:

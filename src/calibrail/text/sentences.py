@@ -152,7 +152,10 @@ def line_sentences(text: str, line: Line) -> Iterator[Sentence]:
             begin = first
         elif not _ASIDE.fullmatch(text, first, last):
             cited = _CITED.match(text, first, last)
-            if cited and _speaks(text, cited.end(), last):
+            if cited and not _speaks(text, cited.end(), last):
+                end = last
+                continue
+            if cited:
                 end, first = first + len(cited[0].rstrip()), cited.end()
             yield Sentence(text[begin:end], begin, end)
             begin = first
