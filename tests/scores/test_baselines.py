@@ -72,3 +72,21 @@ def test_fingerprints_name_what_splits_words() -> None:
     assert "words" in build(parse_spec("novelty")).fingerprint()
     assert {"words", "names"} <= set(build(parse_spec("entities")).fingerprint())
     assert "numbers" in build(parse_spec("numbers")).fingerprint()
+
+
+def test_the_evidence_names_what_no_source_holds() -> None:
+    example = Example(
+        "How tall is Mount Ard?",
+        ("Mount Ard is 1,200 metres high.",),
+        "Mount Ard, near Belm, is 1,300 metres high and measured 1200 m before.",
+    )
+    for spec, texts in (
+        ("numbers", ["1,300"]),
+        ("entities", ["Belm"]),
+        ("novel_count", ["near", "Belm", "1,300", "measured", "1200"]),
+    ):
+        (evidence,) = build(parse_spec(spec)).score([example]).evidence
+        found = [item["text"] for item in evidence["items"]]
+        assert set(texts) <= set(found) if spec == "novel_count" else found == texts
+        for item in evidence["items"]:
+            assert example.response[item["start"] : item["end"]] == item["text"]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from calibrail.data import Example
+from calibrail.errors import InputError
 from calibrail.scores import Scores
 from calibrail.testing import ConformanceError, check_score
 
@@ -172,3 +173,52 @@ def test_polarity_may_be_left_out() -> None:
 def test_what_is_no_score_is_refused() -> None:
     with pytest.raises(ConformanceError, match="lacks a member of the Score protocol"):
         check_score(dict)
+
+
+def test_a_score_that_learns_must_learn_the_same_again() -> None:
+    class Learner(Good):
+        name = "learner"
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.mean: float | None = None
+
+        @property
+        def fitted(self) -> bool:
+            return self.mean is not None
+
+        def fit(self, examples: list[Example]) -> Learner:
+            Learner.fits += 1
+            return self.restore({"mean": np.array([float(Learner.fits)])})
+
+        def state(self) -> dict[str, np.ndarray]:
+            return {"mean": np.array([self.mean])}
+
+        def restore(self, state: dict[str, np.ndarray]) -> Learner:
+            learnt = type(self)()
+            learnt.mean = float(state["mean"][0])
+            return learnt
+
+    Learner.fits = 0
+    with pytest.raises(ConformanceError, match="a score that learns must not score before"):
+        check_score(Learner())
+
+    class Late(Learner):
+        def score(self, examples: list[Example]) -> Scores:
+            if self.mean is None:
+                raise InputError("late learns first")
+            return super().score(examples)
+
+    with pytest.raises(ConformanceError, match="the same examples must give the same state"):
+        check_score(Late())
+
+
+def test_evidence_must_say_what_stands_there() -> None:
+    class Misplaced(Good):
+        def score(self, examples: list[Example]) -> Scores:
+            found = super().score(examples)
+            entry = {"kind": "words", "items": [{"text": "x", "start": 0, "end": 3}]}
+            return Scores(found.values, found.reasons, (entry,) * len(examples))
+
+    with pytest.raises(ConformanceError, match="evidence misplaces"):
+        check_score(Misplaced())

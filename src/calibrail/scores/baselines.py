@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 
 from calibrail.data.example import Example
 from calibrail.scores.base import JSON, Scores
-from calibrail.scores.undefined import each
+from calibrail.scores.undefined import Valued, each
 from calibrail.text.lcs import lcs_length
-from calibrail.text.names import NAMES_VERSION, names
-from calibrail.text.numbers import NUMBERS_VERSION, numbers
-from calibrail.text.words import WORDS_VERSION, content_words, words
+from calibrail.text.names import NAMES_VERSION, Name, name_spans
+from calibrail.text.numbers import NUMBERS_VERSION, Number, number_spans, numbers
+from calibrail.text.words import WORDS_VERSION, Word, content_words, words
 
 
 class Surface:
@@ -37,7 +37,7 @@ class Surface:
         """Return one value per example."""
         return each(examples, self.requires, self.value)
 
-    def value(self, example: Example) -> float | str:
+    def value(self, example: Example) -> Valued | str:
         """Return the value, or why there is none."""
         raise AssertionError(f"{type(self).__name__} defines no value")
 
@@ -52,7 +52,7 @@ class Length(Surface):
         """Nothing beyond the response matters."""
         return {}
 
-    def value(self, example: Example) -> float | str:
+    def value(self, example: Example) -> Valued | str:
         """Return the number of characters."""
         return float(len(example.response))
 
@@ -62,10 +62,12 @@ class NovelCount(Surface):
 
     name = "novel_count"
 
-    def value(self, example: Example) -> float | str:
-        """Return the number of novel content words."""
-        counted = _novel(example)
-        return counted if isinstance(counted, str) else float(counted[0])
+    def value(self, example: Example) -> Valued | str:
+        """Return the number of novel content words, which are the evidence."""
+        found = _novel(example)
+        return (
+            found if isinstance(found, str) else (float(len(found[0])), _words(example, found[0]))
+        )
 
 
 class Novelty(Surface):
@@ -73,10 +75,13 @@ class Novelty(Surface):
 
     name = "novelty"
 
-    def value(self, example: Example) -> float | str:
-        """Return the share in [0, 1]."""
-        counted = _novel(example)
-        return counted if isinstance(counted, str) else counted[0] / counted[1]
+    def value(self, example: Example) -> Valued | str:
+        """Return the share in [0, 1]; the novel words are the evidence."""
+        found = _novel(example)
+        if isinstance(found, str):
+            return found
+        novel, n = found
+        return len(novel) / n, _words(example, novel)
 
 
 class RougeL(Surface):
@@ -87,7 +92,7 @@ class RougeL(Surface):
 
     name = "rouge_l"
 
-    def value(self, example: Example) -> float | str:
+    def value(self, example: Example) -> Valued | str:
         """Return one minus the precision, in [0, 1]."""
         response = [word.text for word in words(example.response)]
         if not response:
@@ -105,13 +110,14 @@ class Numbers(Surface):
         """Return the version of the number splitting."""
         return {"numbers": NUMBERS_VERSION}
 
-    def value(self, example: Example) -> float | str:
-        """Return the share in [0, 1]."""
-        found = numbers(example.response)
+    def value(self, example: Example) -> Valued | str:
+        """Return the share in [0, 1]; the unmatched numbers are the evidence."""
+        found = number_spans(example.response)
         if not found:
             return "the response holds no number"
         known = {number for text in _sources(example) for number in numbers(text)}
-        return sum(number not in known for number in found) / len(found)
+        unmatched = [number for number in found if number.text not in known]
+        return len(unmatched) / len(found), _words(example, unmatched)
 
 
 class Entities(Surface):
@@ -123,23 +129,34 @@ class Entities(Surface):
         """Return the versions of the word splitting and of the names."""
         return {"words": WORDS_VERSION, "names": NAMES_VERSION}
 
-    def value(self, example: Example) -> float | str:
-        """Return the share in [0, 1]."""
-        found = names(example.response)
+    def value(self, example: Example) -> Valued | str:
+        """Return the share in [0, 1]; the unmatched names are the evidence."""
+        found = name_spans(example.response)
         if not found:
             return "the response holds no capitalised name"
         # A name may stand in the question in lower case, so any word there can support it.
         known = {word.text.removesuffix("'s") for text in _sources(example) for word in words(text)}
-        return sum(name not in known for name in found) / len(found)
+        unmatched = [name for name in found if name.text not in known]
+        return len(unmatched) / len(found), _words(example, unmatched)
 
 
 def _sources(example: Example) -> tuple[str, ...]:
     return (*example.contexts, example.question)
 
 
-def _novel(example: Example) -> tuple[int, int] | str:
-    response = [word.text for word in content_words(example.response)]
+def _novel(example: Example) -> tuple[list[Word], int] | str:
+    """Return the novel content words and how many content words there are."""
+    response = content_words(example.response)
     if not response:
         return "the response holds no content word"
     known = {word.text for text in _sources(example) for word in content_words(text)}
-    return sum(word not in known for word in response), len(response)
+    return [word for word in response if word.text not in known], len(response)
+
+
+def _words(example: Example, places: Sequence[Word | Number | Name]) -> Mapping[str, JSON]:
+    """Return pieces of the response as evidence, as they are written there."""
+    items = [
+        {"text": example.response[place.start : place.end], "start": place.start, "end": place.end}
+        for place in places
+    ]
+    return {"kind": "words", "items": items}

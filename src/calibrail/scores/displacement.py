@@ -164,6 +164,8 @@ class TangentResidual(Neighbouring):
 
     name = "tangent_residual"
     requires = ("question", "contexts", "response")
+    # Where little is left outside the directions, what rounding leaves is all there is.
+    tolerance = DIRECTION_TOLERANCE
 
     def __init__(self, *, k: int = 10, components: int = 5, **encoder: Any) -> None:
         super().__init__(k=k, **encoder)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
 from calibrail.data.example import Example
-from calibrail.scores.base import Scores
+from calibrail.scores.base import JSON, Scores
+
+#: A value, alone or with its evidence.
+Valued: TypeAlias = float | tuple[float, Mapping[str, JSON]]
 
 EMPTY_RESPONSE = "the response is empty"
 NO_CONTEXT = "there is no context"
@@ -35,15 +39,22 @@ def missing(example: Example, requires: Sequence[str]) -> str | None:
 def each(
     examples: Sequence[Example],
     requires: Sequence[str],
-    value: Callable[[Example], float | str],
+    value: Callable[[Example], Valued | str],
 ) -> Scores:
-    """Score one by one; ``value`` returns a number, or a string that says why there is none."""
+    """Score one by one; ``value`` returns what it found, or a string that says why there is none.
+
+    What it finds is a number, or a number with its evidence.
+    """
     values = np.full(len(examples), np.nan)
     reasons: dict[int, str] = {}
+    evidence: dict[int, Mapping[str, JSON]] = {}
     for index, example in enumerate(examples):
         result = missing(example, requires) or value(example)
         if isinstance(result, str):
             reasons[index] = result
+        elif isinstance(result, tuple):
+            values[index], evidence[index] = result
         else:
             values[index] = result
-    return Scores(values, reasons)
+    shown = tuple(evidence.get(index, {}) for index in range(len(examples)))
+    return Scores(values, reasons, shown if evidence else None)

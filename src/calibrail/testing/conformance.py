@@ -60,8 +60,13 @@ def check_score(
         the score; evidence whose places are right; for a score that learns, no value before, and
         the same state from the same examples; polarity.
     """
-    factory = None if isinstance(score, Score) else score
-    score = score if isinstance(score, Score) else score()
+    factory: Callable[..., Score]
+    # A class has the members of its instances, so that it would pass for one.
+    if isinstance(score, type) or (callable(score) and not isinstance(score, Score)):
+        factory = score
+        score = factory()
+    else:
+        factory = type(score)
     if not isinstance(score, Score):
         raise ConformanceError(f"{type(score).__name__} lacks a member of the Score protocol")
     if learns(score):
@@ -77,7 +82,7 @@ def check_score(
     _alone(score, everything, values)
     _labels(score, supported, values[: len(supported)])
     _huge(score, columns, huge)
-    _rebuilt(score, factory or type(score), supported, values[: len(supported)])
+    _rebuilt(score, factory, supported, values[: len(supported)])
     if "response" in score.requires:
         _undefined(score, replace(supported[0], response=" \n"), "an empty response")
     if "contexts" in score.requires:

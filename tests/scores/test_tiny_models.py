@@ -1,0 +1,120 @@
+"""Do the scores of entailment behave on a model that really reads, from the command line on?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calibrail.data import Example
+from calibrail.scores import build, parse_spec
+from tests.answers import write
+from tests.cli.test_commands import calibrail
+from tests.tiny_models import PADDING, WORDS, make_matcher
+
+SUPPORT = f"{WORDS[0]} {WORDS[1]} {WORDS[2]}."
+PAD = " ".join(PADDING)
+
+
+@pytest.fixture(scope="module")
+def matcher(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_matcher(tmp_path_factory.mktemp("models") / "matcher")
+
+
+def padded(words: int, place: float, sentence: str = SUPPORT) -> str:
+    text = " ".join((PADDING * (words // len(PADDING) + 1))[:words])
+    cut = text.find(" ", int(place * (len(text) - 1)))
+    cut = len(text) if cut < 0 else cut
+    return f"{text[:cut]}. {sentence} {text[cut:]}"
+
+
+@pytest.mark.parametrize("place", [0.0, 0.37, 0.71, 1.0])
+@pytest.mark.parametrize("spec", ["sec", "claims", "nli"])
+def test_support_is_found_at_any_place_of_a_long_context(
+    matcher: Path, spec: str, place: float
+) -> None:
+    score = build(parse_spec(f"{spec}:model={matcher}"))
+    context = padded(20_000, place)
+    result = score.score([Example("q", (context,), SUPPORT)])
+    assert result.values[0] < 0.1
+    if spec == "sec":
+        (item,) = result.evidence[0]["items"]
+        assert item["verdict"] == "supported"
+        assert SUPPORT in context[item["chunk_start"] : item["chunk_end"]]
+
+
+def test_unrelated_text_neither_hides_nor_creates_support(matcher: Path) -> None:
+    score = build(parse_spec(f"sec:model={matcher}"))
+    unrelated = (PAD + ". ") * (50_000 // len(PAD) + 1)
+    assert len(unrelated) > 50_000
+    supported = Example("q", (SUPPORT,), SUPPORT)
+    unsupported = Example("q", ("Something else.",), SUPPORT)
+    for example in (supported, unsupported):
+        longer = Example("q", (f"{unrelated}{example.contexts[0]} {unrelated}",), SUPPORT)
+        apart = Example("q", (unrelated, *example.contexts), SUPPORT)
+        values = score.score([example, longer, apart]).values
+        assert np.ptp(values) < 0.1
+        assert (values < 0.1).all() if example is supported else (values > 0.9).all()
+
+
+def test_from_labelled_answers_to_an_explained_decision(matcher: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    items = []
+    for index in range(120):
+        said = [WORDS[i] for i in rng.choice(len(WORDS), 3, replace=False)]
+        other = next(word for word in WORDS if word not in said)
+        label = index % 2
+        told = [*said[:2], other] if label else said
+        if rng.random() < 0.1:
+            told = said
+        items.append({"id": f"a{index}", "question": "q?", "contexts": [" ".join(said) + "."],
+                      "response": " ".join(told) + ".", "label": label})  # fmt: skip
+    answers = write(tmp_path / "answers.jsonl", items)
+    spec = f"sec:model={matcher}"
+    done = calibrail(
+        "calibrate", answers, "--score", spec, "--score", f"claims:model={matcher}",
+        "--alpha", 0.3, "--max-fpr", 0.5, "-o", tmp_path / "run",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "forward passes, shared with" in done.stderr
+    exported = calibrail("export", tmp_path / "run", "-o", tmp_path / "g.json")
+    assert exported.returncode == 0, exported.stderr
+    response = f"{WORDS[0]} {WORDS[1]}. {WORDS[2]} {WORDS[3]}."
+    done = calibrail(
+        "explain", tmp_path / "g.json", "--question", "q?", "--response", response,
+        "--context", f"{WORDS[0]} {WORDS[1]}.", "--json",
+    )  # fmt: skip
+    decision = json.loads(done.stdout)
+    assert decision["outcome"] == "flag"
+    assert [item["verdict"] for item in decision["evidence"]["items"]] == [
+        "supported",
+        "unsupported",
+    ]
+    checked = calibrail(
+        "check", tmp_path / "g.json", answers, "--evidence", "-o", tmp_path / "d.jsonl"
+    )
+    assert checked.returncode == 0, checked.stderr
+    lines = [json.loads(line) for line in (tmp_path / "d.jsonl").open()]
+    assert all(line["evidence"]["kind"] == "sentences" for line in lines)
+
+
+def test_other_weights_are_another_detector(matcher: Path, tmp_path: Path) -> None:
+    said = (f"not {SUPPORT}", SUPPORT)
+    items = [{"id": str(i), "contexts": [SUPPORT], "response": said[i % 2],
+              "label": (i + 1) % 2, "question": "q"} for i in range(40)]  # fmt: skip
+    answers = write(tmp_path / "answers.jsonl", items)
+    copy = make_matcher(tmp_path / "copy")
+    done = calibrail(
+        "calibrate", answers, "--score", f"sec:model={copy}", "--alpha", 0.3, "-o", tmp_path / "run"
+    )
+    assert done.returncode == 0, done.stderr
+    assert calibrail("export", tmp_path / "run", "-o", tmp_path / "g.json").returncode == 0
+    weights = copy / "model.safetensors"
+    raw = bytearray(weights.read_bytes())
+    raw[-1] ^= 1
+    weights.write_bytes(bytes(raw))
+    done = calibrail("check", tmp_path / "g.json", answers, "-o", tmp_path / "d.jsonl")
+    assert done.returncode == 1
+    assert "is not the one that was calibrated (weights_sha256" in done.stderr
