@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from calibrail.data import Example
-from calibrail.scores import build, parse_spec
+from calibrail.scores import ScoreTable, build, parse_spec
 from tests.answers import write
 from tests.cli.test_commands import calibrail
 from tests.tiny_models import PADDING, WORDS, make_matcher
@@ -118,3 +118,22 @@ def test_other_weights_are_another_detector(matcher: Path, tmp_path: Path) -> No
     done = calibrail("check", tmp_path / "g.json", answers, "-o", tmp_path / "d.jsonl")
     assert done.returncode == 1
     assert "is not the one that was calibrated (weights_sha256" in done.stderr
+
+
+def test_samples_are_read_from_the_data(matcher: Path, tmp_path: Path) -> None:
+    items = [
+        {"id": "a", "question": "q", "response": SUPPORT, "samples": [SUPPORT, f"not {PAD}"]},
+        {"id": "b", "question": "q", "response": f"not {WORDS[3]}.", "samples": [SUPPORT]},
+        {"id": "c", "question": "q", "response": SUPPORT},
+    ]
+    answers = write(tmp_path / "answers.jsonl", items)
+    done = calibrail(
+        "score", answers, "--score", f"selfcheck:model={matcher}", "-o", tmp_path / "s.parquet"
+    )
+    assert done.returncode == 0, done.stderr
+    table, _ = ScoreTable.from_parquet(tmp_path / "s.parquet")
+    ((_, values),) = table.columns.items()
+    assert values[1] > 0.9 > 0.1 > values[0]
+    assert np.isnan(values[2])
+    ((_, reasons),) = table.reasons.items()
+    assert "no further answers sampled" in reasons[2]

@@ -140,7 +140,7 @@ class Run:
                 f"reads {SCHEMA!r}; run `calibrail calibrate` again"
             )
         return cls(
-            state=_read_state(folder / STATE, content["state_sha256"]),
+            state=_read_state(folder / STATE, content.get("state_sha256")),
             report=Report.from_dict(report),
             rule=Rule.from_dict({**content, "calibration": content}),
             by=content["by"],

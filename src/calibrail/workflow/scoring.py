@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.duplicates import cross_split_duplicates
-from calibrail.data.example import Example
+from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.reading import Reading, read
 from calibrail.data.sketches import Sketcher
 from calibrail.data.splits import FIT, split, split_from_column
@@ -129,7 +129,8 @@ def open_source(
         group_column=reading.group_column,
         id_column=reading.id_column,
         keep=tuple(keep),
-        require=tuple(require),
+        # Answers without samples are read, and the score that wants them is undefined there.
+        require=tuple(name for name in require if name in TEXT_FIELDS),
         strict=reading.strict,
         quarantine=reading.quarantine,
         labelled=labelled,
