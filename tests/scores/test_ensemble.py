@@ -25,6 +25,33 @@ def test_a_value_becomes_its_rank_in_the_fit_split() -> None:
     assert result.values.tolist() == pytest.approx([(0.5 + 0.75) / 2, 0.0, 1.0])
 
 
+def test_a_member_that_points_the_wrong_way_gets_no_weight_and_is_named() -> None:
+    examples = [
+        Example("q", ("c",), "x", label=i % 2, columns={"a": i % 2 + i / 100, "b": i % 2 + i / 90})
+        for i in range(20)
+    ]
+    fitted = Ensemble(scores=SPEC).fit(examples)
+    assert fitted.lessons[0].startswith("b points the wrong way on the fit split (AUROC 0.")
+    again = with_state(Ensemble(scores=SPEC), state_bytes(fitted))
+    for score in (fitted, again):
+        low, high = score.score([answer(0.5, -9.0), answer(0.5, 9.0)]).values
+        assert low == high
+    with pytest.raises(InputError, match="every score of the ensemble points the wrong way"):
+        Ensemble(scores=SPEC.replace("a,higher=hallucinated", "a,higher=faithful")).fit(examples)
+
+
+def test_a_row_alone_gets_what_it_gets_in_a_batch() -> None:
+    spec = ",".join(f"column:column=c{i},higher=hallucinated" for i in range(5))
+    rng = np.random.default_rng(0)
+    examples = [
+        Example("q", ("c",), "x", columns={f"c{i}": float(rng.normal()) for i in range(5)})
+        for _ in range(200)
+    ]
+    score = Ensemble(scores=spec).fit(examples)
+    whole = score.score(examples).values.tolist()
+    assert whole == [score.score([example]).values[0] for example in examples]
+
+
 def test_weights_count() -> None:
     score = Ensemble(scores=SPEC, weights="3,1").fit(FIT)
     assert score.score([answer(2.0, -3.0)]).values[0] == pytest.approx((3 * 0.5 + 0.75) / 4)

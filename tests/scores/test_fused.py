@@ -5,7 +5,7 @@ import pytest
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.scores import build, parse_spec
+from calibrail.scores import Scores, build, parse_spec
 from calibrail.scores.fused import Fused
 from calibrail.scores.learned import learns, state_bytes, with_state
 from calibrail.testing import check_score
@@ -83,9 +83,46 @@ def test_both_classes_are_needed(labels: list, message: str) -> None:
         Fused(scores=SPEC).fit(examples)
 
 
-@pytest.mark.parametrize(
-    "params", [{"model": "forest"}, {"strength": 0}, {"strength": "much"}, {"seed": -1}]
-)
+@pytest.mark.parametrize("params", [{"model": "forest"}, {"strength": 0}, {"strength": "much"}])
 def test_bad_parameters_are_refused(params: dict) -> None:
     with pytest.raises(InputError, match=next(iter(params))):
         Fused(scores=SPEC, **params)
+
+
+def test_nothing_is_made_up_where_a_field_is_missing() -> None:
+    score = Fused(scores="length,novel_count,rouge_l").fit(
+        [Example("q", ("one two",), "one two three four"[: 3 + i % 15], label=i % 2, id=str(i))
+         for i in range(40)]
+    )  # fmt: skip
+    result = score.score([Example("q", (), "It was built in 1999.")])
+    assert result.reasons == {0: "there is no context"}
+
+
+def test_rounding_is_magnified_no_more_than_the_tolerance_says() -> None:
+    class Wobbly:
+        requires: tuple[str, ...] = ()
+        tolerance = 1e-4
+
+        def __init__(self, column: str) -> None:
+            self.name, self.shift = column, 0.0
+
+        def score(self, examples: list[Example]) -> Scores:
+            return Scores(np.array([0.01 * float(e.columns["a"]) + self.shift for e in examples]))
+
+    score = Fused(scores=SPEC)
+    score.members = {"x": Wobbly("x"), "y": Wobbly("y")}
+    examples = answers()
+    fitted = score.fit(examples)
+    before = fitted.score(examples).values
+    for member in fitted.members.values():
+        member.shift = 1e-4
+    moved = np.abs(fitted.score(examples).values - before).max()
+    assert 1e-4 < moved <= fitted.tolerance
+
+
+def test_trees_take_exact_members_only_and_never_fall() -> None:
+    with pytest.raises(InputError, match="values of rad round differently"):
+        Fused(scores="novelty,rad", model="boosted")
+    fitted = Fused(scores=SPEC, model="boosted").fit(answers())
+    steps = [Example("q", ("c",), "x", columns={"a": a, "b": 0.0}) for a in np.linspace(-3, 5, 80)]
+    assert (np.diff(fitted.score(steps).values) >= 0.0).all()

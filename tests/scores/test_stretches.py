@@ -56,7 +56,7 @@ def test_a_run_ends_where_three_words_in_a_row_are_copied() -> None:
 def test_an_answer_that_repeats_its_context_weighs_nothing(score: NovelRun) -> None:
     result = score.score([Example("q", (CONTEXT,), CONTEXT)])
     assert result.values[0] == 0.0
-    assert result.evidence == ({"kind": "words", "items": []},)
+    assert result.evidence == ({"kind": "stretch", "items": []},)
 
 
 @pytest.mark.parametrize("score", [NovelStretch(), NovelRun()])

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from calibrail.models.pairs import PairModel
 from calibrail.scores.base import Demanding, Score, SharedModel
 from calibrail.scores.table import Cost
 
@@ -32,6 +33,7 @@ class Ledger:
         )
         self._seconds = dict.fromkeys(keys, 0.0)
         self._passes = dict.fromkeys(keys, 0)
+        self._cut_before = self._cut_now()
         self._prepared = {id(model): [0.0, 0] for model in self.models}
 
     @contextmanager
@@ -51,6 +53,13 @@ class Ledger:
         yield
         self._seconds[key] += time.perf_counter() - started
         self._passes[key] += sum(model.n_passes for model in used) - before
+
+    def n_cut(self) -> int:
+        """Return how many pairs had a short side so long that its end was not read."""
+        return self._cut_now() - self._cut_before
+
+    def _cut_now(self) -> int:
+        return sum(model.n_truncated for model in self.models if isinstance(model, PairModel))
 
     def costs(self, n: int) -> tuple[Cost, ...]:
         """Return what each score cost for ``n`` examples."""

@@ -83,7 +83,7 @@ def score_examples(
         rows.add(batch)
         if progress is not None:
             progress(rows.n)
-    return rows.table(ledger.costs(rows.n), len(cut))
+    return rows.table(ledger.costs(rows.n), len(cut), ledger.n_cut())
 
 
 def _blocks(examples: Iterable[Example], block: int) -> Iterator[list[Example]]:
@@ -147,7 +147,7 @@ class _Rows:
             cells.extend(example.columns.get(column) for example in batch)
         self.n += len(batch)
 
-    def table(self, costs: tuple[Cost, ...], n_truncated: int) -> ScoreTable:
+    def table(self, costs: tuple[Cost, ...], n_truncated: int, n_cut: int) -> ScoreTable:
         return ScoreTable(
             ids=_joined(self._ids),
             groups=_joined(self._groups),
@@ -160,6 +160,7 @@ class _Rows:
             kept=self._kept,
             costs=costs,
             n_truncated=n_truncated,
+            n_cut=n_cut,
         )
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrail.conformal import DECISIONS, Calibration
 from calibrail.conformal.rule import Rule
@@ -17,7 +16,7 @@ from calibrail.data.example import Example
 from calibrail.errors import GuardrailError, InputError
 from calibrail.guardrail.frozen import FrozenConfig, plain, write_atomically
 from calibrail.scores.base import Score, Scores
-from calibrail.scores.learned import state_bytes, with_state
+from calibrail.scores.learned import learns, state_bytes, with_state
 from calibrail.scores.registry import ScoreSpec, build
 
 Outcome = Literal["pass", "flag", "review", "error"]
@@ -114,6 +113,7 @@ class Guardrail:
             )
         if score is None:
             score = build(ScoreSpec(config.score.name, config.score.params))
+        if learns(score):
             try:
                 score = with_state(score, config.score.state_bytes())
             except InputError as error:
@@ -205,14 +205,14 @@ class Guardrail:
         try:
             scores = self._score.score(examples)
             groups = self._groups(examples)
-            values = self._settle_near_ties(examples, scores.values, groups)
+            scores = self._settle_near_ties(examples, scores, groups)
         except Exception as error:
             # A detector is foreign code: whatever it raises costs one answer, not the batch, and
             # is reported as the failure that it is.
             if len(examples) == 1:
                 return [self._failed(examples[0], error)]
             return [self.decide([example])[0] for example in examples]
-        return self._decide_scored(examples, replace(scores, values=values), groups)
+        return self._decide_scored(examples, scores, groups)
 
     def stream(self, examples: Iterable[Example], block: int = 256) -> Iterator[Decision]:
         """Decide about any number of examples, ``block`` at a time, in constant memory."""
@@ -264,29 +264,34 @@ class Guardrail:
         return decisions
 
     def _settle_near_ties(
-        self,
-        examples: Sequence[Example],
-        values: NDArray[np.float64],
-        groups: list[str] | None,
-    ) -> NDArray[np.float64]:
+        self, examples: Sequence[Example], scores: Scores, groups: list[str] | None
+    ) -> Scores:
         """Score again, each by itself, the answers so close that rounding could decide.
 
         Rounding depends on the batch; this makes a batch decide like a batch of one.
         """
         tolerance = self._score.tolerance
         if len(examples) == 1 or tolerance == 0.0:
-            return values
+            return scores
+        values = scores.values
         edges = self._rule.thresholds(len(values), groups) - tolerance
         near = np.abs(values - edges) <= tolerance
         if self._rule.flag_above is not None:
             near |= np.abs(values - self._rule.flag_above - tolerance) <= tolerance
-        settled = values.copy()
+        settled, reasons = values.copy(), dict(scores.reasons)
+        evidence = None if scores.evidence is None else list(scores.evidence)
         for index in np.flatnonzero(near).tolist():
             forget = getattr(self._score, "forget", None)
             if callable(forget):
                 forget()
-            settled[index] = self._score.score([examples[index]]).values[0]
-        return settled
+            alone = self._score.score([examples[index]])
+            settled[index] = alone.values[0]
+            reasons.pop(index, None)
+            if alone.reasons:
+                reasons[index] = alone.reasons[0]
+            if evidence is not None and alone.evidence is not None:
+                evidence[index] = alone.evidence[0]
+        return Scores(settled, reasons, None if evidence is None else tuple(evidence))
 
     def _explain(self, value: float, threshold: float, outcome: Outcome) -> str:
         if np.isinf(threshold):

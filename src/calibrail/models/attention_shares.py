@@ -99,7 +99,9 @@ def summary(
     for window, shares in found:
         part = window.first_short
         known = best.get(part)
-        if known is None or shares.sum(axis=1).mean() > known.sum(axis=1).mean():
+        # A window in which all attention falls on special tokens says nothing.
+        worse = known is not None and shares.sum(axis=1).mean() <= known.sum(axis=1).mean()
+        if known is None or not (worse or np.isnan(shares).any()):
             best[part] = shares
     if not best:
         return AttentionShare(float("nan"), (float("nan"),) * n, ())

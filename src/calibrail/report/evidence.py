@@ -27,6 +27,7 @@ _HEADINGS: Final = {
     "claims": "Claims of the answer",
     "samples": "Sentences of the answer, against the other answers",
     "sources": "Sources",
+    "stretch": "The heaviest stretch",
     "words": "Not found in question or context",
     "scores": "Scores that it combines",
     "angles": "Angles, in radians",
@@ -101,7 +102,8 @@ def _item(item: _Dict, console: Console, indent: int) -> None:
 
 
 def _print(console: Console, line: Text, indent: int) -> None:
-    console.print(Padding(line, (0, 0, 0, min(indent, console.width // 2))))
+    margin = (0, 0, 0, min(indent, console.width // 2))
+    console.print(Padding(line, margin, expand=False))
 
 
 #: Numbers of an item, in the order in which they are shown.

@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.scores.base import JSON, Demand, Demanding, Fittable, Score, Scores, SharedModel
+from calibrail.scores.base import JSON, Demand, Demanding, Score, Scores, SharedModel
+from calibrail.scores.learned import learns
 from calibrail.scores.registry import build, key_of, parse_specs
+from calibrail.scores.undefined import missing
 
 _Floats = NDArray[np.float64]
 
@@ -32,6 +34,8 @@ class Combined:
     """
 
     name = ""
+    #: Raised when the same members and the same state would give another value.
+    version = ""
 
     def __init__(self, members: Sequence[Score]) -> None:
         keys = [key_of(member) for member in members]
@@ -39,7 +43,7 @@ class Combined:
             raise InputError(f"{self.name} takes each score once; got {', '.join(keys)}")
         if len(keys) < 2:
             raise InputError(f"{self.name} combines at least two scores; got {keys}")
-        if learning := [member.name for member in members if isinstance(member, Fittable)]:
+        if learning := [member.name for member in members if learns(member)]:
             raise InputError(
                 f"{self.name} cannot combine scores that learn themselves: {', '.join(learning)}"
             )
@@ -47,9 +51,9 @@ class Combined:
 
     @property
     def requires(self) -> tuple[str, ...]:
-        """Fields that every member reads: without them there is nothing to combine."""
-        fields = [member.requires for member in self.members.values()]
-        return tuple(name for name in fields[0] if all(name in other for other in fields))
+        """Fields that any member reads: without one of them nothing is made up for it."""
+        named = [name for member in self.members.values() for name in member.requires]
+        return tuple(dict.fromkeys(named))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -63,8 +67,9 @@ class Combined:
         return max(member.tolerance for member in self.members.values())
 
     def fingerprint(self) -> Mapping[str, JSON]:
-        """Return the members' fingerprints by key."""
-        return {key: dict(member.fingerprint()) for key, member in self.members.items()}
+        """Return the version of the combination and the members' fingerprints by key."""
+        members = {key: dict(member.fingerprint()) for key, member in self.members.items()}
+        return {"version": self.version, "members": members}
 
     @property
     def models(self) -> tuple[SharedModel, ...]:
@@ -85,6 +90,11 @@ class Combined:
         """Return what each member says, by key."""
         return {key: member.score(examples) for key, member in self.members.items()}
 
+    def lacking(self, examples: Sequence[Example]) -> dict[int, str]:
+        """Return the examples that lack a field, and which."""
+        found = ((row, missing(example, self.requires)) for row, example in enumerate(examples))
+        return {row: why for row, why in found if why is not None}
+
     def _demanding(self) -> list[Demanding]:
         members: list[Any] = list(self.members.values())
         return [member for member in members if isinstance(member, Demanding)]
@@ -103,6 +113,11 @@ def build_members(scores: str, name: str) -> list[Score]:
             f'scores of {name} must be text, e.g. scores="rad,novelty"; got {scores!r}'
         )
     return [build(spec) for spec in parse_specs(scores)]
+
+
+def said(items: Sequence[Mapping[str, JSON]]) -> str:
+    """Return why nothing can be combined: the reason of every member that has none."""
+    return "; ".join(f"{item['score']}: {item['reason']}" for item in items if "reason" in item)
 
 
 def matrix(scored: Mapping[str, Scores]) -> _Floats:

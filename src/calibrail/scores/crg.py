@@ -17,7 +17,7 @@ from calibrail.models.location import DEFAULT_MODEL
 from calibrail.scores.base import JSON, Score, Scores
 from calibrail.scores.combined import Combined, matrix, member_items
 from calibrail.scores.entailment import NLI_MODEL, Sec
-from calibrail.scores.labelled import both_classes
+from calibrail.scores.labelled import both_classes, separation
 from calibrail.scores.retrieval import Rad
 from calibrail.scores.token_grounding import Tfg
 
@@ -50,6 +50,7 @@ class Crg(Combined):
     """
 
     name = "crg"
+    version = "calibrail-crg/1"
 
     def __init__(
         self,
@@ -96,7 +97,8 @@ class Crg(Combined):
         scored = self.scored(examples)
         table = matrix(scored)
         counted = mix > 0.0
-        values = table[:, counted] @ mix[counted]
+        # Row by row: a product of matrices may round differently in another batch.
+        values = (table[:, counted] * mix[counted]).sum(axis=1)
         reasons, evidence = {}, []
         for row in range(len(examples)):
             items = member_items(scored, row)
@@ -156,8 +158,18 @@ class Crg(Combined):
 def best_weights(table: NDArray[np.float64], labels: NDArray[np.int8]) -> NDArray[np.float64]:
     """Return the weights, at least 0 and adding up to 1, of the mean with the highest AUROC.
 
-    A score that points the wrong way gets none: a negative weight would hide that it does.
+    A score that points the wrong way gets none: neither sign would make it a detector.
+
+    Raises
+    ------
+    InputError
+        If all of them do.
     """
+    right = np.array([separation(column, labels) >= 0.5 for column in table.T])
+    if not right.any():
+        raise InputError(
+            "rad, sec and tfg all point the wrong way on the fit split; check the labels"
+        )
     from sklearn.metrics import roc_auc_score
 
     steps = [
@@ -166,6 +178,8 @@ def best_weights(table: NDArray[np.float64], labels: NDArray[np.int8]) -> NDArra
     steps.sort(key=lambda step: sum((3 * part - STEPS) ** 2 for part in step))
     best, highest = steps[0], -1.0
     for step in steps:
+        if any(part > 0 and not fine for part, fine in zip(step, right.tolist(), strict=True)):
+            continue
         reached = float(roc_auc_score(labels, table @ (np.array(step) / STEPS)))
         if reached > highest:
             best, highest = step, reached

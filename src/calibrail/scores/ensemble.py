@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
+from calibrail.scores import meta
 from calibrail.scores.base import JSON, Score, Scores
-from calibrail.scores.combined import Combined, build_members, matrix, member_items
+from calibrail.scores.combined import Combined, build_members, matrix, member_items, said
+from calibrail.scores.labelled import separation
 
 _Floats = NDArray[np.float64]
 
@@ -25,7 +27,8 @@ class Ensemble(Combined):
 
     A member's value becomes the share of fit examples with a smaller one, equal ones counted half
     (a little smoothed for members that round).
-    Where some members are undefined the mean is over the others; the evidence names them.
+    Where some members find nothing to judge the mean is over the others; the evidence names them.
+    A member that points the wrong way on the fit split gets no weight, and the report names it.
 
     Parameters
     ----------
@@ -36,6 +39,7 @@ class Ensemble(Combined):
     """
 
     name = "ensemble"
+    version = "calibrail-ensemble/1"
 
     def __init__(self, *, scores: str, weights: str | None = None) -> None:
         super().__init__(build_members(scores, self.name))
@@ -43,6 +47,7 @@ class Ensemble(Combined):
         self._weights_text = weights
         self._weights = _read_weights(weights, len(self.members))
         self._reference: dict[str, _Floats] | None = None
+        self._reached = np.ones(len(self.members))
 
     @property
     def tolerance(self) -> float:
@@ -67,26 +72,46 @@ class Ensemble(Combined):
         InputError
             If a member is defined on none of them.
         """
-        reference = {}
+        reference: dict[str, _Floats] = {}
+        labels = np.array([-1 if example.label is None else example.label for example in examples])
+        reached = []
         for key, scores in self.scored(examples).items():
-            known = scores.values[~np.isnan(scores.values)]
+            defined = ~np.isnan(scores.values)
+            known = scores.values[defined]
+            reached.append(separation(known, labels[defined]))
             if not len(known):
                 raise InputError(
                     f"ensemble ranks {key} among the examples of the fit split, and it is "
                     "undefined on all of them; leave it out, or raise --fit-share"
                 )
             reference[key] = np.sort(known)
-        return self._with(reference)
+        if max(reached) < 0.5:
+            raise InputError(
+                "every score of the ensemble points the wrong way on the fit split (AUROC "
+                f"{', '.join(f'{area:.2f}' for area in reached)}); check the labels, or choose "
+                "other scores"
+            )
+        return self._with(reference, np.array(reached))
+
+    @property
+    def lessons(self) -> tuple[str, ...]:
+        """What a reader should know of what was learnt: members that got no weight, and why."""
+        if self._reference is None:
+            return ()
+        return meta.unweighted(
+            {"auroc": self._reached, "kept": self._reached >= 0.5}, list(self.members)
+        )
 
     def state(self) -> Mapping[str, NDArray[Any]]:
         """Return the members' sorted values on the fit split."""
         if self._reference is None:
             raise InputError("ensemble has not learnt yet")
-        return self._reference
+        values = {f"values:{key}": array for key, array in self._reference.items()}
+        return {"auroc": self._reached, **values}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> Score:
         """Return a copy that knows these values."""
-        return self._with({key: np.asarray(state[key], np.float64) for key in self.members})
+        return self._with({key: state[f"values:{key}"] for key in self.members}, state["auroc"])
 
     def score(self, examples: Sequence[Example]) -> Scores:
         """Return the mean rank; undefined where every member is."""
@@ -102,17 +127,19 @@ class Ensemble(Combined):
             width = BLUR * member.tolerance
             ranks[:, column] = _ranks(values[:, column], self._reference[key], width)
         known = ~np.isnan(values)
-        weights = known * self._weights
+        weights = known * self._weights * (self._reached >= 0.5)
         total = weights.sum(axis=1)
         mean = np.full(len(examples), np.nan)
         some = total > 0.0
-        mean[some] = np.where(known, ranks, 0.0)[some] @ self._weights / total[some]
-        reasons: dict[int, str] = {}
+        # Row by row: a product of matrices may round differently in another batch.
+        mean[some] = (np.where(known, ranks, 0.0) * weights).sum(axis=1)[some] / total[some]
+        reasons = self.lacking(examples)
+        mean[list(reasons)] = np.nan
         evidence: list[Mapping[str, JSON]] = []
         for row in range(len(examples)):
             items = member_items(scored, row)
-            if not some[row]:
-                reasons[row] = "; ".join(f"{item['score']}: {item['reason']}" for item in items)
+            if np.isnan(mean[row]):
+                reasons.setdefault(row, said(items))
                 evidence.append({})
                 continue
             for item, rank in zip(items, ranks[row].tolist(), strict=True):
@@ -120,9 +147,9 @@ class Ensemble(Combined):
             evidence.append({"kind": "scores", "items": items})
         return Scores(mean, reasons, tuple(evidence))
 
-    def _with(self, reference: dict[str, _Floats]) -> Ensemble:
+    def _with(self, reference: dict[str, _Floats], reached: _Floats) -> Ensemble:
         fitted = copy.copy(self)
-        fitted._reference = reference
+        fitted._reference, fitted._reached = reference, reached
         return fitted
 
 

@@ -87,7 +87,8 @@ def quoted(
     # Ties go to the sentence that says less besides.
     inside = [part for part in _parts(source) if part[1] > start and part[0] < end]
     best = max(inside, key=lambda part: (len(part[2] & wanted), -len(part[2])), default=None)
-    if best is not None:
+    # Without a word in common no sentence stands out: then it is all that the model read.
+    if best is not None and best[2] & wanted:
         start, end = best[0], best[1]
     return {"chunk": chunk, "chunk_start": start, "chunk_end": end, "quote": source[start:end]}
 

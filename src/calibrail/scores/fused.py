@@ -13,7 +13,7 @@ from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.scores import meta
 from calibrail.scores.base import JSON, Score, Scores
-from calibrail.scores.combined import Combined, build_members, matrix, member_items
+from calibrail.scores.combined import Combined, build_members, matrix, member_items, said
 from calibrail.scores.labelled import both_classes
 
 #: What is fused where nothing is named: scores that need no model and take milliseconds.
@@ -31,14 +31,14 @@ class Fused(Combined):
     scores : str
         The members, e.g. ``"novel_count,rad,sec:model=..."``.
     model : {"logistic", "boosted"}
-        A logistic model with weights of at least 0, or boosted trees.
+        A logistic model with weights of at least 0, or boosted trees that never fall where a score
+        rises; the trees take members that need no model only.
     strength : float
         Inverse strength of the logistic model's L2 penalty; above 0.
-    seed : int
-        Of the trees.
     """
 
     name = "fused"
+    version = "calibrail-fused/1"
 
     def __init__(
         self,
@@ -46,7 +46,6 @@ class Fused(Combined):
         scores: str = MEMBERS,
         model: meta.Kind = "logistic",
         strength: float = 1.0,
-        seed: int = 0,
     ) -> None:
         super().__init__(build_members(scores, self.name))
         if model not in get_args(meta.Kind):
@@ -55,9 +54,13 @@ class Fused(Combined):
             raise InputError(f"strength must be a number above 0; got {strength!r}")
         if not 0.0 < strength < np.inf:
             raise InputError(f"strength must be above 0; got {strength!r}")
-        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise InputError(f"seed must be a whole number, at least 0; got {seed!r}")
-        self._text, self.model, self.strength, self.seed = scores, model, float(strength), seed
+        rounding = [key for key, member in self.members.items() if member.tolerance > 0.0]
+        if model == "boosted" and rounding:
+            raise InputError(
+                "boosted trees jump where a value crosses an edge, and the values of "
+                f"{', '.join(rounding)} round differently from batch to batch; use model=logistic"
+            )
+        self._text, self.model, self.strength = scores, model, float(strength)
         self._state: Mapping[str, NDArray[Any]] | None = None
 
     @property
@@ -67,8 +70,15 @@ class Fused(Combined):
             "scores": self._text,
             "model": self.model,
             "strength": self.strength,
-            "seed": self.seed,
         }
+
+    @property
+    def tolerance(self) -> float:
+        """How far rounding may move the probability, by what was learnt."""
+        if self._state is None or self.model == "boosted":
+            return super().tolerance
+        own = [member.tolerance for member in self.members.values()]
+        return max(meta.tolerance(self._state, own), super().tolerance)
 
     @property
     def fitted(self) -> bool:
@@ -85,10 +95,9 @@ class Fused(Combined):
         """
         features = matrix(self.scored(examples))
         usable = np.array(~np.isnan(features).all(axis=1))
+        usable[list(self.lacking(examples))] = False
         labels = both_classes(self.name, examples, usable)
-        return self.restore(
-            meta.train(self.model, features[usable], labels, self.strength, self.seed)
-        )
+        return self.restore(meta.train(self.model, features[usable], labels, self.strength))
 
     @property
     def lessons(self) -> tuple[str, ...]:
@@ -117,13 +126,14 @@ class Fused(Combined):
         scored = self.scored(examples)
         features = matrix(scored)
         values = meta.probabilities(self._state, features)
+        reasons = self.lacking(examples)
         values[np.isnan(features).all(axis=1)] = np.nan
-        reasons: dict[int, str] = {}
+        values[list(reasons)] = np.nan
         evidence: list[Mapping[str, JSON]] = []
         for row in range(len(examples)):
             items = member_items(scored, row)
             if np.isnan(values[row]):
-                reasons[row] = "; ".join(f"{item['score']}: {item['reason']}" for item in items)
+                reasons.setdefault(row, said(items))
                 evidence.append({})
             else:
                 evidence.append({"kind": "scores", "items": items})

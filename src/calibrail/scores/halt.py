@@ -30,6 +30,9 @@ from calibrail.text.sentences import sentences, sentences_version
 #: The second model: "DeBERTa-v3 + BART-MNLI" in the "Semantic Illusion" paper's baseline.
 SECOND = "cross-encoder/nli-deberta-v3-base"
 
+#: Raised when the same models and the same state would give another value.
+HALT_VERSION = "calibrail-halt/1"
+
 _Floats = NDArray[np.float64]
 
 
@@ -83,8 +86,11 @@ class Halt:
 
     @property
     def tolerance(self) -> float:
-        """How far two computations of one value may differ, by the precision."""
-        return max(model.tolerance for model in self.nli)
+        """How far rounding may move the probability, by the precision and by what was learnt."""
+        own = [model.tolerance for model in self.nli for _ in range(4)]
+        if self._state is None:
+            return max(own)
+        return max(meta.tolerance(self._state, own), *own)
 
     @property
     def params(self) -> Mapping[str, JSON]:
@@ -107,6 +113,7 @@ class Halt:
             "first": first.fingerprint(),
             "second": second.fingerprint(),
             "sentences": sentences_version(),
+            "version": HALT_VERSION,
         }
 
     @property
@@ -143,7 +150,7 @@ class Halt:
         features, _, _ = self._features(examples)
         usable = np.array(~np.isnan(features).any(axis=1))
         labels = both_classes(self.name, examples, usable)
-        return self.restore(meta.train("logistic", features[usable], labels, self.strength, 0))
+        return self.restore(meta.train("logistic", features[usable], labels, self.strength))
 
     @property
     def lessons(self) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,3 +41,13 @@ def both_classes(
                 f"{count} {kind} examples that it can score; label more, or raise --fit-share"
             )
     return labels
+
+
+def separation(values: NDArray[np.float64], labels: NDArray[Any]) -> float:
+    """Return the AUROC of values that are defined; 0.5 where a class is missing."""
+    from sklearn.metrics import roc_auc_score
+
+    known = labels >= 0
+    if len(set(labels[known].tolist())) < 2:
+        return 0.5
+    return float(roc_auc_score(labels[known], values[known]))

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
+from calibrail.scores.labelled import separation
+
 _Floats = NDArray[np.float64]
 Kind = Literal["logistic", "boosted"]
 
@@ -24,6 +26,7 @@ Kind = Literal["logistic", "boosted"]
 N_TREES: Final = 100
 DEPTH: Final = 2
 RATE: Final = 0.05
+LEAF: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,7 @@ def _drawn_in(features: _Floats) -> _Floats:
 
 
 def train(
-    kind: Kind, features: _Floats, labels: NDArray[np.int8], strength: float, seed: int
+    kind: Kind, features: _Floats, labels: NDArray[np.int8], strength: float = 1.0
 ) -> dict[str, NDArray[Any]]:
     """Return the arrays of a model trained on features, NaN where missing.
 
@@ -92,11 +95,9 @@ def train(
         1 = hallucinated.
     strength : float
         Inverse strength of the L2 penalty of the logistic model.
-    seed : int
-        Of the trees, which break ties between features by lot.
     """
-    reached = np.array([_auroc(column, labels) for column in features.T])
-    # Trees cannot be bound to a direction, so that they do without what points the wrong way.
+    reached = np.array([_reached(column, labels) for column in features.T])
+    # Bound to rise, a score that points the wrong way could still help by accident in a forest.
     kept = np.ones(len(reached), bool) if kind == "logistic" else reached >= 0.5
     features = np.where(kept, features, 0.0)
     preparation = Preparation.of(features)
@@ -109,9 +110,10 @@ def train(
         "mean": preparation.mean,
         "scale": preparation.scale,
     }
-    if kind == "boosted":
-        return state | _forest(inputs, labels, seed)
+    # What is not bound says that a score is undefined: that may speak either way.
     bound = np.arange(inputs.shape[1]) < features.shape[1]
+    if kind == "boosted":
+        return state | _forest(inputs, labels, bound)
     return state | _logistic(inputs, labels, strength, bound)
 
 
@@ -126,14 +128,9 @@ def unweighted(state: Mapping[str, NDArray[Any]], names: Sequence[str]) -> tuple
     )
 
 
-def _auroc(column: _Floats, labels: NDArray[np.int8]) -> float:
-    """Return the AUROC of a score where it is defined; 0.5 where that says nothing."""
-    from sklearn.metrics import roc_auc_score
-
+def _reached(column: _Floats, labels: NDArray[np.int8]) -> float:
     known = ~np.isnan(column)
-    if len(set(labels[known].tolist())) < 2:
-        return 0.5
-    return float(roc_auc_score(labels[known], column[known]))
+    return separation(column[known], labels[known])
 
 
 def _logistic(
@@ -157,32 +154,32 @@ def _logistic(
     return {"weights": found.x[:-1], "intercept": found.x[-1:]}
 
 
-def _forest(inputs: _Floats, labels: NDArray[np.int8], seed: int) -> dict[str, NDArray[Any]]:
-    """Return the nodes of boosted trees, one after the other; leaves have no children (-1)."""
-    from sklearn.ensemble import GradientBoostingClassifier
+def _forest(
+    inputs: _Floats, labels: NDArray[np.int8], bound: NDArray[np.bool_]
+) -> dict[str, NDArray[Any]]:
+    """Return the nodes of boosted trees that rise with what is bound; leaves have no children."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
 
-    model = GradientBoostingClassifier(
-        n_estimators=N_TREES, max_depth=DEPTH, learning_rate=RATE, random_state=seed
-    ).fit(inputs, labels)
-    trees = [estimator.tree_ for estimator in model.estimators_[:, 0]]
-    roots = np.cumsum([0, *(tree.node_count for tree in trees[:-1])]).astype(np.int64)
-    share = float(labels.mean())
+    model = HistGradientBoostingClassifier(
+        max_iter=N_TREES, max_depth=DEPTH, learning_rate=RATE, min_samples_leaf=LEAF,
+        monotonic_cst=bound.astype(int), early_stopping=False, random_state=0,
+    ).fit(inputs, labels)  # fmt: skip
+    trees = [stage[0].nodes for stage in model._predictors]
+    roots = np.cumsum([0, *(len(tree) for tree in trees[:-1])]).astype(np.int64)
 
-    def joined(parts: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:
-        return np.concatenate(parts).astype(dtype)
+    def joined(name: str, dtype: Any) -> NDArray[Any]:
+        return np.concatenate([tree[name] for tree in trees]).astype(dtype)
 
-    def children(name: str) -> NDArray[Any]:
-        pairs = zip((getattr(tree, name) for tree in trees), roots.tolist(), strict=True)
-        return joined([np.where(own < 0, -1, own + root) for own, root in pairs], np.int64)
-
+    shift = np.repeat(roots, [len(tree) for tree in trees])
+    leaf = joined("is_leaf", bool)
     return {
         "roots": roots,
-        "left": children("children_left"),
-        "right": children("children_right"),
-        "feature": joined([np.maximum(tree.feature, 0) for tree in trees], np.int64),
-        "threshold": joined([tree.threshold for tree in trees], np.float64),
-        "value": RATE * joined([tree.value[:, 0, 0] for tree in trees], np.float64),
-        "intercept": np.array([np.log(share / (1.0 - share))]),
+        "left": np.where(leaf, -1, joined("left", np.int64) + shift),
+        "right": np.where(leaf, -1, joined("right", np.int64) + shift),
+        "feature": joined("feature_idx", np.int64),
+        "threshold": joined("num_threshold", np.float64),
+        "value": joined("value", np.float64),
+        "intercept": np.array(model._baseline_prediction, np.float64).reshape(-1),
     }
 
 
@@ -194,17 +191,25 @@ def logits(state: Mapping[str, NDArray[Any]], features: _Floats) -> _Floats:
         # Row by row: a product of matrices may round differently in another batch.
         result: _Floats = (inputs * state["weights"]).sum(axis=1) + state["intercept"][0]
         return result
-    # Trees are grown on float32, and split there.
-    read = inputs.astype(np.float32).astype(np.float64)
-    total = np.full(len(read), float(state["intercept"][0]))
-    rows = np.arange(len(read))
+    total = np.full(len(inputs), float(state["intercept"][0]))
+    rows = np.arange(len(inputs))
     for root in state["roots"].tolist():
-        node = np.full(len(read), root, dtype=np.int64)
+        node = np.full(len(inputs), root, dtype=np.int64)
         while (inner := state["left"][node] >= 0).any():
-            low = read[rows, state["feature"][node]] <= state["threshold"][node]
+            low = inputs[rows, state["feature"][node]] <= state["threshold"][node]
             node = np.where(inner, np.where(low, state["left"][node], state["right"][node]), node)
         total += state["value"][node]
     return total
+
+
+def tolerance(state: Mapping[str, NDArray[Any]], tolerances: Sequence[float]) -> float:
+    """Return how far a probability may move when each score moves by its tolerance.
+
+    A logistic curve climbs by a quarter at most, and drawing in never widens.
+    """
+    own = np.array(tolerances)
+    slopes = state["weights"][: len(own)] / state["scale"][: len(own)]
+    return float(0.25 * (np.abs(slopes) * own).sum())
 
 
 def probabilities(state: Mapping[str, NDArray[Any]], features: _Floats) -> _Floats:

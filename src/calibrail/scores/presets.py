@@ -40,7 +40,8 @@ PRESETS: Final[Mapping[str, Mapping[str, Mapping[str, JSON]]]] = MappingProxyTyp
         "tfg": {"paper": {**_BGE, "gamma": 0.3}},
         "nli": {"paper": _BART},
         "sec": {"paper": _BART},
-        "selfcheck": {"paper": {"model": "potsawee/deberta-v3-large-mnli"}},
+        # The model of SelfCheckGPT reads the hypothesis first and names no labels: not offered.
+        "selfcheck": {"paper": _BART},
         "claims": {"paper": _BART},
         "crg": {
             "paper": {

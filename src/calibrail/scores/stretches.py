@@ -73,7 +73,7 @@ class Stretch:
             if last > first:
                 start, end = place[first].start, place[last - 1].end
                 items = [{"text": example.response[start:end], "start": start, "end": end}]
-            evidence[index] = {"kind": "words", "items": items}
+            evidence[index] = {"kind": "stretch", "items": items}
         return Scores(values, reasons, tuple(evidence))
 
     def weigh(self, example: Example) -> tuple[list[Word], NDArray[np.float64]] | str:

@@ -85,6 +85,9 @@ class ScoreTable:
         What each score cost, in the order of ``columns``.
     n_truncated : int
         Texts longer than the encoder's maximum length.
+    n_cut : int
+        Pairs whose short side (an answer, a claim) left no room for the long one, and was read
+        without its end.
     """
 
     ids: pa.Array
@@ -96,6 +99,7 @@ class ScoreTable:
     kept: Mapping[str, list[Any]] = field(default_factory=dict)
     costs: tuple[Cost, ...] = ()
     n_truncated: int = 0
+    n_cut: int = 0
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -40,7 +40,10 @@ COST_SCHEMA = "calibrail.cost/1"
 STATE = "state.safetensors"
 
 #: Distributions whose version is recorded, since they can change a score.
-RECORDED = ("calibrail", "numpy", "scipy", "torch", "transformers", "sentence-transformers")
+RECORDED = (
+    "calibrail", "numpy", "scipy", "scikit-learn", "nupunkt", "tokenizers", "torch",
+    "transformers", "sentence-transformers",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

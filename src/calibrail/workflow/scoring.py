@@ -168,6 +168,12 @@ def score_source(
     columns = tuple(dict.fromkeys(asked))
     needed = tuple(dict.fromkeys((*columns_of(detectors), *columns)))
     learning = any(map(learns, detectors))
+    objects = [scores] if not isinstance(scores, Sequence) else scores
+    learnt = [
+        score.name
+        for score in objects
+        if isinstance(score, Fittable) and isinstance(score, Score) and score.fitted
+    ]
     if learning:
         # Once to see who belongs to the fit split, once to learn, and then as always.
         if not isinstance(source, str | Path):
@@ -215,6 +221,8 @@ def score_source(
         },
         "near_duplicates": None if duplicates is None else duplicates.to_dict(table.ids),
         "n_truncated": table.n_truncated,
+        "n_cut": table.n_cut,
+        "learnt_before": learnt,
     }
     return Scored(table, codes, detectors, tuple(score.name for score in baselines), data)
 
@@ -305,6 +313,17 @@ def remarks(scored: Scored) -> tuple[str, ...]:
         said.append(
             f"Texts longer than the encoder reads: {scored.data['n_truncated']}; their sentence "
             "vectors are of their beginning. Split long contexts into smaller chunks."
+        )
+    if scored.data["learnt_before"]:
+        said.append(
+            f"{', '.join(scored.data['learnt_before'])} had learnt before this run: make sure that "
+            "no answer here was among what it learnt from."
+        )
+    if scored.data["n_cut"]:
+        said.append(
+            f"Answers (with a chunk each) too long for the model that judges them: "
+            f"{scored.data['n_cut']} pairs were read without the answer's end, and what stands "
+            "there was not judged. Use a score that goes sentence by sentence (sec, claims)."
         )
     if scored.data["n_quarantined"]:
         said.append(
