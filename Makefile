@@ -29,8 +29,9 @@ lint: $(VENV)/.installed-dev
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
+# One thread a worker: two workers fill two cores.
 test: lint types
-	$(BIN)/pytest -n 2 $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 $(PYTEST_ARGS)
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/mkdocs build --strict

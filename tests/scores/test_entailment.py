@@ -54,6 +54,12 @@ def test_sec_shows_each_sentence_with_the_chunk_that_speaks_for_or_against_it() 
 def test_nli_reads_the_whole_response_against_all_chunks() -> None:
     result = with_nli(Nli()).score([example()])
     assert result.values.tolist() == [0.75]
+    (item,) = result.evidence[0]["items"]
+    assert (item["verdict"], item["chunk"], item["quote"]) == (
+        "contradicted",
+        0,
+        "It was built in 1853.",
+    )
 
 
 def test_what_is_asked_is_announced() -> None:

@@ -11,7 +11,7 @@ from calibrail.data.example import Example
 from calibrail.errors import ModelError
 from calibrail.models.nli import Judgement, load_nli
 from calibrail.scores.base import JSON, Demand, Scores, SharedModel, prepare
-from calibrail.scores.evidence import Piece, judged
+from calibrail.scores.evidence import Piece, judged, nearest
 from calibrail.scores.neural import filled
 from calibrail.scores.undefined import missing
 from calibrail.text.sentences import sentences, sentences_version
@@ -130,9 +130,10 @@ class Nli(Entailing):
         """Return one minus the probability."""
         (judgement,) = self.nli.judge(self.pairs(example))
         whole = Piece(example.response, 0, len(example.response))
-        # The premise joins the chunks, so that one of them alone need not stand behind it.
-        items = judged([whole], [[judgement]], None)
-        return 1.0 - judgement.entailment, {"kind": "sentences", "items": items}
+        (item,) = judged([whole], [[judgement]], None)
+        # The premise joins the chunks: the one that shares most words with the response is shown.
+        item |= nearest(example.response, example.contexts)
+        return 1.0 - judgement.entailment, {"kind": "sentences", "items": [item]}
 
 
 class Sec(Entailing):

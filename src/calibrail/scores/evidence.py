@@ -68,8 +68,7 @@ def judged(
                 if verdict == "contradicted"
                 else (cell.start, cell.end)
             )
-            filled = [index for index, chunk in enumerate(contexts) if chunk.strip()]
-            item |= quoted(piece.text, contexts, filled[chosen], start, end)
+            item |= quoted(piece.text, contexts, _filled(contexts)[chosen], start, end)
         items.append(item)
     return items
 
@@ -91,6 +90,20 @@ def quoted(
     if best is not None and best[2] & wanted:
         start, end = best[0], best[1]
     return {"chunk": chunk, "chunk_start": start, "chunk_end": end, "quote": source[start:end]}
+
+
+def nearest(text: str, contexts: Sequence[str]) -> dict[str, JSON]:
+    """Return the sentence of all chunks that shares most words with ``text``, and its place."""
+    wanted = frozenset(word.text for word in content_words(text))
+
+    def shared(chunk: int) -> int:
+        return max((len(part[2] & wanted) for part in _parts(contexts[chunk])), default=0)
+
+    return quoted(text, contexts, max(_filled(contexts), key=shared))
+
+
+def _filled(contexts: Sequence[str]) -> list[int]:
+    return [index for index, chunk in enumerate(contexts) if chunk.strip()]
 
 
 @lru_cache(maxsize=64)
