@@ -64,6 +64,9 @@ class FakeNli:
         self.n_passes += 1
         self.asked.extend(pairs)
 
+    def settle(self, pairs: Iterable[tuple[str, str]]) -> None:
+        self.settled = list(pairs)
+
     def forget(self) -> None:
         self.asked.clear()
 

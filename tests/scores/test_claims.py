@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pytest
 
@@ -38,6 +40,22 @@ def test_the_threshold_decides_about_a_claim() -> None:
         assert result.values.tolist() == [value]
         verdict = result.evidence[0]["items"][0]["verdict"]
         assert verdict == ("supported" if value == 0.0 else "unsupported")
+
+
+def test_a_claim_within_rounding_of_the_threshold_is_judged_by_itself() -> None:
+    edge = {"near": 0.5 - 4e-6}
+
+    class Rounding(FakeNli):
+        def settle(self, pairs: Iterable[tuple[str, str]]) -> None:
+            super().settle(pairs)
+            if self.settled:
+                edge["near"] = 0.5 + 4e-6
+
+    score = Claims()
+    score.nli = Rounding(lambda premise, claim: (edge["near"] if "green" in claim else 0.9, 0.0))
+    result = score.score([Example("q", (CHUNK,), "Tea comes from China. Tea is green.")])
+    assert score.nli.settled == [(CHUNK, "Tea is green.")]
+    assert result.values.tolist() == [0.0]
 
 
 def test_the_best_chunk_counts() -> None:

@@ -183,6 +183,14 @@ class PairModel(LocalModel):
         self.prepare(pairs)
         return [self._best(pair) for pair in pairs]
 
+    def settle(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Compute pairs again, each by itself: what its value is then no batch can change.
+
+        For a caller that draws a line, and whose value lies within ``tolerance`` of it.
+        """
+        for pair in pairs:
+            self._run([pair])
+
     def forget(self) -> None:
         """Drop all results, so that the next pair is computed by itself."""
         self._store.clear()

@@ -115,7 +115,7 @@ class Numbers(Surface):
         found = number_spans(example.response)
         if not found:
             return "the response holds no number"
-        known = {number for text in _sources(example) for number in numbers(text)}
+        known = {number for text in sources(example) for number in numbers(text)}
         unmatched = [number for number in found if number.text not in known]
         return len(unmatched) / len(found), _words(example, unmatched)
 
@@ -135,12 +135,13 @@ class Entities(Surface):
         if not found:
             return "the response holds no capitalised name"
         # A name may stand in the question in lower case, so any word there can support it.
-        known = {word.text.removesuffix("'s") for text in _sources(example) for word in words(text)}
+        known = {word.text.removesuffix("'s") for text in sources(example) for word in words(text)}
         unmatched = [name for name in found if name.text not in known]
         return len(unmatched) / len(found), _words(example, unmatched)
 
 
-def _sources(example: Example) -> tuple[str, ...]:
+def sources(example: Example) -> tuple[str, ...]:
+    """Return the texts that may support an answer: the chunks and the question."""
     return (*example.contexts, example.question)
 
 
@@ -149,7 +150,7 @@ def _novel(example: Example) -> tuple[list[Word], int] | str:
     response = content_words(example.response)
     if not response:
         return "the response holds no content word"
-    known = {word.text for text in _sources(example) for word in content_words(text)}
+    known = {word.text for text in sources(example) for word in content_words(text)}
     return [word for word in response if word.text not in known], len(response)
 
 

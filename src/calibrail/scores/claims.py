@@ -57,10 +57,15 @@ class Claims(Entailing):
         made = _made(example)
         if not made:
             return "the response makes no claim"
-        table = rows(self.nli.judge(self.pairs(example)), len(made))
-        support = best_support(table)
-        # A claim within rounding of the threshold counts as not entailed, in any batch.
-        share = float(np.mean(support - self.tolerance >= self.threshold))
+        pairs = self.pairs(example)
+        # A count jumps where rounding carries a claim over the threshold.
+        self.nli.settle(
+            pair
+            for pair, judgement in zip(pairs, self.nli.judge(pairs), strict=True)
+            if abs(judgement.entailment - self.threshold) <= self.tolerance
+        )
+        table = rows(self.nli.judge(pairs), len(made))
+        share = float(np.mean(best_support(table) >= self.threshold))
         pieces = [Piece(claim.text, claim.start, claim.end) for claim in made]
         items = judged(pieces, table, example.contexts, self.threshold)
         return 1.0 - share, {"kind": "claims", "items": items}

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.example import Example
-from calibrail.scores.base import JSON, Scores
-from calibrail.scores.undefined import missing
-from calibrail.text.words import WORDS_VERSION, Word, content_words, words
+from calibrail.scores.base import JSON
+from calibrail.scores.baselines import Surface, sources
+from calibrail.scores.undefined import Valued
+from calibrail.text.words import Word, content_words, words
 
 STRETCHES_VERSION: Final = "calibrail-stretches/1"
 
@@ -41,40 +42,25 @@ FRAME: Final = frozenset(
 )
 
 
-class Stretch:
+class Stretch(Surface):
     """Base of the scores that look for one stretch of words; no model, no parameters."""
-
-    name = ""
-    requires: tuple[str, ...] = ("contexts", "response")
-    tolerance = 0.0
-
-    @property
-    def params(self) -> Mapping[str, JSON]:
-        """There are none."""
-        return {}
 
     def fingerprint(self) -> Mapping[str, JSON]:
         """Return the versions of the word splitting and of the search."""
-        return {"words": WORDS_VERSION, "stretches": STRETCHES_VERSION}
+        return {**super().fingerprint(), "stretches": STRETCHES_VERSION}
 
-    def score(self, examples: Sequence[Example]) -> Scores:
+    def value(self, example: Example) -> Valued | str:
         """Return the weight of the heaviest stretch, which is the evidence."""
-        values = np.full(len(examples), np.nan)
-        reasons: dict[int, str] = {}
-        evidence: list[Mapping[str, JSON]] = [{} for _ in examples]
-        for index, example in enumerate(examples):
-            found = missing(example, self.requires) or self.weigh(example)
-            if isinstance(found, str):
-                reasons[index] = found
-                continue
-            place, weights = found
-            values[index], first, last = heaviest(weights)
-            items = []
-            if last > first:
-                start, end = place[first].start, place[last - 1].end
-                items = [{"text": example.response[start:end], "start": start, "end": end}]
-            evidence[index] = {"kind": "stretch", "items": items}
-        return Scores(values, reasons, tuple(evidence))
+        found = self.weigh(example)
+        if isinstance(found, str):
+            return found
+        place, weights = found
+        value, first, last = heaviest(weights)
+        items = []
+        if last > first:
+            start, end = place[first].start, place[last - 1].end
+            items = [{"text": example.response[start:end], "start": start, "end": end}]
+        return value, {"kind": "stretch", "items": items}
 
     def weigh(self, example: Example) -> tuple[list[Word], NDArray[np.float64]] | str:
         """Return the words with their weights, or why there are none."""
@@ -95,7 +81,7 @@ class NovelStretch(Stretch):
         place = content_words(example.response)
         if not place:
             return "the response holds no content word"
-        known = {word.text[:STEM] for text in _sources(example) for word in content_words(text)}
+        known = {word.text[:STEM] for text in sources(example) for word in content_words(text)}
         novel = [word.text[:STEM] not in known and word.text not in FRAME for word in place]
         return place, np.where(novel, 1.0, -KNOWN)
 
@@ -114,7 +100,7 @@ class NovelRun(Stretch):
         place = words(example.response)
         if not place:
             return "the response holds no word"
-        known = {gram for text in _sources(example) for gram in _trigrams(words(text))}
+        known = {gram for text in sources(example) for gram in _trigrams(words(text))}
         copied = np.zeros(len(place), dtype=bool)
         for first, gram in enumerate(_trigrams(place)):
             if gram in known:
@@ -142,7 +128,3 @@ def heaviest(weights: NDArray[np.float64]) -> tuple[float, int, int]:
 def _trigrams(found: Sequence[Word]) -> list[tuple[str, str, str]]:
     texts = [word.text for word in found]
     return list(zip(texts, texts[1:], texts[2:], strict=False))
-
-
-def _sources(example: Example) -> tuple[str, ...]:
-    return (*example.contexts, example.question)
