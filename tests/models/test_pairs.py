@@ -134,6 +134,16 @@ class TestOnce:
         assert model.judge([(FACT, CLAIM)]) == first
         assert model.n_pairs == 2
 
+    def test_a_settled_pair_has_the_value_that_it_has_alone(self, tmp_path: Path) -> None:
+        folder = str(make_classifier(tmp_path / "bart", "bart"))
+        together, alone = EntailmentModel(folder), EntailmentModel(folder)
+        together.prepare(PAIRS)
+        before = together.n_passes
+        together.settle(PAIRS[:3])
+        assert together.n_passes == before + 3
+        for pair in PAIRS[:3]:
+            assert together.judge([pair]) == alone.judge([pair])
+
     def test_no_pair_is_no_pass(self, model: EntailmentModel) -> None:
         assert model.judge([]) == []
         model.prepare(iter(()))

@@ -84,7 +84,7 @@ class FakeRanker:
     revision = None
     dtype = "float32"
     window = None
-    tolerance = 1e-5
+    tolerance = 1e-4
 
     def __init__(self, logit: Callable[[str, str], float]) -> None:
         self.n_passes = 0
@@ -97,6 +97,9 @@ class FakeRanker:
         self.n_passes += 1
 
     def forget(self) -> None: ...
+
+    def settle(self, pairs: Iterable[tuple[str, str]]) -> None:
+        self.settled = list(pairs)
 
     def relevance(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         return np.array([self._logit(query, document) for query, document in pairs])

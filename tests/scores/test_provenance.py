@@ -133,3 +133,23 @@ def test_what_leaves_it_undefined(changes: dict, reason: str) -> None:
 def test_parameters_out_of_range_are_refused(params: dict) -> None:
     with pytest.raises(InputError, match=next(iter(params))):
         Provenance(**params)
+
+
+@pytest.mark.parametrize(
+    ("logits", "params", "settled"),
+    [
+        ([1.0, 3.0, 2.5, -4.0], {}, False),
+        ([1.0, 1.0 + 1e-5, 0.0, 0.0], {"selection": "top_k", "top_k": 1}, True),
+        ([1.0, 2.0, 0.0, 0.0], {"selection": "top_k", "top_k": 1}, False),
+        ([np.log(9.0), 0.0, -99.0, -99.0], {"top_p": 0.9}, True),
+    ],
+)
+def test_relevance_at_the_edge_is_computed_chunk_by_chunk(
+    logits: list[float], params: dict, settled: bool
+) -> None:
+    score = provenance(**params)
+    table = dict(zip(("alpha", "beta", "gamma", "delta"), logits, strict=True))
+    score.ranker = FakeRanker(lambda query, document: table[document])
+    score.score([EXAMPLE])
+    asked = getattr(score.ranker, "settled", [])
+    assert asked == ([("Who?", chunk) for chunk in CHUNKS if chunk.strip()] if settled else [])

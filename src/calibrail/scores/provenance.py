@@ -197,9 +197,25 @@ class Provenance:
             )
             logits = vectors[1:] @ vectors[0]
         else:
-            logits = self.ranker.relevance([(example.question, text) for text in texts])
+            pairs = [(example.question, text) for text in texts]
+            logits = self.ranker.relevance(pairs)
+            if not self._steady(logits, self.ranker.tolerance):
+                # Rounding could choose other sources: then each is computed by itself.
+                self.ranker.settle(pairs)
+                logits = self.ranker.relevance(pairs)
         chosen, weights = select(softmax(logits), self.selection, self.top_p, self.top_k)
         return [chunks[place] for place in chosen], weights
+
+    def _steady(self, logits: _Floats, tolerance: float) -> bool:
+        """Return whether the choice of sources is far from any other, as far as rounding goes."""
+        ordered = np.sort(logits)[::-1]
+        n = len(select(softmax(logits), self.selection, self.top_p, self.top_k)[0])
+        apart = n == len(ordered) or ordered[n - 1] - ordered[n] > 2.0 * tolerance
+        if self.selection == "top_k":
+            return bool(apart)
+        # Logits that each move by the tolerance move a sum of shares by half of it at most.
+        mass = np.cumsum(softmax(ordered))[:-1]
+        return bool(apart and (np.abs(mass - self.top_p) > tolerance).all())
 
 
 def select(
