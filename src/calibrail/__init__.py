@@ -37,7 +37,8 @@ if TYPE_CHECKING:
         compare,
         select,
     )
-    from calibrail.workflow.scoring import ReadOptions, SplitOptions
+    from calibrail.workflow.learning import SplitOptions
+    from calibrail.workflow.opening import ReadOptions
 
 _HOME = {
     "BatchSelection": "workflow",
@@ -53,13 +54,13 @@ _HOME = {
     "GuardrailError": "errors",
     "InputError": "errors",
     "ModelError": "errors",
-    "ReadOptions": "workflow.scoring",
+    "ReadOptions": "workflow.opening",
     "Reading": "data",
     "Report": "evaluation",
     "Run": "workflow",
     "Score": "scores",
     "Scores": "scores",
-    "SplitOptions": "workflow.scoring",
+    "SplitOptions": "workflow.learning",
     "TooFewExamplesError": "errors",
     "calibrate": "workflow",
     "certify": "workflow",

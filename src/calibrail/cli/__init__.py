@@ -8,6 +8,7 @@ import sys
 import typer
 
 from calibrail.cli import (
+    cache,
     calibrate,
     certify,
     check,
@@ -32,7 +33,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for _command in (doctor, score, calibrate, compare, export, check, explain, certify, select, plan):
+for _command in (
+    doctor,
+    score,
+    calibrate,
+    compare,
+    export,
+    check,
+    explain,
+    certify,
+    select,
+    plan,
+    cache,
+):
     app.command(name=_command.__name__.rsplit(".", 1)[-1])(_command.run)
 
 

@@ -38,6 +38,8 @@ def run(
     id_column: opt.IdColumn = None,
     reader_option: opt.ReaderOption = None,
     strict: opt.Strict = False,
+    max_calls: opt.MaxCalls = None,
+    concurrency: opt.Concurrency = 8,
     json: opt.AsJson = False,
 ) -> None:
     """Certify, reject or leave open, with exact bounds on coverage and false alarms.
@@ -63,7 +65,7 @@ def run(
         strict=strict,
         quarantine=Path("quarantine.jsonl"),
     )
-    with counting("checking") as progress:
+    with counting("checking", opt.terms(max_calls, concurrency)) as progress:
         result = certify(
             Guardrail.load(guardrail),
             heldout,

@@ -32,6 +32,10 @@ def run(
             "--evidence", help="Write what each decision rests on: sentences, chunks, spans."
         ),
     ] = False,
+    max_calls: opt.MaxCalls = None,
+    concurrency: opt.Concurrency = 8,
+    price: opt.Price = None,
+    dry_run: opt.DryRun = False,
     json: opt.AsJson = False,
 ) -> None:
     """Decide about every answer of a file: pass, flag, review or error, with score and p-value.
@@ -39,10 +43,12 @@ def run(
     Streams: memory does not grow with the file. Labels are not needed and not read. A row that
     cannot be read gets the outcome error, and stands in quarantine.jsonl beside the decisions.
     """
-    from calibrail.cli.output import note, print_json
+    from calibrail.cli.exits import DONE
+    from calibrail.cli.output import note, print_json, print_plan
     from calibrail.cli.progress import counting
     from calibrail.guardrail import Guardrail
     from calibrail.workflow.check import check_source
+    from calibrail.workflow.dry_run import plan_calls
 
     to_stdout = str(output) == "-"
     folder = Path() if to_stdout else output.parent
@@ -58,7 +64,11 @@ def run(
         strict=strict,
         quarantine=folder / "quarantine.jsonl",
     )
-    with counting("checking") as progress:
+    with counting("checking", opt.terms(max_calls, concurrency, price)) as progress:
+        if dry_run:
+            planned = plan_calls(traces, loaded.score, reading=reading, labelled=False)
+            print_plan(planned, json)
+            raise typer.Exit(DONE)
         outcomes: Counter[str] = check_source(
             loaded,
             traces,

@@ -35,6 +35,10 @@ def run(
     seed: opt.Seed = 0,
     calibration_share: opt.CalibrationShare = None,
     fit_share: opt.FitShare = None,
+    max_calls: opt.MaxCalls = None,
+    concurrency: opt.Concurrency = 8,
+    price: opt.Price = None,
+    dry_run: opt.DryRun = False,
     json: opt.AsJson = False,
 ) -> None:
     """Calibrate several detectors to the same coverage and set their false alarms side by side.
@@ -43,16 +47,46 @@ def run(
     beat them has not been shown to detect anything. Writes compare.json, report.html and
     scores.parquet into RUN.
     """
-    from calibrail.cli.output import command_line, note, note_costs, print_json, stdout_console
+    from calibrail.cli.exits import DONE
+    from calibrail.cli.output import (
+        command_line,
+        note,
+        note_costs,
+        print_json,
+        print_plan,
+        stdout_console,
+    )
     from calibrail.cli.progress import counting
     from calibrail.report import print_compare
     from calibrail.scores.registry import BASELINES
     from calibrail.workflow import compare
+    from calibrail.workflow.dry_run import plan_calls
 
-    with counting("scoring") as progress:
+    specs = opt.score_specs(score, score_column, higher)
+    reading = opt.read_options(
+        format=format,
+        preset=preset,
+        mapping=map,
+        label_column=label_column,
+        group_column=group_column,
+        id_column=id_column,
+        reader_option=reader_option,
+        strict=strict,
+        quarantine=output / "quarantine.jsonl",
+    )
+    splitting = opt.split_options(
+        seed=seed,
+        calibration_share=calibration_share,
+        fit_share=fit_share,
+        column=split_column,
+    )
+    with counting("scoring", opt.terms(max_calls, concurrency, price)) as progress:
+        if dry_run:
+            print_plan(plan_calls(data, specs, reading=reading, splitting=splitting), json)
+            raise typer.Exit(DONE)
         result = compare(
             data,
-            opt.score_specs(score, score_column, higher),
+            specs,
             alpha=alpha,
             guarantee=opt.one_of(guarantee, ("marginal", "pac", "paper"), "--guarantee"),
             delta=delta,
@@ -60,23 +94,8 @@ def run(
             min_coverage=min_coverage,
             confidence=confidence,
             undefined=opt.one_of(undefined, ("flag", "review", "pass"), "--undefined"),
-            reading=opt.read_options(
-                format=format,
-                preset=preset,
-                mapping=map,
-                label_column=label_column,
-                group_column=group_column,
-                id_column=id_column,
-                reader_option=reader_option,
-                strict=strict,
-                quarantine=output / "quarantine.jsonl",
-            ),
-            splitting=opt.split_options(
-                seed=seed,
-                calibration_share=calibration_share,
-                fit_share=fit_share,
-                column=split_column,
-            ),
+            reading=reading,
+            splitting=splitting,
             command=command_line(),
             progress=progress,
         )

@@ -10,7 +10,9 @@ import typer
 from calibrail.errors import InputError
 
 if TYPE_CHECKING:
-    from calibrail.workflow.scoring import ReadOptions, SplitOptions
+    from calibrail.models.terms import Terms
+    from calibrail.workflow.learning import SplitOptions
+    from calibrail.workflow.opening import ReadOptions
 
 Choice = TypeVar("Choice", bound=str)
 
@@ -152,6 +154,27 @@ FitShare = Annotated[
     float | None,
     typer.Option(help="Share of the data that scores learn from (default: 0.3 where one learns)."),
 ]
+MaxCalls = Annotated[
+    int | None,
+    typer.Option(
+        "--max-calls", metavar="N", help="For judges: most calls to endpoints, retries included."
+    ),
+]
+Concurrency = Annotated[
+    int, typer.Option(metavar="N", help="For judges: most calls at the same time.")
+]
+Price = Annotated[
+    str | None,
+    typer.Option(
+        metavar="IN,OUT", help="For judges: US dollars per million tokens, e.g. 0.15,0.60."
+    ),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run", help="For judges: print calls, tokens and cost, and send and write nothing."
+    ),
+]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print the machine-readable result on standard output.")
 ]
@@ -209,7 +232,7 @@ def read_options(
     quarantine: Path | None,
 ) -> ReadOptions:
     """Collect the reading options of a command."""
-    from calibrail.workflow.scoring import ReadOptions
+    from calibrail.workflow.opening import ReadOptions
 
     return ReadOptions(
         format=format,
@@ -224,11 +247,30 @@ def read_options(
     )
 
 
+def terms(max_calls: int | None, concurrency: int, price: str | None = None) -> Terms:
+    """Collect the terms on which endpoints are called."""
+    from calibrail.models.terms import Price, Terms
+
+    cost = None
+    if price is not None:
+        try:
+            tokens_in, tokens_out = (float(part) for part in price.split(","))
+        except ValueError:
+            tokens_in = tokens_out = -1.0
+        if not (0.0 <= tokens_in < float("inf") and 0.0 <= tokens_out < float("inf")):
+            raise InputError(
+                "--price must be two numbers of US dollars per million tokens, sent and answered, "
+                f"e.g. 0.15,0.60; got {price!r}"
+            )
+        cost = Price(tokens_in, tokens_out)
+    return Terms(concurrency=concurrency, max_calls=max_calls, price=cost)
+
+
 def split_options(
     *, seed: int, calibration_share: float | None, fit_share: float | None, column: str | None
 ) -> SplitOptions:
     """Collect the splitting options of a command."""
-    from calibrail.workflow.scoring import SplitOptions
+    from calibrail.workflow.learning import SplitOptions
 
     return SplitOptions(
         seed=seed, calibration_share=calibration_share, fit_share=fit_share, column=column

@@ -6,19 +6,27 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from calibrail.models.terms import Terms
 
 #: Seconds before anything is shown: short commands stay silent.
 PATIENCE = 2.0
 
 
 @contextmanager
-def counting(what: str) -> Iterator[Callable[[int], None]]:
+def counting(what: str, terms: Terms | None = None) -> Iterator[Callable[[int], None]]:
     """Show a running count on standard error once the work has taken two seconds.
 
-    Nothing is written where standard error is not a terminal.
+    Nothing is written where standard error is not a terminal. With terms, endpoints are called on
+    them within the block, and their answers are counted, too.
     """
+    from calibrail.models.terms import calling
+
     if not sys.stderr.isatty():
-        yield lambda count: None
+        with calling(terms):
+            yield lambda count: None
         return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -35,15 +43,23 @@ def counting(what: str) -> Iterator[Callable[[int], None]]:
     started = time.monotonic()
     showing = False
 
-    def show(count: int) -> None:
+    def appear() -> None:
         nonlocal showing
         if not showing and time.monotonic() - started > PATIENCE:
             progress.start()
             showing = True
+
+    def show(count: int) -> None:
+        appear()
         progress.update(task, completed=count)
 
+    def answered(count: int) -> None:
+        appear()
+        progress.update(task, description=f"{what}, {count:,} answers of endpoints")
+
     try:
-        yield show
+        with calling(terms, answered):
+            yield show
     finally:
         if showing:
             progress.stop()

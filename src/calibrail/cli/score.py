@@ -24,6 +24,10 @@ def run(
     id_column: opt.IdColumn = None,
     reader_option: opt.ReaderOption = None,
     strict: opt.Strict = False,
+    max_calls: opt.MaxCalls = None,
+    concurrency: opt.Concurrency = 8,
+    price: opt.Price = None,
+    dry_run: opt.DryRun = False,
     json: opt.AsJson = False,
 ) -> None:
     """Score every answer and write one column per detector; labels are not needed.
@@ -33,8 +37,10 @@ def run(
     """
     import numpy as np
 
-    from calibrail.cli.output import note, note_costs, print_json
+    from calibrail.cli.exits import DONE
+    from calibrail.cli.output import note, note_costs, print_json, print_plan
     from calibrail.cli.progress import counting
+    from calibrail.workflow.dry_run import plan_calls
     from calibrail.workflow.scoring import score_only
 
     quarantine = output.parent / "quarantine.jsonl"
@@ -49,10 +55,12 @@ def run(
         strict=strict,
         quarantine=quarantine,
     )
-    with counting("scoring") as progress:
-        table, n_quarantined = score_only(
-            data, opt.score_specs(score, None, None), reading=reading, progress=progress
-        )
+    specs = opt.score_specs(score, None, None)
+    with counting("scoring", opt.terms(max_calls, concurrency, price)) as progress:
+        if dry_run:
+            print_plan(plan_calls(data, specs, reading=reading, labelled=False), json)
+            raise typer.Exit(DONE)
+        table, n_quarantined = score_only(data, specs, reading=reading, progress=progress)
     output.parent.mkdir(parents=True, exist_ok=True)
     table.to_parquet(output)
     undefined = {name: int(np.isnan(values).sum()) for name, values in table.columns.items()}

@@ -35,6 +35,8 @@ def run(
     id_column: opt.IdColumn = None,
     reader_option: opt.ReaderOption = None,
     strict: opt.Strict = False,
+    max_calls: opt.MaxCalls = None,
+    concurrency: opt.Concurrency = 8,
     json: opt.AsJson = False,
 ) -> None:
     """Release as much of a batch as the false discovery rate allows.
@@ -61,7 +63,7 @@ def run(
         strict=strict,
         quarantine=folder / "quarantine.jsonl",
     )
-    with counting("scoring") as progress:
+    with counting("scoring", opt.terms(max_calls, concurrency)) as progress:
         result = select(
             Guardrail.load(guardrail),
             traces,

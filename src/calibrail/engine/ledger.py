@@ -6,9 +6,10 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from calibrail.models.asked import Asked, Usage
 from calibrail.models.pairs import PairModel
 from calibrail.scores.base import Demanding, Score, SharedModel
-from calibrail.scores.table import Cost
+from calibrail.scores.table import Calls, Cost
 
 
 class Ledger:
@@ -31,6 +32,16 @@ class Ledger:
         self.models: tuple[SharedModel, ...] = tuple(
             {id(model): model for models in self._used.values() for model in models}.values()
         )
+        self._scores = dict(zip(keys, scores, strict=True))
+        self._remote = {
+            key: [model for model in used if isinstance(model, Asked)]
+            for key, used in self._used.items()
+        }
+        self._usage = {key: Usage() for key in keys}
+        self._shared_usage: dict[int, Usage] = {}
+        self._judged_before = {
+            key: getattr(score, "n_judged", 0) for key, score in self._scores.items()
+        }
         self._seconds = dict.fromkeys(keys, 0.0)
         self._passes = dict.fromkeys(keys, 0)
         self._cut_before = self._cut_now()
@@ -40,7 +51,12 @@ class Ledger:
     def preparing(self, model: SharedModel) -> Iterator[None]:
         """Charge the time to a model, and so to every score that calls it."""
         started, before = time.perf_counter(), model.n_passes
+        usage = model.usage if isinstance(model, Asked) else None
         yield
+        if isinstance(model, Asked) and usage is not None:
+            self._shared_usage[id(model)] = (
+                self._shared_usage.get(id(model), Usage()) + model.usage - usage
+            )
         spent = self._prepared.setdefault(id(model), [0.0, 0])
         spent[0] += time.perf_counter() - started
         spent[1] += model.n_passes - before
@@ -50,7 +66,10 @@ class Ledger:
         """Charge the time, and the passes made meanwhile, to one score."""
         used = self._used[key]
         started, before = time.perf_counter(), sum(model.n_passes for model in used)
+        usages = [model.usage for model in self._remote[key]]
         yield
+        for model, usage in zip(self._remote[key], usages, strict=True):
+            self._usage[key] += model.usage - usage
         self._seconds[key] += time.perf_counter() - started
         self._passes[key] += sum(model.n_passes for model in used) - before
 
@@ -60,6 +79,15 @@ class Ledger:
 
     def _cut_now(self) -> int:
         return sum(model.n_truncated for model in self.models if isinstance(model, PairModel))
+
+    def _calls(self, key: str, n: int) -> Calls | None:
+        """Return what a score asked of endpoints."""
+        if not self._remote[key]:
+            return None
+        shared = [self._shared_usage.get(id(model), Usage()) for model in self._remote[key]]
+        judged = getattr(self._scores[key], "n_judged", None)
+        n_judged = n if judged is None else judged - self._judged_before[key]
+        return Calls(n_judged, sum(shared, self._usage[key]))
 
     def costs(self, n: int) -> tuple[Cost, ...]:
         """Return what each score cost for ``n`` examples."""
@@ -78,6 +106,7 @@ class Ledger:
                         for other, theirs in self._used.items()
                         if other != key and own & {id(model) for model in theirs}
                     ),
+                    calls=self._calls(key, n),
                 )
             )
         return tuple(result)

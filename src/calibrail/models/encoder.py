@@ -268,7 +268,9 @@ def load_encoder(
     Parameters
     ----------
     model : str
-        Hub name or folder. ``all-MiniLM-L6-v2`` is short for the embedded default.
+        Hub name or folder. ``all-MiniLM-L6-v2`` is short for the embedded default, and
+        ``openai:text-embedding-3-large`` is a model behind an OpenAI-compatible endpoint
+        (``openai:MODEL@http://localhost:8000/v1`` names another than the environment's).
     revision : str or None
         Revision of a hub model.
     prompt : str
@@ -286,6 +288,14 @@ def load_encoder(
     >>> load_encoder("all-MiniLM-L6-v2") is load_encoder()
     True
     """
+    if isinstance(model, str) and model.startswith("openai:"):
+        from calibrail.models.api_encoder import load_api_encoder
+
+        if revision is not None or dtype != "float32":
+            raise InputError(
+                f"{model} lies behind an endpoint, where revision and dtype are not ours to choose"
+            )
+        return load_api_encoder(model, prompt)
     full = DEFAULT_MODEL if model in EMBEDDED_NAMES else model
     return _shared(full, revision, prompt, dtype)
 

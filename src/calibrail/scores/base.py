@@ -166,6 +166,18 @@ class Demanding(Protocol):
 
 
 @runtime_checkable
+class Pinning(Protocol):
+    """A score that learns from its model's first answers what must not change afterwards.
+
+    An endpoint tells which model it serves only when it answers. What is frozen is the pinned copy.
+    """
+
+    def pinned(self) -> Score:
+        """Return a copy whose parameters say what the answers so far have told."""
+        ...
+
+
+@runtime_checkable
 class Fittable(Protocol):
     """A score that learns, from examples that neither calibrate nor test.
 

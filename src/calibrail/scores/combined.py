@@ -47,6 +47,11 @@ class Combined:
             raise InputError(
                 f"{self.name} cannot combine scores that learn themselves: {', '.join(learning)}"
             )
+        if unsettled := [m.name for m in members if m.params.get("mode") == "auto"]:
+            raise InputError(
+                f"{self.name} needs the mode of {', '.join(unsettled)} named: mode=logprob, "
+                "mode=verdict, mode=votes or mode=graded"
+            )
         self.members = dict(zip(keys, members, strict=True))
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import importlib
 import importlib.metadata
 import inspect
@@ -36,6 +37,8 @@ BUILT_IN: Final = {
     "provenance": ("provenance", "Provenance"),
     "reranker": ("cross_encoder", "CrossEncoder"),
     "redeep": ("attention", "Redeep"),
+    "judge": ("judge", "Judge"),
+    "hybrid": ("cascade", "Hybrid"),
     "halt": ("halt", "Halt"),
     "crg": ("crg", "Crg"),
     "ensemble": ("ensemble", "Ensemble"),
@@ -53,6 +56,9 @@ BUILT_IN: Final = {
 BASELINES: Final = ("length", "novelty", "novel_count", "rouge_l", "numbers", "entities")
 
 ENTRY_POINTS: Final = "calibrail.scores"
+
+#: Characters of a parameter's value beyond which a score's key shortens it.
+LONGEST_SHOWN: Final = 120
 
 _PARAMETER = re.compile(r"[A-Za-z_]\w*\s*=")
 # What lies between commas that are not within double quotes; a lone quote is a character.
@@ -163,6 +169,17 @@ def expand(spec: ScoreSpec) -> ScoreSpec:
     return ScoreSpec(spec.name, {**preset(spec.name, spec.params["preset"]), **own})
 
 
+def spell(score: Score) -> str:
+    """Return the specification that builds an equal score: the parameters that differ.
+
+    >>> spell(build(parse_spec('sgi:context=closest,prompt="a, b"')))
+    'sgi:context="closest",prompt="a, b"'
+    """
+    own = (f"{key}={json.dumps(value)}" for key, value in _own_params(score).items())
+    parameters = ",".join(own)
+    return f"{score.name}:{parameters}" if parameters else score.name
+
+
 def build_column(column: str, higher: str) -> Score:
     """Build the score that reads a column, whatever characters its name holds."""
     return build(ScoreSpec("column", {"column": column, "higher": higher}))
@@ -181,10 +198,22 @@ def key_of(score: Score) -> str:
     """
     if score.name == "column":
         return str(score.params["column"])
-    defaults = {name: parameter.default for name, parameter in _signature(type(score)).items()}
-    own = {key: value for key, value in score.params.items() if value != defaults.get(key)}
-    shown = ",".join(f"{key}={value}" for key, value in own.items())
+    shown = ",".join(f"{key}={_brief(value)}" for key, value in _own_params(score).items())
     return f"{score.name}:{shown}" if shown else score.name
+
+
+def _own_params(score: Score) -> dict[str, JSON]:
+    defaults = {name: parameter.default for name, parameter in _signature(type(score)).items()}
+    return {key: value for key, value in score.params.items() if value != defaults.get(key)}
+
+
+def _brief(value: JSON) -> str:
+    """Return a value as it is shown; a long text by its beginning and a digest."""
+    text = str(value)
+    if len(text) <= LONGEST_SHOWN:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{' '.join(text[:24].split())}...{digest[:8]}"
 
 
 def _add(params: dict[str, JSON], part: str, text: str) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,49 @@ from numpy.typing import NDArray
 
 from calibrail.data.splits import SPLIT_NAMES
 from calibrail.errors import DataError
+from calibrail.models.asked import Usage
+from calibrail.models.terms import Price
 from calibrail.scores.arrow import number_array, string_array
 
 #: Columns that are not scores.
 RESERVED = ("id", "group", "label", "split")
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """What a score asked of models behind endpoints.
+
+    Attributes
+    ----------
+    n_judged : int
+        Examples that a model was asked about.
+    usage : Usage
+        Answers, calls and tokens.
+    """
+
+    n_judged: int
+    usage: Usage
+
+    def to_dict(self, score: str, n: int, price: Price | None) -> dict[str, Any]:
+        """Return what does not depend on which answers were already known: a report's part.
+
+        Tokens are means per judged answer, the cost is that of asking everything anew.
+        """
+        usage, judged = self.usage, self.n_judged
+        counted = judged > 0 and usage.n_counted == usage.n_answers > 0
+        tokens = (usage.tokens_in / judged, usage.tokens_out / judged) if counted else (None, None)
+        dollars = None
+        if counted and price is not None and n:
+            dollars = 1000.0 * price.of(usage.tokens_in, usage.tokens_out) / n
+        return {
+            "score": score,
+            "n": n,
+            "n_judged": judged,
+            "tokens_in": tokens[0],
+            "tokens_out": tokens[1],
+            "price": None if price is None else [price.tokens_in, price.tokens_out],
+            "dollars_per_1000": dollars,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +75,8 @@ class Cost:
         Batches that its models ran, those that other scores use too included.
     shared_with : tuple of str
         Scores that use the same passes: together they cost little more than one of them.
+    calls : Calls or None
+        What it asked of endpoints; None for a score that asks none.
     """
 
     score: str
@@ -43,6 +84,7 @@ class Cost:
     seconds: float
     forward_passes: int
     shared_with: tuple[str, ...] = ()
+    calls: Calls | None = None
 
     @property
     def seconds_per_1000(self) -> float | None:
@@ -58,6 +100,7 @@ class Cost:
             "seconds_per_1000": self.seconds_per_1000,
             "forward_passes": self.forward_passes,
             "shared_with": list(self.shared_with),
+            "calls": None if self.calls is None else asdict(self.calls),
         }
 
 
@@ -103,6 +146,15 @@ class ScoreTable:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def without(self, keys: Collection[str]) -> ScoreTable:
+        """Return the table without some scores."""
+        return replace(
+            self,
+            columns={key: value for key, value in self.columns.items() if key not in keys},
+            reasons={key: value for key, value in self.reasons.items() if key not in keys},
+            costs=tuple(cost for cost in self.costs if cost.score not in keys),
+        )
 
     def to_parquet(self, path: str | Path, codes: NDArray[np.int8] | None = None) -> None:
         """Write ``id``, ``group``, ``label``, ``split`` (with ``codes``) and one column a score.

@@ -26,6 +26,9 @@ from calibrail.evaluation import evaluate
 from calibrail.guardrail.runtime import group_name
 from calibrail.scores.base import Score
 from calibrail.scores.learned import state_bytes
+from calibrail.workflow.learning import SplitOptions, group_codes
+from calibrail.workflow.opening import Progress, ReadOptions, Source
+from calibrail.workflow.remarks import remarks
 from calibrail.workflow.run import (
     Run,
     calibration_digests,
@@ -33,17 +36,7 @@ from calibrail.workflow.run import (
     installed_versions,
     score_config,
 )
-from calibrail.workflow.scoring import (
-    Progress,
-    ReadOptions,
-    Scored,
-    Source,
-    SplitOptions,
-    group_codes,
-    remarks,
-    score_only,
-    score_source,
-)
+from calibrail.workflow.scoring import Scored, score_only, score_source
 
 Guarantee = Literal["marginal", "pac", "paper"]
 Undefined = Literal["flag", "review", "pass"]
@@ -161,7 +154,7 @@ def calibrate(
     )  # fmt: skip
     require_usable(scored, 0)
     table, codes = scored.table, scored.codes
-    keys = list(table.columns)[: len(scored.detectors)]
+    keys = scored.keys
     detector = scored.detectors[0]
     values = table.columns[keys[0]]
     if clustered and table.groups.null_count == len(table):
@@ -192,7 +185,7 @@ def calibrate(
     calibration = rule.calibration
     report = evaluate(
         calibration,
-        score=describe(detector),
+        score=describe(detector, keys[0]),
         values=values,
         labels=table.labels,
         codes=codes,

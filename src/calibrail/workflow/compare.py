@@ -7,22 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calibrail.errors import InputError
 from calibrail.evaluation import Comparison, compare_detectors
 from calibrail.guardrail.frozen import write_atomically
 from calibrail.scores.base import Score
 from calibrail.workflow.calibrate import Guarantee, Undefined, require_usable
+from calibrail.workflow.learning import SplitOptions, group_codes
+from calibrail.workflow.opening import Progress, ReadOptions, Source
+from calibrail.workflow.remarks import remarks
 from calibrail.workflow.run import cost_dict, describe, installed_versions, write_json
-from calibrail.workflow.scoring import (
-    Progress,
-    ReadOptions,
-    Scored,
-    Source,
-    SplitOptions,
-    group_codes,
-    remarks,
-    score_source,
-)
+from calibrail.workflow.scoring import Scored, score_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +83,7 @@ def compare(
         ``to_dict()["detectors"]`` holds one report a detector, fewest false alarms first.
     """
     scored = score_source(source, scores, reading=reading, splitting=splitting, progress=progress)
-    keys = list(scored.table.columns)[: len(scored.detectors)]
-    if len(set(keys)) != len(scored.detectors):
-        raise InputError(f"each detector may be named once; got {', '.join(keys)}")
+    keys = scored.keys
     for index in range(len(keys)):
         require_usable(scored, index)
     table = scored.table
@@ -108,7 +99,9 @@ def compare(
         max_fpr=max_fpr,
         min_coverage=min_coverage,
         baselines={name: table.columns[name] for name in scored.baselines},
-        specs={key: describe(score) for key, score in zip(keys, scored.detectors, strict=True)},
+        specs={
+            key: describe(score, key) for key, score in zip(keys, scored.detectors, strict=True)
+        },
         tolerances={
             key: score.tolerance for key, score in zip(keys, scored.detectors, strict=True)
         },

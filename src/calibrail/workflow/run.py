@@ -253,9 +253,9 @@ def score_config(score: Score) -> ScoreSpecConfig:
     )
 
 
-def describe(score: Score) -> dict[str, Any]:
-    """Return how a report names a detector: name, short key, every parameter."""
-    return {"name": score.name, "key": key_of(score), "params": plain(score.params)}
+def describe(score: Score, key: str | None = None) -> dict[str, Any]:
+    """Return how a report names a detector: name, short key (its column), every parameter."""
+    return {"name": score.name, "key": key or key_of(score), "params": plain(score.params)}
 
 
 def calibration_digests(

@@ -2,72 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.duplicates import cross_split_duplicates
-from calibrail.data.example import TEXT_FIELDS, Example
-from calibrail.data.reading import Reading, read
+from calibrail.data.example import Example
 from calibrail.data.sketches import Sketcher
-from calibrail.data.splits import FIT, split, split_from_column
 from calibrail.engine.local import score_examples
 from calibrail.errors import DataError, InputError
-from calibrail.scores.base import Demanding, Fittable, Score
+from calibrail.models.terms import account
+from calibrail.scores.base import Fittable, Pinning, Score
 from calibrail.scores.learned import learns
-from calibrail.scores.registry import BASELINES, build, parse_specs
+from calibrail.scores.registry import BASELINES, build, key_of, parse_specs
 from calibrail.scores.table import ScoreTable
-
-#: Share of the data that a score learns from, where nothing else is said.
-FIT_SHARE: Final = 0.3
-
-#: Called with the number of examples scored so far.
-Progress = Callable[[int], None]
-
-#: A file, a folder, ``example:NAME``, or examples that are already in memory.
-Source = str | Path | Iterable[Example]
-
-
-@dataclass(frozen=True, slots=True)
-class ReadOptions:
-    """How to read a file; every field has the meaning it has in ``calibrail.read``."""
-
-    format: str | None = None
-    preset: str | None = None
-    mapping: Mapping[str, str] | None = None
-    label_column: str | None = None
-    group_column: str | None = None
-    id_column: str | None = None
-    strict: bool = False
-    quarantine: Path | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class SplitOptions:
-    """How to split: seeded shares, or the user's own column.
-
-    Without a share to fit, none is kept, or ``FIT_SHARE`` where a score learns; without one to
-    calibrate, it is half of the rest.
-    """
-
-    seed: int = 0
-    calibration_share: float | None = None
-    fit_share: float | None = None
-    column: str | None = None
-
-    def shares(self, learning: bool) -> tuple[float, float]:
-        """Return the shares that calibrate and that fit."""
-        fit = self.fit_share
-        if fit is None:
-            fit = FIT_SHARE if learning and self.column is None else 0.0
-        share = self.calibration_share
-        return ((1.0 - fit) / 2.0 if share is None else share), fit
+from calibrail.workflow.learning import SplitOptions, fitted, group_codes, split_codes
+from calibrail.workflow.opening import Progress, ReadOptions, Source, open_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +36,7 @@ class Scored:
     codes : ndarray of int8, shape (n,)
         FIT, CALIBRATION or TEST.
     detectors : tuple of Score
-        What was asked for, in order.
+        What was asked for, in order, fitted and pinned; then what stands beside it unasked.
     baselines : tuple of str
         Which baselines the data has the texts for.
     data : mapping
@@ -93,6 +48,11 @@ class Scored:
     detectors: tuple[Score, ...]
     baselines: tuple[str, ...]
     data: Mapping[str, Any]
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The detectors' columns in the table, in their order."""
+        return tuple(self.table.columns)[: len(self.detectors)]
 
 
 def resolve_scores(scores: str | Score | Sequence[str | Score]) -> tuple[Score, ...]:
@@ -106,38 +66,6 @@ def resolve_scores(scores: str | Score | Sequence[str | Score]) -> tuple[Score, 
         else:
             built.append(item)
     return tuple(built)
-
-
-def open_source(
-    source: Source,
-    reading: ReadOptions,
-    *,
-    require: Sequence[str],
-    keep: Sequence[str] = (),
-    labelled: bool = True,
-    allow_none: bool = False,
-) -> tuple[Iterator[Example], Reading | None]:
-    """Open examples for one streaming pass; the reading is None for examples in memory."""
-    if not isinstance(source, str | Path):
-        return iter(source), None
-    opened = read(
-        source,
-        format=reading.format,
-        preset=reading.preset,
-        mapping=reading.mapping,
-        label_column=reading.label_column,
-        group_column=reading.group_column,
-        id_column=reading.id_column,
-        keep=tuple(keep),
-        # Answers without samples are read, and the score that wants them is undefined there.
-        require=tuple(name for name in require if name in TEXT_FIELDS),
-        strict=reading.strict,
-        quarantine=reading.quarantine,
-        labelled=labelled,
-        options=reading.options,
-        allow_none=allow_none,
-    )
-    return (example for example in opened), opened
 
 
 def score_source(
@@ -178,11 +106,12 @@ def score_source(
         # Once to see who belongs to the fit split, once to learn, and then as always.
         if not isinstance(source, str | Path):
             source = list(source)
-        detectors = _fitted(detectors, source, reading, splitting, require, needed)
+        detectors = fitted(detectors, source, reading, splitting, require, needed)
     examples, opened = open_source(source, reading, require=require, keep=needed, labelled=labelled)
     first = next(examples, None)
     if first is None:
         raise DataError("there is no example to score; the source is empty")
+    companions = _companions(detectors)
     baselines: tuple[Score, ...] = ()
     if with_baselines and first.response:
         named = {score.name for score in detectors}
@@ -200,9 +129,16 @@ def score_source(
             n_read += 1
             yield example
 
-    table = score_examples(watched(), (*detectors, *baselines), keep=columns, progress=progress)
+    table = score_examples(
+        watched(), (*detectors, *companions, *baselines), keep=columns, progress=progress
+    )
+    unusable = [
+        key_of(score) for score in companions if np.isnan(table.columns[key_of(score)]).all()
+    ]
+    table = table.without(unusable)
+    shown = (*detectors, *(score for score in companions if key_of(score) not in unusable))
     groups = group_codes(table)
-    codes = _codes(table, splitting, learning)
+    codes = split_codes(table, splitting, learning)
     calibration_share, fit_share = splitting.shares(learning)
     duplicates = (
         None if sketcher is None else cross_split_duplicates(sketcher.finish(), codes, groups)
@@ -223,114 +159,28 @@ def score_source(
         "n_truncated": table.n_truncated,
         "n_cut": table.n_cut,
         "learnt_before": learnt,
+        "calls": [
+            cost.calls.to_dict(cost.score, cost.n, account().terms.price)
+            for cost in table.costs
+            if cost.calls is not None
+        ],
     }
-    return Scored(table, codes, detectors, tuple(score.name for score in baselines), data)
+    pinned = tuple(score.pinned() if isinstance(score, Pinning) else score for score in shown)
+    return Scored(table, codes, pinned, tuple(score.name for score in baselines), data)
+
+
+def _companions(detectors: Sequence[Score]) -> tuple[Score, ...]:
+    """Return what detectors have shown beside them at no further cost, unless it was asked for."""
+    known = {key_of(score) for score in detectors}
+    found = {
+        key_of(other): other for score in detectors for other in getattr(score, "companions", ())
+    }
+    return tuple(other for key, other in found.items() if key not in known)
 
 
 def columns_of(scores: Iterable[Score]) -> tuple[str, ...]:
     """Return the columns of the data that scores read."""
     return tuple(dict.fromkeys(name for score in scores for name in getattr(score, "columns", ())))
-
-
-def _codes(table: ScoreTable, splitting: SplitOptions, learning: bool) -> NDArray[np.int8]:
-    """Return where each row belongs."""
-    if splitting.column is not None:
-        return split_from_column(
-            table.kept[splitting.column], table.groups.to_pylist(), column=splitting.column
-        )
-    calibration_share, fit_share = splitting.shares(learning)
-    return split(
-        table.labels,
-        group_codes(table),
-        seed=splitting.seed,
-        calibration_share=calibration_share,
-        fit_share=fit_share,
-    )
-
-
-def _fitted(
-    detectors: Sequence[Score],
-    source: Source,
-    reading: ReadOptions,
-    splitting: SplitOptions,
-    require: Sequence[str],
-    keep: Sequence[str],
-) -> tuple[Score, ...]:
-    """Return the scores with those that learn fitted to the fit split."""
-    # What is unusable is set aside when the scores are computed.
-    quiet = replace(reading, quarantine=None)
-    examples, _ = open_source(source, quiet, require=require, keep=keep)
-    codes = _codes(score_examples(examples, (), keep=keep), splitting, learning=True)
-    if not (codes == FIT).any():
-        names = ", ".join(score.name for score in detectors if learns(score))
-        remedy = (
-            "give it a share with --fit-share 0.3"
-            if splitting.column is None
-            else f"mark its rows as fit in the column {splitting.column!r}"
-        )
-        raise InputError(
-            f"{names} learns from examples of its own, and none are set aside; {remedy}"
-        )
-    examples, _ = open_source(source, quiet, require=require, keep=keep)
-    chosen = [example for example, code in zip(examples, codes, strict=True) if code == FIT]
-    fitted = []
-    for score in detectors:
-        if learns(score):
-            for model in score.models if isinstance(score, Demanding) else ():
-                # In whichever order scores learn, the same examples give the same state.
-                model.forget()
-            fitted.append(cast(Fittable, score).fit(chosen))
-        else:
-            fitted.append(score)
-    return tuple(fitted)
-
-
-def group_codes(table: ScoreTable) -> NDArray[np.int64]:
-    """Return one integer per group; an example without a group is a group of its own."""
-    encoded = table.groups.dictionary_encode()
-    indices = encoded.indices
-    # Read from the buffers: Arrow's own conversion imports pandas where it is installed.
-    stored = np.frombuffer(indices.buffers()[1], dtype=indices.type.to_pandas_dtype())
-    codes = stored[indices.offset : indices.offset + len(indices)].astype(np.int64)
-    if indices.null_count:
-        bits = np.frombuffer(indices.buffers()[0], dtype=np.uint8)
-        valid = np.unpackbits(bits, bitorder="little")[indices.offset :][: len(indices)]
-        codes[valid == 0] = len(encoded.dictionary) + np.arange(indices.null_count)
-    return codes
-
-
-def remarks(scored: Scored) -> tuple[str, ...]:
-    """Return what a reader of any report on this data should know about it."""
-    said = [lesson for score in scored.detectors for lesson in getattr(score, "lessons", ())]
-    duplicates = scored.data["near_duplicates"]
-    if duplicates is not None and duplicates["count"]:
-        said.append(
-            f"Examples with a near-duplicate on the other side of the split: {duplicates['count']} "
-            f"({duplicates['exact']} identical). Results look too good; give alike answers "
-            "one group, or remove them."
-        )
-    if scored.data["n_truncated"]:
-        said.append(
-            f"Texts longer than the encoder reads: {scored.data['n_truncated']}; their sentence "
-            "vectors are of their beginning. Split long contexts into smaller chunks."
-        )
-    if scored.data["learnt_before"]:
-        said.append(
-            f"{', '.join(scored.data['learnt_before'])} had learnt before this run: make sure that "
-            "no answer here was among what it learnt from."
-        )
-    if scored.data["n_cut"]:
-        said.append(
-            f"Answers (with a chunk each) too long for the model that judges them: "
-            f"{scored.data['n_cut']} pairs were read without the answer's end, and what stands "
-            "there was not judged. Use a score that goes sentence by sentence (sec, claims)."
-        )
-    if scored.data["n_quarantined"]:
-        said.append(
-            f"Rows that could not be used and take no part: {scored.data['n_quarantined']}; "
-            "quarantine.jsonl names each with its reason."
-        )
-    return tuple(said)
 
 
 def score_only(

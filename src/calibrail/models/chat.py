@@ -1,0 +1,210 @@
+"""What is asked of a chat endpoint, and what does it answer?"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+#: Positions of an answer whose alternatives are kept: a verdict stands at its beginning.
+KEPT_POSITIONS: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """One question to a chat model.
+
+    Attributes
+    ----------
+    messages : tuple of (str, str)
+        Role and content of each message.
+    temperature : float
+        0 for the most likely answer.
+    max_tokens : int
+        Tokens of the answer at most.
+    top_logprobs : int
+        Alternatives per token whose log-probabilities are asked for; 0 for none.
+    schema : str
+        JSON schema of the answer, as text; empty for free text.
+    sample : int
+        Which of several answers to the same question; it seeds the endpoint's sampling.
+    """
+
+    messages: tuple[tuple[str, str], ...]
+    temperature: float = 0.0
+    max_tokens: int = 16
+    top_logprobs: int = 0
+    schema: str = ""
+    sample: int = 0
+
+    @property
+    def n_characters(self) -> int:
+        """Characters of all messages."""
+        return sum(len(content) for _, content in self.messages)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return everything but the model as the fields of an OpenAI request."""
+        fields: dict[str, Any] = {
+            # Halves of a character, left over from broken UTF-16, cannot be sent.
+            "messages": [
+                {"role": role, "content": text.encode("utf-8", "replace").decode()}
+                for role, text in self.messages
+            ],
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+        }
+        if self.temperature > 0.0:
+            fields["seed"] = self.sample
+        if self.top_logprobs:
+            fields |= {"logprobs": True, "top_logprobs": self.top_logprobs}
+        if self.schema:
+            shape = {"name": "answer", "strict": True, "schema": json.loads(self.schema)}
+            fields["response_format"] = {"type": "json_schema", "json_schema": shape}
+        return fields
+
+    def key(self, endpoint: str, model: str) -> str:
+        """Return a digest of the endpoint, the model and all that is asked: 64 hex digits."""
+        content = {"endpoint": endpoint, "model": model, "request": asdict(self)}
+        text = json.dumps(content, sort_keys=True, ensure_ascii=True)
+        return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """One token of an answer with its alternatives.
+
+    Attributes
+    ----------
+    token : str
+        The token as text.
+    logprob : float
+        Its natural log-probability as the endpoint gives it, not checked.
+    top : tuple of (str, float)
+        The likeliest tokens at this place with theirs.
+    """
+
+    token: str
+    logprob: float
+    top: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChatAnswer:
+    """What a chat model answered.
+
+    Attributes
+    ----------
+    text : str
+        The answer; empty where it refused.
+    refusal : bool
+        Whether the endpoint marked it as a refusal or filtered it.
+    finish : str
+        Why it ended: ``stop``, ``length``, ...
+    positions : tuple of Position, or None
+        The first tokens with their log-probabilities; None where the endpoint gave none.
+    served : str
+        The model as the endpoint names it, e.g. with its date; empty if it does not.
+    tokens_in, tokens_out : int or None
+        Tokens as the endpoint counted them.
+    """
+
+    text: str
+    refusal: bool = False
+    finish: str = "stop"
+    positions: tuple[Position, ...] | None = None
+    served: str = ""
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, JSON-able."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ChatAnswer:
+        """Rebuild an answer from ``to_dict``."""
+        positions = data["positions"]
+        if positions is not None:
+            positions = tuple(
+                Position(item["token"], item["logprob"], tuple(map(tuple, item["top"])))
+                for item in positions
+            )
+        return cls(**{**data, "positions": positions})
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a request has no answer, in words that hold nothing of what was sent."""
+
+    reason: str
+
+
+def read_answer(body: Any) -> ChatAnswer:
+    """Read the body of a chat completion.
+
+    Raises
+    ------
+    ValueError
+        If it is no chat completion with a choice; the message says what is missing.
+    """
+    if not isinstance(body, dict):
+        raise ValueError("the endpoint answered with no JSON object")
+    choices = body.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        raise ValueError("the endpoint answered without a choice")
+    choice = choices[0]
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        raise ValueError("the endpoint answered without a message")
+    finish = choice.get("finish_reason")
+    content = message.get("content")
+    refused = bool(message.get("refusal")) or finish == "content_filter"
+    if not isinstance(content, str):
+        if not refused and finish != "length":
+            raise ValueError("the endpoint answered without a text")
+        content = ""
+    usage = body.get("usage")
+    usage = usage if isinstance(usage, dict) else {}
+    served = body.get("model")
+    return ChatAnswer(
+        text=content,
+        refusal=refused,
+        finish=finish if isinstance(finish, str) else "",
+        positions=_positions(choice.get("logprobs")),
+        served=served if isinstance(served, str) else "",
+        tokens_in=_count(usage.get("prompt_tokens")),
+        tokens_out=_count(usage.get("completion_tokens")),
+    )
+
+
+def _positions(logprobs: Any) -> tuple[Position, ...] | None:
+    content = logprobs.get("content") if isinstance(logprobs, dict) else None
+    if not isinstance(content, list) or not content:
+        return None
+    found = []
+    for item in content[:KEPT_POSITIONS]:
+        if not isinstance(item, dict) or not isinstance(item.get("token"), str):
+            return None
+        listed = item.get("top_logprobs")
+        top = tuple(
+            (entry["token"], _logprob(entry.get("logprob")))
+            for entry in (listed if isinstance(listed, list) else ())
+            if isinstance(entry, dict) and isinstance(entry.get("token"), str)
+        )
+        found.append(Position(item["token"], _logprob(item.get("logprob")), top))
+    return tuple(found)
+
+
+def _logprob(value: Any) -> float:
+    """Return a log-probability; what is none becomes a number that no check lets pass."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return 1.0
+    return float(value)
+
+
+def _count(value: Any) -> int | None:
+    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return value if is_count else None

@@ -1,0 +1,102 @@
+"""Which endpoint is called, and which key may it see?"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from typing import Final
+from urllib.parse import urlsplit
+
+from calibrail.errors import InputError, ModelError
+
+OPENAI: Final = "https://api.openai.com/v1"
+
+#: Environment variables with the address and the key, as the OpenAI SDK names them.
+ADDRESS_VARIABLE: Final = "OPENAI_BASE_URL"
+KEY_VARIABLE: Final = "OPENAI_API_KEY"
+
+
+def resolve_endpoint(base_url: str | None) -> str:
+    """Return the address of an OpenAI-compatible endpoint, without a slash at its end.
+
+    Parameters
+    ----------
+    base_url : str or None
+        E.g. ``http://localhost:8000/v1``; None for ``OPENAI_BASE_URL``, or OpenAI itself.
+
+    Raises
+    ------
+    InputError
+        If it is no http(s) address, or holds a password, a query or a fragment: a key belongs into
+        the environment, since addresses stand in reports and guardrails.
+
+    Examples
+    --------
+    >>> resolve_endpoint("http://localhost:8000/v1/")
+    'http://localhost:8000/v1'
+    """
+    if base_url is None:
+        base_url = os.environ.get(ADDRESS_VARIABLE) or OPENAI
+    if not isinstance(base_url, str):
+        raise InputError(
+            f"base_url must be an address, http://... or https://...; got {base_url!r}"
+        )
+    try:
+        parts = urlsplit(base_url)
+        port_is_number = parts.port is None or parts.port >= 0
+    except ValueError:
+        port_is_number = False
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_number:
+        raise InputError(
+            "base_url must be an address such as http://localhost:8000/v1; got "
+            f"{_without_secrets(base_url)!r}"
+        )
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise InputError(
+            f"base_url must hold no user, password, query or fragment; put the key into the "
+            f"environment variable {KEY_VARIABLE}, which no report or guardrail holds"
+        )
+    return base_url.rstrip("/")
+
+
+def key_for(endpoint: str) -> str | None:
+    """Return the key that may be sent to an endpoint, None where none may be or none is set.
+
+    The key of the environment goes to OpenAI, to the endpoint that the environment names
+    (``OPENAI_BASE_URL``) and to this machine itself. Any other address may come from a file
+    written by someone else, such as a guardrail, and gets no key.
+
+    Raises
+    ------
+    ModelError
+        If OpenAI is to be called and there is no key.
+    """
+    key = os.environ.get(KEY_VARIABLE) or None
+    if endpoint == OPENAI and key is None:
+        raise ModelError(
+            f"{OPENAI} wants a key: set the environment variable {KEY_VARIABLE}, or name another "
+            "endpoint with base_url"
+        )
+    if endpoint == OPENAI or _is_loopback(endpoint):
+        return key
+    named = os.environ.get(ADDRESS_VARIABLE)
+    return key if named and named.rstrip("/") == endpoint else None
+
+
+def _is_loopback(endpoint: str) -> bool:
+    host = urlsplit(endpoint).hostname or ""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _without_secrets(address: str) -> str:
+    """Return an address without what stands before an @ or after a question mark."""
+    head, at, tail = address.partition("@")
+    scheme = head.partition("://")[0]
+    shown = f"{scheme}://...@{tail}" if at else address
+    return shown.partition("?")[0]

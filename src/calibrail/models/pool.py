@@ -1,0 +1,42 @@
+"""How is work that waits for others done many at a time, and stopped in good order?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from threading import Event
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def each(
+    work: Callable[[Item], Result], items: Sequence[Item], n_threads: int, stop: Event
+) -> Iterator[tuple[Item, Result]]:
+    """Yield every item with what became of it, as it is ready.
+
+    Whatever ends the loop early (an error, an interrupt), ``stop`` is set, what is under way is
+    waited for, and nothing more is begun.
+
+    Parameters
+    ----------
+    work : callable
+        Run in threads; an error that it raises ends the loop.
+    items : sequence
+        What to work on.
+    n_threads : int
+        Items at the same time at most.
+    stop : Event
+        Set when the loop ends.
+    """
+    if not items:
+        return
+    pool = ThreadPoolExecutor(max_workers=min(n_threads, len(items)))
+    try:
+        futures = {pool.submit(work, item): item for item in items}
+        for future in as_completed(futures):
+            yield futures.pop(future), future.result()
+    finally:
+        stop.set()
+        pool.shutdown(wait=True, cancel_futures=True)

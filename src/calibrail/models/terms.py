@@ -1,0 +1,193 @@
+"""How much may calls to an endpoint cost: how many, how many at once, how long, at what price?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from calibrail.errors import CalibrailError, InputError
+
+#: Environment variable with the file of the answer cache; ``off`` keeps answers in memory only.
+CACHE_VARIABLE: Final = "CALIBRAIL_CACHE"
+
+
+class BudgetError(CalibrailError):
+    """The calls that were allowed are spent; what was answered is kept."""
+
+
+def default_cache() -> Path | None:
+    """Return the file of the answer cache: ``CALIBRAIL_CACHE``, or one in the user's cache folder.
+
+    None where the environment says ``off``.
+    """
+    named = os.environ.get(CACHE_VARIABLE)
+    if named == "off":
+        return None
+    if named:
+        return Path(named).expanduser()
+    root = os.environ.get("XDG_CACHE_HOME")
+    folder = Path(root) if root else Path.home() / ".cache"
+    return folder / "calibrail" / "answers.sqlite"
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """US dollars per million tokens.
+
+    Attributes
+    ----------
+    tokens_in, tokens_out : float
+        Of what is sent and of what is answered.
+    """
+
+    tokens_in: float
+    tokens_out: float
+
+    def of(self, tokens_in: float, tokens_out: float) -> float:
+        """Return what so many tokens cost, in US dollars.
+
+        >>> Price(0.15, 0.6).of(1_000_000, 10_000)
+        0.156
+        """
+        return (self.tokens_in * tokens_in + self.tokens_out * tokens_out) / 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The terms of calls to an endpoint. They do not change what a judge says.
+
+    Parameters
+    ----------
+    concurrency : int
+        Calls in flight at most.
+    timeout : float
+        Seconds that one call may take, its whole body included.
+    attempts : int
+        Times that one request is sent at most, where the endpoint is busy, fails or cannot be
+        reached.
+    max_calls : int or None
+        Calls in all, further attempts included; None for no limit.
+    price : Price or None
+        For the cost per 1,000 answers; None where it is not known.
+    cache : Path or None
+        SQLite file with the answers so far; None for this process's memory.
+    patience : float
+        Longest wait, in seconds, that an endpoint may ask for (Retry-After) before an example is
+        given up.
+    """
+
+    concurrency: int = 8
+    timeout: float = 60.0
+    attempts: int = 6
+    max_calls: int | None = None
+    price: Price | None = None
+    cache: Path | None = field(default_factory=default_cache)
+    patience: float = 300.0
+
+    def __post_init__(self) -> None:
+        for name in ("concurrency", "attempts", "max_calls"):
+            value = getattr(self, name)
+            if name == "max_calls" and value is None:
+                continue
+            least = 0 if name == "max_calls" else 1
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise InputError(
+                    f"{name} must be a whole number of at least {least}; got {value!r}"
+                )
+        for name in ("timeout", "patience"):
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or not 0.0 < value < float("inf"):
+                raise InputError(f"{name} must be a number of seconds above 0; got {value!r}")
+
+
+class Account:
+    """What was spent under one set of terms, by all models and threads.
+
+    Parameters
+    ----------
+    terms : Terms
+        The limits.
+    watch : callable, optional
+        Called with the number of answers so far whenever one comes in, from any thread.
+    """
+
+    def __init__(self, terms: Terms, watch: Callable[[int], None] | None = None) -> None:
+        self.terms = terms
+        self.n_sent = 0
+        self.n_answered = 0
+        self._watch = watch
+        self._lock = Lock()
+
+    def spend(self) -> None:
+        """Count one call that is about to be sent.
+
+        Raises
+        ------
+        BudgetError
+            If no more may be sent.
+        """
+        with self._lock:
+            limit = self.terms.max_calls
+            if limit is not None and self.n_sent >= limit:
+                raise BudgetError(
+                    f"the budget of {limit:,} calls is spent, after {self.n_answered:,} answers"
+                    + (
+                        "; they are kept, and are not asked for again: run the same command with a "
+                        "larger --max-calls (terms.max_calls)"
+                        if self.terms.cache is not None
+                        else "; allow more (--max-calls), and keep a cache so that none is lost"
+                    )
+                )
+            self.n_sent += 1
+
+    def answered(self) -> None:
+        """Count one answer."""
+        with self._lock:
+            self.n_answered += 1
+            if self._watch is not None:
+                self._watch(self.n_answered)
+
+
+_current: ContextVar[Account | None] = ContextVar("calibrail_account", default=None)
+
+
+def account() -> Account:
+    """Return the account that calls are charged to: the innermost ``calling``, or default terms."""
+    found = _current.get()
+    if found is None:
+        found = Account(Terms())
+    return found
+
+
+@contextmanager
+def calling(
+    terms: Terms | None = None, watch: Callable[[int], None] | None = None
+) -> Iterator[Account]:
+    """Set the terms of all calls made within the block.
+
+    Parameters
+    ----------
+    terms : Terms, optional
+        The limits; the usual ones when left out.
+    watch : callable, optional
+        Called with the number of answers so far.
+
+    Examples
+    --------
+    >>> with calling(Terms(max_calls=100, concurrency=16)) as spent:
+    ...     pass  # calibrate(..., "judge:model=...")
+    >>> spent.n_sent
+    0
+    """
+    opened = Account(terms or Terms(), watch)
+    token = _current.set(opened)
+    try:
+        yield opened
+    finally:
+        _current.reset(token)

@@ -1,0 +1,231 @@
+"""How does one request travel to an OpenAI-compatible endpoint, and what can happen to it?"""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import logging
+import re
+import time
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+from calibrail.errors import ModelError
+from calibrail.models.endpoint import ADDRESS_VARIABLE, KEY_VARIABLE, key_for
+
+INSTALL: Final = "pip install 'calibrail[judge]'"
+
+#: Largest body read, in bytes: a verdict takes some thousand, a batch of embeddings some million.
+MAX_BODY: Final = 256 * 2**20
+
+#: Error codes are words such as ``context_length_exceeded``; anything longer may quote the prompt.
+_CODE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+
+
+class AgainError(Exception):
+    """A request that may succeed when it is sent again.
+
+    Parameters
+    ----------
+    reason : str
+        What happened, without anything that was sent.
+    wait : float or None
+        Seconds that the endpoint asks for.
+    """
+
+    def __init__(self, reason: str, wait: float | None = None) -> None:
+        super().__init__(reason)
+        self.reason, self.wait = reason, wait
+
+
+class RefusedError(Exception):
+    """A request that the endpoint does not take, however often it is sent.
+
+    Parameters
+    ----------
+    reason : str
+        What happened, without anything that was sent.
+    about : frozenset of str
+        Parameters of the request that the endpoint's message speaks of.
+    too_long : bool
+        Whether the text exceeds what the model reads.
+    """
+
+    def __init__(self, reason: str, about: frozenset[str], too_long: bool) -> None:
+        super().__init__(reason)
+        self.reason, self.about, self.too_long = reason, about, too_long
+
+
+class Transport(Protocol):
+    """What sends requests; the OpenAI SDK behind it can be replaced by anything."""
+
+    def send(self, kind: str, body: Mapping[str, Any], seconds: float) -> Any:
+        """Send one request and return the JSON value of the answer.
+
+        Parameters
+        ----------
+        kind : {"chat", "embedding"}
+            What is asked for.
+        body : mapping
+            The fields of the request.
+        seconds : float
+            Time for all of it.
+
+        Raises
+        ------
+        AgainError
+            If it may be sent again.
+        RefusedError
+            If this request cannot succeed.
+        ModelError
+            If no request can: no key, a wrong key, an unknown model.
+        """
+        ...
+
+
+class OpenAITransport:
+    """Sends requests through the openai SDK; its own retries are off.
+
+    Parameters
+    ----------
+    endpoint : str
+        Address, as ``resolve_endpoint`` returns it.
+
+    Raises
+    ------
+    ModelError
+        If the SDK is not installed, or the endpoint wants a key and there is none.
+    """
+
+    def __init__(self, endpoint: str) -> None:
+        try:
+            import openai
+        except ImportError as error:
+            raise ModelError(
+                f"calling {endpoint} needs the judge extra: {INSTALL} ({error})"
+            ) from error
+        self._endpoint = endpoint
+        self._sdk = openai
+        self._broken: tuple[type[Exception], ...] = (openai.APIConnectionError, *_broken())
+        key = key_for(endpoint)
+        self._has_key = key is not None
+        # At its most talkative level the SDK would log what is sent, texts and all.
+        for name in ("openai", "openai._base_client"):
+            logging.getLogger(name).addFilter(_above_debug)
+        # The SDK wants some key; servers without one ignore it.
+        self._client = openai.OpenAI(
+            api_key=key or "none", base_url=endpoint, max_retries=0, timeout=60.0
+        )
+
+    def send(self, kind: str, body: Mapping[str, Any], seconds: float) -> Any:
+        """Send one request; see ``Transport``."""
+        # What stands in extra_body is sent as it is: the SDK's own walk through the fields of a
+        # request would take as long as the rest of it.
+        fields: dict[str, Any] = {"extra_body": body, "model": body["model"], "timeout": seconds}
+        create: Any
+        if kind == "chat":
+            create = self._client.chat.completions.with_streaming_response.create
+            fields["messages"] = []
+        else:
+            create = self._client.embeddings.with_streaming_response.create
+            fields |= {"input": [], "encoding_format": "float"}
+        deadline = time.monotonic() + seconds
+        try:
+            with create(**fields) as response:
+                parts, size = list[bytes](), 0
+                for part in response.iter_bytes():
+                    parts.append(part)
+                    size += len(part)
+                    # A time-out of the SDK is one of silence: a body that drips in never ends it.
+                    if time.monotonic() > deadline:
+                        raise AgainError(f"no complete answer within {seconds:g} s")
+                    if size > MAX_BODY:
+                        raise AgainError(f"an answer of more than {MAX_BODY:,} bytes")
+        except self._sdk.APITimeoutError:
+            raise AgainError(f"no complete answer within {seconds:g} s") from None
+        except self._sdk.APIStatusError as error:
+            raise self._explained(error) from None
+        except self._broken as error:
+            cause = error.__cause__ or error
+            raise AgainError(f"the connection failed ({type(cause).__name__})") from None
+        try:
+            return json.loads(b"".join(parts))
+        except ValueError:
+            raise AgainError("the endpoint answered with broken JSON") from None
+
+    def _explained(self, error: Any) -> Exception:
+        """Return what an error status means; nothing of the endpoint's prose is passed on."""
+        status = int(error.status_code)
+        code = _word(error.code) or _word(error.type)
+        reason = f"HTTP {status}" + (f" ({code})" if code else "")
+        if status in (408, 409, 425, 429) or status >= 500:
+            if code == "insufficient_quota":
+                return ModelError(f"{self._endpoint} answered {reason}: the account is used up")
+            return AgainError(reason, _retry_after(error.response.headers))
+        if status == 401:
+            return ModelError(f"{self._endpoint} answered {reason}: {self._about_key()}")
+        if status in (403, 404):
+            return ModelError(
+                f"{self._endpoint} answered {reason}: is the model's name right, is the address "
+                "(it usually ends in /v1), and may this key use it?"
+            )
+        message = f"{error.param or ''} {error.message}".lower()
+        about = frozenset(
+            name
+            for name in (
+                "max_tokens", "max_completion_tokens", "top_logprobs", "logprobs",
+                "response_format", "seed", "temperature", "encoding_format",
+            )
+            if name in message
+        )  # fmt: skip
+        too_long = code in ("context_length_exceeded", "string_above_max_length") or any(
+            sign in message
+            for sign in ("context length", "maximum context", "too many tokens", "too long")
+        )
+        return RefusedError(
+            f"{reason}: longer than the model reads" if too_long else reason, about, too_long
+        )
+
+    def _about_key(self) -> str:
+        if self._has_key:
+            return f"the key in the environment variable {KEY_VARIABLE} is not accepted"
+        return (
+            f"it wants a key; set {KEY_VARIABLE} and, so that it may be sent there, "
+            f"{ADDRESS_VARIABLE}={self._endpoint}"
+        )
+
+
+def _broken() -> tuple[type[Exception], ...]:
+    """Return the errors that a connection raises when it breaks while a body is read."""
+    found: list[type[Exception]] = [OSError]
+    for name in ("httpx2", "httpx"):
+        try:
+            library = __import__(name)
+        except ImportError:
+            continue
+        found.append(library.HTTPError)
+    return tuple(found)
+
+
+def _above_debug(record: logging.LogRecord) -> bool:
+    return record.levelno > logging.DEBUG
+
+
+def _word(value: object) -> str:
+    return value if isinstance(value, str) and _CODE.fullmatch(value) else ""
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that a Retry-After header asks for, given as a number or a date."""
+    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        text = headers.get(name)
+        if text is None:
+            continue
+        try:
+            seconds = float(text) / unit
+        except ValueError:
+            continue
+        if 0.0 <= seconds < float("inf"):
+            return seconds
+    date = email.utils.parsedate_tz(headers.get("retry-after") or "")
+    return None if date is None else max(0.0, email.utils.mktime_tz(date) - time.time())

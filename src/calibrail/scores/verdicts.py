@@ -1,0 +1,150 @@
+"""What number does a judge's reply stand for, if it stands for any?"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Final
+
+from calibrail.models.chat import ChatAnswer, Position
+from calibrail.scores.judge_prompts import FAITHFUL, HALLUCINATION
+
+REFUSED: Final = "the judge refused to answer"
+CUT: Final = "the judge's reply ended before its verdict; allow more with max_tokens"
+UNREADABLE: Final = "the judge's reply is neither faithful nor hallucination"
+NO_GRADE: Final = (
+    f'the judge\'s reply is no JSON object with a number from 0 to 1 under "{HALLUCINATION}"'
+)
+NO_LOGPROBS: Final = "the endpoint gave no log-probabilities; use mode=votes or mode=graded"
+BAD_LOGPROBS: Final = "the endpoint's log-probabilities are wrong"
+NEITHER: Final = f"{BAD_LOGPROBS}: neither verdict is among the tokens at its place"
+
+#: How far log-probabilities may be from those of a distribution, by rounding.
+_SLACK: Final = 1e-3
+
+_VERDICT: Final = re.compile(
+    r"\W*(?:(?:the\s+)?(?:final\s+)?(?:answer|verdict|response)\s*(?:is|:)\W*)?"
+    r"(?P<word>faithful|hallucinations?|hallucinated)(?!\w)",
+    re.IGNORECASE,
+)
+_THOUGHT: Final = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
+_FENCE: Final = re.compile(r"\s*```(?:json)?\s*(.*?)\s*```\s*", re.DOTALL)
+
+
+def read_verdict(answer: ChatAnswer) -> bool | str:
+    """Return whether the judge said "hallucination"; a string says why it said nothing.
+
+    The verdict is the reply's first word, and what follows explains it; a reply that names both
+    ("faithful or hallucination") holds none.
+    """
+    found = _verdict(answer)
+    return found if isinstance(found, str) else _is_hallucination(found["word"])
+
+
+def read_probability(answer: ChatAnswer) -> float | str:
+    """Return P(hallucination) / (P(hallucination) + P(faithful)); a string says why not.
+
+    The probabilities are those of the tokens that begin the two words at the place where the
+    verdict begins, summed over spellings (" faithful", "Faith", ...). A verdict that is not among
+    the tokens listed there is at most as likely as the least of them, and counts as that.
+    """
+    found = _verdict(answer)
+    if isinstance(found, str):
+        return found
+    if answer.positions is None:
+        return NO_LOGPROBS
+    place = _place(answer.text, found.start("word"), answer.positions)
+    if place is None:
+        return f"{BAD_LOGPROBS}: their tokens do not spell the reply"
+    if why := _not_a_distribution(place):
+        return why
+    listed = dict(place.top)
+    listed.setdefault(place.token, place.logprob)
+    likely = {word: _mass(listed, word) for word in (HALLUCINATION, FAITHFUL)}
+    if max(likely.values()) == -math.inf:
+        return NEITHER
+    floor = min(listed.values())
+    odds = max(likely[FAITHFUL], floor) - max(likely[HALLUCINATION], floor)
+    return 1.0 / (1.0 + math.exp(min(odds, 700.0)))
+
+
+def read_grade(answer: ChatAnswer) -> float | str:
+    """Return the number from 0 to 1 in the reply's JSON object; a string says why there is none."""
+    if answer.refusal:
+        return REFUSED
+    text = _THOUGHT.sub("", answer.text, count=1)
+    if fenced := _FENCE.fullmatch(text):
+        text = fenced[1]
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return CUT if answer.finish == "length" else NO_GRADE
+    grade = value.get(HALLUCINATION) if isinstance(value, dict) else None
+    if isinstance(grade, bool) or not isinstance(grade, int | float) or not 0.0 <= grade <= 1.0:
+        return NO_GRADE
+    return float(grade)
+
+
+def _verdict(answer: ChatAnswer) -> re.Match[str] | str:
+    """Return the first word of the reply where it is a verdict."""
+    if answer.refusal:
+        return REFUSED
+    thought = _THOUGHT.match(answer.text)
+    found = _VERDICT.match(answer.text, thought.end() if thought else 0)
+    if found is None:
+        is_cut = answer.finish == "length" or not answer.text.strip()
+        return CUT if is_cut else UNREADABLE
+    other = FAITHFUL if _is_hallucination(found["word"]) else HALLUCINATION
+    rest = answer.text[found.end() :]
+    if re.match(rf"\W*(?:(?:or|and)\W+)?{other}", rest, re.IGNORECASE):
+        return UNREADABLE
+    return found
+
+
+def _is_hallucination(word: str) -> bool:
+    return word.lower().startswith("halluc")
+
+
+def _place(text: str, start: int, positions: tuple[Position, ...]) -> Position | None:
+    """Return the token in which the character ``start`` of the reply lies."""
+    spelled = [_plain(position.token) for position in positions]
+    joined = "".join(spelled)
+    # Servers strip white space from the text, and keep only the first tokens of a long one.
+    lead = len(text) - len(text.lstrip())
+    offset = len(joined) - len(joined.lstrip()) - lead
+    kept, wanted = joined.strip(), text.strip()
+    if not kept or not (wanted.startswith(kept) or kept.startswith(wanted)):
+        return None
+    end = 0
+    for position, piece in zip(positions, spelled, strict=True):
+        end += len(piece)
+        if start + offset < end:
+            return position
+    return None
+
+
+def _plain(token: str) -> str:
+    """Return a token as text, where a server gives the vocabulary's own spelling of spaces."""
+    return token.replace("\u0120", " ").replace("\u2581", " ").replace("\u010a", "\n")
+
+
+def _not_a_distribution(place: Position) -> str | None:
+    listed = [logprob for _, logprob in place.top] or [place.logprob]
+    if max(*listed, place.logprob) > _SLACK:
+        return f"{BAD_LOGPROBS}: one is above 0"
+    total = sum(math.exp(logprob) for _, logprob in place.top)
+    return f"{BAD_LOGPROBS}: they add up to more than 1" if total > 1.0 + _SLACK else None
+
+
+def _mass(listed: dict[str, float], word: str) -> float:
+    """Return the log of the summed probability of the tokens that begin a word."""
+    own = []
+    for token, logprob in listed.items():
+        piece = re.sub(r"[\W_]+", "", _plain(token)).lower()
+        if piece and (word.startswith(piece) or piece.startswith(word[:9])):
+            own.append(logprob)
+    if not own:
+        return -math.inf
+    top = max(own)
+    return top + math.log(sum(math.exp(logprob - top) for logprob in own))

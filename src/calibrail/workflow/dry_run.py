@@ -1,0 +1,196 @@
+"""What would a run ask of endpoints, and what would it cost, before anything is sent?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from calibrail.data.example import Example
+from calibrail.models.asked import Asked
+from calibrail.models.terms import Price, account
+from calibrail.scores.base import Demand, Demanding, Score
+from calibrail.scores.learned import learns
+from calibrail.scores.registry import key_of
+from calibrail.workflow.learning import SplitOptions, fitted
+from calibrail.workflow.opening import ReadOptions, Source, open_source
+from calibrail.workflow.scoring import columns_of, resolve_scores
+
+#: Examples at a time.
+BLOCK = 256
+#: Bytes of UTF-8 a token, where no answer of the model has been counted yet: English prose.
+BYTES_A_TOKEN = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCalls:
+    """What one score would ask of one model.
+
+    Attributes
+    ----------
+    score, model, endpoint : str
+        Who asks whom.
+    n_examples : int
+        Examples read.
+    n_judged : int
+        Examples that the model is asked about.
+    n_known : int
+        Questions that the cache has the answer to.
+    n_calls : int
+        Calls that would be sent, without further attempts.
+    tokens_in : int
+        Tokens of those calls.
+    tokens_out : int
+        Tokens of their answers, at most.
+    measured : bool
+        Whether tokens follow from counted answers of this model; else from 4 bytes a token.
+    dollars : float or None
+        Their cost; None without a price.
+    """
+
+    score: str
+    model: str
+    endpoint: str
+    n_examples: int
+    n_judged: int
+    n_known: int
+    n_calls: int
+    tokens_in: int
+    tokens_out: int
+    measured: bool
+    dollars: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, JSON-able."""
+        return asdict(self)
+
+    def sentence(self) -> str:
+        """Return all of it in one line."""
+        how = "by this model's answers so far" if self.measured else "estimated, 4 bytes a token"
+        cost = (
+            "cost unknown: give --price IN,OUT (US dollars per million tokens)"
+            if self.dollars is None
+            else f"${self.dollars:,.2f} at most"
+        )
+        return (
+            f"{self.score}: {self.n_calls:,} calls to {self.model} at {self.endpoint}, for "
+            f"{self.n_judged:,} of {self.n_examples:,} answers ({self.n_known:,} known already); "
+            f"{self.tokens_in:,} tokens in ({how}), at most {self.tokens_out:,} out; {cost}"
+        )
+
+
+def plan_calls(
+    source: Source,
+    scores: str | Score | Sequence[str | Score],
+    *,
+    reading: ReadOptions | None = None,
+    splitting: SplitOptions | None = None,
+    labelled: bool = True,
+) -> tuple[PlannedCalls, ...]:
+    """Read the data and count the calls that scoring it would send; nothing is sent.
+
+    A hybrid's cheap score is computed, so that what it leaves to the judge is known. Only scores
+    that ask endpoints are listed.
+
+    Parameters
+    ----------
+    source, scores, reading, splitting
+        As in ``calibrate``.
+    labelled : bool
+        Whether answers without a label are left out.
+
+    Raises
+    ------
+    InputError
+        If a score is unknown, or learns from an endpoint's answers: they are not there yet.
+    """
+    reading = replace(reading or ReadOptions(), quarantine=None)
+    detectors = resolve_scores(scores)
+    require = tuple(dict.fromkeys(name for score in detectors for name in score.requires))
+    splitting = splitting or SplitOptions()
+    column = () if splitting.column is None else (splitting.column,)
+    keep = (*columns_of(detectors), *column)
+    if not isinstance(source, str | Path):
+        source = list(source)
+    if any(map(learns, detectors)):
+        detectors = fitted(detectors, source, reading, splitting, require, keep)
+    planned: dict[tuple[str, int], _Plan] = {}
+    n_examples = 0
+    examples, _ = open_source(source, reading, require=require, keep=keep, labelled=labelled)
+    for batch in _batches(examples):
+        n_examples += len(batch)
+        for score in detectors:
+            n_judged = _n_judged(score, batch)
+            for demand in _eventual(score, batch):
+                if isinstance(demand.model, Asked):
+                    key = (key_of(score), id(demand.model))
+                    plan = planned.setdefault(key, _Plan(demand.model))
+                    plan.add([item for part in demand.parts for item in part])
+                    plan.n_judged += n_judged
+    price = account().terms.price
+    return tuple(plan.finish(key[0], n_examples, price) for key, plan in planned.items())
+
+
+class _Plan:
+    """Adds up one score's questions to one model, each once."""
+
+    def __init__(self, model: Asked) -> None:
+        self._model = model
+        self._seen: set[bytes] = set()
+        self.n_judged = self.n_known = 0
+        self._n_calls = self._bytes = self._characters = self._most_out = 0
+
+    def add(self, items: Sequence[Any]) -> None:
+        for question in self._model.questions(items):
+            key = bytes.fromhex(question.key)
+            if key in self._seen:
+                continue
+            self._seen.add(key)
+            if question.known:
+                self.n_known += 1
+                continue
+            self._n_calls += 1
+            self._bytes += question.n_bytes
+            self._characters += question.n_characters
+            self._most_out += question.max_tokens
+
+    def finish(self, score: str, n_examples: int, price: Price | None) -> PlannedCalls:
+        rates = self._model.tokens_so_far()
+        tokens_in = round(self._bytes / BYTES_A_TOKEN)
+        if rates is not None:
+            tokens_in = round(self._characters * rates)
+        n_calls = -(-self._n_calls // self._model.batch)
+        return PlannedCalls(
+            score=score,
+            model=self._model.model,
+            endpoint=self._model.endpoint,
+            n_examples=n_examples,
+            n_judged=self.n_judged,
+            n_known=self.n_known,
+            n_calls=n_calls,
+            tokens_in=tokens_in,
+            tokens_out=self._most_out,
+            measured=rates is not None,
+            dollars=None if price is None else price.of(tokens_in, self._most_out),
+        )
+
+
+def _eventual(score: Score, batch: Sequence[Example]) -> tuple[Demand, ...]:
+    """Return all that a score will ask for, what depends on its own first step included."""
+    every = getattr(score, "eventual_demands", None)
+    if callable(every):
+        found: tuple[Demand, ...] = every(batch)
+        return found
+    return score.demands(batch) if isinstance(score, Demanding) else ()
+
+
+def _n_judged(score: Score, batch: Sequence[Example]) -> int:
+    chosen = getattr(score, "undecided", None)
+    return len(chosen(batch)) if callable(chosen) else len(batch)
+
+
+def _batches(examples: Iterator[Example]) -> Iterator[list[Example]]:
+    while batch := list(islice(examples, BLOCK)):
+        yield batch

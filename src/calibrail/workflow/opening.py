@@ -1,0 +1,64 @@
+"""How is a file of answers opened for one streaming pass?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from calibrail.data.example import TEXT_FIELDS, Example
+from calibrail.data.reading import Reading, read
+
+#: Called with the number of examples scored so far.
+Progress = Callable[[int], None]
+
+#: A file, a folder, ``example:NAME``, or examples that are already in memory.
+Source = str | Path | Iterable[Example]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How to read a file; every field has the meaning it has in ``calibrail.read``."""
+
+    format: str | None = None
+    preset: str | None = None
+    mapping: Mapping[str, str] | None = None
+    label_column: str | None = None
+    group_column: str | None = None
+    id_column: str | None = None
+    strict: bool = False
+    quarantine: Path | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def open_source(
+    source: Source,
+    reading: ReadOptions,
+    *,
+    require: Sequence[str],
+    keep: Sequence[str] = (),
+    labelled: bool = True,
+    allow_none: bool = False,
+) -> tuple[Iterator[Example], Reading | None]:
+    """Open examples for one streaming pass; the reading is None for examples in memory."""
+    if not isinstance(source, str | Path):
+        return iter(source), None
+    opened = read(
+        source,
+        format=reading.format,
+        preset=reading.preset,
+        mapping=reading.mapping,
+        label_column=reading.label_column,
+        group_column=reading.group_column,
+        id_column=reading.id_column,
+        keep=tuple(keep),
+        # Answers without samples are read, and the score that wants them is undefined there.
+        require=tuple(name for name in require if name in TEXT_FIELDS),
+        strict=reading.strict,
+        quarantine=reading.quarantine,
+        labelled=labelled,
+        options=reading.options,
+        allow_none=allow_none,
+    )
+    return (example for example in opened), opened
