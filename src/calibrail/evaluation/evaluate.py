@@ -19,6 +19,7 @@ from calibrail.conformal.risks import RiskControl
 from calibrail.conformal.rule import Rule
 from calibrail.errors import InputError
 from calibrail.evaluation import findings as found
+from calibrail.evaluation.attainable import attainable, few_distinct_scores
 from calibrail.evaluation.auroc import auroc
 from calibrail.evaluation.by_group import by_group
 from calibrail.evaluation.clustering import clustering, one_per_group
@@ -208,6 +209,11 @@ def evaluate(
     threshold = None if calibration.flag_all else float(calibration.threshold)
     if rule.chosen is not None:
         threshold = rule.chosen
+    offered = None
+    if keys is None and rule.chosen is None:
+        offered = attainable(
+            calibration, values, labels, codes, tolerance=tolerance, confidence=level
+        )
     undefined = _undefined_counts(calibration.undefined, values, labels, codes)
     return Report(
         score={"name": score, "params": {}} if isinstance(score, str) else dict(score),
@@ -229,7 +235,7 @@ def evaluate(
         reason=decision.reason,
         certificate=decision.certificate,
         warnings=_warnings(
-            calibration, rule, tested, baseline_rows, undefined, labels, codes, groups
+            calibration, rule, tested, baseline_rows, undefined, labels, codes, groups, offered
         ),
         data=dict(data or {}),
         reproduce=dict(reproduce or {}),
@@ -239,6 +245,7 @@ def evaluate(
         three_way=review,
         risks=measured,
         shift=shift,
+        attainable=offered,
         curve=operating_curve(
             values, labels, codes, undefined=calibration.undefined, confidence=level
         ),
@@ -336,6 +343,7 @@ def _warnings(
     labels: _Codes,
     codes: _Codes,
     groups: NDArray[np.int64] | None,
+    offered: Mapping[str, Any] | None,
 ) -> tuple[Finding, ...]:
     """Return every warning that applies, the gravest first."""
     coverage, fpr, area = tested.coverage, tested.fpr, tested.auroc
@@ -351,7 +359,7 @@ def _warnings(
         "not_shown_to_beat_baseline": found.not_shown_to_beat_baseline(baselines),
         "coverage_outside_band": found.coverage_outside_band(tested.coverage_band, coverage, tied),
         "paper_rank_undercovers": found.paper_rank_undercovers(calibration) if alone else None,
-        "few_distinct_scores": found.few_distinct_scores(calibration) if alone else None,
+        "few_distinct_scores": few_distinct_scores(calibration, offered),
         "too_few_examples": found.too_few_examples(
             calibration if alone else None, coverage.n, fpr.n
         ),

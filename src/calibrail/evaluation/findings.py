@@ -18,8 +18,6 @@ from calibrail.evaluation.wording import count, listed, percent
 FEW_TEST = 50
 #: A threshold at a lower rank than this hangs on one or two extreme calibration scores.
 FEW_RANK = 3
-#: A score with at most this many distinct calibration values has few thresholds to choose from.
-FEW_DISTINCT = 20
 #: An FPR above this flags practically everything.
 NEARLY_ALL = 0.99
 
@@ -91,23 +89,6 @@ def too_few_examples(
             "other data."
         )
     return " ".join([*parts, "Label more examples."]) if parts else None
-
-
-def few_distinct_scores(calibration: Calibration) -> str | None:
-    """Warn where ties leave few thresholds to choose from, and name the attainable coverages."""
-    scores = calibration.scores
-    distinct = np.unique(scores)
-    if len(scores) == 0 or len(distinct) > FEW_DISTINCT or len(distinct) > len(scores) / 2:
-        return None
-    at_least = len(scores) - np.searchsorted(scores, distinct, "left")
-    caught = at_least + (0 if calibration.undefined == "pass" else calibration.n_undefined)
-    shown = [percent(float(c) / calibration.n) for c in sorted(set(caught.tolist()))]
-    shares = listed(shown) if len(shown) <= 6 else f"{', '.join(shown[:3])}, ..., {shown[-1]}"
-    return (
-        f"The score takes only {count(len(distinct), 'distinct value')} on "
-        f"{count(len(scores), 'hallucinated calibration example')}, so thresholds can only catch "
-        f"{shares} of them. Use a finer score, such as a probability in place of a yes/no verdict."
-    )
 
 
 def reversed_direction(auroc: Measure) -> str | None:

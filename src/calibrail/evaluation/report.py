@@ -138,6 +138,8 @@ class Report:
         Thresholds that control several risks at once (``RiskControl.to_dict``).
     shift : mapping or None
         How production answers differ (``calibrail.evaluation.shift``).
+    attainable : mapping or None
+        What a score with few distinct values can promise (``calibrail.evaluation.attainable``).
     curve : mapping or None
         Coverage and FPR at other thresholds, in simultaneous bands.
     """
@@ -170,6 +172,7 @@ class Report:
     risks: Mapping[str, Any] | None = None
     curve: Mapping[str, Any] | None = None
     shift: Mapping[str, Any] | None = None
+    attainable: Mapping[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as a dictionary that strict JSON can hold, with its schema's name."""
@@ -203,6 +206,7 @@ class Report:
             "risks": finite_json(self.risks),
             "curve": finite_json(self.curve),
             "shift": finite_json(self.shift),
+            "attainable": finite_json(self.attainable),
         }
 
     def to_json(self) -> str:

@@ -19,6 +19,8 @@ _COLOURS: Final = {
     "review": "bold yellow",
     "error": "bold red",
     "supported": "green",
+    "faithful": "green",
+    "hallucination": "red",
     "contradicted": "red",
     "unsupported": "yellow",
 }
@@ -31,6 +33,7 @@ _HEADINGS: Final = {
     "words": "Not found in question or context",
     "scores": "Scores that it combines",
     "angles": "Angles, in radians",
+    "judge": "What the judge replied",
 }
 
 
@@ -83,8 +86,11 @@ def _item(item: _Dict, console: Console, indent: int) -> None:
         parts.append((item["score"], "bold"))
         value = item["value"]
         parts.append((f"undefined: {item['reason']}" if value is None else number(value), ""))
-    if "text" in item:
-        parts.append((_shown(item["text"]), ""))
+    for name in ("text", "reply"):
+        if name in item:
+            parts.append((_shown(item[name]), ""))
+    if "reason" in item and "score" not in item:
+        parts.append((item["reason"], ""))
     if measures := _numbers(item):
         parts.append((f"({measures})" if parts else measures, ""))
     line = Text()
@@ -109,6 +115,7 @@ def _print(console: Console, line: Text, indent: int) -> None:
 #: Numbers of an item, in the order in which they are shown.
 _MEASURES: Final = (
     "support", "contradiction", "contradicted_by", "factuality", "relevance", "weight", "rank",
+    "probability",
     "to_question", "to_context",
 )  # fmt: skip
 

@@ -207,6 +207,30 @@ def risk_sentence(section: _Dict) -> str:
     )
 
 
+def attainable_rows(section: _Dict) -> list[tuple[str, ...]]:
+    """Return threshold, promise, caught and false alarms of every threshold there is."""
+    return [
+        (
+            f"{number(step['threshold'])}{' (in use)' if step['is_used'] else ''}",
+            percent(max(0.0, step["promise"])),
+            _with_bounds(step["coverage"]),
+            _with_bounds(step["fpr"]),
+        )
+        for step in reversed(section["steps"])
+    ]
+
+
+def attainable_sentence(section: _Dict) -> str:
+    """Say whether the target is among what can be promised."""
+    target = percent(section["target"])
+    if section["is_attainable"]:
+        return f"The target of {target} is among what these thresholds can promise."
+    return (
+        f"No threshold promises {target} and not much more: nothing lies in between, and calibrail "
+        "does not pretend that it does."
+    )
+
+
 def feasibility(section: _Dict) -> str:
     """Say what share any detector has to withhold at the base rate seen."""
     least = section["least_withheld"]

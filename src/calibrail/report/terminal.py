@@ -156,6 +156,8 @@ def _promises(console: Console, report: _Dict) -> None:
         blocks.paragraph(console, certified)
     if report["by_group"]:
         print_groups(report["by_group"], console)
+    if report["attainable"]:
+        _attainable(report["attainable"], console)
     if report["clustering"]:
         blocks.paragraph(console, promises.clusters(report["clustering"]))
     if report["shift"]:
@@ -170,6 +172,17 @@ def _promises(console: Console, report: _Dict) -> None:
         _lines(console, promises.review_lines(review), report["confidence"], heading)
         if rule := promises.feasibility(review):
             blocks.paragraph(console, rule)
+
+
+def _attainable(section: _Dict, console: Console) -> None:
+    """Print all that a score with few distinct values can promise."""
+    table = blocks.table("All thresholds that this score offers")
+    for name in ("Threshold", "Can promise", "Caught", "False alarms"):
+        table.add_column(name, overflow="fold")
+    for row in promises.attainable_rows(section):
+        table.add_row(*(blocks.cell(cell) for cell in row))
+    blocks.show(console, table)
+    blocks.paragraph(console, promises.attainable_sentence(section))
 
 
 def print_groups(section: _Dict, console: Console) -> None:

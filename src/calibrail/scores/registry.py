@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
+from urllib.parse import urlsplit
 
 from calibrail.errors import InputError
 from calibrail.scores.base import JSON, Score
@@ -208,8 +209,10 @@ def _own_params(score: Score) -> dict[str, JSON]:
 
 
 def _brief(value: JSON) -> str:
-    """Return a value as it is shown; a long text by its beginning and a digest."""
+    """Return a value as it is shown: an address by its host, a long text by its beginning."""
     text = str(value)
+    if text.startswith(("http://", "https://")):
+        return urlsplit(text).netloc
     if len(text) <= LONGEST_SHOWN:
         return text
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
