@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 from calibrail.cli import app
 from calibrail.cli.exits import INCONCLUSIVE, REJECTED
 from tests.answers import rows, write
+from tests.chat_server import ChatServer, sampled
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -24,22 +27,33 @@ def blocks(page: Path) -> list[tuple[str, str]]:
     """Return commands and Python blocks in the order in which they stand."""
     found: list[tuple[str, str]] = []
     text = page.read_text(encoding="utf-8")
-    pattern = re.compile(r"^```python\n(.*?)^```|^    (calibrail .*)$", re.MULTILINE | re.DOTALL)
+    pattern = re.compile(r"^```python\n(.*?)^```|^    (calibrail [^\n]*)$", re.MULTILINE | re.DOTALL)
     for match in pattern.finditer(text):
         if match[1] is not None:
             found.append(("python", match[1]))
         else:
-            for line in match[0].split("\n"):
-                command = line.strip()
-                if command.startswith("calibrail ") and not PLACEHOLDERS.search(command):
-                    found.append(("command", command.split("  #")[0]))
+            command = match[2].strip()
+            if not PLACEHOLDERS.search(command):
+                found.append(("command", command.split("  #")[0]))
     return found
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the files that the pages speak of."""
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with the files that the pages speak of, and an endpoint for their judges."""
     monkeypatch.chdir(tmp_path)
+    with ChatServer(sampled(_suspicion)) as endpoint:
+        monkeypatch.setenv("OPENAI_BASE_URL", endpoint.url)
+        monkeypatch.setenv("CALIBRAIL_CACHE", str(tmp_path / "answers.sqlite"))
+        yield _furnished(tmp_path, monkeypatch)
+
+
+def _suspicion(text: str) -> float:
+    """P(hallucination) from a digest of the prompt, the same every time."""
+    return zlib.crc32(text.encode()) / 2**32
+
+
+def _furnished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     write(tmp_path / "heldout.jsonl", rows(60, prefix="New "))
     lines = [f"{row['label']},{row['detector']}" for row in rows()]

@@ -8,6 +8,7 @@ import sys
 import typer
 
 from calibrail.cli import (
+    agree,
     cache,
     calibrate,
     certify,
@@ -43,6 +44,7 @@ for _command in (
     explain,
     certify,
     select,
+    agree,
     plan,
     cache,
 ):

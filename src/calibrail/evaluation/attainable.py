@@ -46,7 +46,8 @@ def attainable(
     -------
     dict or None
         None where values are many, so that any target can be aimed at. Else ``target``,
-        ``is_attainable`` (whether a threshold promises the target and not much more), and
+        ``is_attainable`` (whether a threshold promises the target and not much more, short of
+        flagging everything), and
         ``steps``: ``threshold``, ``promise`` (largest coverage that the guarantee gives it),
         ``coverage`` and ``fpr`` on the test part, ``is_used``.
     """
@@ -73,6 +74,12 @@ def attainable(
     target = 1.0 - calibration.alpha
     used = next((step for step in steps if step["is_used"]), None)
     near = used is not None and used["promise"] - target <= max(GAP, 2.0 / (calibration.n + 1))
+    # A threshold that no answer stays below keeps any promise, and detects nothing.
+    near = (
+        near
+        and used is not None
+        and not (values[codes == TEST] + tolerance >= used["threshold"]).all()
+    )
     return {"target": target, "is_attainable": near, "n_distinct": len(distinct), "steps": steps}
 
 

@@ -116,11 +116,12 @@ class AnswerCache:
 
     def get(self, key: str) -> Any | None:
         """Return the value kept under a key, None if there is none."""
-        with self._explained(), self._lock:
-            row = self._connection.execute(
-                "SELECT value FROM answers WHERE key = ?", (key,)
-            ).fetchone()
-        return None if row is None else json.loads(row[0])
+        with self._explained():
+            with self._lock:
+                row = self._connection.execute(
+                    "SELECT value FROM answers WHERE key = ?", (key,)
+                ).fetchone()
+            return None if row is None else json.loads(row[0])
 
     def put(
         self,
@@ -202,7 +203,7 @@ class AnswerCache:
     def _explained(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, ValueError) as error:
             raise CacheError(
                 f"the answer cache {self.path or 'in memory'} cannot be used ({error}); name "
                 "another file with the environment variable CALIBRAIL_CACHE, or turn it off with "

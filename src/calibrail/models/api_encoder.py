@@ -17,6 +17,7 @@ from calibrail.errors import InputError, ModelError
 from calibrail.models.answer_cache import AnswerCache
 from calibrail.models.asked import Question, Usage
 from calibrail.models.caller import Caller
+from calibrail.models.chat import read_count
 from calibrail.models.encoder import Encoder
 from calibrail.models.endpoint import resolve_endpoint
 from calibrail.models.llm import open_cache
@@ -65,6 +66,7 @@ class ApiEncoder(Encoder):
         self.name, self.endpoint = name, endpoint
         self.usage = Usage()
         self._caller = caller or Caller(endpoint)
+        self._width: int | None = None
 
     def fingerprint(self) -> dict[str, Any]:
         """Return what is known of a model that lies elsewhere: its name and its endpoint."""
@@ -179,6 +181,14 @@ class ApiEncoder(Encoder):
 
     def _put(self, text: str, value: dict[str, Any], n_cached: int = 0) -> None:
         vector = np.frombuffer(base64.b64decode(value["vector"]), dtype="<f4").astype(np.float32)
+        if self._width is None:
+            self._width = len(vector)
+        elif len(vector) != self._width:
+            raise ModelError(
+                f"{self.model} gave vectors of {self._width} numbers before, and gives some of "
+                f"{len(vector)}: another model has taken its name; clear its answers with "
+                f"calibrail cache --clear --model {self.name}"
+            )
         tokens = value["tokens"]
         self.usage += Usage(
             n_answers=1, n_cached=n_cached, tokens_in=tokens or 0, n_counted=int(tokens is not None)
@@ -205,9 +215,14 @@ def read_vectors(answer: Any, n: int) -> tuple[list[NDArray[np.float32]], int | 
         raise ValueError("the endpoint answered with another number of vectors than texts")
     try:
         ordered = sorted(data, key=lambda item: item["index"])
-        vectors = [np.asarray(item["embedding"], dtype=np.float32) for item in ordered]
-    except (TypeError, KeyError, ValueError) as error:
+        # Numbers beyond float32 become infinite, and are refused as such.
+        with np.errstate(over="ignore"):
+            vectors = [np.asarray(item["embedding"], dtype=np.float32) for item in ordered]
+        indices = [item["index"] for item in ordered]
+    except (TypeError, KeyError, ValueError, OverflowError) as error:
         raise ValueError("the endpoint answered with something that is no vector") from error
+    if indices != list(range(n)):
+        raise ValueError("the endpoint answered with vectors that do not say whose they are")
     if (
         len({vector.shape for vector in vectors}) != 1
         or vectors[0].ndim != 1
@@ -218,7 +233,7 @@ def read_vectors(answer: Any, n: int) -> tuple[list[NDArray[np.float32]], int | 
         raise ValueError("the endpoint answered with a vector that is zero or not finite")
     usage = answer.get("usage")
     tokens = usage.get("prompt_tokens") if isinstance(usage, dict) else None
-    return vectors, tokens if isinstance(tokens, int) else None
+    return vectors, read_count(tokens)
 
 
 def _batches(texts: Sequence[str]) -> Iterator[list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Mapping
 from threading import Event, Lock
@@ -85,17 +86,22 @@ class Caller:
             ) from error
         terms = account.terms
         n_attempts = 0
+        pause = 0.0
         # Once nothing is answered any more, one attempt tells whether it is again.
         most = 1 if self._failed_in_a_row >= ALL_FAIL else terms.attempts
 
         def again(error: Exception) -> bool | float:
+            nonlocal pause
             if not isinstance(error, AgainError) or stop.is_set():
                 return False
-            if error.wait is None:
-                return True
+            # The usual wait is longer than one that is shorter than its first.
+            if error.wait is None or error.wait < FIRST_WAIT:
+                pause = attempt.next_wait + random.uniform(0.0, FIRST_WAIT)
+                return _AT_ONCE
             if error.wait > terms.patience:
                 return False
-            # Whoever else is about to send waits as well, and all wake when the run is stopped.
+            # Whoever else is about to send waits as well.
+            pause = 0.0
             with self._lock:
                 self._hold_until = max(self._hold_until, time.monotonic() + error.wait)
             return _AT_ONCE
@@ -107,20 +113,54 @@ class Caller:
                 timeout=None,
                 wait_initial=FIRST_WAIT,
                 wait_max=LONGEST_WAIT,
-                wait_jitter=FIRST_WAIT,
+                wait_jitter=0.0,
             ):
+                # Waits end when the run is stopped, which those of stamina itself would not.
+                stop.wait(pause)
                 with attempt:
                     n_attempts += 1
                     result = self._send(kind, body, account, stop, read)
         except AgainError as error:
             asked = "" if error.wait is None else f"; the endpoint asks to wait {error.wait:g} s"
             tries = "once" if n_attempts == 1 else f"{n_attempts} times"
-            raise self._failure(f"{error.reason}, asked {tries}{asked}") from None
-        except RefusedError as error:
-            raise self._failure(error.reason, error.too_long) from None
+            reason = f"{error.reason}, asked {tries}{asked}"
+            with self._lock:
+                self.n_failed += 1
+                self._failed_in_a_row += 1
+                row = self._failed_in_a_row
+            if row >= ALL_FAIL and not self._answers(kind, body, account, stop):
+                raise ModelError(
+                    f"{self.endpoint} answered none of the last {row} requests ({reason}); what "
+                    "was answered before is kept, so mend it and run again"
+                ) from None
+            raise RefusedError(reason, frozenset(), False) from None
+        except RefusedError:
+            # The endpoint is well: it says that this request is not.
+            with self._lock:
+                self.n_failed += 1
+                self._failed_in_a_row = 0
+            raise
         with self._lock:
             self._failed_in_a_row = 0
         return result
+
+    def _answers(self, kind: str, body: Mapping[str, Any], account: Account, stop: Event) -> bool:
+        """Return whether the endpoint answers a request that nothing can be wrong with."""
+        plain: dict[str, Any] = {"model": body["model"]}
+        if kind == "chat":
+            plain |= {"messages": [{"role": "user", "content": "Say yes."}], "max_tokens": 4}
+        else:
+            plain |= {"input": ["yes"]}
+        try:
+            answer = self._send(kind, plain, account, stop, lambda found: found)
+        except (AgainError, RefusedError):
+            return False
+        expected = "choices" if kind == "chat" else "data"
+        if not (isinstance(answer, dict) and answer.get(expected)):
+            return False
+        with self._lock:
+            self._failed_in_a_row = 0
+        return True
 
     def _send(
         self,
@@ -181,18 +221,6 @@ class Caller:
                     return True
             # Another thread may have learnt it since this request was put together.
             return self._known(fields) != dict(fields)
-
-    def _failure(self, reason: str, too_long: bool = False) -> RefusedError | ModelError:
-        """Count a failure; a long row of them is the endpoint's own."""
-        with self._lock:
-            self.n_failed += 1
-            self._failed_in_a_row += 1
-            if self._failed_in_a_row >= ALL_FAIL:
-                return ModelError(
-                    f"{self.endpoint} answered none of the last {self._failed_in_a_row} requests "
-                    f"({reason}); what was answered before is kept, so mend it and run again"
-                )
-        return RefusedError(reason, frozenset(), too_long)
 
     def _opened(self) -> Transport:
         with self._lock:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 #: Positions of an answer whose alternatives are kept: a verdict stands at its beginning.
 KEPT_POSITIONS: Final = 16
+
+#: Tokens that no answer costs: larger counts are mistakes, and would overflow a table's sums.
+_MOST_TOKENS: Final = 2**40
+
+_LARGEST: Final = sys.float_info.max
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +180,8 @@ def read_answer(body: Any) -> ChatAnswer:
         finish=finish if isinstance(finish, str) else "",
         positions=_positions(choice.get("logprobs")),
         served=served if isinstance(served, str) else "",
-        tokens_in=_count(usage.get("prompt_tokens")),
-        tokens_out=_count(usage.get("completion_tokens")),
+        tokens_in=read_count(usage.get("prompt_tokens")),
+        tokens_out=read_count(usage.get("completion_tokens")),
     )
 
 
@@ -200,11 +205,13 @@ def _positions(logprobs: Any) -> tuple[Position, ...] | None:
 
 def _logprob(value: Any) -> float:
     """Return a log-probability; what is none becomes a number that no check lets pass."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return 1.0
-    return float(value)
+    # A whole number of JSON may be larger than any float.
+    return float(value) if -_LARGEST <= value <= _LARGEST else 1.0
 
 
-def _count(value: Any) -> int | None:
-    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+def read_count(value: Any) -> int | None:
+    """Return a number of tokens; None for what is none."""
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS
     return value if is_count else None

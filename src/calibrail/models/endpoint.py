@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -14,6 +15,9 @@ OPENAI: Final = "https://api.openai.com/v1"
 #: Environment variables with the address and the key, as the OpenAI SDK names them.
 ADDRESS_VARIABLE: Final = "OPENAI_BASE_URL"
 KEY_VARIABLE: Final = "OPENAI_API_KEY"
+
+# What clients read in one way only: no spaces, control characters or backslashes.
+_PLAIN: Final = re.compile(r"[^\s\\\x00-\x1f\x7f]+")
 
 
 def resolve_endpoint(base_url: str | None) -> str:
@@ -41,13 +45,14 @@ def resolve_endpoint(base_url: str | None) -> str:
         raise InputError(
             f"base_url must be an address, http://... or https://...; got {base_url!r}"
         )
+    base_url = base_url.strip()
     try:
         parts = urlsplit(base_url)
-        port_is_number = parts.port is None or parts.port >= 0
+        is_plain = (parts.port is None or parts.port >= 0) and _PLAIN.fullmatch(base_url)
     except ValueError:
-        port_is_number = False
+        is_plain = None
         parts = urlsplit("")
-    if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_number:
+    if parts.scheme not in ("http", "https") or not parts.hostname or not is_plain:
         raise InputError(
             "base_url must be an address such as http://localhost:8000/v1; got "
             f"{_without_secrets(base_url)!r}"
@@ -72,16 +77,28 @@ def key_for(endpoint: str) -> str | None:
     ModelError
         If OpenAI is to be called and there is no key.
     """
-    key = os.environ.get(KEY_VARIABLE) or None
+    if not is_trusted(endpoint):
+        return None
+    # A file that holds a key usually ends in a newline.
+    key = os.environ.get(KEY_VARIABLE, "").strip() or None
     if endpoint == OPENAI and key is None:
         raise ModelError(
             f"{OPENAI} wants a key: set the environment variable {KEY_VARIABLE}, or name another "
             "endpoint with base_url"
         )
-    if endpoint == OPENAI or _is_loopback(endpoint):
-        return key
-    named = os.environ.get(ADDRESS_VARIABLE)
-    return key if named and named.rstrip("/") == endpoint else None
+    if key is not None and not (key.isascii() and key.isprintable()):
+        raise ModelError(f"the environment variable {KEY_VARIABLE} holds more than a key")
+    return key
+
+
+def is_trusted(endpoint: str) -> bool:
+    """Return whether what the environment says of OpenAI, the key above all, may go there."""
+    named = os.environ.get(ADDRESS_VARIABLE, "").strip()
+    return (
+        endpoint == OPENAI
+        or _is_loopback(endpoint)
+        or (bool(named) and named.rstrip("/") == endpoint)
+    )
 
 
 def _is_loopback(endpoint: str) -> bool:
@@ -95,8 +112,8 @@ def _is_loopback(endpoint: str) -> bool:
 
 
 def _without_secrets(address: str) -> str:
-    """Return an address without what stands before an @ or after a question mark."""
-    head, at, tail = address.partition("@")
-    scheme = head.partition("://")[0]
-    shown = f"{scheme}://...@{tail}" if at else address
-    return shown.partition("?")[0]
+    """Return an address without what stands before an @ or after a question mark or a hash."""
+    head, at, tail = address.rpartition("@")
+    scheme, mark, _ = head.partition("://")
+    shown = f"{scheme}{mark}...@{tail}" if mark else f"...@{tail}" if at else address
+    return shown.partition("?")[0].partition("#")[0]

@@ -64,7 +64,8 @@ class LanguageModel:
         """
         wanted = dict.fromkeys(requests)
         missing = [request for request in wanted if request not in self._held]
-        if len(self._held) + len(missing) > HELD:
+        # What was asked for together with these may yet be looked up.
+        if missing and len(self._held) + len(missing) > HELD:
             self._held = {key: value for key, value in self._held.items() if key in wanted}
         spent = account()
         cache = open_cache(spent.terms.cache)

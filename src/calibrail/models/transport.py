@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from calibrail.errors import ModelError
-from calibrail.models.endpoint import ADDRESS_VARIABLE, KEY_VARIABLE, key_for
+from calibrail.models.endpoint import ADDRESS_VARIABLE, KEY_VARIABLE, is_trusted, key_for
 
 INSTALL: Final = "pip install 'calibrail[judge]'"
 
@@ -116,6 +116,10 @@ class OpenAITransport:
         self._client = openai.OpenAI(
             api_key=key or "none", base_url=endpoint, max_retries=0, timeout=60.0
         )
+        if not is_trusted(endpoint):
+            # The SDK takes further headers from the environment; they may hold keys as well.
+            self._client.organization = self._client.project = None
+            self._client._custom_headers = {}
 
     def send(self, kind: str, body: Mapping[str, Any], seconds: float) -> Any:
         """Send one request; see ``Transport``."""
@@ -150,7 +154,7 @@ class OpenAITransport:
             raise AgainError(f"the connection failed ({type(cause).__name__})") from None
         try:
             return json.loads(b"".join(parts))
-        except ValueError:
+        except (ValueError, RecursionError):
             raise AgainError("the endpoint answered with broken JSON") from None
 
     def _explained(self, error: Any) -> Exception:
@@ -228,4 +232,7 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
         if 0.0 <= seconds < float("inf"):
             return seconds
     date = email.utils.parsedate_tz(headers.get("retry-after") or "")
-    return None if date is None else max(0.0, email.utils.mktime_tz(date) - time.time())
+    try:
+        return None if date is None else max(0.0, email.utils.mktime_tz(date) - time.time())
+    except (ValueError, OverflowError):
+        return None

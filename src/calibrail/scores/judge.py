@@ -102,6 +102,7 @@ class Judge:
         self.template = load_template(template, self.reply)
         self.votes, self.temperature, self.served = votes, temperature, served
         self.max_tokens = max_tokens
+        self._chose = mode == "auto"
         self._found: Mode | None = None if mode == "auto" else mode
         self._names: set[str] = set()
         #: Answers that the model was asked about; it only grows.
@@ -157,7 +158,7 @@ class Judge:
     def lessons(self) -> tuple[str, ...]:
         """What a reader should know of what the endpoint answered."""
         said = []
-        if self.mode == "auto" and self._found == "verdict":
+        if self._chose and self._found == "verdict":
             said.append(
                 f"The endpoint gives no log-probabilities, so {self.model.model} judged by one "
                 "word (mode=verdict), which has no threshold in between. mode=votes or mode=graded "
@@ -220,15 +221,18 @@ class Judge:
                 reasons[row] = value
             else:
                 values[row] = value
-                evidence[row] = {"kind": "judge", "items": [_shown(reply) for reply in given]}
+                items = [_shown(reply, self.reply) for reply in given]
+                evidence[row] = {"kind": "judge", "items": items}
         return Scores(values, reasons, tuple(evidence))
 
     def _settle(self, replies: Iterable[Sequence[ChatAnswer | Failure]]) -> None:
         """Note who answers, and at the first answers whether there are log-probabilities."""
         given = [answer for items in replies for answer in items if isinstance(answer, ChatAnswer)]
         self._names |= {answer.served for answer in given if answer.served}
-        if self._found is None and given:
-            known = any(answer.positions is not None for answer in given)
+        # A refusal has no log-probabilities, whatever the endpoint gives.
+        told = [answer for answer in given if answer.text.strip() and not answer.refusal]
+        if self._found is None and told:
+            known = any(answer.positions is not None for answer in told)
             self._found = "logprob" if known else "verdict"
 
     def _value(self, replies: Sequence[ChatAnswer | Failure]) -> float | str:
@@ -280,12 +284,14 @@ class Judge:
         return other
 
 
-def _shown(reply: ChatAnswer | Failure) -> Mapping[str, JSON]:
+def _shown(reply: ChatAnswer | Failure, asked: Reply) -> Mapping[str, JSON]:
     """Return what a reviewer sees of one reply."""
     if isinstance(reply, Failure):
         return {"reason": reply.reason}
-    verdict, probability = read_verdict(reply), read_probability(reply)
     item: dict[str, JSON] = {"reply": reply.text[:500], "served": reply.served}
+    if asked == "grade":
+        return item
+    verdict, probability = read_verdict(reply), read_probability(reply)
     if isinstance(verdict, bool):
         item["verdict"] = "hallucination" if verdict else "faithful"
     if isinstance(probability, float):

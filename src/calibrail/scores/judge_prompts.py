@@ -104,12 +104,13 @@ class Template:
             "question": asked,
             "response": _enclosed("answer", suffix, data[-1]),
         }
-        # Without a question its place goes, and the empty lines after it.
-        text = self.text if asked else re.sub(r"\{question\}\n*", "", self.text)
-        return "".join(
-            literal + (pieces[field] if field is not None else "")
-            for literal, field, _, _ in Formatter().parse(text)
-        )
+        filled, gone = list[str](), False
+        for literal, field, _, _ in Formatter().parse(self.text):
+            # Without a question its place goes, and the empty lines after it.
+            filled.append(literal.lstrip("\n") if gone else literal)
+            filled.append(pieces[field] if field is not None else "")
+            gone = field == "question" and not asked
+        return "".join(filled)
 
 
 def load_template(template: str, reply: Reply) -> Template:

@@ -23,13 +23,20 @@ NEITHER: Final = f"{BAD_LOGPROBS}: neither verdict is among the tokens at its pl
 #: How far log-probabilities may be from those of a distribution, by rounding.
 _SLACK: Final = 1e-3
 
+#: Least probability that tokens which are not listed are taken to have: a sum's rounding.
+_LEAST_LEFT: Final = 1e-6
+
 _VERDICT: Final = re.compile(
-    r"\W*(?:(?:the\s+)?(?:final\s+)?(?:answer|verdict|response)\s*(?:is|:)\W*)?"
-    r"(?P<word>faithful|hallucinations?|hallucinated)(?!\w)",
+    r"[\W_]*(?:(?:the\s+)?(?:final\s+)?(?:answer|verdict|response)\s*(?:is|:)[\W_]*)?"
+    r"(?P<word>faithful|hallucinations?|hallucinated)(?![^\W_])",
+    re.IGNORECASE,
+)
+# "hallucination-free", "hallucination: false", {"faithful": 0.2}: the word names what is judged.
+_VALUE: Final = re.compile(
+    r"[\s\-]*free\b|[^\w:=?]*[:=?][^\w.]*(?:(?:true|false|yes|no|none|null)\b(?!\s+\w)|\.?\d)",
     re.IGNORECASE,
 )
 _THOUGHT: Final = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
-_FENCE: Final = re.compile(r"\s*```(?:json)?\s*(.*?)\s*```\s*", re.DOTALL)
 
 
 def read_verdict(answer: ChatAnswer) -> bool | str:
@@ -47,7 +54,8 @@ def read_probability(answer: ChatAnswer) -> float | str:
 
     The probabilities are those of the tokens that begin the two words at the place where the
     verdict begins, summed over spellings (" faithful", "Faith", ...). A verdict that is not among
-    the tokens listed there is at most as likely as the least of them, and counts as that.
+    the tokens listed there is at most as likely as the least of them, and as what they leave, and
+    counts as that.
     """
     found = _verdict(answer)
     if isinstance(found, str):
@@ -64,7 +72,9 @@ def read_probability(answer: ChatAnswer) -> float | str:
     likely = {word: _mass(listed, word) for word in (HALLUCINATION, FAITHFUL)}
     if max(likely.values()) == -math.inf:
         return NEITHER
-    floor = min(listed.values())
+    # Nor is it likelier than all that is left for tokens that are not listed.
+    left = max(1.0 - math.fsum(map(math.exp, listed.values())), _LEAST_LEFT)
+    floor = min(*listed.values(), math.log(left))
     odds = max(likely[FAITHFUL], floor) - max(likely[HALLUCINATION], floor)
     return 1.0 / (1.0 + math.exp(min(odds, 700.0)))
 
@@ -73,12 +83,13 @@ def read_grade(answer: ChatAnswer) -> float | str:
     """Return the number from 0 to 1 in the reply's JSON object; a string says why there is none."""
     if answer.refusal:
         return REFUSED
-    text = _THOUGHT.sub("", answer.text, count=1)
-    if fenced := _FENCE.fullmatch(text):
-        text = fenced[1]
+    thought = _THOUGHT.match(answer.text)
+    text = answer.text[thought.end() if thought else 0 :].strip()
+    if text.startswith("```") and text.endswith("```"):
+        text = text[3:-3].removeprefix("json")
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return CUT if answer.finish == "length" else NO_GRADE
     grade = value.get(HALLUCINATION) if isinstance(value, dict) else None
     if isinstance(grade, bool) or not isinstance(grade, int | float) or not 0.0 <= grade <= 1.0:
@@ -97,7 +108,7 @@ def _verdict(answer: ChatAnswer) -> re.Match[str] | str:
         return CUT if is_cut else UNREADABLE
     other = FAITHFUL if _is_hallucination(found["word"]) else HALLUCINATION
     rest = answer.text[found.end() :]
-    if re.match(rf"\W*(?:(?:or|and)\W+)?{other}", rest, re.IGNORECASE):
+    if re.match(rf"\W*(?:(?:or|and)\W+)?{other}", rest, re.IGNORECASE) or _VALUE.match(rest):
         return UNREADABLE
     return found
 

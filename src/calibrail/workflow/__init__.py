@@ -1,5 +1,6 @@
 """How do the rooms work together in one run, from a file to a verdict?"""
 
+from calibrail.workflow.agree import JudgedRates, agree
 from calibrail.workflow.calibrate import calibrate
 from calibrail.workflow.certify import Certification, certify
 from calibrail.workflow.compare import ComparisonRun, compare
@@ -10,7 +11,9 @@ __all__ = [
     "BatchSelection",
     "Certification",
     "ComparisonRun",
+    "JudgedRates",
     "Run",
+    "agree",
     "calibrate",
     "certify",
     "compare",
