@@ -20,6 +20,7 @@ from calibrail.cli import (
     plan,
     score,
     select,
+    shift,
 )
 from calibrail.cli.exits import FAILURE, USAGE
 from calibrail.errors import CalibrailError, InputError, TooFewExamplesError
@@ -44,6 +45,7 @@ for _command in (
     explain,
     certify,
     select,
+    shift,
     agree,
     plan,
     cache,

@@ -32,9 +32,18 @@ def each(
     """
     if not items:
         return
+
+    def guarded(item: Item) -> Result:
+        try:
+            return work(item)
+        except BaseException:
+            # At once: by the time that the loop hears of it, others would have begun.
+            stop.set()
+            raise
+
     pool = ThreadPoolExecutor(max_workers=min(n_threads, len(items)))
     try:
-        futures = {pool.submit(work, item): item for item in items}
+        futures = {pool.submit(guarded, item): item for item in items}
         for future in as_completed(futures):
             yield futures.pop(future), future.result()
     finally:
