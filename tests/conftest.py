@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,3 +21,26 @@ def real_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no public data sets at {folder}; set CALIBRAIL_DATA")
     return folder
+
+
+@pytest.fixture(autouse=True)
+def no_endpoint_of_this_machine() -> Iterator[None]:
+    """Keep tests away from the keys, the endpoints and the answer cache of who runs them."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("OPENAI_")]:
+            patch.delenv(name)
+        patch.setenv("CALIBRAIL_CACHE", "off")
+        yield
+
+
+@pytest.fixture
+def fresh_models() -> Iterator[None]:
+    """Give a test models that have answered nothing yet, and an empty memory of answers."""
+    from calibrail.models import api_encoder, llm
+
+    shared = (llm._shared, llm.open_cache, api_encoder._shared)
+    for cached in shared:
+        cached.cache_clear()
+    yield
+    for cached in shared:
+        cached.cache_clear()

@@ -11,6 +11,10 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+class _StoppedError(Exception):
+    """An item that was not begun any more."""
+
+
 def each(
     work: Callable[[Item], Result], items: Sequence[Item], n_threads: int, stop: Event
 ) -> Iterator[tuple[Item, Result]]:
@@ -34,6 +38,8 @@ def each(
         return
 
     def guarded(item: Item) -> Result:
+        if stop.is_set():
+            raise _StoppedError
         try:
             return work(item)
         except BaseException:
@@ -45,7 +51,12 @@ def each(
     try:
         futures = {pool.submit(guarded, item): item for item in items}
         for future in as_completed(futures):
-            yield futures.pop(future), future.result()
+            try:
+                result = future.result()
+            except _StoppedError:
+                # What stopped it comes, too.
+                continue
+            yield futures.pop(future), result
     finally:
         stop.set()
         pool.shutdown(wait=True, cancel_futures=True)

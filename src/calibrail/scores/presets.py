@@ -53,6 +53,8 @@ PRESETS: Final[Mapping[str, Mapping[str, Mapping[str, JSON]]]] = MappingProxyTyp
             }
         },
         "reranker": {"paper": _BGE_RERANKER},
+        # The wording of the prompt is ours; the paper's asks for the same two words.
+        "judge": {"paper": {"model": "gpt-4o-mini", "mode": "verdict", "max_tokens": 10}},
         "halt": {"paper": {**_BART, "second": "cross-encoder/nli-deberta-v3-base"}},
         "provenance": {
             "paper": {

@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calibrail.models.answer_cache import AnswerCache, CacheError
+
+WRITER = """
+import sys, time
+from pathlib import Path
+from calibrail.models.answer_cache import AnswerCache
+
+path, name, first, last, shared = sys.argv[1:]
+cache = AnswerCache(Path(path))
+for i in range(int(first), int(last)):
+    key = f"{i}" if shared == "shared" else f"{name}-{i}"
+    cache.put(key, {"by": name, "i": i}, endpoint="e", model=name, kind="chat", characters=4,
+              tokens_in=1, tokens_out=1)
+    print(key, flush=True)
+"""
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Iterator[AnswerCache]:
+    opened = AnswerCache(tmp_path / "answers.sqlite")
+    yield opened
+    opened.close()
+
+
+def put(cache: AnswerCache, key: str, value: Any = None, **more: Any) -> None:
+    row = {"endpoint": "http://a/v1", "model": "m", "kind": "chat", "characters": 40,
+           "tokens_in": 10, "tokens_out": 1, **more}  # fmt: skip
+    cache.put(key, {"text": key} if value is None else value, **row)
+
+
+def writer(path: Path, name: str, first: int, last: int, keys: str) -> subprocess.Popen[str]:
+    arguments = [str(path), name, str(first), str(last), keys]
+    return subprocess.Popen(
+        [sys.executable, "-c", WRITER, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("where", ["file", "memory"])
+def test_a_value_comes_back_as_it_was(where: str, tmp_path: Path) -> None:
+    cache = AnswerCache(tmp_path / "deep" / "er" / "a.sqlite" if where == "file" else None)
+    value = {"text": 'it\'s \ud83d "x" é\n\0', "n": None, "top": [["a", -0.1]], "big": 10**30}
+    assert cache.get("k") is None
+    put(cache, "k", value)
+    assert cache.get("k") == value
+    assert cache.get("K") is None
+    cache.close()
+
+
+def test_what_is_kept_survives_closing(tmp_path: Path) -> None:
+    first = AnswerCache(tmp_path / "a.sqlite")
+    put(first, "k")
+    first.close()
+    second = AnswerCache(tmp_path / "a.sqlite")
+    assert second.get("k") == {"text": "k"}
+    second.close()
+
+
+def test_what_is_there_stays(cache: AnswerCache) -> None:
+    put(cache, "k", {"text": "first"})
+    put(cache, "k", {"text": "second"}, tokens_in=99)
+    assert cache.get("k") == {"text": "first"}
+    (kept,) = cache.contents()
+    assert (kept.n, kept.tokens_in) == (1, 10)
+
+
+def test_two_connections_see_each_other(cache: AnswerCache) -> None:
+    assert cache.path is not None
+    other = AnswerCache(cache.path)
+    put(other, "k", {"text": "other"})
+    assert cache.get("k") == {"text": "other"}
+    put(cache, "k", {"text": "mine"})
+    assert other.get("k") == {"text": "other"}
+    other.close()
+
+
+def test_threads_share_a_connection(cache: AnswerCache) -> None:
+    def work(i: int) -> bool:
+        put(cache, f"{i % 200}", {"i": i % 200})
+        found = cache.get(f"{i % 200}")
+        return found == {"i": i % 200}
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(1000)))
+    assert sum(kept.n for kept in cache.contents()) == 200
+
+
+def test_processes_write_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "answers.sqlite"
+    started = [writer(path, f"p{i}", 0, 150, "own" if i % 2 else "shared") for i in range(4)]
+    for process in started:
+        out, err = process.communicate(timeout=50)
+        assert process.returncode == 0, err
+        assert len(out.split()) == 150
+    cache = AnswerCache(path)
+    counts = {kept.model: kept.n for kept in cache.contents()}
+    assert counts["p1"] == counts["p3"] == 150
+    assert counts.get("p0", 0) + counts.get("p2", 0) == 150
+    for i in range(150):
+        value = cache.get(f"{i}")
+        assert value is not None
+        assert value["i"] == i
+    cache.close()
+
+
+def test_a_new_file_is_opened_by_many_at_once(tmp_path: Path) -> None:
+    ready = threading.Barrier(8)
+
+    def open_one(round_: int) -> None:
+        ready.wait()
+        opened = AnswerCache(tmp_path / f"{round_}.sqlite")
+        put(opened, "k")
+        opened.close()
+
+    with ThreadPoolExecutor(8) as pool:
+        for round_ in range(10):
+            list(pool.map(open_one, [round_] * 8))
+
+
+def test_a_killed_process_loses_nothing_that_it_kept(tmp_path: Path) -> None:
+    path = tmp_path / "answers.sqlite"
+    process = writer(path, "p", 0, 10**6, "own")
+    assert process.stdout is not None
+    printed = [process.stdout.readline().strip() for _ in range(100)]
+    os.kill(process.pid, signal.SIGKILL)
+    rest, _ = process.communicate(timeout=20)
+    whole = rest.rpartition("\n")[0].split("\n") if "\n" in rest else []
+    cache = AnswerCache(path)
+    for i, key in enumerate([*printed, *whole]):
+        assert cache.get(key) == {"by": "p", "i": i}
+    put(cache, "after")
+    assert cache.get("after") == {"text": "after"}
+    cache.close()
+
+
+@pytest.mark.parametrize("content", [b"no database", b"SQLite format 3\0" + b"\xff" * 5000])
+def test_a_damaged_file_is_explained(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "answers.sqlite"
+    path.write_bytes(content)
+    with pytest.raises(CacheError, match="CALIBRAIL_CACHE") as caught:
+        AnswerCache(path)
+    assert str(path) in str(caught.value)
+    assert path.read_bytes() == content
+
+
+def test_a_file_in_the_way_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    for path in (tmp_path / "file" / "answers.sqlite", tmp_path):
+        with pytest.raises(CacheError, match="CALIBRAIL_CACHE=off"):
+            AnswerCache(path)
+
+
+def test_another_layout_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "answers.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 7")
+    connection.close()
+    with pytest.raises(CacheError, match=r"layout 7, this one is 1\); remove the file"):
+        AnswerCache(path)
+
+
+def test_a_broken_value_is_explained(cache: AnswerCache) -> None:
+    put(cache, "k")
+    assert cache.path is not None
+    with sqlite3.connect(cache.path) as connection:
+        connection.execute("UPDATE answers SET value = substr(value, 1, 4)")
+    connection.close()
+    with pytest.raises(CacheError, match="cannot be used"):
+        cache.get("k")
+
+
+def test_contents_are_summed_by_model(cache: AnswerCache) -> None:
+    before = time.time()
+    put(cache, "1", tokens_in=3, tokens_out=None)
+    put(cache, "2", tokens_in=None, tokens_out=5)
+    put(cache, "3", model="n", kind="embedding")
+    put(cache, "4", endpoint="http://b/v1")
+    first, second, third = cache.contents()
+    assert (first.endpoint, first.model, first.kind, first.n) == ("http://a/v1", "m", "chat", 2)
+    assert (first.tokens_in, first.tokens_out) == (3, 5)
+    assert before <= first.oldest <= first.newest <= time.time()
+    assert (second.model, second.kind, second.n) == ("n", "embedding", 1)
+    assert third.endpoint == "http://b/v1"
+    assert json.dumps(first.to_dict())
+
+
+def test_tokens_per_character(cache: AnswerCache) -> None:
+    assert cache.tokens_per_character("http://a/v1", "m", "chat") is None
+    put(cache, "uncounted", tokens_in=None, characters=1000)
+    assert cache.tokens_per_character("http://a/v1", "m", "chat") is None
+    put(cache, "1", tokens_in=10, characters=40)
+    put(cache, "2", tokens_in=20, characters=60)
+    put(cache, "3", tokens_in=999, characters=1, model="n")
+    assert cache.tokens_per_character("http://a/v1", "m", "chat") == pytest.approx(0.3)
+
+
+def test_clear_by_model_and_age(cache: AnswerCache) -> None:
+    for i in range(6):
+        put(cache, f"{i}", model="old" if i < 4 else "new")
+    assert cache.path is not None
+    with sqlite3.connect(cache.path) as connection:
+        connection.execute("UPDATE answers SET created = created - 10 * 86400 WHERE key < '3'")
+    connection.close()
+    assert cache.clear("nobody") == 0
+    assert cache.clear(older_than=11) == 0
+    assert cache.clear("new", 9) == 0
+    assert cache.clear("old", 9) == 3
+    assert cache.get("2") is None
+    assert cache.get("3") is not None
+    assert cache.clear("new") == 2
+    assert cache.clear() == 1
+    assert cache.contents() == []
+
+
+def test_clearing_frees_the_file(cache: AnswerCache) -> None:
+    for i in range(100):
+        put(cache, f"{i}", {"text": "x" * 5000})
+    full = cache.size()
+    assert full > 500_000
+    cache.clear()
+    assert cache.size() < full / 10

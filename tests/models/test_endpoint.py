@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrail.errors import CalibrailError, InputError, ModelError
+from calibrail.models.endpoint import OPENAI, is_trusted, key_for, resolve_endpoint
+
+KEY = "sk-very-secret"
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+
+
+@pytest.mark.parametrize(
+    ("given", "resolved"),
+    [
+        ("http://localhost:8000/v1", "http://localhost:8000/v1"),
+        ("http://localhost:8000/v1//", "http://localhost:8000/v1"),
+        (" https://host.example/a/b/ \n", "https://host.example/a/b"),
+        ("http://[::1]:8000/v1", "http://[::1]:8000/v1"),
+    ],
+)
+def test_an_address_loses_its_last_slash(given: str, resolved: str) -> None:
+    assert resolve_endpoint(given) == resolved
+    assert resolve_endpoint(resolved) == resolved
+
+
+def test_the_environment_names_the_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert resolve_endpoint(None) == OPENAI
+    monkeypatch.setenv("OPENAI_BASE_URL", "")
+    assert resolve_endpoint(None) == OPENAI
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://models.example/v1/")
+    assert resolve_endpoint(None) == "http://models.example/v1"
+    assert resolve_endpoint("http://other.example/v1") == "http://other.example/v1"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "", "localhost:8000", "ftp://host/v1", "http://", "http:///v1", "https://host:port/v1",
+        "http://host:99999/v1", "http://[::1/v1", "file:///etc/passwd", "gpt-4o-mini",
+        "http://a b/v1", "http://127.0.0.1\n.example/v1", "http://host\\@localhost/v1",
+    ],
+)  # fmt: skip
+def test_what_is_no_address_is_refused(given: str) -> None:
+    with pytest.raises(InputError, match="base_url must"):
+        resolve_endpoint(given)
+
+
+@pytest.mark.parametrize("given", [8000, b"http://host", ["http://host"]])
+def test_an_address_is_a_string(given: object) -> None:
+    with pytest.raises(InputError, match="base_url must be an address"):
+        resolve_endpoint(given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        f"https://user:{KEY}@host/v1", f"https://{KEY}@host/v1", f"https://host/v1?key={KEY}",
+        f"https://host/v1#{KEY}", f"ftp://user:{KEY}@host", f"user:{KEY}@host",
+        f"ftp://user:a@{KEY}@host", f"ftp://host?{KEY}", f"ftp://host#{KEY}",
+        f"http://user:{KEY}@[::1/v1",
+    ],
+)  # fmt: skip
+def test_secrets_in_an_address_are_refused_and_not_repeated(given: str) -> None:
+    with pytest.raises(InputError) as caught:
+        resolve_endpoint(given)
+    assert KEY not in str(caught.value)
+
+
+def test_the_refusal_names_the_place_for_a_key() -> None:
+    with pytest.raises(InputError, match="OPENAI_API_KEY"):
+        resolve_endpoint("https://user:word@host/v1")
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [OPENAI, "http://localhost:8000/v1", "http://LOCALHOST/v1", "http://127.0.0.1:1/v1",
+     "http://127.8.8.8/v1", "http://[::1]:8000/v1"],
+)  # fmt: skip
+def test_openai_and_this_machine_may_see_the_key(endpoint: str) -> None:
+    assert is_trusted(endpoint)
+    assert key_for(endpoint) == KEY
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    ["https://models.example/v1", "https://api.openai.com.example/v1", "http://api.openai.com/v1",
+     "https://api.openai.com/v2", "http://localhost.example/v1", "http://127.0.0.1.example/v1",
+     "http://10.0.0.1/v1", "http://192.168.0.1/v1", "http://0.0.0.0:8000/v1",
+     "http://[2001:db8::1]/v1", "https://evil.example/https://api.openai.com/v1"],
+)  # fmt: skip
+def test_another_address_sees_no_key(endpoint: str) -> None:
+    assert not is_trusted(endpoint)
+    assert key_for(endpoint) is None
+
+
+def test_the_endpoint_of_the_environment_may_see_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://models.example/v1/")
+    assert key_for("https://models.example/v1") == KEY
+    assert key_for("https://models.example/v2") is None
+    assert key_for("https://models.example:444/v1") is None
+
+
+def test_openai_wants_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    for empty in ("", " \n"):
+        monkeypatch.setenv("OPENAI_API_KEY", empty)
+        with pytest.raises(ModelError, match="OPENAI_API_KEY"):
+            key_for(OPENAI)
+        assert key_for("http://localhost/v1") is None
+
+
+def test_the_newline_at_a_keys_end_is_not_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\r\n")
+    assert key_for(OPENAI) == KEY
+
+
+@pytest.mark.parametrize("held", [f"{KEY}\nX-More: 1", f"{KEY}é", f"{KEY}\t1"])
+def test_what_no_header_can_hold_is_no_key(held: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", held)
+    with pytest.raises(ModelError, match="OPENAI_API_KEY") as caught:
+        key_for(OPENAI)
+    assert KEY not in str(caught.value)
+    assert key_for("https://models.example/v1") is None
+
+
+@given(st.text(max_size=60) | st.from_regex(r"https?://[a-z@:/?#\[\]0-9.\\]{0,30}", fullmatch=True))
+def test_any_text_is_an_address_or_refused(text: str) -> None:
+    try:
+        endpoint = resolve_endpoint(text)
+    except CalibrailError:
+        return
+    assert endpoint.lower().startswith(("http://", "https://"))
+    assert resolve_endpoint(endpoint) == endpoint
+    assert key_for(endpoint) in (None, KEY)

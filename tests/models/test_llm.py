@@ -1,0 +1,293 @@
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calibrail.errors import InputError, ModelError
+from calibrail.models import caller as caller_module
+from calibrail.models import llm
+from calibrail.models.asked import Asked
+from calibrail.models.caller import Caller
+from calibrail.models.chat import ChatAnswer, ChatRequest, Failure
+from calibrail.models.llm import LanguageModel, load_llm, open_cache
+from calibrail.models.terms import BudgetError, Terms, calling
+from tests.chat_server import ChatServer, Reply, always, key_of, scattered, verdicts
+
+pytestmark = pytest.mark.usefixtures("fresh_models")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caller_module, "FIRST_WAIT", 0.002)
+    monkeypatch.setattr(caller_module, "LONGEST_WAIT", 0.01)
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "answers.sqlite"
+    yield path
+    open_cache.cache_clear()
+
+
+def requests(n: int, text: str = "question") -> list[ChatRequest]:
+    return [ChatRequest((("user", f"{text} {i}"),), sample=i) for i in range(n)]
+
+
+def key(request: ChatRequest) -> str:
+    return key_of({"model": "m", **request.parameters()})
+
+
+def echo(body: dict[str, Any]) -> Reply:
+    return Reply(f"faithful, {body['messages'][0]['content']}")
+
+
+def texts(answers: list[ChatAnswer | Failure]) -> list[str]:
+    return [answer.text if isinstance(answer, ChatAnswer) else answer.reason for answer in answers]
+
+
+def test_every_request_gets_its_own_answer_and_is_sent_once(cache: Path) -> None:
+    asked = requests(40)
+    with ChatServer(echo) as server, calling(Terms(cache=cache)) as spent:
+        model = load_llm("m", server.url)
+        answers = model.answers([*asked, *asked[::-1]])
+        assert texts(answers[:40]) == [f"faithful, question {i}" for i in range(40)]
+        assert answers[40:] == answers[39::-1]
+        assert set(server.requests_per_key().values()) == {1}
+        assert len(server.seen) == spent.n_sent == spent.n_answered == 40
+        usage = model.usage
+        assert (usage.n_answers, usage.n_sent, usage.n_cached, usage.n_failed) == (40, 40, 0, 0)
+        assert usage.n_counted == 40
+        assert usage.tokens_in == sum(max(1, len(f"question {i}") // 4) for i in range(40))
+        assert usage.tokens_out == 40 * 3
+
+
+@pytest.mark.parametrize("concurrency", [1, 3, 8])
+def test_so_many_calls_are_in_flight(concurrency: int) -> None:
+    with ChatServer(latency=0.05) as server, calling(Terms(concurrency=concurrency)):
+        load_llm("m", server.url).answers(requests(24))
+        assert server.max_in_flight == concurrency
+
+
+@pytest.mark.parametrize("forgetting", [True, False])
+def test_a_second_run_sends_nothing(forgetting: bool, cache: Path) -> None:
+    with ChatServer(verdicts(lambda text: 0.3)) as server, calling(Terms(cache=cache)):
+        first = load_llm("m", server.url)
+        said = first.answers(requests(30))
+        if forgetting:
+            first.forget()
+            second = first
+        else:
+            llm._shared.cache_clear()
+            second = load_llm("m", server.url)
+            assert second is not first
+        before = second.usage
+        assert second.answers(requests(30)) == said
+        assert len(server.seen) == 30
+        used = second.usage - before
+        assert (used.n_answers, used.n_cached, used.n_sent) == (30, 30, 0)
+
+
+def test_memory_serves_where_there_is_no_cache_file() -> None:
+    with ChatServer() as server:
+        model = load_llm("m", server.url)
+        model.answers(requests(5))
+        model.forget()
+        model.answers(requests(5))
+        assert len(server.seen) == 5
+
+
+def test_another_model_or_endpoint_is_asked_anew(cache: Path) -> None:
+    with ChatServer() as one, ChatServer() as two, calling(Terms(cache=cache)):
+        for model in (load_llm("m", one.url), load_llm("n", one.url), load_llm("m", two.url)):
+            model.answers(requests(3))
+        assert (len(one.seen), len(two.seen)) == (6, 3)
+
+
+def test_failures_are_reported_in_place_and_kept_out_of_the_cache(cache: Path) -> None:
+    asked = requests(20)
+    bad = {key(request) for request in asked[::4]}
+    faults = lambda key, attempt: "500" if key in bad else None  # noqa: E731
+    with ChatServer(echo, faults) as server, calling(Terms(cache=cache, attempts=2)):
+        model = load_llm("m", server.url)
+        answers = model.answers(asked)
+        for i, answer in enumerate(answers):
+            if i % 4:
+                assert texts([answer]) == [f"faithful, question {i}"]
+            else:
+                assert answer == Failure("HTTP 500 (server_error), asked 2 times")
+        assert model.usage.n_failed == 5
+        sent = len(server.seen)
+        assert sent == 15 + 2 * 5
+        # Within a run nothing is sent again; a later one asks what failed.
+        model.answers(asked)
+        assert len(server.seen) == sent
+        model.forget()
+        server.faults = lambda key, attempt: None
+        assert texts(model.answers(asked)) == [f"faithful, question {i}" for i in range(20)]
+        assert len(server.seen) == sent + 5
+
+
+def test_nothing_is_lost_where_much_goes_wrong(cache: Path) -> None:
+    faults = scattered(0.4, "429", "500", "cut", "refused_line", "html", "empty_choices")
+    asked = requests(80)
+    with ChatServer(echo, faults, retry_after=0.001) as server, calling(Terms(cache=cache)):
+        answers = load_llm("m", server.url).answers(asked)
+        counts = server.requests_per_key()
+        for i, (request, answer) in enumerate(zip(asked, answers, strict=True)):
+            times = counts[key(request)]
+            if isinstance(answer, Failure):
+                assert times == 6
+            else:
+                assert answer.text == f"faithful, question {i}"
+                assert all(faults(key(request), attempt) for attempt in range(times - 1))
+                assert faults(key(request), times - 1) is None
+
+
+def test_a_spent_budget_keeps_what_was_answered(cache: Path) -> None:
+    asked = requests(30)
+    with ChatServer(echo) as server:
+        model = load_llm("m", server.url)
+        with calling(Terms(cache=cache, max_calls=12)), pytest.raises(BudgetError):
+            model.answers(asked)
+        assert len(server.seen) == 12
+        llm._shared.cache_clear()
+        with calling(Terms(cache=cache, max_calls=18)) as spent:
+            answers = load_llm("m", server.url).answers(asked)
+        assert texts(answers) == [f"faithful, question {i}" for i in range(30)]
+        assert spent.n_sent == 18
+        assert set(server.requests_per_key().values()) == {1}
+
+
+def test_a_wrong_key_ends_the_run_at_once() -> None:
+    with ChatServer(faults=always("401"), latency=0.02) as server:
+        with calling(Terms(concurrency=4)), pytest.raises(ModelError, match="HTTP 401"):
+            load_llm("m", server.url).answers(requests(200))
+        assert len(server.seen) <= 12
+
+
+def test_an_interrupt_keeps_what_was_answered(cache: Path) -> None:
+    def interrupt(n: int) -> None:
+        if n == 10:
+            raise KeyboardInterrupt
+
+    asked = requests(100)
+    with ChatServer(echo, latency=0.02) as server:
+        model = load_llm("m", server.url)
+        with calling(Terms(cache=cache, concurrency=4), interrupt):
+            with pytest.raises(KeyboardInterrupt):
+                model.answers(asked)
+        sent = len(server.seen)
+        assert sent < 30
+        time.sleep(0.1)
+        assert len(server.seen) == sent
+        with calling(Terms(cache=cache)):
+            answers = load_llm("m", server.url).answers(asked)
+        assert texts(answers) == [f"faithful, question {i}" for i in range(100)]
+        assert len(server.seen) == 100
+        assert set(server.requests_per_key().values()) == {1}
+
+
+def test_an_interrupt_does_not_wait_for_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caller_module, "FIRST_WAIT", 60.0)
+    monkeypatch.setattr(caller_module, "LONGEST_WAIT", 60.0)
+    asked = requests(8)
+    good = key(asked[0])
+
+    def faults(key: str, attempt: int) -> str | None:
+        return None if key == good else "503"
+
+    def interrupt(n: int) -> None:
+        time.sleep(0.3)
+        raise KeyboardInterrupt
+
+    begun = time.monotonic()
+    with ChatServer(faults=faults) as server, calling(Terms(), interrupt):
+        with pytest.raises(KeyboardInterrupt):
+            load_llm("m", server.url).answers(asked)
+    assert time.monotonic() - begun < 20
+
+
+def test_memory_is_bounded_and_serves_all_that_was_asked_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(llm, "HELD", 10)
+    bad = {key(request) for request in requests(8)}
+    faults = lambda key, attempt: "400" if key in bad else None  # noqa: E731
+    with ChatServer(echo, faults) as server:
+        model = load_llm("m", server.url)
+        model.prepare(requests(20))
+        used = model.usage
+        # Two scores look up what was prepared for both of them.
+        model.answers(requests(8))
+        model.answers(requests(20))
+        assert len(server.seen) == 20
+        assert model.usage == used
+        model.answers(requests(4, "more"))
+        assert len(model._held) <= 10
+        model.answers(requests(20)[8:])
+        assert len(server.seen) == 24
+
+
+def test_threads_share_a_model(cache: Path) -> None:
+    found: dict[int, list[str]] = {}
+
+    def work(number: int) -> None:
+        with calling(Terms(cache=cache)):
+            found[number] = texts(model.answers(requests(20, f"thread {number}")))
+
+    with ChatServer(echo) as server:
+        model = load_llm("m", server.url)
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(server.seen) == 80
+    for number in range(4):
+        assert found[number] == [f"faithful, thread {number} {i}" for i in range(20)]
+
+
+def test_what_would_be_asked_is_told_without_sending(cache: Path) -> None:
+    asked = [ChatRequest((("user", "né\ud800"),), max_tokens=7), *requests(2)]
+    with ChatServer() as server, calling(Terms(cache=cache)):
+        model = load_llm("m", server.url)
+        assert isinstance(model, Asked)
+        assert model.tokens_so_far() is None
+        model.answers(asked[1:])
+        first, second, _ = model.questions(asked)
+        assert (first.known, first.n_characters, first.n_bytes, first.max_tokens) == (
+            False,
+            3,
+            4,
+            7,
+        )
+        assert second.known
+        assert second.key == asked[1].key(server.url, "m")
+        assert len(server.seen) == 2
+        assert model.tokens_so_far() == pytest.approx(2 / len("question 0"))
+
+
+def test_the_cache_holds_no_question(cache: Path) -> None:
+    asked = [ChatRequest((("user", "a SECRET question"),))]
+    with ChatServer() as server, calling(Terms(cache=cache)):
+        load_llm("m", server.url).answers(asked)
+    held = b"".join(path.read_bytes() for path in cache.parent.iterdir())
+    assert b"SECRET" not in held
+    assert b"faithful" in held
+
+
+def test_a_model_is_shared_and_named() -> None:
+    assert load_llm("m", "http://e/v1") is load_llm("m", "http://e/v1/")
+    assert load_llm("m", "http://e/v1") is not load_llm("n", "http://e/v1")
+    for name in ("", None, 3):
+        with pytest.raises(InputError, match="model must be a name"):
+            load_llm(name, "http://e/v1")  # type: ignore[arg-type]
+        with pytest.raises(InputError, match="model must be a name"):
+            LanguageModel(name, "http://e/v1", Caller("http://e/v1"))  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="base_url"):
+        load_llm("m", "nowhere")
