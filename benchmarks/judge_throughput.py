@@ -155,7 +155,7 @@ def main() -> None:
         f"| judging {N:,} answers (median of {ROUNDS}) | {sorted(seconds)[ROUNDS // 2]:.2f} "
         f"({min(seconds):.2f} to {max(seconds):.2f}) | {ratio:.2f} | 1.3 |",
         "",
-        f"Without latency, one call after the other costs {1000 * again / (2 * N):.1f} ms of our "
+        f"Without latency a call costs {1000 * again / (2 * N):.1f} ms of our "
         f"own work; an answer that is known {1000 * known / (2 * N):.2f} ms.",
         "",
         "| answers judged | peak memory |",

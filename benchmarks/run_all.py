@@ -10,8 +10,12 @@ HERE = Path(__file__).resolve().parent
 NOT_BENCHMARKS = {"run_all.py", "results.py", "validity.py"}
 
 
+PAPERS = ("sgi", "semantic_illusion", "provenance", "displacement")
+
+
 def main() -> None:
-    for script in sorted(HERE.glob("*.py")):
+    scripts = [*sorted(HERE.glob("*.py")), *(HERE / "papers" / f"{name}.py" for name in PAPERS)]
+    for script in scripts:
         if script.name not in NOT_BENCHMARKS:
             print(f"\n--- {script.name}", flush=True)
             subprocess.run([sys.executable, str(script)], check=True)

@@ -232,7 +232,7 @@ def http_date(seconds: float) -> str:
         ({"Retry-After-Ms": "1500"}, 1.5, 1.5), ({"Retry-After-Ms": "x", "Retry-After": "2"}, 2, 2),
         ({"Retry-After": lambda: http_date(30)}, 25, 31),
         ({"Retry-After": lambda: http_date(-99)}, 0, 0),
-        ({}, None, None), ({"Retry-After": "soon"}, None, None), ({"Retry-After": "-5"}, None, None),
+        ({}, None, None), ({"Retry-After": "x"}, None, None), ({"Retry-After": "-5"}, None, None),
         ({"Retry-After": "nan"}, None, None), ({"Retry-After": "inf"}, None, None),
         ({"Retry-After": "Fri, 31 Dec 99999 23:59:59 GMT"}, None, None),
     ],
@@ -241,9 +241,8 @@ def test_retry_after_is_read(
     headers: dict[str, str | Callable[[], str]], least: float | None, most: float | None
 ) -> None:
     given = {name: text if isinstance(text, str) else text() for name, text in headers.items()}
-    with Answers(503, {"error": {}}, given) as server:
-        with pytest.raises(AgainError) as caught:
-            OpenAITransport(server.url).send("chat", request(), 20.0)
+    with Answers(503, {"error": {}}, given) as server, pytest.raises(AgainError) as caught:
+        OpenAITransport(server.url).send("chat", request(), 20.0)
     if least is None or most is None:
         assert caught.value.wait is None
     else:
@@ -301,9 +300,9 @@ def test_a_body_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     from calibrail.models import transport
 
     monkeypatch.setattr(transport, "MAX_BODY", 1000)
-    with Answers(200, b" " * 100_000) as server:
-        with pytest.raises(AgainError, match="more than 1,000 bytes"):
-            OpenAITransport(server.url).send("chat", request(), 20.0)
+    server = Answers(200, b" " * 100_000)
+    with server, pytest.raises(AgainError, match="more than 1,000 bytes"):
+        OpenAITransport(server.url).send("chat", request(), 20.0)
 
 
 @pytest.mark.parametrize(
@@ -515,6 +514,16 @@ def test_a_host_of_no_trust_learns_nothing_of_the_environment(
     assert "secret" in str(trusted)
     assert "secret" not in str(other)
     assert other["authorization"] == "Bearer none"
+
+
+@pytest.mark.parametrize("status", [301, 307, 308])
+def test_a_redirection_takes_nothing_elsewhere(status: int) -> None:
+    with ChatServer() as other:
+        moved = {"Location": f"{other.url}/chat/completions"}
+        with Answers(status, b"", moved) as server, pytest.raises(ModelError, match="has moved"):
+            ask(Caller(server.url))
+        assert server.n == 1
+        assert other.seen == []
 
 
 def test_a_wrong_key_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:

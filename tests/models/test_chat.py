@@ -115,10 +115,15 @@ _JSON = st.recursive(
 @given(_JSON, st.lists(_JSON, max_size=3), _JSON, _JSON)
 def test_any_body_is_read_or_refused(message: Any, content: Any, usage: Any, model: Any) -> None:
     choice = {"message": message, "logprobs": {"content": content}}
-    for given in (message, {"choices": [choice], "usage": usage, "model": model},
-                  body(choice={"logprobs": {"content": content}}, usage=usage, model=model)):  # fmt: skip
+    logprobs = {"content": content}
+    bodies = (
+        message,
+        {"choices": [choice], "usage": usage, "model": model},
+        body(choice={"logprobs": logprobs}, usage=usage, model=model),
+    )
+    for one in bodies:
         try:
-            answer = read_answer(given)
+            answer = read_answer(one)
         except ValueError:
             continue
         stored = json.loads(json.dumps(answer.to_dict(), allow_nan=False))

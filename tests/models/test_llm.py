@@ -178,9 +178,9 @@ def test_an_interrupt_keeps_what_was_answered(cache: Path) -> None:
     asked = requests(100)
     with ChatServer(echo, latency=0.02) as server:
         model = load_llm("m", server.url)
-        with calling(Terms(cache=cache, concurrency=4), interrupt):
-            with pytest.raises(KeyboardInterrupt):
-                model.answers(asked)
+        terms = Terms(cache=cache, concurrency=4)
+        with calling(terms, interrupt), pytest.raises(KeyboardInterrupt):
+            model.answers(asked)
         sent = len(server.seen)
         assert sent < 30
         time.sleep(0.1)
@@ -206,9 +206,9 @@ def test_an_interrupt_does_not_wait_for_retries(monkeypatch: pytest.MonkeyPatch)
         raise KeyboardInterrupt
 
     begun = time.monotonic()
-    with ChatServer(faults=faults) as server, calling(Terms(), interrupt):
-        with pytest.raises(KeyboardInterrupt):
-            load_llm("m", server.url).answers(asked)
+    server = ChatServer(faults=faults)
+    with server, calling(Terms(), interrupt), pytest.raises(KeyboardInterrupt):
+        load_llm("m", server.url).answers(asked)
     assert time.monotonic() - begun < 20
 
 

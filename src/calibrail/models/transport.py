@@ -113,8 +113,13 @@ class OpenAITransport:
         for name in ("openai", "openai._base_client"):
             logging.getLogger(name).addFilter(_above_debug)
         # The SDK wants some key; servers without one ignore it.
+        # A redirection would take texts, and headers from the environment, to any other host.
         self._client = openai.OpenAI(
-            api_key=key or "none", base_url=endpoint, max_retries=0, timeout=60.0
+            api_key=key or "none",
+            base_url=endpoint,
+            max_retries=0,
+            timeout=60.0,
+            http_client=openai.DefaultHttpxClient(follow_redirects=False),
         )
         if not is_trusted(endpoint):
             # The SDK takes further headers from the environment; they may hold keys as well.
@@ -132,7 +137,8 @@ class OpenAITransport:
             fields["messages"] = []
         else:
             create = self._client.embeddings.with_streaming_response.create
-            fields |= {"input": [], "encoding_format": "float"}
+            # Left out, the SDK would ask for base64; null is what servers take for nothing.
+            fields |= {"input": [], "encoding_format": body.get("encoding_format")}
         deadline = time.monotonic() + seconds
         try:
             with create(**fields) as response:
@@ -150,8 +156,10 @@ class OpenAITransport:
         except self._sdk.APIStatusError as error:
             raise self._explained(error) from None
         except self._broken as error:
-            cause = error.__cause__ or error
-            raise AgainError(f"the connection failed ({type(cause).__name__})") from None
+            cause = type(error.__cause__ or error).__name__
+            if "Timeout" in cause:
+                raise AgainError(f"no complete answer within {seconds:g} s") from None
+            raise AgainError(f"the connection failed ({cause})") from None
         try:
             return json.loads(b"".join(parts))
         except (ValueError, RecursionError):
@@ -166,6 +174,10 @@ class OpenAITransport:
             if code == "insufficient_quota":
                 return ModelError(f"{self._endpoint} answered {reason}: the account is used up")
             return AgainError(reason, _retry_after(error.response.headers))
+        if 300 <= status < 400:
+            return ModelError(
+                f"{self._endpoint} answered {reason}: it has moved; name its new address"
+            )
         if status == 401:
             return ModelError(f"{self._endpoint} answered {reason}: {self._about_key()}")
         if status in (403, 404):
