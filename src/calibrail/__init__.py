@@ -29,21 +29,26 @@ if TYPE_CHECKING:
     from calibrail.models.terms import Price, Terms, calling
     from calibrail.scores import Score, Scores
     from calibrail.workflow import (
+        AuditRun,
         BatchSelection,
         Certification,
         ComparisonRun,
         JudgedRates,
         Run,
+        ShiftRun,
         agree,
+        audit,
         calibrate,
         certify,
         compare,
         select,
+        shift,
     )
     from calibrail.workflow.learning import SplitOptions
     from calibrail.workflow.opening import ReadOptions
 
 _HOME = {
+    "AuditRun": "workflow",
     "BatchSelection": "workflow",
     "Calibration": "conformal",
     "CalibrailError": "errors",
@@ -65,10 +70,12 @@ _HOME = {
     "Run": "workflow",
     "Score": "scores",
     "Scores": "scores",
+    "ShiftRun": "workflow",
     "SplitOptions": "workflow.learning",
     "Terms": "models.terms",
     "TooFewExamplesError": "errors",
     "agree": "workflow",
+    "audit": "workflow",
     "calibrate": "workflow",
     "calling": "models.terms",
     "certify": "workflow",
@@ -76,9 +83,11 @@ _HOME = {
     "diagnose": "data",
     "read": "data",
     "select": "workflow",
+    "shift": "workflow",
 }
 
 __all__ = [
+    "AuditRun",
     "BatchSelection",
     "CalibrailError",
     "Calibration",
@@ -100,10 +109,12 @@ __all__ = [
     "Run",
     "Score",
     "Scores",
+    "ShiftRun",
     "SplitOptions",
     "Terms",
     "TooFewExamplesError",
     "agree",
+    "audit",
     "calibrate",
     "calling",
     "certify",
@@ -111,6 +122,7 @@ __all__ = [
     "diagnose",
     "read",
     "select",
+    "shift",
 ]
 
 

@@ -9,6 +9,7 @@ import typer
 
 from calibrail.cli import (
     agree,
+    audit,
     cache,
     calibrate,
     certify,
@@ -46,6 +47,7 @@ for _command in (
     certify,
     select,
     shift,
+    audit,
     agree,
     plan,
     cache,

@@ -1,0 +1,266 @@
+"""Could the label be known from copies, from the group, or from the question alone?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Pairs wherever they lie: the search for pairs across a split is the same one, filtered.
+from calibrail.data.duplicates import THRESHOLD, _similar_pairs
+from calibrail.data.sketches import Sketches
+from calibrail.evaluation.audit.ranking import area_measure
+from calibrail.evaluation.measure import Measure, missing
+
+_Ints = NDArray[np.int64]
+
+#: Pairs that are named.
+NAMED: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """Near-duplicate answers (question and response) that lie apart.
+
+    Parameters
+    ----------
+    across : str
+        What they lie apart in: ``label``, ``group`` or ``split``.
+    n : int
+        Answers with a near-duplicate that lies apart.
+    exact : int
+        Those of them with an identical one.
+    pairs : tuple of (str, str)
+        Ids of some.
+    """
+
+    across: str
+    n: int
+    exact: int
+    pairs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A text that several answers have.
+
+    Parameters
+    ----------
+    what : str
+        ``question``, ``answer``, or ``whole`` for question, contexts and answer together.
+    n_distinct : int
+        Distinct texts (case folded, without punctuation; ``whole``: to the letter).
+    n_repeated : int
+        Those that occur more than once.
+    n_both : int
+        Those that occur with both labels.
+    n_answers_both : int
+        Answers that have one of them.
+    """
+
+    what: str
+    n_distinct: int
+    n_repeated: int
+    n_both: int
+    n_answers_both: int
+
+
+@dataclass(frozen=True, slots=True)
+class Giveaway:
+    """How well the label can be told from the labels of the other answers of a group.
+
+    Parameters
+    ----------
+    column : str
+        ``group``, or a column.
+    n_values : int
+        Groups.
+    n_mixed : int
+        Groups of at least two answers with both labels.
+    n_alike : int
+        Groups of at least two answers with one label.
+    auroc : Measure
+        AUROC of the hallucination rate among the group's other answers (alone: undefined, left
+        out). Far from 0.5 on either side, the group tells the label.
+    """
+
+    column: str
+    n_values: int
+    n_mixed: int
+    n_alike: int
+    auroc: Measure
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, JSON-able."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Leakage:
+    """Everything that could give labels away.
+
+    Parameters
+    ----------
+    copies : tuple of Copies
+        Empty where there are no texts.
+    shared : tuple of Shared
+        Likewise.
+    giveaways : tuple of Giveaway
+        For the groups, and every column named.
+    n_ids_repeated : int
+        Ids that occur more than once.
+    threshold : float
+        Estimated Jaccard similarity of word pairs that makes a near-duplicate.
+    """
+
+    copies: tuple[Copies, ...]
+    shared: tuple[Shared, ...]
+    giveaways: tuple[Giveaway, ...]
+    n_ids_repeated: int
+    threshold: float = THRESHOLD
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, JSON-able."""
+        return {
+            "threshold": self.threshold,
+            "copies": [
+                {**asdict(item), "pairs": [list(pair) for pair in item.pairs]}
+                for item in self.copies
+            ],
+            "shared": [asdict(item) for item in self.shared],
+            "giveaways": [item.to_dict() for item in self.giveaways],
+            "n_ids_repeated": self.n_ids_repeated,
+        }
+
+
+def copies(
+    sketches: Sketches, sides: Mapping[str, _Ints], ids: Sequence[str]
+) -> tuple[Copies, ...]:
+    """Find near-duplicates that lie apart in a label, a group or a split.
+
+    Parameters
+    ----------
+    sketches : Sketches of n examples
+        From a ``Sketcher``.
+    sides : mapping of str to ndarray of int64, shape (n,)
+        For each way to divide answers, the side of each.
+    ids : sequence of str, length n
+        Names for the pairs.
+    """
+    worded = np.flatnonzero(sketches.exact)
+    if not len(worded):
+        return ()
+    texts, first, member = np.unique(sketches.exact[worded], return_index=True, return_inverse=True)
+    everywhere = np.full(len(texts), 3, dtype=np.uint8)
+    found = list(_similar_pairs(sketches.minhash, worded[first], everywhere, THRESHOLD))
+    left = np.concatenate([np.zeros(0, np.intp), *(pair[0] for pair in found)])
+    right = np.concatenate([np.zeros(0, np.intp), *(pair[1] for pair in found)])
+    return tuple(
+        _apart(name, side[worded], member, worded[first], left, right, worded, ids)
+        for name, side in sides.items()
+    )
+
+
+def _apart(
+    name: str,
+    side: _Ints,
+    member: NDArray[np.intp],
+    holder: NDArray[np.intp],
+    left: NDArray[np.intp],
+    right: NDArray[np.intp],
+    worded: NDArray[np.intp],
+    ids: Sequence[str],
+) -> Copies:
+    """Count the answers whose text, or one like it, is on another side.
+
+    ``member`` is the text of each worded answer, ``holder`` one answer of each text.
+    """
+    n_texts = len(holder)
+    low = np.full(n_texts, np.iinfo(np.int64).max)
+    high = np.full(n_texts, np.iinfo(np.int64).min)
+    np.minimum.at(low, member, side)
+    np.maximum.at(high, member, side)
+    wide_low, wide_high = low.copy(), high.copy()
+    for a, b in ((left, right), (right, left)):
+        np.minimum.at(wide_low, a, low[b])
+        np.maximum.at(wide_high, a, high[b])
+    exact = (low[member] != side) | (high[member] != side)
+    near = (wide_low[member] != side) | (wide_high[member] != side)
+    pairs: dict[tuple[int, int], None] = {}
+    for text in np.unique(member[exact])[:NAMED].tolist():
+        rows = np.flatnonzero(member == text)
+        other = rows[side[rows] != side[rows[0]]][0]
+        pairs[int(worded[rows[0]]), int(worded[other])] = None
+    apart = np.flatnonzero((low[left] != high[right]) | (high[left] != low[right]))
+    for at in apart[: 4 * NAMED].tolist():
+        one, two = int(holder[left[at]]), int(holder[right[at]])
+        pairs[min(one, two), max(one, two)] = None
+    named = tuple((str(ids[a]), str(ids[b])) for a, b in list(pairs)[:NAMED])
+    return Copies(name, int(near.sum()), int(exact.sum()), named)
+
+
+def shared(what: str, digests: NDArray[np.uint64], labels: NDArray[np.int8]) -> Shared | None:
+    """Count texts that occur with both labels; 0 stands for no text, None for none at all.
+
+    Examples
+    --------
+    >>> found = shared("question", np.array([5, 5, 6], np.uint64), np.array([0, 1, 1], np.int8))
+    >>> found.n_distinct, found.n_both, found.n_answers_both
+    (2, 1, 2)
+    """
+    there = digests != 0
+    if not there.any():
+        return None
+    texts, member = np.unique(digests[there], return_inverse=True)
+    classes = labels[there]
+    faithful = np.bincount(member[classes == 0], minlength=len(texts))
+    hallucinated = np.bincount(member[classes == 1], minlength=len(texts))
+    both = (faithful > 0) & (hallucinated > 0)
+    return Shared(
+        what,
+        len(texts),
+        int(np.sum(faithful + hallucinated > 1)),
+        int(both.sum()),
+        int((faithful + hallucinated)[both].sum()),
+    )
+
+
+def giveaway(
+    column: str, members: _Ints, labels: NDArray[np.int8], confidence: float = 0.95
+) -> Giveaway:
+    """Say how well the other answers of a group tell the label.
+
+    Parameters
+    ----------
+    column : str
+        How the groups are called.
+    members : ndarray of int64, shape (n,)
+        Group of each answer; negative for one without.
+    labels : ndarray of int8, shape (n,)
+        1 = hallucinated, 0 = faithful.
+    confidence : float
+        Level of the interval.
+    """
+    there = members >= 0
+    _, member = np.unique(members[there], return_inverse=True)
+    classes = labels[there]
+    size = np.bincount(member)
+    halls = np.bincount(member, weights=classes, minlength=len(size)).astype(np.int64)
+    several = size > 1
+    mixed = several & (halls > 0) & (halls < size)
+    rows = several[member] if len(size) else np.zeros(0, dtype=bool)
+    area = missing("obuchowski-logit", "no group holds two answers", confidence)
+    if rows.any():
+        own = member[rows]
+        rate = (halls[own] - classes[rows]) / (size[own] - 1)
+        area = area_measure(rate, classes[rows], own.astype(np.int64), confidence)
+    return Giveaway(column, len(size), int(mixed.sum()), int(np.sum(several & ~mixed)), area)
+
+
+def repeated(ids: Sequence[str]) -> int:
+    """Return how many ids occur more than once; an empty id is none."""
+    return sum(1 for name, times in Counter(ids).items() if name and times > 1)

@@ -1,0 +1,195 @@
+"""Can a score be read as a probability, and how do hallucinations rise with it?"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from calibrail.conformal import Bound
+from calibrail.evaluation.audit.folds import fold_numbers
+from calibrail.evaluation.rates import wilson
+
+_Floats = NDArray[np.float64]
+_Labels = NDArray[np.int8]
+
+BINS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Answers with similar scores.
+
+    Parameters
+    ----------
+    lower, upper : float
+        Smallest and largest score.
+    predicted : float
+        Mean of what is read as a probability.
+    rate : Bound
+        Share of hallucinated answers, with Wilson's interval.
+    """
+
+    lower: float
+    upper: float
+    predicted: float
+    rate: Bound
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, JSON-able."""
+        return {**asdict(self), "rate": self.rate.to_dict()}
+
+
+@dataclass(frozen=True, slots=True)
+class Reliability:
+    """How far scores, read as probabilities, lie from the rates of hallucinations.
+
+    Parameters
+    ----------
+    n, n_undefined : int
+        Answers with a score, and those without, which take no part.
+    ece_scaled : float
+        Expected calibration error of min-max scaled scores, in ten bins of equal frequency.
+    ece_isotonic : float or None
+        The same of out-of-fold isotonic probabilities.
+    by_chance : float
+        What the error would be on average if the isotonic probabilities were the true ones.
+    deciles : tuple of Bin
+        Tenths by score (equal scores together), ``predicted`` being the min-max scaled score.
+    isotonic : tuple of Bin
+        Tenths by isotonic probability.
+    rising : bool
+        Whether the rate never falls from one tenth to the next.
+    reason : str or None
+        Why there are no isotonic probabilities.
+    """
+
+    n: int
+    n_undefined: int
+    ece_scaled: float
+    ece_isotonic: float | None
+    by_chance: float | None
+    deciles: tuple[Bin, ...]
+    isotonic: tuple[Bin, ...]
+    rising: bool
+    reason: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, JSON-able."""
+        return {
+            **asdict(self),
+            "deciles": [item.to_dict() for item in self.deciles],
+            "isotonic": [item.to_dict() for item in self.isotonic],
+        }
+
+
+def reliability(
+    values: _Floats,
+    labels: _Labels,
+    clusters: NDArray[np.int64],
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Reliability | None:
+    """Measure the calibration of a score; None where no score is defined.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n,)
+        Scores, NaN where undefined.
+    labels, clusters : ndarray, shape (n,)
+        1 = hallucinated, 0 = faithful; what answers hang together, which folds keep whole.
+    confidence : float
+        Level of Wilson's intervals.
+    seed : int
+        Seed of the folds.
+    """
+    rows = ~np.isnan(values)
+    score, classes = values[rows], labels[rows]
+    if not len(score):
+        return None
+    # Halves first: the range of two finite numbers need not be finite.
+    low, width = score.min() / 2.0, score.max() / 2.0 - score.min() / 2.0
+    scaled = (score / 2.0 - low) / width if width > 0.0 else np.full(len(score), 0.5)
+    deciles = tenths(score, scaled, classes, confidence)
+    probabilities, reason = _isotonic(scaled, classes, clusters[rows], seed)
+    bins: tuple[Bin, ...] = ()
+    error = chance = None
+    if probabilities is not None:
+        bins = tenths(probabilities, probabilities, classes, confidence)
+        error, chance = calibration_error(bins), _by_chance(bins)
+    rates = [item.rate.estimate or 0.0 for item in deciles]
+    return Reliability(
+        n=len(score),
+        n_undefined=int(np.sum(~rows)),
+        ece_scaled=calibration_error(deciles),
+        ece_isotonic=error,
+        by_chance=chance,
+        deciles=deciles,
+        isotonic=bins,
+        rising=all(a <= b for a, b in pairwise(rates)),
+        reason=reason,
+    )
+
+
+def tenths(
+    order: _Floats, predicted: _Floats, labels: _Labels, confidence: float = 0.95
+) -> tuple[Bin, ...]:
+    """Divide answers into ten bins of equal frequency; equal scores stay together.
+
+    Examples
+    --------
+    >>> bins = tenths(np.arange(20.0), np.arange(20.0) / 20, np.tile([0, 1], 10).astype(np.int8))
+    >>> len(bins), bins[0].rate.estimate
+    (10, 0.5)
+    """
+    places = (rankdata(order) - 0.5) / len(order)
+    member = np.minimum((BINS * places).astype(np.int64), BINS - 1)
+    found = []
+    for index in np.unique(member):
+        here = member == index
+        rate = wilson(int(labels[here].sum()), int(here.sum()), confidence)
+        low, high = float(order[here].min()), float(order[here].max())
+        found.append(Bin(low, high, float(predicted[here].mean()), rate))
+    return tuple(found)
+
+
+def calibration_error(bins: tuple[Bin, ...]) -> float:
+    """Return the mean distance of prediction and rate over bins, weighted by their answers."""
+    total = sum(item.rate.n for item in bins)
+    away = (item.rate.n * abs(item.predicted - (item.rate.estimate or 0.0)) for item in bins)
+    return float(sum(away) / total)
+
+
+def _by_chance(bins: tuple[Bin, ...]) -> float:
+    """Return the error that chance alone makes: the mean of a half-normal in each bin."""
+    total = sum(item.rate.n for item in bins)
+    spread = (
+        item.rate.n * math.sqrt(2.0 * item.predicted * (1.0 - item.predicted) / math.pi)
+        / math.sqrt(item.rate.n)
+        for item in bins
+    )  # fmt: skip
+    return float(sum(spread) / total)
+
+
+def _isotonic(
+    score: _Floats, labels: _Labels, clusters: NDArray[np.int64], seed: int
+) -> tuple[_Floats | None, str | None]:
+    from sklearn.isotonic import IsotonicRegression
+
+    folds = fold_numbers(clusters, seed)
+    result = np.empty(len(score))
+    for fold in np.unique(folds):
+        train, test = folds != fold, folds == fold
+        if not train.any():
+            return None, "there are too few groups to fit on one part and try on another"
+        model = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
+        result[test] = model.fit(score[train], labels[train].astype(np.float64)).predict(
+            score[test]
+        )
+    # Rounding may leave a hair outside.
+    return np.clip(result, 0.0, 1.0), None

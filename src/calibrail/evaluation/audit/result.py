@@ -1,0 +1,185 @@
+"""What does an audit hold, and how is it written?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from calibrail.evaluation.audit.agreement import Pair
+from calibrail.evaluation.audit.components import Components
+from calibrail.evaluation.audit.conclusions import components_sentence, confound_sentence
+from calibrail.evaluation.audit.confounds import Confound
+from calibrail.evaluation.audit.leakage import Leakage
+from calibrail.evaluation.audit.reliability import Reliability
+from calibrail.evaluation.audit.strata import Stratification
+from calibrail.evaluation.audit.wording import called
+from calibrail.evaluation.measure import Measure
+from calibrail.evaluation.report import finite_json
+from calibrail.evaluation.separation import Moments
+
+#: Name of the format that ``Audit.to_dict`` writes.
+SCHEMA = "calibrail.audit/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """A sentence that the audit supports.
+
+    Parameters
+    ----------
+    code : str
+        Stable short name, e.g. ``confounds``.
+    detector : str or None
+        Whom it is about; None: the data.
+    message : str
+        In plain words, with its numbers.
+    """
+
+    code: str
+    detector: str | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A part of the audit that could not be made.
+
+    Parameters
+    ----------
+    part : str
+        What is missing, e.g. ``strata by theta_qc``.
+    reason : str
+        Why.
+    """
+
+    part: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """One detector under audit.
+
+    Parameters
+    ----------
+    name : str
+        The detector.
+    score : mapping
+        Its specification.
+    n_undefined : mapping of str to int
+        Answers without a score, per class; ranked as the policy says, left out of means.
+    means : mapping of str to Moments
+        Mean and standard deviation per class.
+    cohens_d, auroc : Measure
+        How far it separates the classes.
+    reversed : bool
+        The AUROC's interval lies below 0.5.
+    confounds : tuple of Confound
+        One a surface feature, and one a column that divides the answers.
+    strata : tuple of Stratification
+        One a division.
+    reliability : Reliability or None
+        None where no score is defined.
+    """
+
+    name: str
+    score: Mapping[str, Any]
+    n_undefined: Mapping[str, int]
+    means: Mapping[str, Moments]
+    cohens_d: Measure
+    auroc: Measure
+    reversed: bool
+    confounds: tuple[Confound, ...]
+    strata: tuple[Stratification, ...]
+    reliability: Reliability | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, JSON-able, each confound with its sentence."""
+        return {
+            "name": self.name,
+            "score": dict(self.score),
+            "n_undefined": dict(self.n_undefined),
+            "means": {name: item.to_dict() for name, item in self.means.items()},
+            "cohens_d": self.cohens_d.to_dict(),
+            "auroc": self.auroc.to_dict(),
+            "reversed": self.reversed,
+            "confounds": [
+                {
+                    **item.to_dict(),
+                    "called": called(item.feature),
+                    "sentence": confound_sentence(self.name, item),
+                }
+                for item in self.confounds
+            ],
+            "strata": [{**item.to_dict(), "called": called(item.name)} for item in self.strata],
+            "reliability": None if self.reliability is None else self.reliability.to_dict(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """Everything that an audit found.
+
+    Parameters
+    ----------
+    n_hallucinated, n_faithful, n_groups : int
+        Answers per class; groups that they form (one without a group is its own).
+    confidence, undefined, seed
+        Level of every interval, policy for undefined scores, seed of the folds.
+    conclusions : tuple of Conclusion
+        The most important first.
+    detectors : tuple of Audited
+        In the order in which they were named.
+    components : tuple of Components
+        One an encoder.
+    agreement : tuple of Pair
+        Every two detectors.
+    leakage : Leakage
+        What could give labels away.
+    left_out : tuple of LeftOut
+        Parts that could not be made, with the reason.
+    data, reproduce : mapping
+        Passed through.
+    """
+
+    n_hallucinated: int
+    n_faithful: int
+    n_groups: int
+    confidence: float
+    undefined: str
+    seed: int
+    conclusions: tuple[Conclusion, ...]
+    detectors: tuple[Audited, ...]
+    components: tuple[Components, ...]
+    agreement: tuple[Pair, ...]
+    leakage: Leakage
+    left_out: tuple[LeftOut, ...]
+    data: Mapping[str, Any] = field(default_factory=dict)
+    reproduce: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the content of ``audit.json``, which strict JSON can hold."""
+        content: dict[str, Any] = finite_json(
+            {
+                "schema": SCHEMA,
+                "n_hallucinated": self.n_hallucinated,
+                "n_faithful": self.n_faithful,
+                "n_groups": self.n_groups,
+                "confidence": self.confidence,
+                "undefined": self.undefined,
+                "seed": self.seed,
+                "conclusions": [asdict(item) for item in self.conclusions],
+                "detectors": [item.to_dict() for item in self.detectors],
+                "components": [
+                    {**item.to_dict(), "sentence": components_sentence(item)}
+                    for item in self.components
+                ],
+                "agreement": [item.to_dict() for item in self.agreement],
+                "leakage": self.leakage.to_dict(),
+                "left_out": [asdict(item) for item in self.left_out],
+                "data": dict(self.data),
+                "reproduce": dict(self.reproduce),
+            }
+        )
+        return content

@@ -1,0 +1,321 @@
+"""Does a detector work equally well on all kinds of answers?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import chi2, rankdata
+
+from calibrail.conformal import holm
+from calibrail.evaluation.audit.influence import sums
+from calibrail.evaluation.audit.ranking import area_measure, ranked
+from calibrail.evaluation.measure import Measure
+from calibrail.evaluation.separation import Moments, cohens_d, moments
+
+_Floats = NDArray[np.float64]
+_Ints = NDArray[np.int64]
+_Labels = NDArray[np.int8]
+
+#: Most values of a column that are strata of their own; the rarer ones are one stratum together.
+MOST: Final = 20
+#: A column of numbers with more distinct values is cut into thirds.
+FEW_NUMBERS: Final = 12
+#: Fewest answers of each class with which a stratum takes part in the test.
+TESTED: Final = 10
+
+THIRDS: Final = ("low", "medium", "high")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Division:
+    """How answers are divided into strata, before any score is looked at.
+
+    Parameters
+    ----------
+    name : str
+        The feature, or the column.
+    kind : {"thirds", "column"}
+        Thirds of a number, or the values of a column.
+    members : ndarray of int64, shape (n,)
+        Stratum of each answer; -1 for one without a value.
+    names : tuple of str
+        Names of the strata.
+    ranges : tuple of (float, float) or None
+        Smallest and largest value in each third.
+    """
+
+    name: str
+    kind: Literal["thirds", "column"]
+    members: _Ints
+    names: tuple[str, ...]
+    ranges: tuple[tuple[float, float] | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stratum:
+    """A detector on the answers of one stratum.
+
+    Parameters
+    ----------
+    name : str
+        ``low``, ``medium`` or ``high``, or the column's value.
+    range : tuple of (float, float) or None
+        Smallest and largest value of the feature.
+    n_hallucinated, n_faithful, n_undefined : int
+        Answers of each class; those of them whose score is undefined.
+    means : mapping of str to Moments
+        Of the defined scores, per class.
+    cohens_d, auroc : Measure
+        How far apart the classes are; positive and above 0.5 where hallucinated answers score
+        higher.
+    reversed : bool
+        The AUROC's interval lies below 0.5.
+    """
+
+    name: str
+    range: tuple[float, float] | None
+    n_hallucinated: int
+    n_faithful: int
+    n_undefined: int
+    means: Mapping[str, Moments]
+    cohens_d: Measure
+    auroc: Measure
+    reversed: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, JSON-able."""
+        return {
+            "name": self.name,
+            "range": None if self.range is None else list(self.range),
+            "n_hallucinated": self.n_hallucinated,
+            "n_faithful": self.n_faithful,
+            "n_undefined": self.n_undefined,
+            "means": {name: item.to_dict() for name, item in self.means.items()},
+            "cohens_d": self.cohens_d.to_dict(),
+            "auroc": self.auroc.to_dict(),
+            "reversed": self.reversed,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Heterogeneity:
+    """Test of "the AUROC is the same in all strata".
+
+    Parameters
+    ----------
+    statistic, df, p_value : float, int and float, or None
+        Cochran's Q on the logit scale; where groups span strata, with their covariances.
+    p_holm : float or None
+        Corrected for all divisions of one detector (Holm).
+    left_out : tuple of str
+        Strata that take no part, for want of answers or because nothing varies there.
+    reason : str or None
+        Why there is no test.
+    """
+
+    statistic: float | None
+    df: int | None
+    p_value: float | None
+    p_holm: float | None
+    left_out: tuple[str, ...]
+    reason: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, JSON-able."""
+        return {**asdict(self), "left_out": list(self.left_out)}
+
+
+@dataclass(frozen=True, slots=True)
+class Stratification:
+    """A detector on every stratum of one division.
+
+    Parameters
+    ----------
+    name, kind
+        As in ``Division``.
+    n_missing : int
+        Answers without a value, which are in no stratum.
+    strata : tuple of Stratum
+        From low to high, or from the most frequent value to the rarest.
+    test : Heterogeneity
+        Whether they differ.
+    """
+
+    name: str
+    kind: str
+    n_missing: int
+    strata: tuple[Stratum, ...]
+    test: Heterogeneity
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, JSON-able."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "n_missing": self.n_missing,
+            "strata": [item.to_dict() for item in self.strata],
+            "test": self.test.to_dict(),
+        }
+
+
+def thirds(name: str, values: _Floats) -> Division | None:
+    """Divide answers into thirds of a feature, equal values together; None if it does not vary.
+
+    Examples
+    --------
+    >>> thirds("length", np.array([3.0, 1.0, 2.0, np.nan])).members.tolist()
+    [2, 0, 1, -1]
+    """
+    there = ~np.isnan(values)
+    n = int(there.sum())
+    if n == 0 or values[there].min() == values[there].max():
+        return None
+    members = np.full(len(values), -1, dtype=np.int64)
+    places = (rankdata(values[there]) - 0.5) / n
+    # Many equal values may leave a third empty; the names then say which there are.
+    members[there] = np.minimum((3.0 * places).astype(np.int64), 2)
+    present = [k for k in range(3) if (members == k).any()]
+    if len(present) < 2:
+        return None
+    renamed = np.full(4, -1, dtype=np.int64)
+    renamed[present] = np.arange(len(present))
+    ranges = tuple(
+        (float(values[members == k].min()), float(values[members == k].max())) for k in present
+    )
+    return Division(name, "thirds", renamed[members], tuple(THIRDS[k] for k in present), ranges)
+
+
+def by_column(name: str, cells: Sequence[Any]) -> Division | None:
+    """Divide answers by the values of a column; None unless there are at least two strata.
+
+    Numbers with more than twelve distinct values are cut into thirds. Of other values the twenty
+    most frequent are strata, the rest is one more. An empty cell is in none.
+    """
+    filled = [cell for cell in cells if not _empty(cell)]
+    if filled and all(isinstance(cell, int | float) for cell in filled):
+        numbers = np.array([np.nan if _empty(cell) else float(cell) for cell in cells])
+        if np.isfinite(numbers[~np.isnan(numbers)]).all() and len(set(filled)) > FEW_NUMBERS:
+            return thirds(name, numbers)
+    texts = [None if _empty(cell) else _text(cell) for cell in cells]
+    counts = Counter(text for text in texts if text is not None)
+    order = sorted(counts, key=lambda text: (-counts[text], text))
+    kept = order if len(order) <= MOST + 1 else order[:MOST]
+    place = {text: index for index, text in enumerate(kept)}
+    names = list(kept)
+    if len(kept) < len(order):
+        place.update(dict.fromkeys(order[MOST:], MOST))
+        names.append(f"{len(order) - MOST:,} rarer values")
+    if len(names) < 2:
+        return None
+    members = np.array([-1 if text is None else place[text] for text in texts], dtype=np.int64)
+    return Division(name, "column", members, tuple(names), (None,) * len(names))
+
+
+def stratify(
+    division: Division,
+    values: _Floats,
+    ranks: _Floats,
+    labels: _Labels,
+    clusters: _Ints,
+    confidence: float = 0.95,
+) -> Stratification:
+    """Measure a detector in every stratum, and test whether they differ.
+
+    Parameters
+    ----------
+    division : Division
+        Which answer is in which stratum.
+    values, ranks : ndarray of float64, shape (n,)
+        Scores, NaN where undefined; the same with undefined ones where the policy puts them.
+    labels : ndarray of int8, shape (n,)
+        1 = hallucinated, 0 = faithful.
+    clusters : ndarray of int64, shape (n,)
+        What answers hang together.
+    confidence : float
+        Level of the intervals.
+    """
+    strata = []
+    for index, name in enumerate(division.names):
+        rows = division.members == index
+        here, classes = values[rows], labels[rows]
+        high, low = here[classes == 1], here[classes == 0]
+        area = area_measure(ranks[rows], classes, clusters[rows], confidence)
+        strata.append(
+            Stratum(
+                name=name,
+                range=division.ranges[index],
+                n_hallucinated=len(high),
+                n_faithful=len(low),
+                n_undefined=int(np.isnan(here).sum()),
+                means={"hallucinated": moments(high), "faithful": moments(low)},
+                cohens_d=cohens_d(high, low),
+                auroc=area,
+                reversed=area.upper is not None and area.upper < 0.5,
+            )
+        )
+    missing = int(np.sum(division.members < 0))
+    test = heterogeneity(division, ranks, labels, clusters)
+    return Stratification(division.name, division.kind, missing, tuple(strata), test)
+
+
+def heterogeneity(
+    division: Division, ranks: _Floats, labels: _Labels, clusters: _Ints
+) -> Heterogeneity:
+    """Test whether the AUROC is the same in all strata.
+
+    Wald's test of equal logits. Where no group spans strata it is Cochran's (1954) Q, the sum of
+    (logit A_k - their weighted mean)^2 / var; else their covariances enter.
+    """
+    logits, influences, left_out = [], [], []
+    for index, name in enumerate(division.names):
+        rows = np.flatnonzero(division.members == index)
+        classes = labels[rows]
+        found = ranked(ranks[rows], classes)
+        few = min(int(np.sum(classes == k)) for k in (0, 1)) < TESTED
+        slope = 0.0 if found is None else found.value * (1.0 - found.value)
+        if found is None or few or slope == 0.0 or found.variance(clusters[rows])[0] <= 0.0:
+            left_out.append(name)
+            continue
+        column = np.zeros(len(ranks))
+        column[rows] = found.influence / slope
+        influences.append(column)
+        logits.append(np.log(found.value / (1.0 - found.value)))
+    out = tuple(left_out)
+    if len(logits) < 2:
+        reason = f"fewer than two strata hold {TESTED} answers of each class"
+        return Heterogeneity(None, None, None, None, out, reason)
+    totals = sums(np.stack(influences, axis=1), clusters)
+    covariance = totals.T @ totals * len(totals) / (len(totals) - 1)
+    k = len(logits)
+    contrasts = np.eye(k)[1:] - np.eye(k)[0]
+    apart = contrasts @ np.array(logits)
+    spread = contrasts @ covariance @ contrasts.T
+    if np.linalg.matrix_rank(spread) < k - 1:
+        return Heterogeneity(None, None, None, None, out, "too few groups for so many strata")
+    statistic = float(apart @ np.linalg.solve(spread, apart))
+    return Heterogeneity(statistic, k - 1, float(chi2.sf(statistic, k - 1)), None, out)
+
+
+def corrected(found: Sequence[Stratification]) -> tuple[Stratification, ...]:
+    """Return one detector's stratifications with p-values corrected for their number (Holm)."""
+    p = [item.test.p_value for item in found if item.test.p_value is not None]
+    adjusted = iter(holm(p).tolist() if p else [])
+    return tuple(
+        item
+        if item.test.p_value is None
+        else replace(item, test=replace(item.test, p_holm=float(next(adjusted))))
+        for item in found
+    )
+
+
+def _empty(cell: Any) -> bool:
+    return cell is None or cell == "" or (isinstance(cell, float) and np.isnan(cell))
+
+
+def _text(cell: Any) -> str:
+    return f"{cell:g}" if isinstance(cell, float) else str(cell)

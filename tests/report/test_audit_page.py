@@ -1,0 +1,125 @@
+"""Is an audit's page self-contained, safe, complete and the same every time?"""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from calibrail.evaluation.audit import LeftOut, audit_scores, by_column, thirds
+from calibrail.evaluation.audit.leakage import Copies, Leakage, giveaway
+from calibrail.report.audit_figures import draw_audit, standing_alone
+from calibrail.report.audit_page import render_audit_html
+from calibrail.report.audit_terminal import print_audit
+
+HOSTILE = "<script>alert(1)</script>[bold]\x1b[31m\u202e\u200f\ud800]]>&"
+N = 400
+
+
+def content(name: str = "toy", **changes: Any) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    labels = np.tile([0, 1], N // 2).astype(np.int8)
+    clusters = np.repeat(np.arange(N // 2), 2)
+    length = rng.normal(size=N) + labels
+    values = {
+        name: length + rng.normal(size=N),
+        f"{name}2": -length + rng.normal(size=N),
+        f"{name}3": np.where(rng.random(N) < 0.1, np.nan, rng.normal(size=N)),
+    }
+    angles = {"theta_rq": rng.random(N), "theta_rc": rng.random(N)}
+    options: dict[str, Any] = {
+        "labels": labels,
+        "clusters": clusters,
+        "leakage": Leakage(
+            (Copies("group", 3, 1, ((name, name),)),), (),
+            (giveaway(name, clusters, labels),), 1,
+        ),
+        "features": {"length": length, "novelty": np.full(N, 0.5)},
+        "divisions": [
+            thirds("length", length), by_column(name, [f"{name}{k % 3}" for k in range(N)]),
+        ],
+        "angles": {name: angles},
+        "left_out": [LeftOut(name, name)],
+        "data": {"source": name},
+        "reproduce": {"command": f"calibrail audit {name}"},
+        **changes,
+    }  # fmt: skip
+    return audit_scores(values, **options).to_dict()
+
+
+def page_of(audit: dict[str, Any]) -> str:
+    return render_audit_html(audit, draw_audit(audit))
+
+
+def loads_nothing(page: str) -> None:
+    assert not re.search(r"https?:|//[a-z]|url\((?!#)|@import|<script|<link|<iframe|src=", page)
+    assert "default-src 'none'" in page
+    assert not re.search(r"\bon[a-z]+=", page)
+    assert "#010101" not in page
+
+
+def test_the_page_is_self_contained_complete_and_deterministic() -> None:
+    audit = content()
+    page = page_of(audit)
+    loads_nothing(page)
+    assert page == page_of(content())
+    assert page.index(audit["conclusions"][0]["message"][:30]) < page.index("<svg")
+    for part in ("What explains it?", "Do they agree?", "Left out", "calibrail audit toy"):
+        assert part in page
+    assert page.count("<svg") == 12
+    assert page.count("aria-label=") >= 12
+
+
+def test_hostile_names_are_text_everywhere() -> None:
+    audit = content(HOSTILE)
+    page = page_of(audit)
+    loads_nothing(page)
+    page.encode("utf-8")
+    assert page.count("&lt;script&gt;") >= 10
+    assert not re.search("[\u202e\u200f\x1b\ud800]", page)
+    for svg in draw_audit(audit).values():
+        ElementTree.fromstring(svg)
+
+
+def test_figures_stand_alone() -> None:
+    for name, svg in draw_audit(content()).items():
+        alone = standing_alone(svg)
+        root = ElementTree.fromstring(alone)
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+        assert "var(--" not in alone
+        assert re.fullmatch(r"[a-z0-9-]+", name)
+
+
+def test_without_texts_there_is_no_figure_of_matches() -> None:
+    audit = content(features={}, divisions=[], angles={}, left_out=())
+    figures = draw_audit(audit)
+    assert "1-matched" not in figures and "1-strata" not in figures
+    page = page_of(audit)
+    loads_nothing(page)
+    assert "cannot be said without texts" in page
+
+
+@pytest.mark.parametrize("values", [np.zeros(N), np.where(np.arange(N) % 7 == 0, 1e308, -1e308)])
+def test_odd_scores_make_a_page(values: np.ndarray) -> None:
+    labels = np.tile([0, 1], N // 2).astype(np.int8)
+    audit = audit_scores(
+        {"odd": values}, labels=labels, clusters=np.arange(N), leakage=Leakage((), (), (), 0),
+        features={"length": np.arange(float(N)) + 50 * labels},
+        divisions=[thirds("length", np.arange(float(N)))],
+    ).to_dict()  # fmt: skip
+    page = page_of(audit)
+    loads_nothing(page)
+    assert not re.search(r"\b(nan|inf)\b", page, re.IGNORECASE)
+
+
+def test_the_terminal_prints_names_as_they_are() -> None:
+    console = Console(width=80, record=True, color_system=None, file=open("/dev/null", "w"))  # noqa: SIM115
+    audit = content(HOSTILE)
+    print_audit(audit, console)
+    text = console.export_text()
+    assert "[bold]" in text and "\x1b" not in text and "\u202e" not in text
+    assert text.index("What the data shows") < text.index("strata")
