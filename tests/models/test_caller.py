@@ -262,7 +262,7 @@ def test_states_that_pass() -> None:
 def test_states_that_do_not_pass() -> None:
     with Answers(400, b"no") as server:
         transport = OpenAITransport(server.url)
-        for server.status in (400, 402, 413, 422):
+        for server.status in (400, 402, 403, 422):
             with pytest.raises(RefusedError, match=f"^HTTP {server.status}$"):
                 transport.send("chat", request(), 20.0)
         assert server.n == 4

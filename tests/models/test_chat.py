@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -66,7 +67,7 @@ def test_refusals_and_cut_answers_need_no_text() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [None, "x", True, float("nan"), float("inf"), float("-inf"), 10**400, -(10**400), []]
+    "value", [None, "x", True, float("nan"), float("inf"), 10**400, -(10**400), []]
 )
 def test_what_is_no_log_probability_passes_for_none(value: Any) -> None:
     entry = {"token": "x", "logprob": value, "top_logprobs": [{"token": "y", "logprob": value}]}
@@ -89,10 +90,18 @@ def test_what_is_no_count_is_unknown(count: Any) -> None:
     assert (answer.tokens_in, answer.tokens_out) == (None, None)
 
 
-def test_only_the_first_positions_are_kept() -> None:
-    entries = [{"token": "x", "logprob": -1, "top_logprobs": None}] * 200
-    answer = read_answer(body(choice={"logprobs": {"content": entries}}))
-    assert answer.positions == (Position("x", -1.0, ()),) * KEPT_POSITIONS
+def test_a_token_that_can_never_come_has_a_very_small_probability() -> None:
+    entry = {"token": "x", "logprob": -1.0, "top_logprobs": [{"token": "y", "logprob": -math.inf}]}
+    answer = read_answer(body(choice={"logprobs": {"content": [entry]}}))
+    assert answer.positions == (Position("x", -1.0, (("y", -9999.0),)),)
+
+
+def test_alternatives_are_kept_at_both_ends() -> None:
+    entry = {"token": "x", "logprob": -1, "top_logprobs": [{"token": "y", "logprob": -2}]}
+    answer = read_answer(body(choice={"logprobs": {"content": [entry] * 200}}))
+    assert answer.positions is not None and len(answer.positions) == 200
+    kept = [place for place, position in enumerate(answer.positions) if position.top]
+    assert kept == [*range(KEPT_POSITIONS), *range(200 - KEPT_POSITIONS, 200)]
 
 
 _JSON = st.recursive(

@@ -346,6 +346,31 @@ def test_a_wrong_key_or_model_ends_the_run_at_once(answers: Path) -> None:
         calibrate(answers, spec(server), alpha=0.2)
 
 
+def test_what_failed_is_asked_again_by_the_next_decision(answers: Path) -> None:
+    from calibrail import read
+
+    with ChatServer(verdicts(supported)) as server:
+        guardrail = calibrate(answers, spec(server), alpha=0.2).freeze()
+        (example, *_) = read(answers)
+        fresh = {"question": example.question, "contexts": example.contexts}
+        server.faults = always("500")
+        with calling(Terms(attempts=1)):
+            first = guardrail.check(response=f"{example.response} Indeed.", **fresh)
+            server.faults = lambda key, attempt: None
+            second = guardrail.check(response=f"{example.response} Indeed.", **fresh)
+    assert first.score is None and "HTTP 500" in first.reason
+    assert second.score is not None
+
+
+def test_an_endpoint_that_refuses_everything_ends_the_run(answers: Path) -> None:
+    with (
+        ChatServer(faults=always("400")) as server,
+        pytest.raises(ModelError, match="refused the last"),
+    ):
+        calibrate(answers, spec(server), alpha=0.2)
+    assert len(server.seen) < 80
+
+
 def test_an_endpoint_that_is_down_ends_the_run_with_a_clear_error(answers: Path) -> None:
     with (
         ChatServer(faults=always("500")) as server,
@@ -377,7 +402,13 @@ def test_no_key_and_no_text_in_logs_results_or_guardrails(
     said = [record.getMessage() + repr(vars(record)) for record in caplog.records]
     assert any("openai" in record.name or "httpx" in record.name for record in caplog.records)
     out, err = capfd.readouterr()
-    files = [path for path in tmp_path.rglob("*") if path.is_file() and path != source]
+    # The page shows answers that were decided wrongly, to whoever may see the data.
+    files = [
+        path
+        for path in tmp_path.rglob("*")
+        if path.is_file() and path != source and path.name != "report.html"
+    ]
+    assert KEY not in (tmp_path / "run" / "report.html").read_text()
     assert len(files) >= 6
     for text in (KEY, secret, hidden):
         assert not [line for line in said if text in line]

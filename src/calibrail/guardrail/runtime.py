@@ -202,6 +202,10 @@ class Guardrail:
         examples = list(examples)
         if not examples:
             return []
+        for model in getattr(self._score, "models", ()):
+            # What an endpoint failed to answer once is asked again.
+            if callable(renew := getattr(model, "renew", None)):
+                renew()
         try:
             scores = self._score.score(examples)
             groups = self._groups(examples)

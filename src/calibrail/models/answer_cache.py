@@ -100,6 +100,13 @@ class AnswerCache:
                 isolation_level=None,
                 check_same_thread=False,
             )
+            tables = self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            names = {name for (name,) in tables.fetchall()}
+            if names and "answers" not in names:
+                raise CacheError(
+                    f"{path} is the database of another program; name another file with the "
+                    "environment variable CALIBRAIL_CACHE"
+                )
             if path is not None:
                 # Readers and a writer at once, and no answer is lost when a process is killed.
                 self._connection.execute("PRAGMA journal_mode = WAL")

@@ -44,7 +44,7 @@ class Caller:
         self._transport = transport
         self._lock = Lock()
         self._hold_until = 0.0
-        self._failed_in_a_row = 0
+        self._failed_in_a_row = self._refused_in_a_row = 0
         self._fewer_logprobs = False
         self._unknown: set[str] = set()
 
@@ -134,23 +134,29 @@ class Caller:
                     "was answered before is kept, so mend it and run again"
                 ) from None
             raise RefusedError(reason, frozenset(), False) from None
-        except RefusedError:
-            # The endpoint is well: it says that this request is not.
+        except RefusedError as error:
+            # Too long is this request's own fault; all else may be that of every request.
             with self._lock:
                 self.n_failed += 1
-                self._failed_in_a_row = 0
-            raise
+                self._refused_in_a_row = 0 if error.too_long else self._refused_in_a_row + 1
+                row = self._refused_in_a_row
+            if stop.is_set() or row < ALL_FAIL or self._answers(kind, body, account, stop):
+                raise
+            raise ModelError(
+                f"{self.endpoint} refused the last {row} requests ({error.reason}); change what it "
+                "does not take, e.g. temperature or max_tokens of the judge"
+            ) from None
         with self._lock:
-            self._failed_in_a_row = 0
+            self._failed_in_a_row = self._refused_in_a_row = 0
         return result
 
     def _answers(self, kind: str, body: Mapping[str, Any], account: Account, stop: Event) -> bool:
-        """Return whether the endpoint answers a request that nothing can be wrong with."""
-        plain: dict[str, Any] = {"model": body["model"]}
+        """Return whether the endpoint answers such a request about a text that is harmless."""
+        plain = dict(body)
         if kind == "chat":
-            plain |= {"messages": [{"role": "user", "content": "Say yes."}], "max_tokens": 4}
+            plain["messages"] = [{"role": "user", "content": "Say yes."}]
         else:
-            plain |= {"input": ["yes"]}
+            plain["input"] = ["yes"]
         try:
             answer = self._send(kind, plain, account, stop, lambda found: found)
         except (AgainError, RefusedError):
@@ -159,7 +165,7 @@ class Caller:
         if not (isinstance(answer, dict) and answer.get(expected)):
             return False
         with self._lock:
-            self._failed_in_a_row = 0
+            self._failed_in_a_row = self._refused_in_a_row = 0
         return True
 
     def _send(

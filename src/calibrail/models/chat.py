@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-#: Positions of an answer whose alternatives are kept: a verdict stands at its beginning.
+#: Positions whose alternatives are kept, at either end of an answer: a verdict stands at its
+#: beginning, or after what a model thinks aloud.
 KEPT_POSITIONS: Final = 16
+#: Log-probability of a token that can never come, as OpenAI writes it.
+NEVER: Final = -9999.0
 
 #: Tokens that no answer costs: larger counts are mistakes, and would overflow a table's sums.
 _MOST_TOKENS: Final = 2**40
@@ -190,10 +194,11 @@ def _positions(logprobs: Any) -> tuple[Position, ...] | None:
     if not isinstance(content, list) or not content:
         return None
     found = []
-    for item in content[:KEPT_POSITIONS]:
+    for place, item in enumerate(content):
         if not isinstance(item, dict) or not isinstance(item.get("token"), str):
             return None
-        listed = item.get("top_logprobs")
+        inside = KEPT_POSITIONS <= place < len(content) - KEPT_POSITIONS
+        listed = None if inside else item.get("top_logprobs")
         top = tuple(
             (entry["token"], _logprob(entry.get("logprob")))
             for entry in (listed if isinstance(listed, list) else ())
@@ -207,6 +212,8 @@ def _logprob(value: Any) -> float:
     """Return a log-probability; what is none becomes a number that no check lets pass."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 1.0
+    if value == -math.inf:
+        return NEVER
     # A whole number of JSON may be larger than any float.
     return float(value) if -_LARGEST <= value <= _LARGEST else 1.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock
 from typing import Final
 
 from calibrail.errors import InputError
@@ -51,6 +51,7 @@ class LanguageModel:
         self.usage = Usage()
         self._caller = caller or Caller(endpoint)
         self._held: dict[ChatRequest, ChatAnswer | Failure] = {}
+        self._lock = Lock()
 
     def prepare(self, requests: Iterable[ChatRequest]) -> None:
         """Have every request answered that is not yet: from the cache, or by the endpoint.
@@ -62,27 +63,43 @@ class LanguageModel:
         BudgetError
             If the calls that were allowed are spent.
         """
-        wanted = dict.fromkeys(requests)
-        missing = [request for request in wanted if request not in self._held]
-        # What was asked for together with these may yet be looked up.
-        if missing and len(self._held) + len(missing) > HELD:
-            self._held = {key: value for key, value in self._held.items() if key in wanted}
-        spent = account()
-        cache = open_cache(spent.terms.cache)
-        asked = []
-        for request in missing:
-            found = cache.get(request.key(self.endpoint, self.model))
-            if found is None:
-                asked.append(request)
-            else:
-                self._note(request, ChatAnswer.from_dict(found), Usage(n_cached=1))
-        if asked:
-            self._ask(asked, spent, cache)
+        self._found(requests)
 
     def answers(self, requests: Sequence[ChatRequest]) -> list[ChatAnswer | Failure]:
         """Return the answer to each request, or why there is none."""
-        self.prepare(requests)
-        return [self._held[request] for request in requests]
+        found = self._found(requests)
+        return [found[request] for request in requests]
+
+    def renew(self) -> None:
+        """Forget what failed: an endpoint that was down may be up again."""
+        with self._lock:
+            self._held = {
+                key: value for key, value in self._held.items() if not isinstance(value, Failure)
+            }
+
+    def _found(self, requests: Iterable[ChatRequest]) -> dict[ChatRequest, ChatAnswer | Failure]:
+        """Return what became of each request; several threads may ask at the same time."""
+        wanted = dict.fromkeys(requests)
+        with self._lock:
+            found = {key: self._held[key] for key in wanted if key in self._held}
+            # What was asked for together with these may yet be looked up.
+            if len(found) < len(wanted) and len(self._held) + len(wanted) - len(found) > HELD:
+                self._held = dict(found)
+        spent = account()
+        cache = open_cache(spent.terms.cache)
+        asked = []
+        for request in wanted:
+            if request in found:
+                continue
+            known = cache.get(request.key(self.endpoint, self.model))
+            if known is None:
+                asked.append(request)
+            else:
+                found[request] = ChatAnswer.from_dict(known)
+                self._note(request, found[request], Usage(n_cached=1))
+        if asked:
+            found |= self._ask(asked, spent, cache)
+        return found
 
     def questions(self, items: Sequence[ChatRequest]) -> Iterator[Question]:
         """Return what would be asked, and whether it is known; nothing is sent."""
@@ -100,9 +117,12 @@ class LanguageModel:
 
     def forget(self) -> None:
         """Drop the answers in memory; the cache keeps its own."""
-        self._held.clear()
+        with self._lock:
+            self._held = {}
 
-    def _ask(self, requests: Sequence[ChatRequest], spent: Account, cache: AnswerCache) -> None:
+    def _ask(
+        self, requests: Sequence[ChatRequest], spent: Account, cache: AnswerCache
+    ) -> dict[ChatRequest, ChatAnswer | Failure]:
         stop = Event()
 
         def one(request: ChatRequest) -> ChatAnswer | Failure:
@@ -130,24 +150,30 @@ class LanguageModel:
             return answer
 
         before = self._caller.n_sent
+        found: dict[ChatRequest, ChatAnswer | Failure] = {}
         try:
             for request, answer in each(one, requests, spent.terms.concurrency, stop):
+                found[request] = answer
                 self._note(request, answer, Usage())
         finally:
-            self.usage += Usage(n_sent=self._caller.n_sent - before)
+            with self._lock:
+                self.usage += Usage(n_sent=self._caller.n_sent - before)
+        return found
 
     def _note(self, request: ChatRequest, answer: ChatAnswer | Failure, more: Usage) -> None:
-        self._held[request] = answer
         if isinstance(answer, Failure):
-            self.usage += Usage(n_failed=1)
-            return
-        counted = answer.tokens_in is not None and answer.tokens_out is not None
-        self.usage += more + Usage(
-            n_answers=1,
-            tokens_in=answer.tokens_in or 0,
-            tokens_out=answer.tokens_out or 0,
-            n_counted=int(counted),
-        )
+            used = Usage(n_failed=1)
+        else:
+            counted = answer.tokens_in is not None and answer.tokens_out is not None
+            used = more + Usage(
+                n_answers=1,
+                tokens_in=answer.tokens_in or 0,
+                tokens_out=answer.tokens_out or 0,
+                n_counted=int(counted),
+            )
+        with self._lock:
+            self._held[request] = answer
+            self.usage += used
 
 
 @lru_cache(maxsize=8)

@@ -180,12 +180,13 @@ class OpenAITransport:
             )
         if status == 401:
             return ModelError(f"{self._endpoint} answered {reason}: {self._about_key()}")
-        if status in (403, 404):
+        if status == 404:
             return ModelError(
                 f"{self._endpoint} answered {reason}: is the model's name right, is the address "
                 "(it usually ends in /v1), and may this key use it?"
             )
-        message = f"{error.param or ''} {error.message}".lower()
+        # The message may quote the prompt; it is asked only where no parameter is named.
+        message = str(error.param or error.message).lower()
         about = frozenset(
             name
             for name in (
@@ -194,13 +195,19 @@ class OpenAITransport:
             )
             if name in message
         )  # fmt: skip
-        too_long = code in ("context_length_exceeded", "string_above_max_length") or any(
-            sign in message
-            for sign in ("context length", "maximum context", "too many tokens", "too long")
+        too_long = (
+            status == 413
+            or code in ("context_length_exceeded", "string_above_max_length")
+            or any(
+                sign in str(error.message).lower()
+                for sign in ("context length", "maximum context", "too many tokens", "too long")
+            )
         )
-        return RefusedError(
-            f"{reason}: longer than the model reads" if too_long else reason, about, too_long
-        )
+        if too_long:
+            reason += ": longer than the model reads"
+        elif about:
+            reason += f" about {', '.join(sorted(about))}"
+        return RefusedError(reason, about, too_long)
 
     def _about_key(self) -> str:
         if self._has_key:

@@ -63,7 +63,10 @@ _CONTROL: Final = re.compile(
     r"<(?=[|\uff5c])"
     r"|<(?=/?(?:s|bos|eos|pad|unk|think|start_of_turn|end_of_turn|start_of_image)>)"
     r"|<(?=</?SYS>>)"
-    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\])",
+    r"|<(?=[a-z_]+_token>)"
+    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\])"
+    r"|\[(?=\|)"
+    r"|\](?=[~!][a-z]\[|~[a-z]\])",
     re.IGNORECASE,
 )
 

@@ -1,0 +1,288 @@
+from __future__ import annotations
+
+import json
+import math
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrail.models.chat import ChatAnswer, Position
+from calibrail.scores.verdicts import (
+    BAD_LOGPROBS,
+    CUT,
+    NEITHER,
+    NO_GRADE,
+    NO_LOGPROBS,
+    REFUSED,
+    UNREADABLE,
+    read_grade,
+    read_probability,
+    read_verdict,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("faithful", False), ("hallucination", True), ("Faithful.", False),
+        ("HALLUCINATION", True), ("  hallucination\n", True), ('"faithful"', False),
+        ("'hallucination'", True), ("`faithful`", False), ("**hallucination**", True),
+        ("__faithful__", False), ("*Faithful*.", False), ("\u201cfaithful\u201d", False),
+        ("# hallucination", True), ("hallucinations", True), ("Hallucinated", True),
+        ("Answer: faithful", False), ("Verdict: **Hallucination**", True),
+        ("The answer is faithful.", False), ("The final verdict is: hallucination", True),
+        ("**Final answer:** hallucination", True), ("Response: 'faithful'", False),
+        ("faithful: all of it is in document 1", False), ("faithful, not a hallucination", False),
+        ("hallucination - the date is not in the documents", True),
+        ("Hallucination. The answer is not faithful to the source.", True),
+        ("faithful. No statement contradicts the documents.", False),
+        ("Faithful: no statement contradicts the documents.", False),
+        ("faithful\n\nfaithful", False),
+        ("<think>It looks like a hallucination, but no.</think>\n\nfaithful", False),
+        ("\n<think>\n</think>hallucination", True),
+        ("<think>a</think> Verdict: faithful", False),
+    ],
+)  # fmt: skip
+def test_the_first_word_is_the_verdict(text: str, verdict: bool) -> None:
+    assert read_verdict(ChatAnswer(text)) is verdict
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "yes", "no", "1", "unfaithful", "not faithful", "Not a hallucination", "faithfully",
+        "faithfulness", "hallucinating", "un-faithful", "I think it is faithful",
+        "This is a hallucination", "faithful or hallucination", "faithful/hallucination",
+        "hallucination, faithful", "**faithful** or **hallucination**",
+        "faithful and hallucination",
+        "hallucination-free", "hallucination free", "Hallucination: no", "hallucination? No.",
+        "faithful: false", "Faithful = 0", '{"hallucination": 0.05}', '{"hallucination": true}',
+        '{"faithful": "yes"}', "faithful: 0.2", "faithful2", "<think>faithful", "<think></think>?",
+        "The documents are silent. faithful", "\u0444aithful", "<answer>faithful</answer>",
+    ],
+)  # fmt: skip
+def test_another_reply_holds_no_verdict(text: str) -> None:
+    assert read_verdict(ChatAnswer(text)) == UNREADABLE
+
+
+def test_refusals_and_cut_replies_say_so() -> None:
+    assert read_verdict(ChatAnswer("faithful", refusal=True)) == REFUSED
+    assert read_verdict(ChatAnswer("")) == CUT
+    assert read_verdict(ChatAnswer(" \n")) == CUT
+    assert read_verdict(ChatAnswer("hallu", finish="length")) == CUT
+    assert read_verdict(ChatAnswer("<think>Let me see", finish="length")) == CUT
+    # A verdict that was said stands, whatever was cut off after it.
+    assert read_verdict(ChatAnswer("faithful, since the", finish="length")) is False
+
+
+def place(chosen: str, top: dict[str, float]) -> Position:
+    logs = tuple((token, math.log(mass)) for token, mass in top.items())
+    return Position(chosen, math.log(top[chosen]), logs)
+
+
+def said(*positions: Position, text: str | None = None) -> ChatAnswer:
+    spelled = "".join(position.token for position in positions)
+    return ChatAnswer(spelled if text is None else text, positions=positions)
+
+
+def rest(token: str) -> Position:
+    return Position(token, -0.01, ((token, -0.01),))
+
+
+def test_a_probability_is_that_of_the_two_verdicts() -> None:
+    first = place("hall", {"hall": 0.6, "faith": 0.3, "The": 0.05})
+    assert read_probability(said(first, rest("ucination"))) == pytest.approx(0.6 / 0.9)
+
+
+def test_spellings_of_one_verdict_add_up() -> None:
+    first = place(
+        "faith",
+        {"faith": 0.4, "Faith": 0.1, " faithful": 0.05, "**faith": 0.02, "f": 0.01,
+         "hall": 0.2, "Hallucination": 0.1, "\u0120hall": 0.05, "\u2581Hall": 0.02, "The": 0.01},
+    )  # fmt: skip
+    assert read_probability(said(first, rest("ful"))) == pytest.approx(0.37 / (0.37 + 0.58))
+
+
+def test_the_place_is_that_of_the_verdict() -> None:
+    first = place("Answer", {"Answer": 0.9, "hall": 0.09})
+    colon = place(":", {":": 0.99, "hall": 0.001})
+    verdict = place(" faith", {" faith": 0.8, " hall": 0.1})
+    answer = said(first, colon, verdict, rest("ful"))
+    assert read_probability(answer) == pytest.approx(0.1 / 0.9)
+    quoted = said(place('"', {'"': 0.9, "faith": 0.05}), verdict, rest("ful"), rest('"'))
+    assert read_probability(quoted) == pytest.approx(0.1 / 0.9)
+
+
+@pytest.mark.parametrize("token", ["\u0120faithful", "\u2581faithful", " faithful", "\nfaithful"])
+def test_a_vocabularys_own_spelling_of_spaces_is_read(token: str) -> None:
+    first = place(token, {token: 0.7, token.replace("faithful", "hall"): 0.2})
+    for text in ("faithful", " faithful"):
+        assert read_probability(said(first, text=text)) == pytest.approx(0.2 / 0.9)
+    line = place("\u010a", {"\u010a": 1.0})
+    assert read_probability(said(line, first, text="faithful")) == pytest.approx(0.2 / 0.9)
+
+
+def test_the_end_of_the_answer_may_be_a_token() -> None:
+    first = place("faithful", {"faithful": 0.7, "hall": 0.2})
+    answer = said(first, rest("<|im_end|>"), text="faithful")
+    assert read_probability(answer) == pytest.approx(0.2 / 0.9)
+
+
+def test_a_missing_verdict_counts_as_the_least_listed() -> None:
+    top = {"faith": 0.9, "The": 0.05, "I": 0.002}
+    assert read_probability(said(place("faith", top), rest("ful"))) == pytest.approx(0.002 / 0.902)
+    top = {"hall": 0.9, "The": 0.05, "I": 0.002}
+    found = read_probability(said(place("hall", top), rest("ucination")))
+    assert found == pytest.approx(0.9 / 0.902)
+
+
+def test_a_missing_verdict_is_no_likelier_than_what_is_left() -> None:
+    # The endpoint lists the token that it said, and no alternative.
+    for top in ((("faithful", math.log(0.9)),), ()):
+        answer = said(Position("faithful", math.log(0.9), top))
+        assert read_probability(answer) == pytest.approx(0.1 / 1.0)
+        answer = said(Position("hallucination", math.log(0.9), ()))
+        assert read_probability(answer) == pytest.approx(0.9)
+    certain = read_probability(said(Position("faithful", 0.0, (("faithful", 0.0),))))
+    assert isinstance(certain, float)
+    assert 0.0 <= certain < 1e-5
+
+
+@given(st.floats(1e-6, 1 - 1e-6), st.floats(1e-6, 1 - 1e-6), st.floats(0.1, 0.98))
+def test_probabilities_keep_the_order_of_the_odds(one: float, two: float, mass: float) -> None:
+    def value(p: float) -> float:
+        top = {"hall": mass * p, "faith": mass * (1 - p), "The": 0.01}
+        chosen = ("hall", "ucination") if p > 0.5 else ("faith", "ful")
+        found = read_probability(said(place(chosen[0], top), rest(chosen[1])))
+        assert isinstance(found, float)
+        return found
+
+    assert value(one) == pytest.approx(one, abs=1e-9)
+    assert (value(one) - value(two)) * (one - two) >= 0.0
+
+
+@given(st.lists(st.tuples(st.sampled_from(["hall", "Hall", "faith", "f", "The", ""]),
+                          st.floats(-10_000, 0.01)), max_size=6),
+       st.floats(-10_000, 0.01), st.booleans())  # fmt: skip
+def test_any_log_probabilities_give_a_number_from_0_to_1_or_a_reason(
+    top: list[tuple[str, float]], logprob: float, faithful: bool
+) -> None:
+    pieces = ("faith", "ful") if faithful else ("hall", "ucination")
+    found = read_probability(said(Position(pieces[0], logprob, tuple(top)), rest(pieces[1])))
+    if isinstance(found, str):
+        assert found.startswith(BAD_LOGPROBS)
+    else:
+        assert 0.0 <= found <= 1.0
+
+
+def test_wrong_log_probabilities_are_not_used() -> None:
+    good = {"hall": math.log(0.1), "faith": math.log(0.8)}
+
+    def read(top: dict[str, float], own: float = math.log(0.8)) -> float | str:
+        return read_probability(said(Position("faith", own, tuple(top.items())), rest("ful")))
+
+    assert isinstance(read(good), float)
+    assert read({**good, "hall": 0.7}) == f"{BAD_LOGPROBS}: one is above 0"
+    assert read({**good, "The": 1.0}) == f"{BAD_LOGPROBS}: one is above 0"
+    assert read(good, own=1.0) == f"{BAD_LOGPROBS}: one is above 0"
+    assert read({**good, "The": -0.1}) == f"{BAD_LOGPROBS}: they add up to more than 1"
+    assert isinstance(read({**good, "The": math.log(0.1004)}), float)
+
+
+def test_tokens_that_are_not_the_replys_are_not_used() -> None:
+    other = place("Par", {"Par": 0.8, "Lon": 0.1})
+    assert read_probability(said(other, rest("is"), text="faithful")) == (
+        f"{BAD_LOGPROBS}: their tokens do not spell the reply"
+    )
+    assert read_probability(said(text="faithful")) == (
+        f"{BAD_LOGPROBS}: their tokens do not spell the reply"
+    )
+    far = said(*[rest("a ")] * 3, text="a a a faithful")
+    assert read_probability(far) == UNREADABLE
+
+
+def test_neither_verdict_at_its_place() -> None:
+    # One token holds more than the verdict, and none of those listed begins with it.
+    joined = Position("Answer: faithful", -0.1, (("Answer: faithful", -0.1), ("The", -3.0)))
+    assert read_probability(said(joined)) == NEITHER
+
+
+def test_no_log_probabilities_no_probability() -> None:
+    assert read_probability(ChatAnswer("faithful")) == NO_LOGPROBS
+    assert read_probability(ChatAnswer("maybe", positions=(rest("maybe"),))) == UNREADABLE
+    assert read_probability(ChatAnswer("", refusal=True)) == REFUSED
+    assert read_probability(ChatAnswer("", finish="length")) == CUT
+
+
+@pytest.mark.parametrize(
+    ("text", "grade"),
+    [
+        ('{"hallucination": 0.25}', 0.25), ('{"hallucination": 0}', 0.0),
+        ('{"hallucination": 1}', 1.0), (' {"hallucination":1e-3}\n', 0.001),
+        ('```json\n{"hallucination": 0.5}\n```', 0.5), ('```\n{"hallucination": 0.5}```\n', 0.5),
+        ('```json{"hallucination": 0.5}```', 0.5), ('{"hallucination": 0.5, "why": "x"}', 0.5),
+        ('<think>{"hallucination": 1}</think>{"hallucination": 0.5}', 0.5),
+    ],
+)  # fmt: skip
+def test_a_grade_is_read(text: str, grade: float) -> None:
+    found = read_grade(ChatAnswer(text))
+    assert found == grade
+    assert type(found) is float
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["1.01", "-0.01", "true", "false", "null", '"0.5"', '"50%"', "50", "[0.5]", "{}", "NaN",
+     "Infinity", "-Infinity", "1e400", "9" * 400],
+)  # fmt: skip
+def test_what_is_no_grade_is_refused(value: str) -> None:
+    assert read_grade(ChatAnswer(f'{{"hallucination": {value}}}')) == NO_GRADE
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "0.5", "faithful", "50%", "[0.5]", '{"Hallucination": 0.5}', '{"hallucination": 50%}',
+     '{"p": 0.5}', '{"hallucination": 0.5} because', 'Sure: {"hallucination": 0.5}', "null",
+     '{"hallucination": 0.5', "```", "``````", "[" * 100_000, '```json\n{"hallucination": 0.5}'],
+)  # fmt: skip
+def test_another_reply_holds_no_grade(text: str) -> None:
+    assert read_grade(ChatAnswer(text)) == NO_GRADE
+
+
+def test_a_grade_that_is_cut_or_refused_says_so() -> None:
+    assert read_grade(ChatAnswer('{"hallucination": 0.', finish="length")) == CUT
+    assert read_grade(ChatAnswer("", finish="length")) == CUT
+    assert read_grade(ChatAnswer('{"hallucination": 0.5}', refusal=True)) == REFUSED
+
+
+_VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+
+
+@given(st.dictionaries(st.sampled_from(["hallucination", "p"]), _VALUES))
+def test_any_object_gives_a_grade_from_0_to_1_or_none(content: dict[str, Any]) -> None:
+    found = read_grade(ChatAnswer(json.dumps(content)))
+    assert found == NO_GRADE or (isinstance(found, float) and 0.0 <= found <= 1.0)
+
+
+@given(st.text(max_size=60), st.booleans(), st.sampled_from(["stop", "length", ""]))
+def test_any_reply_is_read_without_failure(text: str, refusal: bool, finish: str) -> None:
+    answer = ChatAnswer(text, refusal, finish, positions=(rest(text[:3]),))
+    for read in (read_verdict, read_probability, read_grade):
+        assert isinstance(read(answer), bool | float | str)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["```json\n" + " " * 100_000, "```" + "\n" * 100_000 + "x", "<think>" * 30_000, "*" * 200_000,
+     "Answer:" + " " * 100_000, "faithful" + "-" * 100_000 + "x", "the " * 50_000,
+     "faithful" + " =" * 50_000, "answer is" + "_" * 100_000],
+)  # fmt: skip
+def test_no_reply_takes_long_to_read(text: str) -> None:
+    begun = time.monotonic()
+    for finish in ("stop", "length"):
+        read_verdict(ChatAnswer(text, finish=finish))
+        read_grade(ChatAnswer(text, finish=finish))
+    assert time.monotonic() - begun < 5
