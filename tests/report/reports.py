@@ -50,3 +50,71 @@ def comparison(**options: Any) -> dict[str, Any]:
     columns = {"toy": VALUES, "noise": NOISE, "never": np.full(400, np.nan)}
     settings = {"labels": LABELS, "codes": CODES, "alpha": 0.1, "undefined": "pass", **options}
     return compare_detectors(columns, **settings).to_dict()
+
+
+def error(**changes: Any) -> dict[str, Any]:
+    """Return one wrongly decided answer as ``ShownExample.to_dict`` gives it."""
+    return {
+        "id": "a-1",
+        "outcome": "pass",
+        "score": 0.25,
+        "threshold": 0.5,
+        "p_value": 0.0312,
+        "group": None,
+        "question": "How high is it?",
+        "contexts": ["It is 100 metres high.", "It is white."],
+        "response": "It is 107 metres high. It is red.",
+        "evidence": {
+            "kind": "sentences",
+            "items": [
+                {
+                    "text": "It is red.", "start": 23, "end": 33, "support": 0.01,
+                    "contradiction": 0.9, "verdict": "contradicted", "chunk": 1,
+                    "chunk_start": 0, "chunk_end": 12, "quote": "It is white.",
+                }
+            ],
+        },
+        "note": "",
+        **changes,
+    }  # fmt: skip
+
+
+def errors(**changes: Any) -> dict[str, Any]:
+    """Return the worst errors as ``Shown.to_dict`` gives them."""
+    return {
+        "misses": [error()], "alarms": [error(id="b-2", outcome="flag")], "n_misses": 1,
+        "n_alarms": 9, "note": "", **changes,
+    }  # fmt: skip
+
+
+#: Texts that would run, break the page, or turn it round.
+ATTACKS = (
+    "</script><script>document.title = 'hit'</script>",
+    "<img src=x onerror=\"document.title = 'hit'\">",
+    "<svg onload=\"document.title = 'hit'\"><style>*{display:none}</style></svg>",
+    "</blockquote></article></main></body></html><h1>hit</h1>",
+    "{{ 7 * 7 }}{% raw %}<!-- <script>",
+    "\u202eegap eht snrut\u2066\u200f \u0591 \u05e9\u05dc\u05d5\u05dd",
+    "a\x00b\x1b[31mc\x07d\ud800e\uffff",
+    "A" * 1_000_000,
+    "z\u0335\u0322\u0354" * 2000,
+    "\n" * 5000 + "end",
+)
+
+
+def attacked() -> dict[str, Any]:
+    """Return errors whose every text is an attack."""
+    made = []
+    for attack in ATTACKS:
+        item = {
+            "text": attack, "start": 0, "end": len(attack), "verdict": attack, "quote": attack,
+            "chunk": 0, "chunk_start": 0, "chunk_end": 5, "support": 0.5, "reason": attack,
+        }  # fmt: skip
+        nested = {"score": attack, "value": 0.5, "evidence": {"kind": attack, "items": [item]}}
+        made.append(
+            error(
+                id=attack, group=attack, question=attack, contexts=[attack] * 5, response=attack,
+                evidence={"kind": "scores", "items": [nested, item, attack, None]}, note=attack,
+            )
+        )  # fmt: skip
+    return errors(misses=made, alarms=made[::-1], n_misses=10, n_alarms=10, note=ATTACKS[0])

@@ -2,21 +2,62 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from reports import NOISE, VALUES, classes, comparison, hostile, report
+from reports import ATTACKS, NOISE, VALUES, attacked, classes, errors, hostile, report
 
 from calibrail.report.figures import distributions_svg, intervals_svg
-from calibrail.report.html import render_compare_html, render_html
+from calibrail.report.html import render_html
+from calibrail.report.pictures import ON_WHITE, draw_report, standing_alone
+
+
+class Elements(HTMLParser):
+    """Collects every element with its attributes."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def named(self, tag: str) -> list[dict[str, str | None]]:
+        return [attrs for name, attrs in self.found if name == tag]
 
 
 def loads_nothing(page: str) -> None:
-    assert not re.search(r"https?:|//[a-z]|url\((?!#)|@import|<script|<link|<iframe|src=", page)
-    assert "default-src 'none'" in page
-    assert not re.search(r"\bon[a-z]+=", page)
+    """Check that nothing is loaded, and that nothing runs but a script the policy names."""
+    seen = Elements(page)
+    policies = [
+        attrs["content"] or ""
+        for attrs in seen.named("meta")
+        if attrs.get("http-equiv") == "Content-Security-Policy"
+    ]
+    assert len(policies) == 1
+    assert "default-src 'none'" in policies[0]
+    assert "unsafe" not in policies[0].replace("style-src 'unsafe-inline'", "")
+    for tag, attrs in seen.found:
+        assert tag not in ("link", "iframe", "object", "embed", "img", "base", "form", "image")
+        for name, value in attrs.items():
+            assert not name.startswith("on"), (tag, name)
+            assert name not in ("src", "srcset", "action", "background", "poster")
+            if name in ("href", "xlink:href"):
+                assert (value or "").startswith("#")
+    scripts = re.findall(r"<script([^>]*)>(.*?)</script>", page, re.DOTALL)
+    assert len(scripts) == len(seen.named("script"))
+    for attributes, content in scripts:
+        if "application/json" not in attributes:
+            digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+            assert f"script-src 'sha256-{digest}'" in policies[0]
+    assert not re.search(r"url\((?!#)|@import", page)
     assert "#010101" not in page
 
 
@@ -36,13 +77,109 @@ def test_hostile_names_are_text() -> None:
     page = render_html(hostile(), *classes())
     loads_nothing(page)
     assert page.count("&lt;script&gt;") >= 6
+    assert "\x1b" not in page
 
 
-def test_a_comparison_page_is_self_contained() -> None:
-    page = render_compare_html(comparison(max_fpr=0.2, baselines={"length": NOISE}))
+def test_hostile_texts_are_text() -> None:
+    page = render_html(report(), *classes(), examples=attacked())
     loads_nothing(page)
-    assert "never has no threshold" in page
-    assert page.count("<svg") == 1
+    assert page.encode("utf-8") == page.encode("utf-8", "replace")
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069\ufffe\uffff]", page)
+    assert len(page) < 600_000
+    assert "1,000,000 characters in all" in page
+    assert Elements(page).named("h1") == [{}]
+    assert page.count("<article") == page.count("</article>") == 2 * len(ATTACKS)
+    assert page.count('<blockquote dir="auto"') >= 40
+    assert "{{ 7 * 7 }}" in page
+    assert page == render_html(report(), *classes(), examples=attacked())
+
+
+def test_an_error_shows_what_the_detector_objects_to_and_where_it_looked() -> None:
+    page = render_html(report(), *classes(), examples=errors())
+    assert "It is 107 metres high. <mark>It is red.</mark>" in page
+    for part in (
+        '<b class="objected">contradicted</b>', "Sentences of the answer", "chunk 2: ",
+        "<mark>It is white.</mark>", "about 3.12 in 100 hallucinated answers", "support 0.01",
+        "9 in the test part; here are the 1 with the highest scores",
+    ):  # fmt: skip
+        assert part in page
+    # Of the two chunks only the one that the evidence names.
+    assert "It is 100 metres high." not in page
+    without = render_html(report(), *classes())
+    assert "What it gets wrong" not in without
+
+
+def test_everything_on_the_page_has_a_name() -> None:
+    value = report(max_fpr=0.2, baselines={"length": NOISE}, others={"second": NOISE})
+    page = render_html(value, *classes(), examples=errors())
+    seen = Elements(page)
+    labels = {attrs.get("for") for attrs in seen.named("label")}
+    assert seen.named("input")
+    for attrs in seen.named("input"):
+        assert attrs["id"] in labels
+    for attrs in seen.named("svg"):
+        assert attrs["role"] == "img" and attrs["aria-label"]
+    tables = re.findall(r"<table.*?</table>", page, re.DOTALL)
+    assert len(tables) >= 5
+    for table in tables:
+        caption = re.search(r"<caption>(.*?)</caption>", table, re.DOTALL)
+        assert caption is not None and caption[1].strip()
+        assert "<th>" not in table
+    assert len(seen.named("figure")) == page.count("<figcaption>") == 2
+    for attrs in (a for _, a in seen.found if a.get("role") == "region"):
+        assert attrs["aria-label"] and attrs["tabindex"] == "0"
+    twice = {key: n for key, n in Counter(a.get("id") for _, a in seen.found).items() if n > 1}
+    assert set(twice) <= {None}
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(first: str, second: str) -> float:
+    high, low = sorted((luminance(first), luminance(second)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_colours_are_told_apart_in_light_dark_and_print() -> None:
+    """Contrasts of WCAG 2.2: 4.5 for text, 3 for what is drawn."""
+    page = render_html(report(), *classes())
+    schemes = [
+        dict(re.findall(r"--([a-z]+): (#[0-9a-f]{3,6})", block))
+        for block in re.findall(r":root \{(.*?)\}", page, re.DOTALL)
+    ]
+    assert len(schemes) == 3
+    for scheme in schemes:
+        full = {k: v if len(v) == 7 else "#" + "".join(2 * c for c in v[1:]) for k, v in
+                scheme.items()}  # fmt: skip
+        for ground in ("ground", "card"):
+            for text in ("ink", "quiet", "certified", "rejected", "inconclusive", "moving"):
+                assert contrast(full[text], full[ground]) >= 4.5, (text, ground, full[text])
+        assert contrast(full["ink"], full["mark"]) >= 4.5
+        for drawn in ("hallucinated", "faithful", "moving"):
+            assert contrast(full[drawn], full["ground"]) >= 3.0
+    for variable, colour in ON_WHITE.items():
+        assert schemes[0][variable[6:-1]] == colour
+
+
+def test_printing_hides_the_slider_and_opens_what_is_folded() -> None:
+    style = render_html(report(), *classes()).split("@media print")[1].split("</style>")[0]
+    assert ".try, .live .moving { display: none; }" in style
+    assert "details::details-content { content-visibility: visible" in style
+
+
+def test_figures_stand_alone_as_files() -> None:
+    figures = draw_report(report(max_fpr=0.2), *classes())
+    assert list(figures) == ["distributions", "curve"]
+    for svg in figures.values():
+        file = standing_alone(svg)
+        root = ElementTree.fromstring(file)
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+        assert float(root.attrib["width"]) > 400
+        assert "var(" not in file and "#010101" not in file
+        assert not re.search(r"moving|<script|https?:(?!//www.w3.org/2000/svg)", file)
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from reports import HOSTILE, NOISE, VALUES, comparison, hostile, report
+from reports import HOSTILE, NOISE, VALUES, hostile, report
 from rich.console import Console
 
 from calibrail.conformal import certify_counts
-from calibrail.report import print_certificate, print_compare, print_diagnosis, print_report
+from calibrail.report import print_certificate, print_diagnosis, print_report
 
 Printer = Callable[[Mapping[str, Any], Console], None]
 
@@ -82,15 +82,6 @@ def test_names_are_neither_markup_nor_control_codes() -> None:
     assert "\x1b" not in text
     assert "[bold]" in text
     assert HOSTILE.replace("\x1b", "\N{REPLACEMENT CHARACTER}")[:20] in text
-
-
-def test_compare_names_what_could_not_be_calibrated() -> None:
-    value = comparison(max_fpr=0.2, baselines={"length": NOISE})
-    text = words(shown(print_compare, value))
-    assert text.startswith(words(value["finding"]))
-    assert "never: " in text
-    assert "Baselines" in text
-    assert text.index(" toy ") < text.index(" noise ")
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,9 @@ def test_two_thousand_examples_through_every_fault(tmp_path: Path) -> None:
             for seen in server.seen:
                 met.setdefault(seen.key, []).append(seen.fault)
         assert len(values) == 2000 and len(per_key) == 2000
-        assert max(per_key.values()) <= terms.attempts
+        # Being asked to wait (429) is granted, and is no failed attempt.
+        tried = [sum(fault != "429" for fault in faults) for faults in met.values()]
+        assert max(tried) <= terms.attempts
         assert set(reasons) == set(np.flatnonzero(np.isnan(values)).tolist())
         # Exactly those whose last answer was no verdict are undefined.
         last = [faults_met[-1] for faults_met in met.values()]
@@ -210,8 +212,11 @@ def test_a_hybrid_judges_only_what_is_unclear(answers: Path, tmp_path: Path) -> 
 def test_a_hybrid_learns_its_band_from_the_fit_split(answers: Path) -> None:
     with ChatServer(verdicts(supported)) as server:
         run = calibrate(answers, f"hybrid:cheap=novelty,dear={json.dumps(spec(server))}", alpha=0.3)
-    assert run.state is not None
+    assert run.state is not None and run.codes is not None
     assert run.data["split"]["fit_share"] == 0.3
+    # What the band was learnt from is not judged, and nobody pays for it.
+    (calls,) = run.data["calls"]
+    assert len(server.seen) == calls["n_judged"] <= calls["n"] == int((run.codes > 0).sum())
 
 
 def test_a_dry_run_counts_and_sends_nothing(answers: Path) -> None:
@@ -238,6 +243,56 @@ def _values(server: ChatServer) -> list[dict[str, Any]]:
     with sqlite3.connect(os.environ["CALIBRAIL_CACHE"]) as connection:
         found = connection.execute("SELECT value FROM answers WHERE kind = 'chat'").fetchall()
     return [json.loads(row[0]) for row in found]
+
+
+def test_a_rate_limit_loses_nothing() -> None:
+    """A bucket of 40 calls a second, for 16 callers that would send more."""
+    from calibrail import Example
+
+    examples = [
+        Example(id=str(row), contexts=("The sea is blue.",), response=f"It is number {row}.")
+        for row in range(150)
+    ]
+    started, passed = time.monotonic(), 0
+
+    def bucket(key: str, attempt: int) -> str | None:
+        nonlocal passed
+        if passed >= 5 + 40 * (time.monotonic() - started):
+            return "429"
+        passed += 1
+        return None
+
+    with (
+        ChatServer(says("faithful"), faults=bucket, retry_after=0.2) as server,
+        calling(Terms(concurrency=16, attempts=2)),
+    ):
+        (reasons,) = score_examples(examples, [build(judge(server))]).reasons.values()
+    assert not reasons
+
+
+def test_answers_that_could_not_be_asked_about_take_no_part(answers: Path) -> None:
+    down = scattered(0.3, "500", seed=5)
+    with ChatServer(verdicts(supported), faults=lambda key, _: down(key, 0)) as server:
+        with calling(Terms(attempts=1)):
+            partly = calibrate(answers, spec(server), alpha=0.2)
+        server.faults = lambda key, attempt: None
+        whole = calibrate(answers, spec(server), alpha=0.2)
+    lost = partly.data["n_unanswered"]
+    assert lost > 10 and whole.data["n_unanswered"] == 0
+    assert any(f"could not be asked: {lost}" in note for note in partly.report.notes)
+    assert partly.report.undefined["calibration"] == {"hallucinated": 0, "faithful": 0}
+    assert partly.report.undefined["test"] == {"hallucinated": 0, "faithful": 0}
+    assert partly.codes is not None and whole.codes is not None
+    n = [int((run.codes > 0).sum()) for run in (partly, whole)]
+    assert n[0] == n[1] - lost
+
+
+def test_a_hybrid_over_verdicts_says_that_ties_leave_a_gap(answers: Path) -> None:
+    with ChatServer(verdicts(lambda text: 0.25 + 0.5 * supported(text))) as server:
+        dear = json.dumps(spec(server, ",mode=verdict"))
+        run = calibrate(answers, f"hybrid:cheap=length,low=0,high=60,dear={dear}", alpha=0.3)
+    report = run.report.to_dict()
+    assert any("mode" in row["name"] and "logprob" in row["name"] for row in report["detectors"])
 
 
 def test_a_budget_ends_the_run_and_the_next_one_goes_on(answers: Path) -> None:

@@ -88,9 +88,10 @@ def test_examples_in_memory_are_read_once_and_serve_all_passes(run: Run, answers
 def test_the_same_data_gives_the_same_folder(run: Run, answers: Path, tmp_path: Path) -> None:
     first = run.save(tmp_path / "first")
     second = calibrate(answers, SPEC, alpha=0.2, max_fpr=0.9).save(tmp_path / "second")
-    for path in sorted(first.iterdir()):
+    for path in sorted(item for item in first.rglob("*") if item.is_file()):
         if path.name != "cost.json":
-            assert path.read_bytes() == (second / path.name).read_bytes(), path.name
+            same = second / path.relative_to(first)
+            assert path.read_bytes() == same.read_bytes(), path.name
     cost = json.loads((first / "cost.json").read_text())
     assert cost["schema"] == "calibrail.cost/1"
     assert cost["scores"][0]["n"] == 300

@@ -44,6 +44,7 @@ def run(
     fit_share: opt.FitShare = None,
     max_calls: opt.MaxCalls = None,
     concurrency: opt.Concurrency = 8,
+    timeout: opt.Timeout = 60.0,
     price: opt.Price = None,
     json: opt.AsJson = False,
 ) -> None:
@@ -74,7 +75,7 @@ def run(
     splitting = opt.split_options(
         seed=seed, calibration_share=None, fit_share=fit_share, column=split_column
     )
-    with counting("scoring", opt.terms(max_calls, concurrency, price)) as progress:
+    with counting("scoring", opt.terms(max_calls, concurrency, timeout, price)) as progress:
         result = audit(
             data,
             specs,

@@ -44,15 +44,21 @@ def run(
     fit_share: opt.FitShare = None,
     max_calls: opt.MaxCalls = None,
     concurrency: opt.Concurrency = 8,
+    timeout: opt.Timeout = 60.0,
     price: opt.Price = None,
+    no_text: Annotated[
+        bool,
+        typer.Option("--no-text", help="Keep questions, contexts and answers out of report.html."),
+    ] = False,
     dry_run: opt.DryRun = False,
     json: opt.AsJson = False,
 ) -> None:
     """Find the threshold that catches 1 - alpha of hallucinations, and what it costs.
 
     Half of the data (by group, seeded) sets the threshold, the other half tests it. Writes
-    scores.parquet, report.json, report.html and calibration.json into RUN. Exit code 0; with
-    --max-fpr the verdict decides: 0 certified, 3 rejected, 4 inconclusive.
+    scores.parquet, report.json, report.html, figures and calibration.json into RUN; report.html
+    alone shows texts, of the worst errors. Exit code 0; with --max-fpr the verdict decides: 0
+    certified, 3 rejected, 4 inconclusive.
     """
     from calibrail.cli.exits import DONE, of_verdict
     from calibrail.cli.output import (
@@ -87,7 +93,7 @@ def run(
         fit_share=fit_share,
         column=split_column,
     )
-    with counting("scoring", opt.terms(max_calls, concurrency, price)) as progress:
+    with counting("scoring", opt.terms(max_calls, concurrency, timeout, price)) as progress:
         if dry_run:
             print_plan(plan_calls(data, specs, reading=reading, splitting=splitting), json)
             raise typer.Exit(DONE)
@@ -110,10 +116,11 @@ def run(
             target=target,
             reading=reading,
             splitting=splitting,
+            text=not no_text,
             command=command_line(),
             progress=progress,
         )
-    result.save(output)
+    result.save(output, text=not no_text)
     report = result.report.to_dict()
     if json:
         print_json(report)
@@ -121,7 +128,7 @@ def run(
         print_report(report, stdout_console())
     costs = () if result.table is None else result.table.costs
     note_costs(cost for cost in costs if cost.score not in BASELINES)
-    note(f"wrote {output}/report.html, report.json, calibration.json, scores.parquet")
+    note(f"wrote {output}/report.html, report.json, calibration.json, scores.parquet, figures")
     if result.data["n_quarantined"]:
         note(f"{result.data['n_quarantined']} unusable rows: see {output}/quarantine.jsonl")
     if not json:

@@ -40,6 +40,7 @@ def run(
     strict: opt.Strict = False,
     max_calls: opt.MaxCalls = None,
     concurrency: opt.Concurrency = 8,
+    timeout: opt.Timeout = 60.0,
     json: opt.AsJson = False,
 ) -> None:
     """Certify, reject or leave open, with exact bounds on coverage and false alarms.
@@ -65,7 +66,7 @@ def run(
         strict=strict,
         quarantine=Path("quarantine.jsonl"),
     )
-    with counting("checking", opt.terms(max_calls, concurrency)) as progress:
+    with counting("checking", opt.terms(max_calls, concurrency, timeout)) as progress:
         result = certify(
             Guardrail.load(guardrail),
             heldout,

@@ -34,6 +34,7 @@ def run(
     ] = False,
     max_calls: opt.MaxCalls = None,
     concurrency: opt.Concurrency = 8,
+    timeout: opt.Timeout = 60.0,
     price: opt.Price = None,
     dry_run: opt.DryRun = False,
     json: opt.AsJson = False,
@@ -43,16 +44,20 @@ def run(
     Streams: memory does not grow with the file. Labels are not needed and not read. A row that
     cannot be read gets the outcome error, and stands in quarantine.jsonl beside the decisions.
     """
-    from calibrail.cli.exits import DONE
+    from calibrail.cli.exits import DONE, FAILURE
     from calibrail.cli.output import note, print_json, print_plan
     from calibrail.cli.progress import counting
     from calibrail.guardrail import Guardrail
+    from calibrail.models.asked import Asked
     from calibrail.workflow.check import check_source
     from calibrail.workflow.dry_run import plan_calls
 
     to_stdout = str(output) == "-"
     folder = Path() if to_stdout else output.parent
     loaded = Guardrail.load(guardrail)
+    for model in getattr(loaded.score, "models", ()):
+        if isinstance(model, Asked):
+            note(f"this guardrail sends the answers to {model.endpoint}")
     reading = opt.read_options(
         format=format,
         preset=preset,
@@ -64,7 +69,7 @@ def run(
         strict=strict,
         quarantine=folder / "quarantine.jsonl",
     )
-    with counting("checking", opt.terms(max_calls, concurrency, price)) as progress:
+    with counting("checking", opt.terms(max_calls, concurrency, timeout, price)) as progress:
         if dry_run:
             planned = plan_calls(traces, loaded.score, reading=reading, labelled=False)
             print_plan(planned, json)
@@ -91,3 +96,5 @@ def run(
         note(f"wrote {output}")
     if outcomes["error"]:
         note(f"{outcomes['error']} answers were not judged; the reason stands in each line")
+    if total and outcomes["error"] == total:
+        raise typer.Exit(FAILURE)

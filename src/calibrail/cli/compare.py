@@ -37,6 +37,7 @@ def run(
     fit_share: opt.FitShare = None,
     max_calls: opt.MaxCalls = None,
     concurrency: opt.Concurrency = 8,
+    timeout: opt.Timeout = 60.0,
     price: opt.Price = None,
     dry_run: opt.DryRun = False,
     json: opt.AsJson = False,
@@ -44,8 +45,9 @@ def run(
     """Calibrate several detectors to the same coverage and set their false alarms side by side.
 
     The baselines (answer length, new words, ...) take part uninvited: a detector that does not
-    beat them has not been shown to detect anything. Writes compare.json, report.html and
-    scores.parquet into RUN.
+    beat them has not been shown to detect anything. A winner is named only where the data
+    separates it from all others, and is certified on the half of the test part that did not
+    choose it. Writes compare.json, report.html, figures/, scores.parquet and cost.json into RUN.
     """
     from calibrail.cli.exits import DONE
     from calibrail.cli.output import (
@@ -80,7 +82,7 @@ def run(
         fit_share=fit_share,
         column=split_column,
     )
-    with counting("scoring", opt.terms(max_calls, concurrency, price)) as progress:
+    with counting("scoring", opt.terms(max_calls, concurrency, timeout, price)) as progress:
         if dry_run:
             print_plan(plan_calls(data, specs, reading=reading, splitting=splitting), json)
             raise typer.Exit(DONE)
@@ -105,6 +107,6 @@ def run(
     else:
         print_compare(result.to_dict(), stdout_console())
     note_costs(cost for cost in result.scored.table.costs if cost.score not in BASELINES)
-    note(f"wrote {output}/compare.json, report.html, scores.parquet, cost.json")
+    note(f"wrote {output}/compare.json, report.html, figures, scores.parquet, cost.json")
     if result.data["n_quarantined"]:
         note(f"{result.data['n_quarantined']} unusable rows: see {output}/quarantine.jsonl")

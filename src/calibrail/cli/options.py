@@ -163,6 +163,9 @@ MaxCalls = Annotated[
 Concurrency = Annotated[
     int, typer.Option(metavar="N", help="For judges: most calls at the same time.")
 ]
+Timeout = Annotated[
+    float, typer.Option(metavar="SECONDS", help="For judges: longest that one call may take.")
+]
 Price = Annotated[
     str | None,
     typer.Option(
@@ -247,7 +250,9 @@ def read_options(
     )
 
 
-def terms(max_calls: int | None, concurrency: int, price: str | None = None) -> Terms:
+def terms(
+    max_calls: int | None, concurrency: int, timeout: float, price: str | None = None
+) -> Terms:
     """Collect the terms on which endpoints are called."""
     from calibrail.models.terms import Price, Terms
 
@@ -263,7 +268,7 @@ def terms(max_calls: int | None, concurrency: int, price: str | None = None) -> 
                 f"e.g. 0.15,0.60; got {price!r}"
             )
         cost = Price(tokens_in, tokens_out)
-    return Terms(concurrency=concurrency, max_calls=max_calls, price=cost)
+    return Terms(concurrency=concurrency, timeout=timeout, max_calls=max_calls, price=cost)
 
 
 def split_options(

@@ -26,6 +26,7 @@ def run(
     strict: opt.Strict = False,
     max_calls: opt.MaxCalls = None,
     concurrency: opt.Concurrency = 8,
+    timeout: opt.Timeout = 60.0,
     price: opt.Price = None,
     dry_run: opt.DryRun = False,
     json: opt.AsJson = False,
@@ -56,7 +57,7 @@ def run(
         quarantine=quarantine,
     )
     specs = opt.score_specs(score, None, None)
-    with counting("scoring", opt.terms(max_calls, concurrency, price)) as progress:
+    with counting("scoring", opt.terms(max_calls, concurrency, timeout, price)) as progress:
         if dry_run:
             print_plan(plan_calls(data, specs, reading=reading, labelled=False), json)
             raise typer.Exit(DONE)

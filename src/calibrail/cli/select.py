@@ -37,6 +37,7 @@ def run(
     strict: opt.Strict = False,
     max_calls: opt.MaxCalls = None,
     concurrency: opt.Concurrency = 8,
+    timeout: opt.Timeout = 60.0,
     json: opt.AsJson = False,
 ) -> None:
     """Release as much of a batch as the false discovery rate allows.
@@ -63,7 +64,7 @@ def run(
         strict=strict,
         quarantine=folder / "quarantine.jsonl",
     )
-    with counting("scoring", opt.terms(max_calls, concurrency)) as progress:
+    with counting("scoring", opt.terms(max_calls, concurrency, timeout)) as progress:
         result = select(
             Guardrail.load(guardrail),
             traces,

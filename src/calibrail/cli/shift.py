@@ -51,6 +51,7 @@ def run(
     strict: opt.Strict = False,
     max_calls: opt.MaxCalls = None,
     concurrency: opt.Concurrency = 8,
+    timeout: opt.Timeout = 60.0,
     json: opt.AsJson = False,
 ) -> None:
     """Calibrate on some answers, test on others: another file, other groups, later times.
@@ -79,7 +80,7 @@ def run(
         strict=strict,
         quarantine=output / "quarantine.jsonl",
     )
-    with counting("scoring", opt.terms(max_calls, concurrency)) as progress:
+    with counting("scoring", opt.terms(max_calls, concurrency, timeout)) as progress:
         result = shift(
             data,
             specs[0],

@@ -39,9 +39,7 @@ class Ledger:
         }
         self._usage = {key: Usage() for key in keys}
         self._shared_usage: dict[int, Usage] = {}
-        self._judged_before = {
-            key: getattr(score, "n_judged", 0) for key, score in self._scores.items()
-        }
+        self._counted = {key: _counts(score) for key, score in self._scores.items()}
         self._seconds = dict.fromkeys(keys, 0.0)
         self._passes = dict.fromkeys(keys, 0)
         self._cut_before = self._cut_now()
@@ -85,9 +83,11 @@ class Ledger:
         if not self._remote[key]:
             return None
         shared = [self._shared_usage.get(id(model), Usage()) for model in self._remote[key]]
-        judged = getattr(self._scores[key], "n_judged", None)
-        n_judged = n if judged is None else judged - self._judged_before[key]
-        return Calls(n_judged, sum(shared, self._usage[key]))
+        scored, judged = (
+            now - before if now is not None and before is not None else n
+            for now, before in zip(_counts(self._scores[key]), self._counted[key], strict=True)
+        )
+        return Calls(scored, judged, sum(shared, self._usage[key]))
 
     def costs(self, n: int) -> tuple[Cost, ...]:
         """Return what each score cost for ``n`` examples."""
@@ -110,3 +110,8 @@ class Ledger:
                 )
             )
         return tuple(result)
+
+
+def _counts(score: Score) -> tuple[int | None, int | None]:
+    """Return how many answers a score has scored and had judged, where it counts them."""
+    return getattr(score, "n_scored", None), getattr(score, "n_judged", None)

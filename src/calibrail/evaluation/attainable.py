@@ -45,19 +45,31 @@ def attainable(
     Returns
     -------
     dict or None
-        None where values are many, so that any target can be aimed at. Else ``target``,
+        None where any target can be aimed at. Else, all thresholds of a score with few values, or
+        those about a gap that ties leave in one with many: ``target``,
         ``is_attainable`` (whether a threshold promises the target and not much more, short of
         flagging everything), and
         ``steps``: ``threshold``, ``promise`` (largest coverage that the guarantee gives it),
         ``coverage`` and ``fpr`` on the test part, ``is_used``.
     """
     scores = calibration.scores
-    distinct, repeats = np.unique(scores, return_counts=True)
-    if not len(scores) or len(distinct) > FEW_DISTINCT or 2 * len(distinct) > len(scores):
+    if not len(scores):
         return None
+    distinct, repeats = np.unique(scores, return_counts=True)
+    n_distinct = len(distinct)
     # Undefined scores count as caught or missed by the policy, before any threshold.
     missed = calibration.n_undefined if calibration.undefined == "pass" else 0
     below = np.cumsum(repeats) - repeats + missed
+    target, slack = 1.0 - calibration.alpha, max(GAP, 2.0 / (calibration.n + 1))
+    if n_distinct > FEW_DISTINCT or 2 * n_distinct > len(scores):
+        # Many values, and yet nothing between two of them where most answers share one.
+        used_at = int(np.searchsorted(distinct, calibration.threshold))
+        if calibration.flag_all or used_at >= n_distinct:
+            return None
+        if 1.0 - _least_alpha(int(below[used_at]), calibration) - target <= slack:
+            return None
+        near_it = slice(max(0, used_at - 1), used_at + 2)
+        distinct, below = distinct[near_it], below[near_it]
     undefined = np.isnan(values) & (calibration.undefined != "pass")
     steps = []
     for threshold, n_below in zip(distinct.tolist(), below.tolist(), strict=True):
@@ -71,16 +83,15 @@ def attainable(
             part = (codes == TEST) & (labels == label)
             step[name] = wilson(int(flagged[part].sum()), int(part.sum()), confidence).to_dict()
         steps.append(step)
-    target = 1.0 - calibration.alpha
     used = next((step for step in steps if step["is_used"]), None)
-    near = used is not None and used["promise"] - target <= max(GAP, 2.0 / (calibration.n + 1))
+    near = used is not None and used["promise"] - target <= slack
     # A threshold that no answer stays below keeps any promise, and detects nothing.
     near = (
         near
         and used is not None
         and not (values[codes == TEST] + tolerance >= used["threshold"]).all()
     )
-    return {"target": target, "is_attainable": near, "n_distinct": len(distinct), "steps": steps}
+    return {"target": target, "is_attainable": near, "n_distinct": n_distinct, "steps": steps}
 
 
 def _least_alpha(below: int, calibration: Calibration) -> float:
@@ -99,6 +110,13 @@ def few_distinct_scores(calibration: Calibration, found: Mapping[str, Any] | Non
         return None
     scores = calibration.scores
     distinct = np.unique(scores)
+    if found["n_distinct"] > len(found["steps"]):
+        tied = int(np.count_nonzero(scores == calibration.threshold))
+        return (
+            f"{tied:,} of {count(len(scores), 'hallucinated calibration example')} share the score "
+            f"{number(calibration.threshold)}. {_what_can_be_had(found)}Use a score that tells "
+            "them apart, such as mode=logprob of a judge."
+        )
     at_least = len(scores) - np.searchsorted(scores, distinct, "left")
     caught = at_least + (0 if calibration.undefined == "pass" else calibration.n_undefined)
     shown = [percent(float(c) / calibration.n) for c in sorted(set(caught.tolist()))]

@@ -12,13 +12,24 @@ from numpy.typing import NDArray
 
 from calibrail.conformal import calibrate
 from calibrail.errors import InputError
+from calibrail.evaluation.conclusion import conclusion
+from calibrail.evaluation.contender import Contender
 from calibrail.evaluation.evaluate import evaluate
+from calibrail.evaluation.matched import matched_coverage
+from calibrail.evaluation.measure import Measure
+from calibrail.evaluation.overlap import overlap
+from calibrail.evaluation.partial_auroc import LEAST_COVERAGE, partial_auroc
 from calibrail.evaluation.report import Report, finite_json
-from calibrail.evaluation.rows import Row
-from calibrail.evaluation.wording import listed, percent
+from calibrail.evaluation.resampling import own_groups
+from calibrail.evaluation.rows import TEST, Row
+from calibrail.evaluation.sweep import ALPHAS, alpha_sweep
+from calibrail.evaluation.undefined import ranked_values
+from calibrail.evaluation.winner import Winner, find_winner
 
 #: Name of the format that ``Comparison.to_dict`` writes.
 SCHEMA = "calibrail.compare/1"
+
+_Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +44,16 @@ class Comparison:
         Detectors that could not be calibrated, with the reason.
     baselines : tuple of Row
         The trivial baselines, sorted alike; those that could not be calibrated come last.
-    leader : str or None
-        The first detector, if its FPR interval lies below every other detector's; else None.
+    winner : Winner
+        Who raises the fewest false alarms, on data that did and on data that did not choose it.
     finding : str
         What the comparison shows, in plain words.
+    measures : mapping of str to mapping of str to Measure
+        By name: ``partial_auroc`` of every score, ``overlap`` of the baselines.
+    matched : mapping
+        FPR at the same coverage of the test answers; see ``matched_coverage``.
+    sweep : sequence of mapping
+        Other targets; see ``alpha_sweep``.
     data, reproduce : mapping
         Passed through.
     """
@@ -44,28 +61,56 @@ class Comparison:
     detectors: tuple[tuple[str, Report], ...]
     uncalibrated: Mapping[str, str]
     baselines: tuple[Row, ...]
-    leader: str | None
+    winner: Winner
     finding: str
+    measures: Mapping[str, Mapping[str, Measure]] = field(default_factory=dict)
+    matched: Mapping[str, Any] = field(default_factory=dict)
+    sweep: Sequence[Mapping[str, Any]] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
     reproduce: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def leader(self) -> str | None:
+        """The winner's name, if there is one."""
+        return self.winner.name
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as a dictionary that strict JSON can hold.
 
-        Each entry of ``detectors`` has the fields of a report, and its ``name``.
+        Each entry of ``detectors`` has the fields of a report, its ``name`` and its
+        ``partial_auroc``. No time that was measured is in it: the same input gives the same bytes.
         """
+        winner = self.winner
         return {
             "schema": SCHEMA,
             "leader": self.leader,
             "finding": self.finding,
-            "detectors": [{"name": name, **report.to_dict()} for name, report in self.detectors],
+            "winner": finite_json(winner.to_dict()),
+            "detectors": [
+                {"name": name, **report.to_dict(), **self._measures(name)}
+                for name, report in self.detectors
+            ],
             "uncalibrated": [
                 {"name": name, "reason": reason} for name, reason in self.uncalibrated.items()
             ],
-            "baselines": [item.to_dict() for item in self.baselines],
+            "baselines": [
+                {**item.to_dict(), **self._measures(item.name)} for item in self.baselines
+            ],
+            "paired": {
+                "against_best": [test.to_dict() for test in winner.choosing],
+                "against_best_baseline": [test.to_dict() for test in winner.baseline_tests],
+                "confirming": [test.to_dict() for test in winner.confirming],
+            },
+            "partial_auroc": {"least_coverage": LEAST_COVERAGE},
+            "matched_coverage": finite_json(self.matched),
+            "alpha_sweep": finite_json(list(self.sweep)),
             "data": finite_json(self.data),
             "reproduce": finite_json(self.reproduce),
         }
+
+    def _measures(self, name: str) -> dict[str, Any]:
+        found = self.measures.get(name, {})
+        return {key: measure.to_dict() for key, measure in found.items()}
 
     def to_json(self) -> str:
         """Return the comparison as strict JSON text."""
@@ -73,7 +118,7 @@ class Comparison:
 
 
 def compare_detectors(
-    values: Mapping[str, NDArray[np.float64]],
+    values: Mapping[str, _Floats],
     *,
     labels: NDArray[np.int8],
     codes: NDArray[np.int8],
@@ -84,7 +129,7 @@ def compare_detectors(
     confidence: float = 0.95,
     max_fpr: float | None = None,
     min_coverage: float | None = None,
-    baselines: Mapping[str, NDArray[np.float64]] | None = None,
+    baselines: Mapping[str, _Floats] | None = None,
     specs: Mapping[str, Mapping[str, Any]] | None = None,
     tolerances: Mapping[str, float] | None = None,
     groups: NDArray[np.int64] | None = None,
@@ -94,10 +139,11 @@ def compare_detectors(
     notes: Sequence[str] = (),
     seed: int = 0,
 ) -> Comparison:
-    """Calibrate every detector to the same target on the same split, and report each on the test.
+    """Calibrate every detector to the same target on the same split, and compare what that costs.
 
-    Intervals are those of single reports: no claim is made about several detectors at once, and a
-    detector is called the leader only where its FPR interval lies below all others'.
+    Each detector's own measures are those of a single report, on the whole test part: their
+    intervals claim nothing about several detectors at once. Claims about who is better rest on
+    paired, corrected tests, see ``calibrail.evaluation.winner``.
 
     Parameters
     ----------
@@ -111,26 +157,50 @@ def compare_detectors(
         Full specification (``name``, ``params``) of the detectors that have one.
     fitted : collection of str
         Detectors that were fitted on labelled examples.
-    confidence, max_fpr, min_coverage, baselines, tolerances, groups, data, reproduce, notes, seed
+    baselines : mapping of str to ndarray of float64, shape (n,)
+        Trivial baselines, under other names than the detectors'; they take part in every test.
+    groups : ndarray of int64, shape (n,), or None
+        What examples share (a source, a question); negative = stands alone. Tests, halves and
+        bootstrap draws keep groups whole.
+    confidence, max_fpr, min_coverage, tolerances, data, reproduce, notes
         As in ``evaluate``.
+    seed : int
+        Of the halves of the test part and of every bootstrap: the same input gives the same
+        comparison.
 
     Raises
     ------
     InputError
-        If there is no detector, or an array is not as ``evaluate`` needs it.
+        If there is no detector, a baseline has the name of one, or an array is not as
+        ``evaluate`` needs it.
     """
     if not values:
         raise InputError("values must hold at least one detector; got none")
+    trivial = dict(baselines or {})
+    if twice := sorted(set(values) & set(trivial)):
+        raise InputError(f"baselines must have names of their own; {twice[0]} is also a detector")
     source = (codes == 1) & (labels == 1)
+    members = own_groups(groups, len(labels))
     reports: list[tuple[str, Report]] = []
+    contenders: list[Contender] = []
     uncalibrated: dict[str, str] = {}
-    for name, column in values.items():
+    for name, column in {**values, **trivial}.items():
         if len(column) != len(labels):
             raise InputError(f"{name} must have {len(labels)} values; got {len(column)}")
         try:
             calibration = calibrate(column[source], alpha, guarantee, delta, undefined=undefined)
         except InputError as error:
-            uncalibrated[name] = str(error)
+            if name in values:
+                uncalibrated[name] = str(error)
+            continue
+        slack = (tolerances or {}).get(name, 0.0)
+        contenders.append(
+            Contender.of(
+                name, column, labels, codes, calibration,
+                tolerance=slack, baseline=name in trivial,
+            )
+        )  # fmt: skip
+        if name in trivial:
             continue
         report = evaluate(
             calibration,
@@ -138,7 +208,7 @@ def compare_detectors(
             values=column,
             labels=labels,
             codes=codes,
-            tolerance=(tolerances or {}).get(name, 0.0),
+            tolerance=slack,
             confidence=confidence,
             max_fpr=max_fpr,
             min_coverage=min_coverage,
@@ -153,61 +223,62 @@ def compare_detectors(
         )
         reports.append((name, report))
     reports.sort(key=lambda item: _order(item[1].test.fpr.estimate, item[1].test.auroc.estimate))
-    leader = _leader(reports)
+    winner = find_winner(
+        contenders if reports else [],
+        labels,
+        codes,
+        members,
+        min_coverage=1.0 - alpha if min_coverage is None else min_coverage,
+        max_fpr=max_fpr,
+        confidence=confidence,
+        seed=seed,
+    )
+    test = codes == TEST
     return Comparison(
         detectors=tuple(reports),
         uncalibrated=uncalibrated,
         baselines=_baseline_rows(reports),
-        leader=leader,
-        finding=_finding(reports, leader),
+        winner=winner,
+        finding=conclusion(reports, winner),
+        measures={
+            name: _measures(
+                ranked_values(column[test], undefined), labels[test], members[test],
+                name in trivial, confidence, seed,
+            )
+            for name, column in {**values, **trivial}.items()
+        },
+        matched=matched_coverage(
+            contenders, 1.0 - alpha, test, labels, members, confidence=confidence, seed=seed
+        ),
+        sweep=alpha_sweep(
+            {**values, **trivial}, labels, codes, guarantee=guarantee, delta=delta,
+            undefined=undefined, alphas=(*ALPHAS, alpha), baselines=tuple(trivial),
+            tolerances=tolerances, confidence=confidence,
+        ),
         data=dict(data or {}),
         reproduce=dict(reproduce or {}),
-    )
+    )  # fmt: skip
+
+
+def _measures(
+    ranked: _Floats,
+    labels: NDArray[np.int8],
+    groups: NDArray[np.int64],
+    baseline: bool,
+    confidence: float,
+    seed: int,
+) -> dict[str, Measure]:
+    """Return what a report does not hold; a baseline's overlap, too."""
+    area = partial_auroc(ranked, labels, groups, confidence=confidence, seed=seed)
+    if not baseline:
+        return {"partial_auroc": area}
+    classes = [ranked[labels == label] for label in (1, 0)]
+    return {"partial_auroc": area, "overlap": overlap(*classes, confidence=confidence, seed=seed)}
 
 
 def _order(fpr: float | None, area: float | None) -> tuple[float, float]:
     """Sort by FPR, then by AUROC from the top; what is missing comes last."""
     return (2.0 if fpr is None else fpr, 0.0 if area is None else -area)
-
-
-def _leader(reports: Sequence[tuple[str, Report]]) -> str | None:
-    if len(reports) < 2:
-        return None
-    first = reports[0][1].test.fpr
-    ahead = all(first.upper < report.test.fpr.lower for _, report in reports[1:])
-    return reports[0][0] if ahead else None
-
-
-def _finding(reports: Sequence[tuple[str, Report]], leader: str | None) -> str:
-    """Say what the comparison shows, without a winner where intervals overlap."""
-    if not reports:
-        return "No detector could be calibrated to this target."
-    name, report = reports[0]
-    fpr = report.test.fpr
-    if fpr.estimate is None:
-        return "The test part has no faithful example, so false alarms cannot be compared."
-    cost = (
-        f"{percent(fpr.estimate)} false alarms ({percent(fpr.lower)} to {percent(fpr.upper)}) "
-        f"while aiming to catch {percent(1 - report.alpha)} of hallucinations"
-    )
-    if len(reports) == 1:
-        text = f"{name} costs {cost}."
-    elif leader is not None:
-        text = (
-            f"{name} costs the fewest: {cost}; its interval lies below every other detector's. "
-            "The same data chose it, so certify it on data that did not."
-        )
-    else:
-        close = [n for n, r in reports[1:] if r.test.fpr.lower <= fpr.upper]
-        text = (
-            f"No winner: {name} costs {cost}, and its interval overlaps with that of "
-            f"{listed(close)}."
-        )
-    better = [item.name for item in report.baselines if item.beats_detector]
-    if better:
-        text += f" The {'baselines' if len(better) > 1 else 'baseline'} {listed(better)} beat"
-        text += f"{'' if len(better) > 1 else 's'} it."
-    return text
 
 
 def _baseline_rows(reports: Sequence[tuple[str, Report]]) -> tuple[Row, ...]:

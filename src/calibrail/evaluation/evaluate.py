@@ -23,6 +23,7 @@ from calibrail.evaluation.attainable import attainable, few_distinct_scores
 from calibrail.evaluation.auroc import auroc
 from calibrail.evaluation.by_group import by_group
 from calibrail.evaluation.clustering import clustering, one_per_group
+from calibrail.evaluation.confounds import confounds
 from calibrail.evaluation.curve import operating_curve
 from calibrail.evaluation.findings import Band, Finding
 from calibrail.evaluation.measure import checked_confidence
@@ -248,6 +249,14 @@ def evaluate(
         attainable=offered,
         curve=operating_curve(
             values, labels, codes, undefined=calibration.undefined, confidence=level
+        ),
+        confounds=confounds(
+            values,
+            labels,
+            codes,
+            baselines or {},
+            undefined=calibration.undefined,
+            confidence=level,
         ),
     )
 

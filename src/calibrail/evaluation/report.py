@@ -142,6 +142,8 @@ class Report:
         What a score with few distinct values can promise (``calibrail.evaluation.attainable``).
     curve : mapping or None
         Coverage and FPR at other thresholds, in simultaneous bands.
+    confounds : mapping or None
+        How trivial baselines rank beside the score (``calibrail.evaluation.confounds``).
     """
 
     score: Mapping[str, Any]
@@ -173,6 +175,7 @@ class Report:
     curve: Mapping[str, Any] | None = None
     shift: Mapping[str, Any] | None = None
     attainable: Mapping[str, Any] | None = None
+    confounds: Mapping[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as a dictionary that strict JSON can hold, with its schema's name."""
@@ -207,6 +210,7 @@ class Report:
             "curve": finite_json(self.curve),
             "shift": finite_json(self.shift),
             "attainable": finite_json(self.attainable),
+            "confounds": finite_json(self.confounds),
         }
 
     def to_json(self) -> str:

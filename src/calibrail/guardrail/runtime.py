@@ -13,8 +13,9 @@ import numpy as np
 from calibrail.conformal import DECISIONS, Calibration
 from calibrail.conformal.rule import Rule
 from calibrail.data.example import Example
-from calibrail.errors import GuardrailError, InputError
+from calibrail.errors import GuardrailError, InputError, ModelError
 from calibrail.guardrail.frozen import FrozenConfig, plain, write_atomically
+from calibrail.models.terms import BudgetError
 from calibrail.scores.base import Score, Scores
 from calibrail.scores.learned import learns, state_bytes, with_state
 from calibrail.scores.registry import ScoreSpec, build
@@ -213,8 +214,9 @@ class Guardrail:
         except Exception as error:
             # A detector is foreign code: whatever it raises costs one answer, not the batch, and
             # is reported as the failure that it is.
-            if len(examples) == 1:
-                return [self._failed(examples[0], error)]
+            if len(examples) == 1 or isinstance(error, ModelError | BudgetError):
+                # A model that cannot be had, or may not be asked, fails on every answer alike.
+                return [self._failed(example, error) for example in examples]
             return [self.decide([example])[0] for example in examples]
         return self._decide_scored(examples, scores, groups)
 

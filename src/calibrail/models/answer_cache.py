@@ -17,6 +17,9 @@ from calibrail.errors import CalibrailError
 #: Raised when the table's columns change.
 VERSION: Final = 1
 
+#: Answers that a cache in memory holds, or up to twice as many.
+MOST_IN_MEMORY: Final = 5_000
+
 #: Seconds to wait for another process that writes.
 _PATIENCE: Final = 60.0
 
@@ -91,9 +94,12 @@ class AnswerCache:
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self._lock = Lock()
+        self._n_put = 0
         with self._explained():
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
+                # A judge may quote what it read: the file is its owner's alone.
+                path.touch(mode=0o600)
             self._connection = sqlite3.connect(
                 ":memory:" if path is None else path,
                 timeout=_PATIENCE,
@@ -149,6 +155,13 @@ class AnswerCache:
             self._connection.execute(
                 "INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row
             )
+            self._n_put += 1
+            if self.path is None and self._n_put % MOST_IN_MEMORY == 0:
+                self._connection.execute(
+                    "DELETE FROM answers WHERE key NOT IN "
+                    "(SELECT key FROM answers ORDER BY created DESC LIMIT ?)",
+                    (MOST_IN_MEMORY,),
+                )
 
     def tokens_per_character(self, endpoint: str, model: str, kind: str) -> float | None:
         """Return how many tokens a character of this model's questions took, None if unknown."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -17,6 +18,12 @@ FIRST_WAIT: Final = 0.5
 LONGEST_WAIT: Final = 30.0
 
 _AT_ONCE: Final = 1e-3
+
+#: Times that a request waits for as long as it is asked to.
+MOST_WAITS: Final = 50
+
+#: The same before anything was ever answered: then it is the address, the network, the server.
+FIRST_FAIL: Final = 4
 
 #: So many requests in a row without an answer mean that the endpoint, not an example, is at fault.
 ALL_FAIL: Final = 40
@@ -42,9 +49,11 @@ class Caller:
         self.n_sent = 0
         self.n_failed = 0
         self._transport = transport
+        logging.getLogger("stamina").addFilter(_not_ours)
         self._lock = Lock()
         self._hold_until = 0.0
         self._failed_in_a_row = self._refused_in_a_row = 0
+        self._ever_answered = False
         self._fewer_logprobs = False
         self._unknown: set[str] = set()
 
@@ -84,26 +93,19 @@ class Caller:
             raise ModelError(
                 f"calling {self.endpoint} needs the judge extra: {INSTALL} ({error})"
             ) from error
-        terms = account.terms
         n_attempts = 0
         pause = 0.0
         # Once nothing is answered any more, one attempt tells whether it is again.
-        most = 1 if self._failed_in_a_row >= ALL_FAIL else terms.attempts
+        most = 1 if self._failed_in_a_row >= ALL_FAIL else account.terms.attempts
 
         def again(error: Exception) -> bool | float:
             nonlocal pause
             if not isinstance(error, AgainError) or stop.is_set():
                 return False
-            # The usual wait is longer than one that is shorter than its first.
-            if error.wait is None or error.wait < FIRST_WAIT:
-                pause = attempt.next_wait + random.uniform(0.0, FIRST_WAIT)
-                return _AT_ONCE
-            if error.wait > terms.patience:
+            if error.wait is not None:
+                # What the endpoint asked for was granted as long as it may be.
                 return False
-            # Whoever else is about to send waits as well.
-            pause = 0.0
-            with self._lock:
-                self._hold_until = max(self._hold_until, time.monotonic() + error.wait)
+            pause = attempt.next_wait + random.uniform(0.0, FIRST_WAIT)
             return _AT_ONCE
 
         try:
@@ -119,7 +121,7 @@ class Caller:
                 stop.wait(pause)
                 with attempt:
                     n_attempts += 1
-                    result = self._send(kind, body, account, stop, read)
+                    result = self._patiently(kind, body, account, stop, read)
         except AgainError as error:
             asked = "" if error.wait is None else f"; the endpoint asks to wait {error.wait:g} s"
             tries = "once" if n_attempts == 1 else f"{n_attempts} times"
@@ -128,7 +130,8 @@ class Caller:
                 self.n_failed += 1
                 self._failed_in_a_row += 1
                 row = self._failed_in_a_row
-            if row >= ALL_FAIL and not self._answers(kind, body, account, stop):
+            most = ALL_FAIL if self._ever_answered else FIRST_FAIL
+            if row >= most and not self._answers(kind, body, account, stop):
                 raise ModelError(
                     f"{self.endpoint} answered none of the last {row} requests ({reason}); what "
                     "was answered before is kept, so mend it and run again"
@@ -147,8 +150,36 @@ class Caller:
                 "does not take, e.g. temperature or max_tokens of the judge"
             ) from None
         with self._lock:
+            self._ever_answered = True
             self._failed_in_a_row = self._refused_in_a_row = 0
         return result
+
+    def _patiently(
+        self,
+        kind: str,
+        body: Mapping[str, Any],
+        account: Account,
+        stop: Event,
+        read: Callable[[Any], Any],
+    ) -> Any:
+        """Send, and wait where the endpoint says how long; being asked to wait is no failure.
+
+        A rate limit lets some of those pass that wait for it, so that one request may have to
+        wait many times. All wait, but not for quite as long, or they would come back as one.
+        """
+        waited = 0.0
+        for _ in range(MOST_WAITS):
+            try:
+                return self._send(kind, body, account, stop, read)
+            except AgainError as error:
+                if error.wait is None or waited + error.wait > account.terms.patience:
+                    raise
+                waited += error.wait
+                with self._lock:
+                    until = time.monotonic() + error.wait
+                    self._hold_until = max(self._hold_until, until)
+                stop.wait(error.wait * random.uniform(1.0, 1.5) + random.uniform(0.0, FIRST_WAIT))
+        return self._send(kind, body, account, stop, read)
 
     def _answers(self, kind: str, body: Mapping[str, Any], account: Account, stop: Event) -> bool:
         """Return whether the endpoint answers such a request about a text that is harmless."""
@@ -233,3 +264,8 @@ class Caller:
             if self._transport is None:
                 self._transport = OpenAITransport(self.endpoint)
             return self._transport
+
+
+def _not_ours(record: logging.LogRecord) -> bool:
+    """Keep stamina from announcing each retry of ours; what becomes of them is reported."""
+    return "AgainError(" not in str(vars(record).get("stamina.caused_by", ""))

@@ -49,6 +49,7 @@ def resolve_endpoint(base_url: str | None) -> str:
     try:
         parts = urlsplit(base_url)
         is_plain = (parts.port is None or parts.port >= 0) and _PLAIN.fullmatch(base_url)
+        (parts.hostname or "").encode("idna")
     except ValueError:
         is_plain = None
         parts = urlsplit("")

@@ -147,7 +147,9 @@ class LanguageModel:
                 tokens_out=answer.tokens_out,
             )
             spent.answered()
-            return answer
+            # Where another process was faster, its answer is the one that both keep.
+            kept = cache.get(key)
+            return answer if kept is None else ChatAnswer.from_dict(kept)
 
         before = self._caller.n_sent
         found: dict[ChatRequest, ChatAnswer | Failure] = {}

@@ -6,7 +6,7 @@ import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,12 +27,25 @@ _VARIABLES = {
 }
 _INK, _QUIET, _HALLUCINATED, _FAITHFUL = _VARIABLES
 
+#: Inches below which a figure is drawn for a phone.
+NARROW: Final = 6.0
+#: What joins two parts of a label, by whether the figure is narrow.
+_NEXT: Final = (" ", "\n")
+
+#: Limits of the curve's axes, in percent: left, right, bottom, top.
+CURVE_RANGE: Final = (-1.0, 101.0, -1.0, 103.0)
+
+#: Groups that a figure shows at most.
+MOST_GROUPS: Final = 30
+
 
 def distributions_svg(
     hallucinated: NDArray[np.float64],
     faithful: NDArray[np.float64],
     threshold: float | None,
     name: str,
+    *,
+    size: tuple[float, float] = (7.2, 3.1),
 ) -> str:
     """Draw the two classes' test scores as histograms with the threshold between them.
 
@@ -44,6 +57,8 @@ def distributions_svg(
         Answers at or right of it are flagged; no line if None.
     name : str
         Name of the score, for the axis.
+    size : (float, float)
+        Inches; narrower ones stack what stands side by side in wider ones.
 
     Returns
     -------
@@ -52,9 +67,10 @@ def distributions_svg(
         same text. Values beyond the 0.2 % and 99.8 % quantiles are drawn in the outermost bars.
     """
     classes = [values[np.isfinite(values)] for values in (hallucinated, faithful)]
-    low, high = _limits(np.concatenate(classes), threshold)
+    low, high = drawn_range(hallucinated, faithful, threshold)
     edges = np.linspace(low, high, 49)
-    with _drawing(7.2, 3.1) as (figure, axes):
+    narrow = size[0] < NARROW
+    with _drawing(*size) as (figure, axes):
         shown = (("hallucinated", _HALLUCINATED), ("faithful", _FAITHFUL))
         for values, (label, colour) in zip(classes, shown, strict=True):
             if len(values) == 0:
@@ -75,12 +91,12 @@ def distributions_svg(
                 textcoords="offset points", ha="right" if right else "left", va="top", color=_INK,
             )  # fmt: skip
         axes.set_xlim(low, high)
-        axes.set_xlabel(f"{_literal(name)} score (higher = more likely hallucinated)")
+        axes.set_xlabel(f"{_literal(name)} score{_NEXT[narrow]}(higher = more likely hallucinated)")
         axes.set_ylabel("% of the class")
         if any(len(values) for values in classes):
             figure.legend(
-                loc="upper center", ncols=2, frameon=False, labelcolor=_INK,
-                bbox_to_anchor=(0.5, 1.08),
+                loc="upper center", ncols=1 if narrow else 2, frameon=False, labelcolor=_INK,
+                bbox_to_anchor=(0.5, 1.2 if narrow else 1.08),
             )  # fmt: skip
         return _svg(figure, "Histogram of the test scores of hallucinated and faithful answers.")
 
@@ -110,7 +126,13 @@ def intervals_svg(rows: Sequence[Mapping[str, Any]], limit: float | None) -> str
         return _svg(figure, "False positive rate of each score with its interval.")
 
 
-def curve_svg(curve: Mapping[str, Any], at: Mapping[str, Any], max_fpr: float | None) -> str:
+def curve_svg(
+    curve: Mapping[str, Any],
+    at: Mapping[str, Any],
+    max_fpr: float | None,
+    *,
+    size: tuple[float, float] = (7.2, 3.6),
+) -> str:
     """Draw coverage against FPR over all thresholds, each with its simultaneous band.
 
     Parameters
@@ -121,10 +143,12 @@ def curve_svg(curve: Mapping[str, Any], at: Mapping[str, Any], max_fpr: float | 
         ``coverage`` and ``fpr`` of the threshold in use, marked in the figure.
     max_fpr : float or None
         Highest acceptable FPR, drawn as a line.
+    size : (float, float)
+        Inches.
     """
     coverage, fpr = curve["coverage"], curve["fpr"]
     x, y = (100 * np.array([1.0, *part["estimate"], 0.0]) for part in (fpr, coverage))
-    with _drawing(7.2, 3.6) as (figure, axes):
+    with _drawing(*size) as (figure, axes):
         # The true curve runs between the two: more caught for fewer alarms, and the reverse.
         best = (100 * np.array(fpr["lower"]), 100 * np.array(coverage["upper"]))
         worst = (100 * np.array(fpr["upper"]), 100 * np.array(coverage["lower"]))
@@ -141,11 +165,61 @@ def curve_svg(curve: Mapping[str, Any], at: Mapping[str, Any], max_fpr: float | 
         )  # fmt: skip
         if max_fpr is not None:
             axes.axvline(100 * max_fpr, color=_INK, linewidth=1.2, linestyle=(0, (4, 3)))
-        axes.set_xlim(-1.0, 101.0)
-        axes.set_ylim(-1.0, 103.0)
+        axes.set_xlim(*CURVE_RANGE[:2])
+        axes.set_ylim(*CURVE_RANGE[2:])
         axes.set_xlabel("false alarms, % of faithful answers")
         axes.set_ylabel("caught, % of hallucinations")
         return _svg(figure, "Coverage against false positive rate over all thresholds, with band.")
+
+
+def groups_svg(section: Mapping[str, Any], *, size: float = 7.2) -> str:
+    """Draw what is caught and wrongly flagged in each group, with exact bounds.
+
+    Parameters
+    ----------
+    section : mapping
+        ``calibrail.evaluation.by_group.by_group``; the first ``MOST_GROUPS`` rows are drawn.
+    size : float
+        Width in inches.
+    """
+    rows = section["rows"][:MOST_GROUPS]
+    with _drawing(size, 1.3 + 0.42 * max(1, len(rows))) as (figure, axes):
+        for place, row in enumerate(rows):
+            for key, colour, shift, mark in (
+                ("coverage", _HALLUCINATED, -0.14, "o"), ("fpr", _FAITHFUL, 0.14, "s"),
+            ):  # fmt: skip
+                value = row[key]
+                if value["estimate"] is None:
+                    continue
+                label = {"coverage": "caught", "fpr": "false alarms"}[key]
+                at = [place + shift] * 2
+                axes.plot([100 * value["lower"], 100 * value["upper"]], at, color=colour, lw=2)
+                axes.plot(
+                    [100 * value["estimate"]], at[:1], mark, color=colour, markersize=6,
+                    label=None if label in axes.get_legend_handles_labels()[1] else label,
+                )  # fmt: skip
+            limits = (("min_coverage", _HALLUCINATED, -0.32), ("max_fpr", _FAITHFUL, 0.32))
+            for key, colour, reach in limits:
+                if row.get(key) is not None:
+                    axes.plot(
+                        [100 * row[key]] * 2, [place, place + reach], color=colour, linewidth=1.2,
+                        linestyle=(0, (2, 1.5)),
+                    )  # fmt: skip
+        axes.set_yticks(range(len(rows)), [_literal(row["group"]) or "(none)" for row in rows])
+        axes.set_ylim(max(1, len(rows)) - 0.5, -0.5)
+        axes.set_xlim(-1.0, 101.0)
+        axes.set_xlabel(f"% of the class,{_NEXT[size < NARROW]}exact bounds over all groups")
+        if axes.get_legend_handles_labels()[1]:
+            figure.legend(loc="outside upper center", ncols=2, frameon=False, labelcolor=_INK)
+        return _svg(figure, "Share caught and false alarms in each group, with bounds.")
+
+
+def drawn_range(
+    hallucinated: NDArray[np.float64], faithful: NDArray[np.float64], threshold: float | None
+) -> tuple[float, float]:
+    """Return the scores at which the histogram of ``distributions_svg`` begins and ends."""
+    values = np.concatenate([hallucinated, faithful])
+    return _limits(values[np.isfinite(values)], threshold)
 
 
 @contextmanager

@@ -12,6 +12,10 @@ from numpy.typing import NDArray
 
 from calibrail.evaluation.wording import number, percent
 from calibrail.report import promises, story
+from calibrail.report.errors_shown import error_view
+from calibrail.report.figures import MOST_GROUPS
+from calibrail.report.slider import embedded_json, operating_points, source_hash
+from calibrail.report.untrusted import clean, short
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -24,11 +28,14 @@ def render_html(
     report: _Dict,
     scores_hallucinated: NDArray[np.float64],
     scores_faithful: NDArray[np.float64],
+    *,
+    examples: _Dict | None = None,
 ) -> str:
-    """Return a report as one HTML page that loads nothing and runs nothing.
+    """Return a report as one HTML page that loads nothing.
 
-    Light and dark follow the reader's preference; names and messages are escaped, and the page
-    forbids scripts by its own content security policy.
+    Light and dark follow the reader's preference; names, messages and texts are escaped and rid of
+    characters that act unseen. The page's own content security policy forbids every script but the
+    one that moves the slider, which it names by its hash. Without scripts the page says the same.
 
     Parameters
     ----------
@@ -36,6 +43,8 @@ def render_html(
         ``Report.to_dict()``.
     scores_hallucinated, scores_faithful : ndarray of float64, shapes (m,) and (n,)
         Test scores per class for the figure; NaN (undefined) ones are left out.
+    examples : mapping, optional
+        The worst errors of the test part, ``Shown.to_dict()``.
 
     Returns
     -------
@@ -44,18 +53,26 @@ def render_html(
     """
     from markupsafe import Markup
 
-    from calibrail.report.figures import distributions_svg
+    from calibrail.report.pictures import draw_report, inline, marks_range
 
-    figure = distributions_svg(
-        scores_hallucinated, scores_faithful, report["threshold"], str(report["score"]["name"])
-    )
+    classes = (scores_hallucinated, scores_faithful)
+    figures: dict[str, dict[str, Markup]] = {}
+    for size in ("wide", "narrow"):
+        drawn = draw_report(report, *classes, narrow=size == "narrow")
+        for figure, svg in drawn.items():
+            limits = marks_range(report, figure, *classes)
+            made = Markup(inline(svg, f"{figure}-{size}", limits))
+            figures.setdefault(figure, {})[size] = made
     this = {
         **{key: report["test"][key] for key in ("coverage", "fpr", "auroc")},
         "name": report["score"]["name"],
         "threshold": None if report["by_group"] else report["threshold"],
         "this": True,
     }
-    return _environment().get_template("report.html.j2").render(
+    environment = _environment()
+    points = operating_points(report) if "curve" in figures else None
+    script = environment.get_template("slider.js.j2").render() if points else ""
+    return environment.get_template("report.html.j2").render(
         report=report,
         name=story.score_name(report),
         verdict=story.VERDICTS[report["verdict"]],
@@ -66,20 +83,24 @@ def render_html(
         assumptions=story.assumptions(report),
         detectors=[this, *report["detectors"]],
         rest={k: v for k, v in report["reproduce"].items() if k != "command"},
-        figure=Markup(figure),
-        curve=Markup(_curve(report)),
-        points=_points(report["curve"]),
+        figures=figures,
+        points=_points(report["curve"]) if "curve" in figures else [],
         promises=promises,
+        most_groups=MOST_GROUPS,
+        errors=None if examples is None else _errors(examples),
+        slider=Markup(embedded_json(points)) if points else None,
+        threshold_in_use=bool(points and points["in_use"] is not None),
+        last_point=len(points["points"]) - 1 if points else 0,
+        script=Markup(script),
+        script_hash=Markup(source_hash(script)) if points else "'none'",
     )  # fmt: skip
 
 
-def _curve(report: _Dict) -> str:
-    from calibrail.report.figures import curve_svg
-
-    test = report["test"]
-    if report["curve"] is None or None in (test["fpr"]["estimate"], test["coverage"]["estimate"]):
-        return ""
-    return curve_svg(report["curve"], test, report["max_fpr"])
+def _errors(examples: _Dict) -> dict[str, Any]:
+    return {
+        **examples,
+        **{kind: [error_view(item) for item in examples[kind]] for kind in ("misses", "alarms")},
+    }
 
 
 def _points(curve: _Dict | None) -> list[dict[str, Any]]:
@@ -100,34 +121,6 @@ def _points(curve: _Dict | None) -> list[dict[str, Any]]:
     return [found[step] for step in sorted(found, reverse=True) if step >= 8]
 
 
-def render_compare_html(comparison: _Dict) -> str:
-    """Return a comparison as one HTML page: finding, intervals of the FPR, table, warnings.
-
-    Parameters
-    ----------
-    comparison : mapping
-        ``Comparison.to_dict()``.
-    """
-    from markupsafe import Markup
-
-    from calibrail.report.figures import intervals_svg
-
-    detectors = [
-        {**item, **{key: item["test"][key] for key in ("coverage", "fpr", "auroc")}, "reason": None}
-        for item in comparison["detectors"]
-    ]
-    first = detectors[0] if detectors else None
-    drawn = [*detectors, *({**row, "baseline": True} for row in comparison["baselines"])]
-    return _environment().get_template("compare.html.j2").render(
-        comparison=comparison,
-        first=first,
-        detectors=[*detectors, *comparison["uncalibrated"]],
-        warned=[item for item in detectors if item["warnings"]],
-        rest={k: v for k, v in comparison["reproduce"].items() if k != "command"},
-        figure=Markup(intervals_svg(drawn, first["max_fpr"] if first else None)),
-    )  # fmt: skip
-
-
 def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -137,9 +130,11 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,
+        finalize=_clean,
     )
     environment.filters.update(
         number=number,
+        short=short,
         percent=percent,
         share=story.share,
         interval=story.interval,
@@ -152,12 +147,18 @@ def _environment() -> Environment:
     return environment
 
 
+def _clean(value: object) -> object:
+    """Return what a template shows without characters that act unseen."""
+    # What is markup already was cleaned before it was made.
+    return clean(value) if type(value) is str else value
+
+
 def _options(text: str) -> Markup:
     """Return escaped text in which no command line option is broken over two lines."""
     from markupsafe import Markup, escape
 
     option = re.compile(r"--[a-z][a-z-]*")
-    return Markup(option.sub(r'<span class="option">\g<0></span>', str(escape(text))))
+    return Markup(option.sub(r'<span class="option">\g<0></span>', str(escape(clean(text)))))
 
 
 def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:

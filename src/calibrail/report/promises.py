@@ -220,6 +220,13 @@ def attainable_rows(section: _Dict) -> list[tuple[str, ...]]:
     ]
 
 
+def attainable_heading(section: _Dict) -> str:
+    """Name the table: all thresholds, or those about a gap."""
+    if section["n_distinct"] > len(section["steps"]):
+        return "The thresholds on either side of the target"
+    return "All thresholds that this score offers"
+
+
 def attainable_sentence(section: _Dict) -> str:
     """Say whether the target is among what can be promised."""
     target = percent(section["target"])

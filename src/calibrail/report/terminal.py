@@ -49,46 +49,6 @@ def print_report(report: _Dict, console: Console) -> None:
     blocks.next_step(console, story.next_step(report))
 
 
-def print_compare(comparison: _Dict, console: Console) -> None:
-    """Print a comparison: finding, detectors with their verdicts, baselines, warnings.
-
-    Parameters
-    ----------
-    comparison : mapping
-        ``Comparison.to_dict()``.
-    console : rich.console.Console
-        Where to print.
-    """
-    blocks.paragraph(console, comparison["finding"], style="bold")
-    detectors = comparison["detectors"]
-    if detectors:
-        first = detectors[0]
-        test = first["test"]
-        blocks.paragraph(
-            console,
-            f"Same split for all: {first['n_calibration']:,} hallucinated answers to calibrate, "
-            f"{test['n_hallucinated']:,} hallucinated and {test['n_faithful']:,} faithful to test. "
-            f"Target: {percent(1 - first['alpha'])} caught (guarantee: {first['guarantee']}).",
-        )
-    flat = [
-        {**item, **{key: item["test"][key] for key in ("coverage", "fpr", "auroc")}}
-        for item in detectors
-    ]
-    failed = comparison["uncalibrated"]
-    _rows(console, "Fewest false alarms first", [*flat, *failed], comparison["baselines"])
-    short = [
-        f"{item['name']}: {'; '.join(story.title(w['code']) for w in item['warnings'])}"
-        for item in detectors
-        if item["warnings"]
-    ]
-    blocks.bullets(console, "Warnings", short, style="bold yellow")
-    blocks.next_step(
-        console,
-        "Calibrate the one you choose with calibrail calibrate, and certify it on data that this "
-        "comparison did not see.",
-    )
-
-
 def print_certificate(certificate: _Dict, console: Console) -> None:
     """Print the verdict of `calibrail certify` with its exact bounds.
 
@@ -176,7 +136,7 @@ def _promises(console: Console, report: _Dict) -> None:
 
 def _attainable(section: _Dict, console: Console) -> None:
     """Print all that a score with few distinct values can promise."""
-    table = blocks.table("All thresholds that this score offers")
+    table = blocks.table(promises.attainable_heading(section))
     for name in ("Threshold", "Can promise", "Caught", "False alarms"):
         table.add_column(name, overflow="fold")
     for row in promises.attainable_rows(section):

@@ -17,6 +17,9 @@ from calibrail.scores.learned import learns
 from calibrail.scores.registry import ScoreSpec, build, parse_spec, spell
 from calibrail.scores.undefined import missing
 
+#: Why an example of the fit split has no value.
+TAUGHT: Final = "it is one of those that the hybrid learnt from, and is not judged"
+
 _Floats = NDArray[np.float64]
 
 #: The cheap score where none is named: it needs no model and takes milliseconds.
@@ -73,6 +76,7 @@ class Hybrid:
         self._band = None if low is None or high is None else (float(low), float(high))
         #: Answers scored, and those among them that the dear score judged; figures only grow.
         self.n_scored = self.n_judged = 0
+        self._taught: frozenset[str] = frozenset()
 
     @property
     def params(self) -> Mapping[str, JSON]:
@@ -157,7 +161,10 @@ class Hybrid:
         usable = np.array(~np.isnan(values))
         labels = both_classes(self.name, examples, usable)
         known = values[usable]
-        return self._with(band(known[labels == 1], known[labels == 0], self.lost))
+        fitted = self._with(band(known[labels == 1], known[labels == 0], self.lost))
+        # They neither calibrate nor test, so nobody has to be paid for judging them.
+        fitted._taught = frozenset(example.id for example in examples)
+        return fitted
 
     def state(self) -> Mapping[str, NDArray[Any]]:
         """Return the band."""
@@ -178,6 +185,17 @@ class Hybrid:
         return other
 
     @property
+    def companions(self) -> tuple[Score, ...]:
+        """The same cascade over what the dear score shows beside itself at no further call."""
+        return tuple(self._over(other) for other in getattr(self.dear, "companions", ()))
+
+    def _over(self, dear: Score) -> Hybrid:
+        other = copy.copy(self)
+        other.dear = dear
+        other.n_scored = other.n_judged = 0
+        return other
+
+    @property
     def lessons(self) -> tuple[str, ...]:
         """What a reader should know: the band, and how much was judged."""
         if self._band is None or not self.n_scored:
@@ -193,7 +211,7 @@ class Hybrid:
     def score(self, examples: Sequence[Example]) -> Scores:
         """Return where each answer stands in the cascade; undefined where its judge is."""
         low, high = self._edges()
-        found = ((row, missing(example, self.requires)) for row, example in enumerate(examples))
+        found = ((row, self._lacking(example)) for row, example in enumerate(examples))
         reasons = {row: why for row, why in found if why is not None}
         self.n_scored += len(examples) - len(reasons)
         cheap = self._cheap_values(examples, (low, high))
@@ -240,7 +258,10 @@ class Hybrid:
     def _undecided(self, examples: Sequence[Example], cheap: _Floats) -> list[int]:
         low, high = self._edges()
         inside = np.flatnonzero(~((cheap < low) | (cheap > high))).tolist()
-        return [row for row in inside if missing(examples[row], self.requires) is None]
+        return [row for row in inside if self._lacking(examples[row]) is None]
+
+    def _lacking(self, example: Example) -> str | None:
+        return TAUGHT if example.id in self._taught else missing(example, self.requires)
 
     def _edges(self) -> tuple[float, float]:
         if self._band is None:

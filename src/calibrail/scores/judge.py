@@ -26,6 +26,9 @@ SCHEMA: Final = (
     f'"maximum":1}}}},"required":["{HALLUCINATION}"],"additionalProperties":false}}'
 )
 
+#: How the reason begins where a call failed, which says nothing of the answer that was judged.
+NO_REPLY: Final = "the judge gave no answer"
+
 #: Tokens of a reply, by what is to be given.
 MAX_TOKENS: Final[dict[Reply, int]] = {"word": 10, "grade": 32}
 
@@ -262,13 +265,15 @@ class Judge:
                 votes.append(vote)
         if 2 * len(votes) <= len(replies):
             worst = max(reasons, key=lambda reason: reasons[reason])
+            if any(isinstance(reply, Failure) for reply in replies):
+                return f"{NO_REPLY} in most of {len(replies)} votes: {worst}"
             return f"{len(replies) - len(votes)} of {len(replies)} votes cannot be read: {worst}"
         return math.fsum(votes) / len(votes)
 
     def _unusable(self, reply: ChatAnswer | Failure) -> str | None:
         """Return why a reply cannot count at all."""
         if isinstance(reply, Failure):
-            return f"the judge gave no answer: {reply.reason}"
+            return f"{NO_REPLY}: {reply.reason}"
         if self.served is not None and reply.served != self.served:
             return (
                 f"the endpoint answered as {reply.served[:100]!r}, and {self.served!r} was "

@@ -28,21 +28,24 @@ class Calls:
 
     Attributes
     ----------
+    n : int
+        Examples that the score was to tell something of.
     n_judged : int
-        Examples that a model was asked about.
+        Those among them that a model was asked about.
     usage : Usage
         Answers, calls and tokens.
     """
 
+    n: int
     n_judged: int
     usage: Usage
 
-    def to_dict(self, score: str, n: int, price: Price | None) -> dict[str, Any]:
+    def to_dict(self, score: str, price: Price | None) -> dict[str, Any]:
         """Return what does not depend on which answers were already known: a report's part.
 
         Tokens are means per judged answer, the cost is that of asking everything anew.
         """
-        usage, judged = self.usage, self.n_judged
+        usage, judged, n = self.usage, self.n_judged, self.n
         counted = judged > 0 and usage.n_counted == usage.n_answers > 0
         tokens = (usage.tokens_in / judged, usage.tokens_out / judged) if counted else (None, None)
         dollars = None

@@ -27,8 +27,9 @@ _SLACK: Final = 1e-3
 _LEAST_LEFT: Final = 1e-6
 
 _VERDICT: Final = re.compile(
-    r"[\W_]*(?:(?:the\s+)?(?:final\s+)?(?:answer|verdict|response)\s*(?:is|:)[\W_]*)?"
-    r"(?P<word>faithful|hallucinations?|hallucinated)(?![^\W_])",
+    r"[\W_]*(?:boxed\W+)?"
+    r"(?:(?:the\s+)?(?:final\s+)?(?:answer|verdict|response)\s*(?:is|[:>])[\W_]*)?"
+    r"(?:an?\s+)?(?P<word>faithful|hallucinations?|hallucinated|hallucinating)(?![^\W_])",
     re.IGNORECASE,
 )
 # "hallucination-free", "hallucination: false", {"faithful": 0.2}: the word names what is judged.
@@ -125,7 +126,10 @@ def _place(text: str, start: int, positions: tuple[Position, ...]) -> Position |
     lead = len(text) - len(text.lstrip())
     offset = len(joined) - len(joined.lstrip()) - lead
     kept, wanted = joined.strip(), text.strip()
-    if not kept or not (wanted.startswith(kept) or kept.startswith(wanted)):
+    if kept and wanted and kept.endswith(wanted):
+        # Also where a server keeps what was thought aloud out of the text.
+        offset = joined.rindex(wanted) - lead
+    elif not kept or not (wanted.startswith(kept) or kept.startswith(wanted)):
         return None
     end = 0
     for position, piece in zip(positions, spelled, strict=True):

@@ -37,6 +37,7 @@ from calibrail.workflow.run import (
     score_config,
 )
 from calibrail.workflow.scoring import Scored, score_only, score_source
+from calibrail.workflow.shown import show_examples
 
 Guarantee = Literal["marginal", "pac", "paper"]
 Undefined = Literal["flag", "review", "pass"]
@@ -62,6 +63,7 @@ def calibrate(
     target: Source | None = None,
     reading: ReadOptions | None = None,
     splitting: SplitOptions | None = None,
+    text: bool = True,
     command: str | None = None,
     progress: Progress | None = None,
 ) -> Run:
@@ -109,6 +111,9 @@ def calibrate(
         answers, and what weighting towards them would change. No exact promise follows.
     reading, splitting : optional
         How to read the file and how to split it.
+    text : bool
+        Read the source a second time for the texts of the worst errors, which ``report.html``
+        shows; no other file holds them.
     command : str, optional
         The command that a reader would run to get this report again.
     progress : callable, optional
@@ -233,6 +238,7 @@ def calibrate(
         versions=installed_versions(),
         table=table,
         codes=codes,
+        examples=show_examples(source, scored, rule, names, reading=reading, text=text),
     )
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from calibrail.evaluation import Comparison, compare_detectors
 from calibrail.guardrail.frozen import write_atomically
 from calibrail.scores.base import Score
@@ -42,17 +44,34 @@ class ComparisonRun:
         """Return the content of ``compare.json``."""
         return self.comparison.to_dict()
 
+    @property
+    def cost(self) -> dict[str, Any]:
+        """What each score cost, with the times measured: the content of ``cost.json``."""
+        return cost_dict(self.scored.table)
+
     def save(self, folder: str | Path) -> Path:
-        """Write ``compare.json``, ``report.html``, ``scores.parquet`` and ``cost.json``."""
-        from calibrail.report import render_compare_html
+        """Write ``compare.json``, ``report.html``, ``figures/``, ``scores.parquet``, ``cost.json``.
+
+        The same scores give the same bytes, except where times that were measured stand: in
+        ``cost.json`` and in the page's table of costs.
+        """
+        from calibrail.report import compare_picture, draw_compare, render_compare_html
 
         folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "figures").mkdir(parents=True, exist_ok=True)
         self.scored.table.to_parquet(folder / "scores.parquet", self.scored.codes)
         content = self.to_dict()
         write_json(folder / "compare.json", content)
-        write_json(folder / "cost.json", cost_dict(self.scored.table))
-        write_atomically(folder / "report.html", render_compare_html(content).encode("utf-8"))
+        write_json(folder / "cost.json", self.cost)
+        drawn = draw_compare(content)
+        page = render_compare_html(content, self.cost, drawn)
+        # Half of a surrogate pair may stand in a name; UTF-8 has no bytes for it.
+        write_atomically(folder / "report.html", page.encode("utf-8", "replace"))
+        for old in (folder / "figures").glob("*.svg"):
+            old.unlink()
+        for name, svg in drawn.items():
+            picture = compare_picture(svg).encode("utf-8", "replace")
+            write_atomically(folder / "figures" / f"{name}.svg", picture)
         return folder
 
 
@@ -72,10 +91,10 @@ def compare(
     command: str | None = None,
     progress: Progress | None = None,
 ) -> ComparisonRun:
-    """Calibrate several detectors to the same coverage on the same split.
+    """Calibrate several detectors to the same coverage on the same split, and name a winner.
 
-    Parameters are those of ``calibrate``. A detector that cannot be calibrated keeps its row, with
-    the reason.
+    Parameters are those of ``calibrate``; the seed of the split also halves the test part and
+    draws every bootstrap. A detector that cannot be calibrated keeps its row, with the reason.
 
     Returns
     -------
@@ -83,10 +102,11 @@ def compare(
         ``to_dict()["detectors"]`` holds one report a detector, fewest false alarms first.
     """
     scored = score_source(source, scores, reading=reading, splitting=splitting, progress=progress)
-    keys = scored.keys
-    for index in range(len(keys)):
+    keys, table = scored.keys, scored.table
+    usable = [i for i, key in enumerate(keys) if not np.isnan(table.columns[key]).all()]
+    # One that is undefined everywhere keeps its row; where all are, there is nothing to compare.
+    for index in usable or [0]:
         require_usable(scored, index)
-    table = scored.table
     comparison = compare_detectors(
         {key: table.columns[key] for key in keys},
         labels=table.labels,
@@ -109,5 +129,6 @@ def compare(
         data=scored.data,
         notes=remarks(scored),
         reproduce={"command": command, "versions": installed_versions()},
+        seed=(splitting or SplitOptions()).seed,
     )
     return ComparisonRun(comparison, scored)

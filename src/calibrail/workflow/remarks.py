@@ -12,6 +12,12 @@ def remarks(scored: Scored) -> tuple[str, ...]:
     """Return what a reader of any report on this data should know about it."""
     said = [lesson for score in scored.detectors for lesson in getattr(score, "lessons", ())]
     said.extend(_of_calls(item) for item in scored.data["calls"])
+    if scored.data["n_unanswered"]:
+        said.append(
+            f"Answers on which the judge could not be asked: {scored.data['n_unanswered']}; they "
+            "take no part. Run the same command again: only they are asked for. In production "
+            "such answers follow the policy for undefined scores."
+        )
     duplicates = scored.data["near_duplicates"]
     if duplicates is not None and duplicates["count"]:
         said.append(

@@ -32,6 +32,7 @@ from calibrail.guardrail.runtime import Guardrail
 from calibrail.scores.base import Score
 from calibrail.scores.registry import key_of
 from calibrail.scores.table import ScoreTable
+from calibrail.workflow.shown import Shown
 
 SCHEMA = "calibrail.calibration/1"
 COST_SCHEMA = "calibrail.cost/1"
@@ -72,6 +73,8 @@ class Run:
         What a detector that learns has learnt, in the safetensors format.
     table, codes : ScoreTable and ndarray, or None
         The scores and the split; None in a run that was loaded from its folder.
+    examples : Shown or None
+        The worst errors of the test part with their texts, for the page alone.
     """
 
     report: Report
@@ -85,6 +88,7 @@ class Run:
     by: str | None = None
     risks: tuple[str, ...] = ()
     state: bytes | None = None
+    examples: Shown | None = None
 
     @property
     def calibration(self) -> Calibration:
@@ -96,13 +100,22 @@ class Run:
         """``certified``, ``rejected`` or ``inconclusive``."""
         return self.report.verdict
 
-    def save(self, folder: str | Path) -> Path:
+    def save(self, folder: str | Path, *, text: bool = True) -> Path:
         """Write ``scores.parquet``, ``report.json``, ``report.html`` and ``calibration.json``.
 
-        The same run gives the same bytes. Beside them stand ``cost.json``, with the times measured,
-        and ``state.safetensors``, what a detector that learns has learnt.
+        The same run gives the same bytes. Beside them stand ``figures/*.svg``, ``cost.json``, with
+        the times measured, and ``state.safetensors``, what a detector that learns has learnt.
+        Figures that an earlier run left in the folder are removed.
+
+        Parameters
+        ----------
+        folder : path
+            Made where it does not exist.
+        text : bool
+            Whether ``report.html`` may hold questions, contexts and answers; no other file does.
         """
         from calibrail.report import render_html
+        from calibrail.report.pictures import draw_report, standing_alone
 
         if self.table is None or self.codes is None:
             raise DataError("this run was loaded from a folder; copy that folder instead")
@@ -117,12 +130,17 @@ class Run:
             write_atomically(folder / STATE, self.state)
         values = next(iter(self.table.columns.values()))
         test = (self.codes == TEST) & ~np.isnan(values)
-        page = render_html(
-            report,
-            values[test & (self.table.labels == 1)],
-            values[test & (self.table.labels == 0)],
-        )
-        write_atomically(folder / "report.html", page.encode("utf-8"))
+        classes = [values[test & (self.table.labels == label)] for label in (1, 0)]
+        shown = None if self.examples is None else self.examples.to_dict(text=text)
+        page = render_html(report, *classes, examples=shown)
+        # Half of a surrogate pair may stand in a name; UTF-8 has no bytes for it.
+        write_atomically(folder / "report.html", page.encode("utf-8", "replace"))
+        (folder / "figures").mkdir(exist_ok=True)
+        for old in (folder / "figures").glob("*.svg"):
+            old.unlink()
+        for name, figure in draw_report(report, *classes).items():
+            content = standing_alone(figure).encode("utf-8", "replace")
+            write_atomically(folder / "figures" / f"{name}.svg", content)
         return folder
 
     @classmethod

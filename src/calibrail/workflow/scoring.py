@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 from calibrail.data.duplicates import cross_split_duplicates
 from calibrail.data.example import Example
 from calibrail.data.sketches import Sketcher
+from calibrail.data.splits import FIT
 from calibrail.engine.local import score_examples
 from calibrail.errors import DataError, InputError
 from calibrail.models.terms import account
 from calibrail.scores.base import Fittable, Pinning, Score
+from calibrail.scores.judge import NO_REPLY
 from calibrail.scores.learned import learns
 from calibrail.scores.registry import BASELINES, build, key_of, parse_specs
 from calibrail.scores.table import ScoreTable
@@ -139,6 +141,9 @@ def score_source(
     shown = (*detectors, *(score for score in companions if key_of(score) not in unusable))
     groups = group_codes(table)
     codes = split_codes(table, splitting, learning)
+    unanswered = _unanswered(table, [key_of(score) for score in detectors])
+    # Whether a call failed says nothing of the answer: counted as caught, it would flatter.
+    codes[unanswered] = FIT
     calibration_share, fit_share = splitting.shares(learning)
     duplicates = (
         None if sketcher is None else cross_split_duplicates(sketcher.finish(), codes, groups)
@@ -159,14 +164,26 @@ def score_source(
         "n_truncated": table.n_truncated,
         "n_cut": table.n_cut,
         "learnt_before": learnt,
+        "n_unanswered": len(unanswered),
         "calls": [
-            cost.calls.to_dict(cost.score, cost.n, account().terms.price)
+            cost.calls.to_dict(cost.score, account().terms.price)
             for cost in table.costs
-            if cost.calls is not None
+            if cost.calls is not None and cost.score in map(key_of, detectors)
         ],
     }
     pinned = tuple(score.pinned() if isinstance(score, Pinning) else score for score in shown)
     return Scored(table, codes, pinned, tuple(score.name for score in baselines), data)
+
+
+def _unanswered(table: ScoreTable, keys: Sequence[str]) -> list[int]:
+    """Return the rows on which a call to a judge failed."""
+    rows = {
+        row
+        for key in keys
+        for row, reason in table.reasons.get(key, {}).items()
+        if reason.startswith(NO_REPLY)
+    }
+    return sorted(rows)
 
 
 def _companions(detectors: Sequence[Score]) -> tuple[Score, ...]:

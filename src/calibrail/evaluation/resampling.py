@@ -1,0 +1,105 @@
+"""How is labelled data drawn again by chance so that groups stay whole?
+
+The bootstrap imitates another collection of the same kind of data. Answers that share a question or
+a source are not independent, so whole groups are drawn, with replacement. Groups are drawn among
+those that hold the same classes (hallucinated answers only, faithful only, both), so that no
+draw lacks a class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: Draws that intervals and p-values rest on.
+DRAWS: Final = 2000
+#: With more examples than these draws allow, fewer draws: their error shrinks beside the data's.
+_MOST_NUMBERS: Final = 100_000_000
+_LEAST_DRAWS: Final = 200
+#: Numbers held at once.
+_CHUNK: Final = 2_000_000
+
+
+def draws_for(n: int, wanted: int = DRAWS) -> int:
+    """Return the number of draws for n examples, fewer for very many.
+
+    Examples
+    --------
+    >>> draws_for(4000), draws_for(1_000_000)
+    (2000, 200)
+    """
+    return max(min(wanted, _LEAST_DRAWS), min(wanted, _MOST_NUMBERS // max(1, n)))
+
+
+def drawn_again(
+    groups: NDArray[np.int64],
+    labels: NDArray[np.int8],
+    *,
+    draws: int,
+    seed: int,
+    stream: int = 0,
+    size: int | None = None,
+) -> Iterator[NDArray[np.int64]]:
+    """Yield how often each example is drawn, a chunk of draws at a time.
+
+    Parameters
+    ----------
+    groups : ndarray of int64, shape (n,)
+        What examples share; an example that stands alone has a number of its own.
+    labels : ndarray of int8, shape (n,)
+        1 = hallucinated, 0 = faithful.
+    draws : int
+        Number of draws in all.
+    seed, stream : int
+        The same two give the same draws; another stream gives draws independent of them.
+    size : int, optional
+        Examples to plan chunks for, where draws of several parts go side by side.
+
+    Yields
+    ------
+    ndarray of int64, shape (b, n)
+        Counts; over all chunks, b sums up to ``draws``.
+
+    Examples
+    --------
+    >>> labels = np.array([1, 0, 0], dtype=np.int8)
+    >>> next(drawn_again(np.array([7, 7, 8]), labels, draws=2, seed=0)).tolist()
+    [[1, 1, 1], [1, 1, 1]]
+    """
+    _, member = np.unique(groups, return_inverse=True)
+    member = member.reshape(-1)
+    n_groups = int(member.max()) + 1 if len(member) else 0
+    held = np.zeros(n_groups, dtype=np.int64)
+    for label in (0, 1):
+        held[np.unique(member[labels == label])] += 1 + label
+    strata = [np.flatnonzero(held == kind) for kind in np.unique(held)]
+    rng = np.random.default_rng([seed, stream])
+    chunk = max(1, _CHUNK // max(1, size or len(member)))
+    for start in range(0, draws, chunk):
+        b = min(chunk, draws - start)
+        counts = np.empty((b, n_groups), dtype=np.int64)
+        for stratum in strata:
+            q = len(stratum)
+            chosen = rng.integers(0, q, size=(b, q)) + q * np.arange(b)[:, None]
+            counts[:, stratum] = np.bincount(chosen.reshape(-1), minlength=b * q).reshape(b, q)
+        yield counts[:, member]
+
+
+def own_groups(groups: NDArray[np.int64] | None, n: int) -> NDArray[np.int64]:
+    """Return groups in which every example without one (None, negative) has a number of its own.
+
+    Examples
+    --------
+    >>> own_groups(np.array([4, -1, 4, -1]), 4).tolist()
+    [4, 5, 4, 6]
+    """
+    if groups is None:
+        return np.arange(n, dtype=np.int64)
+    result = np.asarray(groups, dtype=np.int64).copy()
+    alone = result < 0
+    first = int(result.max()) + 1 if n else 0
+    result[alone] = max(first, 0) + np.arange(int(alone.sum()))
+    return result

@@ -1,0 +1,150 @@
+"""Which figures does a report have, and how do they fit into a page and into files?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.report.figures import (
+    CURVE_RANGE,
+    curve_svg,
+    distributions_svg,
+    drawn_range,
+    groups_svg,
+)
+
+_Dict = Mapping[str, Any]
+_Floats = NDArray[np.float64]
+
+#: What the page's style sheet calls its colours, for a figure that stands alone on white.
+ON_WHITE: Final = {
+    "var(--ink)": "#1c2330",
+    "var(--quiet)": "#5b6474",
+    "var(--hallucinated)": "#c2410c",
+    "var(--faithful)": "#1d6fb8",
+}
+
+_NUMBER: Final = r"(-?[\d.]+)"
+
+
+def draw_report(
+    report: _Dict, hallucinated: _Floats, faithful: _Floats, *, narrow: bool = False
+) -> dict[str, str]:
+    """Return every figure of a report, by a name that can be a file's.
+
+    Parameters
+    ----------
+    report : mapping
+        ``Report.to_dict()``.
+    hallucinated, faithful : ndarray of float64, shapes (m,) and (n,)
+        Test scores per class; NaN (undefined) ones are left out.
+    narrow : bool
+        Draw for a phone.
+
+    Returns
+    -------
+    dict of str to str
+        ``<svg>`` elements that take their colours from the page: ``distributions``, and where the
+        report has them ``curve`` and ``groups``. The same input gives the same text.
+    """
+    width = 4.1 if narrow else 7.2
+    figures = {
+        "distributions": distributions_svg(
+            hallucinated, faithful, _threshold(report), str(report["score"]["name"]),
+            size=(width, 3.0 if narrow else 3.1),
+        )
+    }  # fmt: skip
+    test = report["test"]
+    if report["curve"] and None not in (test["fpr"]["estimate"], test["coverage"]["estimate"]):
+        size = (width, 3.4 if narrow else 3.8)
+        figures["curve"] = curve_svg(report["curve"], test, report["max_fpr"], size=size)
+    if report["by_group"] and report["by_group"]["rows"]:
+        figures["groups"] = groups_svg(report["by_group"], size=width)
+    return figures
+
+
+def inline(svg: str, name: str, limits: tuple[float, float, float, float] | None = None) -> str:
+    """Return a figure as a page can hold it beside others.
+
+    Ids that nothing refers to are dropped and the others made the figure's own, as is its style
+    sheet, which would hold for the whole page.
+
+    Parameters
+    ----------
+    svg : str
+        From ``draw_report``.
+    name : str
+        Distinct among the page's figures.
+    limits : tuple of 4 floats, optional
+        What the axes span: left, right, bottom, top. Then the figure gets marks that a script may
+        move, and says where they may stand.
+    """
+    referred = set(re.findall(r"#([\w-]+)", svg))
+
+    def own(match: re.Match[str]) -> str:
+        return f' id="{name}-{match[1]}"' if match[1] in referred else ""
+
+    svg = re.sub(r' id="([^"]*)"', own, svg)
+    svg = re.sub(r'(url\(#|href="#)', rf"\g<1>{name}-", svg)
+    svg = re.sub(r"\s*<style.*?</style>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r" ?\n *(?=[LQCz])", " ", svg)
+    if limits is None:
+        return svg
+    return _movable(svg, limits)
+
+
+def marks_range(
+    report: _Dict, name: str, hallucinated: _Floats, faithful: _Floats
+) -> tuple[float, float, float, float] | None:
+    """Return what a figure's axes span, for those in which another threshold can be shown."""
+    if name == "curve":
+        return CURVE_RANGE
+    if name == "distributions":
+        return (*drawn_range(hallucinated, faithful, _threshold(report)), 0.0, 1.0)
+    return None
+
+
+def standing_alone(svg: str) -> str:
+    """Return a figure as a file that stands alone, dark on white."""
+    for variable, colour in ON_WHITE.items():
+        svg = svg.replace(variable, colour)
+    opening, rest = svg.split(">", 1)
+    box = re.search(r'viewBox="([^"]*)"', opening)
+    left, top, width, height = (float(part) for part in box[1].split()) if box else (0, 0, 1, 1)
+    head = opening.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+    ground = (
+        f'<rect x="{left - 6:g}" y="{top - 6:g}" width="{width + 12:g}" height="{height + 12:g}" '
+        'fill="#ffffff"/>'
+    )
+    if box:
+        wider = f'viewBox="{left - 6:g} {top - 6:g} {width + 12:g} {height + 12:g}"'
+        head = head.replace(box[0], wider)
+        head += f' width="{width + 12:g}" height="{height + 12:g}"'
+    head += " font-family=\"'DejaVu Sans', Arial, sans-serif\""
+    return f"{head}>\n{ground}{rest}"
+
+
+def _threshold(report: _Dict) -> float | None:
+    """Return the one threshold that decides; none where groups have their own."""
+    return None if report["by_group"] else report["threshold"]
+
+
+def _movable(svg: str, limits: tuple[float, float, float, float]) -> str:
+    """Add the marks, and the pixels and values at the corners of the axes."""
+    # matplotlib draws the axes' background first: from its lower left corner to the right, and up.
+    corner = rf"{_NUMBER} {_NUMBER}"
+    patches = re.findall(rf'd="M {corner} L {corner} L {corner} L {corner} L {corner} z', svg)
+    if len(patches) < 2:
+        raise ValueError("matplotlib drew a figure without axes")
+    left, bottom, right, _, _, top, *_ = (float(part) for part in patches[1])
+    place = " ".join(f"{value!r}" for value in (left, right, bottom, top, *limits))
+    svg = svg.replace("<svg ", f'<svg data-place="{place}" ', 1)
+    marks = (
+        '<g class="moving" aria-hidden="true"><path class="spread" d=""/>'
+        '<path class="level" d=""/><circle class="spot" r="5"/></g>'
+    )
+    return svg.replace("</svg>", f"{marks}</svg>", 1)

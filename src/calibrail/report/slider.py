@@ -1,0 +1,96 @@
+"""What may a reader try on the page, and which script lets them?"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+_Dict = Mapping[str, Any]
+
+#: Thresholds that the slider offers at most, beside the one in use.
+MOST: Final = 400
+
+#: What is known at each threshold, in this order.
+FIELDS: Final = tuple(
+    (name, end) for name in ("coverage", "fpr") for end in ("estimate", "lower", "upper")
+)
+
+
+def operating_points(report: _Dict) -> dict[str, Any] | None:
+    """Return the thresholds that the slider offers, each with what it catches and costs.
+
+    Parameters
+    ----------
+    report : mapping
+        ``Report.to_dict()``.
+
+    Returns
+    -------
+    dict or None
+        ``points``, ascending lists of the threshold and of what ``FIELDS`` names; ``start`` and
+        ``in_use``, places in it, the latter None where no single threshold decides. None without a
+        curve.
+
+    Notes
+    -----
+    Between two thresholds of the curve, the band is that of its neighbours: what is caught and
+    what is flagged only fall as the threshold rises, so their bounds hold in between, too.
+    """
+    curve = report["curve"]
+    if not curve:
+        return None
+    points = [
+        [threshold, *(round(curve[name][end][place], 6) for name, end in FIELDS)]
+        for place, threshold in enumerate(curve["thresholds"])
+    ]
+    if len(points) > MOST:
+        last = len(points) - 1
+        points = [points[round(place * last / (MOST - 1))] for place in range(MOST)]
+    used = None if report["by_group"] else report["threshold"]
+    test = report["test"]
+    rates = [test[name]["estimate"] for name in ("coverage", "fpr")]
+    if used is None or not math.isfinite(used) or None in rates:
+        wanted = 1.0 - report["alpha"]
+        start = max((place for place, point in enumerate(points) if point[1] >= wanted), default=0)
+        return {"points": points, "start": start, "in_use": None}
+    place = sum(point[0] < used for point in points)
+    at = points[place] if place < len(points) and points[place][0] == used else None
+    before, after = points[max(0, place - 1)], points[min(place, len(points) - 1)]
+    row = [used]
+    for column, rate in ((1, rates[0]), (4, rates[1])):
+        if at is not None:
+            lower, upper = at[column + 1], at[column + 2]
+        else:
+            upper = before[column + 2] if place else 1.0
+            lower = after[column + 1] if place < len(points) else 0.0
+        row += [round(rate, 6), min(lower, round(rate, 6)), max(upper, round(rate, 6))]
+    points[place : place + (at is not None)] = [row]
+    return {"points": points, "start": place, "in_use": place}
+
+
+def embedded_json(value: Any) -> str:
+    r"""Return JSON that may stand inside a ``script`` element: nothing in it can end that.
+
+    Examples
+    --------
+    >>> embedded_json({"a": "</script>"})
+    '{"a":"\\u003c/script\\u003e"}'
+    """
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def source_hash(script: str) -> str:
+    """Return how a content security policy names this very script.
+
+    Examples
+    --------
+    >>> source_hash("")
+    "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
+    """
+    digest = hashlib.sha256(script.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"

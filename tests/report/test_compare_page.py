@@ -1,0 +1,197 @@
+"""Are the page, the pictures and the terminal of a comparison safe, complete and the same?"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+from typing import Any
+
+import numpy as np
+import pytest
+from reports import CODES, HOSTILE, LABELS, NOISE, VALUES, comparison
+from rich.console import Console
+
+from calibrail.evaluation import compare_detectors
+from calibrail.report import compare_picture, draw_compare, print_compare, render_compare_html
+from calibrail.report.compare_story import body, headline, next_step
+
+COST = {
+    "schema": "calibrail.cost/1",
+    "scores": [
+        {
+            "score": "toy", "n": 400, "seconds": 2.0, "seconds_per_1000": 5.0, "forward_passes": 4,
+            "shared_with": ["noise"], "calls": None,
+        },
+        {
+            "score": "noise", "n": 400, "seconds": 0.4, "seconds_per_1000": 1.0,
+            "forward_passes": 0, "shared_with": [],
+            "calls": {"n_judged": 4, "usage": {"n_sent": 3, "n_cached": 1}},
+        },
+    ],
+}  # fmt: skip
+
+
+def won(**options: Any) -> dict[str, Any]:
+    """A comparison with a winner."""
+    columns = {"toy": VALUES + 2.0 * LABELS, "noise": NOISE}
+    how = {"labels": LABELS, "codes": CODES, "alpha": 0.1, "baselines": {"length": -NOISE}}
+    return compare_detectors(columns, **{**how, **options}).to_dict()
+
+
+def attacked() -> dict[str, Any]:
+    """A comparison in which every name that a file can choose is an attack."""
+    return compare_detectors(
+        {HOSTILE: VALUES, f"_{HOSTILE}": NOISE, f"{HOSTILE}never": np.full(400, np.nan)},
+        labels=LABELS,
+        codes=CODES,
+        alpha=0.1,
+        baselines={f"{HOSTILE}base": NOISE * LABELS, "\u202eflip\ud800": np.round(VALUES / 3)},
+        data={"source": HOSTILE, HOSTILE: 1},
+        reproduce={"command": HOSTILE},
+    ).to_dict()
+
+
+def safe(page: str) -> None:
+    assert not re.search(r"https?:|//[a-z]|url\((?!#)|@import|<script|<link|<iframe|src=", page)
+    assert "default-src 'none'; style-src 'unsafe-inline'\"" in page
+    assert not re.search(r"<[^>]*\bon[a-z]+=", page)
+    assert not re.search(r"#0[a0][0a][a1]?0\d\b|#0[1-4]0[1-4]0[1-4]\b", page)
+
+
+def shown(value: dict[str, Any], width: int = 80) -> str:
+    stream = io.StringIO()
+    print_compare(value, Console(file=stream, width=width, no_color=True, force_terminal=False))
+    text = stream.getvalue()
+    assert max(len(line) for line in text.splitlines()) <= width
+    return text
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_the_page_is_self_contained_complete_and_the_same() -> None:
+    value = won(max_fpr=0.3)
+    page = render_compare_html(value, COST)
+    safe(page)
+    assert page == render_compare_html(value, COST, draw_compare(value))
+    assert page.index("toy wins") < page.index("<svg") < page.index("All scores on the same")
+    for part in (
+        "Who is ahead", "On answers that did not choose", "At the same coverage of the test",
+        "Other targets", "What the scores cost", "What the claims rest on", "prefers-color-scheme",
+        "Detectors against the best baseline", "5 ms", "3 sent, 1 known", "AUROC, 80%+ caught",
+    ):  # fmt: skip
+        assert part in page, part
+    assert page.count("<svg") == 6  # three figures, each for a wide and for a narrow screen
+    assert "What the scores cost" not in render_compare_html(value)
+
+
+def test_every_number_of_the_page_follows_from_the_json() -> None:
+    value = won(max_fpr=0.3)
+    copied = json.loads(json.dumps(value))
+    assert render_compare_html(copied, COST) == render_compare_html(value, COST)
+
+
+def test_without_a_winner_the_page_says_so_and_what_to_do() -> None:
+    value = comparison(max_fpr=0.2, baselines={"length": VALUES + 0.1 * NOISE})
+    page = render_compare_html(value)
+    safe(page)
+    assert "<strong>No winner</strong>" in page
+    assert "never</bdi> has no threshold" in page
+    assert "On answers that did not choose" not in page
+    assert next_step(value).startswith(("Label more answers", "Check whether"))
+
+
+def test_nothing_to_compare_makes_a_page() -> None:
+    value = comparison(alpha=0.001)
+    assert value["detectors"] == []
+    page = render_compare_html(value)
+    safe(page)
+    assert "<svg" not in page
+    assert "99.9% cannot be promised with n = 100" in page
+    assert "No detector could be calibrated" in words(shown(value))
+    one = compare_detectors({"toy": VALUES}, labels=LABELS, codes=CODES, alpha=0.1).to_dict()
+    safe(render_compare_html(one))
+    assert "nothing to compare it with" in words(shown(one))
+
+
+def test_hostile_names_are_text() -> None:
+    value = attacked()
+    page = render_compare_html(
+        value, {"scores": [{**COST["scores"][0], "score": HOSTILE, "shared_with": [HOSTILE]}]}
+    )
+    safe(page)
+    assert page.count("&lt;script&gt;") >= 20
+    assert "\u202e" not in page
+    assert "\x1b" not in page
+    page.encode("utf-8", "replace")
+    text = shown(value)
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert "[bold]" in text
+
+
+def test_pictures_stand_alone() -> None:
+    for value in (won(), attacked()):
+        drawn = draw_compare(value)
+        assert list(drawn) == ["forest", "coverage", "alpha_sweep"]
+        assert drawn == draw_compare(value)
+        for svg in drawn.values():
+            picture = compare_picture(svg)
+            root = ElementTree.fromstring(picture.encode("utf-8", "replace"))
+            assert root.tag == "{http://www.w3.org/2000/svg}svg"
+            assert "var(--" not in picture
+            assert not re.search(r"\b(nan|inf)\b", picture, re.IGNORECASE)
+
+
+def test_a_name_with_a_leading_underscore_is_in_the_legend() -> None:
+    columns = {"_hidden": VALUES, "seen": NOISE}
+    value = compare_detectors(columns, labels=LABELS, codes=CODES, alpha=0.1).to_dict()
+    assert "_hidden" in draw_compare(value)["alpha_sweep"]
+
+
+def test_the_terminal_tells_the_same() -> None:
+    value = won(max_fpr=0.3)
+    text = words(shown(value))
+    assert text.startswith(words(value["finding"]))
+    for part in (
+        "Against toy, at the same coverage", "Against length, at the same coverage", "Baselines",
+        "On answers that did not choose, the threshold of noise flags", "Next: ",
+        "False alarms if so many hallucinations are to be caught",
+    ):  # fmt: skip
+        assert part in text, part
+
+
+def test_the_terminal_names_what_could_not_be_calibrated() -> None:
+    value = comparison(max_fpr=0.2, baselines={"length": NOISE})
+    text = words(shown(value))
+    assert "never: " in text
+    table = text[text.index("Fewest false alarms first") :]
+    assert table.index(" toy ") < table.index(" noise ") < table.index(" never ")
+
+
+def test_the_terminal_shows_where_a_judge_can_stand() -> None:
+    judge = (VALUES > 1.5).astype(float)
+    columns = {"toy": VALUES, "judge": judge}
+    value = compare_detectors(columns, labels=LABELS, codes=CODES, alpha=0.1).to_dict()
+    assert "the most that judge catches short of flagging everything" in words(shown(value))
+    assert "judge can catch, for so many false alarms" in render_compare_html(value)
+
+
+@pytest.mark.parametrize("limit", [None, 0.01, 0.9])
+def test_headline_body_and_next_step(limit: float | None) -> None:
+    value = won(max_fpr=limit, min_coverage=0.5)
+    assert headline(value) == "toy wins"
+    assert body(value).startswith("It flags")
+    expected = {None: "Say how many", 0.01: "Label more", 0.9: "Calibrate toy alone"}[limit]
+    assert next_step(value).startswith(expected)
+
+
+def test_a_lead_that_is_not_confirmed_is_said_to_be_open() -> None:
+    value = won(max_fpr=0.9, min_coverage=0.5)
+    value["winner"]["confirmed"] = False
+    assert headline(value) == "toy wins, not confirmed"
+    assert next_step(value).startswith("Label more answers before you rely on the lead")
+    assert 'class="verdict neutral"' in render_compare_html(value)

@@ -1,0 +1,170 @@
+"""Does the page work where people read it: in a browser, on a phone, in the dark, without scripts?
+
+Chromium opens each page without a window, from a server on this machine that records requests.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from browser import FLAGS, chromium, serving, visit
+from reports import (
+    CODES,
+    LABELS,
+    NOISE,
+    VALUES,
+    attacked,
+    classes,
+    errors,
+    hostile,
+    report,
+)
+
+from calibrail.conformal import calibrate_groups
+from calibrail.conformal.rule import Rule
+from calibrail.evaluation import evaluate
+from calibrail.evaluation.wording import percent
+from calibrail.report.html import render_html
+
+LOOK = """
+  const document = page;
+  const shown = (e) => e !== null && e.getClientRects().length > 0;
+  const text = (id) => document.getElementById(id).textContent;
+  const told = () => ({
+    threshold: text("try-threshold"), caught: text("try-caught"), alarms: text("try-alarms"),
+    band: text("try-caught-band"), thousand: text("try-thousand"), use: text("try-use"),
+    value: document.getElementById("threshold-range").getAttribute("aria-valuetext"),
+    spot: document.querySelector("[data-figure=curve] .wide .spot").getAttribute("cx"),
+    level: document.querySelector("[data-figure=histogram] .wide .level").getAttribute("d"),
+  });
+  const range = document.getElementById("threshold-range");
+  const move = (to) => {
+    range.value = to;
+    range.dispatchEvent(new view.Event("input", { bubbles: true }));
+    return told();
+  };
+"""
+FITS = """
+  const root = page.documentElement;
+  return { inner: view.innerWidth, scrolled: root.scrollWidth, title: page.title,
+    hit: page.querySelectorAll("h1").length,
+    ground: view.getComputedStyle(page.body).backgroundColor,
+    articles: page.querySelectorAll("article.card").length,
+    scripts: page.scripts.length,
+    resources: view.performance.getEntriesByType("resource").length };
+"""
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    chromium()
+    value = report(
+        max_fpr=0.2, baselines={"length": NOISE}, others={"second": NOISE},
+        reproduce={"command": "calibrail x"},
+    )  # fmt: skip
+    return render_html(value, *classes(), examples=errors())
+
+
+def test_the_slider_shows_another_threshold_and_nothing_leaves_the_page(
+    page: str, tmp_path: Path
+) -> None:
+    ask = f"""{LOOK}
+      const first = told();
+      const low = move(0), high = move(range.max);
+      document.getElementById("threshold-back").click();
+      const back = told();
+      range.focus();
+      return {{ first, low, high, back, max: range.max, shown: shown(range),
+        focused: document.activeElement === range,
+        resources: view.performance.getEntriesByType("resource").map((e) => e.name) }};"""
+    found = visit(page, tmp_path, ask)
+    assert found.console == ()
+    assert found.requests == ("/", "/report.html")
+    told = found.told
+    assert told["resources"] == []
+    assert told["shown"] and told["focused"]
+    block = re.search(r'id="operating-points">(.*?)</script>', page, re.DOTALL)
+    assert block is not None
+    data = json.loads(block[1])
+    points, start = data["points"], data["start"]
+    assert int(told["max"]) == len(points) - 1
+    for state, place in (("first", start), ("low", 0), ("high", -1), ("back", start)):
+        said, point = told[state], points[place]
+        assert float(said["threshold"].replace("\u2212", "-")) == pytest.approx(point[0], rel=1e-5)
+        assert said["caught"] == percent(point[1])
+        assert said["alarms"] == percent(point[4])
+        assert said["band"] == f"{percent(point[2])[:-1]} to {percent(point[3])}"
+        passed, flagged = (str(round(1000 * share)) for share in (1 - point[1], point[4]))
+        assert said["thousand"].replace(",", "") == (
+            f"Of 1000 hallucinated answers {passed} pass; "
+            f"of 1000 faithful ones {flagged} are flagged."
+        )
+        assert percent(point[1]) in said["value"] and said["threshold"] in said["value"]
+    assert told["first"]["use"] and not told["low"]["use"]
+    assert told["low"]["level"] != told["high"]["level"]
+    # To the right in the curve lie more false alarms.
+    assert float(told["low"]["spot"]) > float(told["high"]["spot"])
+
+
+@pytest.mark.parametrize(("width", "scheme", "ground"), [(360, 1, 255), (360, 0, 20)])
+def test_hostile_texts_neither_run_nor_widen_the_page(
+    tmp_path: Path, width: int, scheme: int, ground: int
+) -> None:
+    by = np.where(np.arange(400) % 4 < 2, "<b>one</b>", "two\u202e").tolist()
+    values = {**hostile(), "by_group": grouped(by)["by_group"]}
+    page = render_html(values, *classes(), examples=attacked())
+    flag = f"--blink-settings=preferredColorScheme={scheme}"
+    found = visit(page, tmp_path, FITS, flag, width=width)
+    assert found.console == ()
+    assert found.requests == ("/", "/report.html")
+    assert found.told["inner"] == width
+    assert found.told["scrolled"] <= width
+    # As it was written, and not as a script would have it.
+    assert found.told["title"].startswith(f"{values['verdict']}: <script>alert(1)")
+    assert found.told["hit"] == 1
+    assert found.told["articles"] == 20
+    assert found.told["resources"] == 0
+    assert found.told["scripts"] == 2
+    assert found.told["ground"].startswith(f"rgb({ground},")
+
+
+def grouped(names: list[str]) -> dict[str, object]:
+    source = (CODES == 1) & (LABELS == 1)
+    own = [name for name, chosen in zip(names, source, strict=True) if chosen]
+    made = calibrate_groups(VALUES[source], own, 0.1)
+    return evaluate(
+        made.fallback, score="toy", values=VALUES, labels=LABELS, codes=CODES,
+        rule=Rule(made.fallback, made), by="kind", names=names, max_fpr=0.3,
+    ).to_dict()  # fmt: skip
+
+
+def test_without_scripts_the_page_says_the_same(page: str, tmp_path: Path) -> None:
+    ask = """return { hidden: page.getElementById("try").hidden,
+      live: page.documentElement.className, points: page.querySelectorAll("details tr").length,
+      moving: view.getComputedStyle(page.querySelector(".moving")).display };"""
+    found = visit(page, tmp_path, ask, attrs='sandbox="allow-same-origin"')
+    assert found.requests == ("/", "/report.html")
+    assert found.told["hidden"] is True
+    assert found.told["live"] == ""
+    assert found.told["points"] > 10
+    assert found.told["moving"] == "none"
+
+
+def test_opened_by_itself_it_prints_and_asks_for_nothing(page: str, tmp_path: Path) -> None:
+    printed = tmp_path / "report.pdf"
+    with serving({"/report.html": page}) as (address, requests):
+        command = [
+            chromium(), *FLAGS, f"--user-data-dir={tmp_path / 'profile'}",
+            f"--print-to-pdf={printed}", f"{address}report.html",
+        ]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, timeout=120, check=False)
+    said = done.stderr.decode("utf-8", "replace")
+    assert printed.is_file(), said[-2000:]
+    assert printed.read_bytes().startswith(b"%PDF")
+    assert "CONSOLE" not in said
+    assert requests == ["/report.html"]
