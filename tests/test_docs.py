@@ -27,7 +27,9 @@ def blocks(page: Path) -> list[tuple[str, str]]:
     """Return commands and Python blocks in the order in which they stand."""
     found: list[tuple[str, str]] = []
     text = page.read_text(encoding="utf-8")
-    pattern = re.compile(r"^```python\n(.*?)^```|^    (calibrail [^\n]*)$", re.MULTILINE | re.DOTALL)
+    pattern = re.compile(
+        r"^```python\n(.*?)^```|^    (calibrail [^\n]*)$", re.MULTILINE | re.DOTALL
+    )
     for match in pattern.finditer(text):
         if match[1] is not None:
             found.append(("python", match[1]))

@@ -11,7 +11,7 @@ import pytest
 
 from calibrail.errors import ModelError
 from calibrail.models import caller as module
-from calibrail.models.caller import ALL_FAIL, Caller
+from calibrail.models.caller import ALL_FAIL, FIRST_FAIL, Caller
 from calibrail.models.chat import ChatAnswer, ChatRequest, read_answer
 from calibrail.models.terms import Account, BudgetError, Terms
 from calibrail.models.transport import AgainError, OpenAITransport, RefusedError
@@ -371,7 +371,18 @@ def test_an_endpoint_that_never_knows_better_is_not_asked_for_ever() -> None:
     assert len(transport.bodies) <= 7
 
 
-def test_an_endpoint_that_answers_nothing_ends_the_run() -> None:
+def test_an_endpoint_that_never_answered_ends_the_run_soon() -> None:
+    transport = Scripted(AgainError("the connection failed (ConnectError)"))
+    caller = Caller("http://e/v1", transport)
+    for _ in range(FIRST_FAIL - 1):
+        with pytest.raises(RefusedError):
+            ask(caller, attempts=1)
+    with pytest.raises(ModelError, match=rf"none of the last {FIRST_FAIL} requests"):
+        ask(caller, attempts=1)
+
+
+def test_an_endpoint_that_answers_nothing_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FIRST_FAIL", ALL_FAIL)
     transport = Scripted(AgainError("HTTP 500"))
     caller = Caller("http://e/v1", transport)
     for _ in range(ALL_FAIL - 1):
@@ -411,7 +422,8 @@ def test_texts_that_are_too_long_never_end_the_run() -> None:
     assert len(transport.bodies) == caller.n_failed == ALL_FAIL + 5
 
 
-def test_an_answer_ends_the_row() -> None:
+def test_an_answer_ends_the_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FIRST_FAIL", ALL_FAIL)
     steps = [AgainError("HTTP 500")] * (ALL_FAIL - 1) + [GOOD] + [AgainError("HTTP 500")] * 30
     caller = Caller("http://e/v1", Scripted(*steps))
     for i in range(ALL_FAIL + 20):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -84,8 +85,15 @@ def test_the_band_is_learnt_from_the_fit_examples() -> None:
     with pytest.raises(InputError, match="--fit-share"):
         score.score(examples([1.0], [0.5]))
     values = hallucinated + faithful
-    fitted = score.fit(examples(values, [0.5] * 20, [1] * 10 + [0] * 10))
+    taught = [
+        replace(example, id=f"fit-{example.id}")
+        for example in examples(values, [0.5] * 20, [1] * 10 + [0] * 10)
+    ]
+    fitted = score.fit(taught)
     assert isinstance(fitted, Hybrid) and fitted.fitted
+    # Nobody pays for judging what it was learnt from.
+    assert fitted.undecided(taught) == []
+    assert np.isnan(fitted.score(taught[:3]).values).all() and fitted.n_judged == 0
     assert fitted.score(examples([4.9, 5.0, 6.5, 6.6], [0.5] * 4)).values.tolist() == pytest.approx(
         [-0.1, 0.5, 0.5, 1.1]
     )

@@ -54,14 +54,14 @@ def test_the_first_word_is_the_verdict(text: str, verdict: bool) -> None:
     "text",
     [
         "yes", "no", "1", "unfaithful", "not faithful", "Not a hallucination", "faithfully",
-        "faithfulness", "hallucinating", "un-faithful", "I think it is faithful",
+        "faithfulness", "un-faithful", "I think it is faithful",
         "This is a hallucination", "faithful or hallucination", "faithful/hallucination",
         "hallucination, faithful", "**faithful** or **hallucination**",
         "faithful and hallucination",
         "hallucination-free", "hallucination free", "Hallucination: no", "hallucination? No.",
         "faithful: false", "Faithful = 0", '{"hallucination": 0.05}', '{"hallucination": true}',
         '{"faithful": "yes"}', "faithful: 0.2", "faithful2", "<think>faithful", "<think></think>?",
-        "The documents are silent. faithful", "\u0444aithful", "<answer>faithful</answer>",
+        "The documents are silent. faithful", "\u0444aithful",
     ],
 )  # fmt: skip
 def test_another_reply_holds_no_verdict(text: str) -> None:
@@ -286,3 +286,23 @@ def test_no_reply_takes_long_to_read(text: str) -> None:
         read_verdict(ChatAnswer(text, finish=finish))
         read_grade(ChatAnswer(text, finish=finish))
     assert time.monotonic() - begun < 5
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("The answer is a hallucination.", True),
+        ("hallucinating", True),
+        ("<answer>faithful</answer>", False),
+        ("\\boxed{hallucination}", True),
+    ],
+)
+def test_a_verdict_in_a_few_more_words(text: str, verdict: bool) -> None:
+    assert read_verdict(ChatAnswer(text)) is verdict
+
+
+def test_a_thought_that_the_server_keeps_out_of_the_text_does_not_hide_the_verdict() -> None:
+    thought = tuple(Position(token, -0.1, ()) for token in ("Let", " me", " see", ".", "\n"))
+    verdict = Position("faith", math.log(0.8), (("faith", math.log(0.8)), ("hall", math.log(0.2))))
+    answer = ChatAnswer("faithful", positions=(*thought, verdict, Position("ful", 0.0, ())))
+    assert read_probability(answer) == pytest.approx(0.2)

@@ -102,7 +102,7 @@ class Caller:
             nonlocal pause
             if not isinstance(error, AgainError) or stop.is_set():
                 return False
-            if error.wait is not None:
+            if error.wait is not None and error.wait >= FIRST_WAIT:
                 # What the endpoint asked for was granted as long as it may be.
                 return False
             pause = attempt.next_wait + random.uniform(0.0, FIRST_WAIT)
@@ -172,7 +172,10 @@ class Caller:
             try:
                 return self._send(kind, body, account, stop, read)
             except AgainError as error:
-                if error.wait is None or waited + error.wait > account.terms.patience:
+                # A shorter wait than our own first one asks for nothing.
+                if error.wait is None or error.wait < FIRST_WAIT:
+                    raise
+                if waited + error.wait > account.terms.patience:
                     raise
                 waited += error.wait
                 with self._lock:
