@@ -7,7 +7,7 @@ import json
 import math
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
 #: Positions whose alternatives are kept, at either end of an answer: a verdict stands at its
@@ -76,7 +76,8 @@ class ChatRequest:
 
     def key(self, endpoint: str, model: str) -> str:
         """Return a digest of the endpoint, the model and all that is asked: 64 hex digits."""
-        content = {"endpoint": endpoint, "model": model, "request": asdict(self)}
+        asked = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        content = {"endpoint": endpoint, "model": model, "request": asked}
         text = json.dumps(content, sort_keys=True, ensure_ascii=True)
         return hashlib.sha256(text.encode("ascii")).hexdigest()
 
@@ -130,7 +131,13 @@ class ChatAnswer:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields, JSON-able."""
-        return asdict(self)
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        if self.positions is not None:
+            fields["positions"] = [
+                {"token": item.token, "logprob": item.logprob, "top": item.top}
+                for item in self.positions
+            ]
+        return fields
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ChatAnswer:
