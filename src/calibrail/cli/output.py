@@ -24,7 +24,7 @@ def command_line() -> str:
     for argument in arguments:
         if argument in ("-o", "--output"):
             next(arguments, None)
-        elif not argument.startswith("--output=") and argument != "--json":
+        elif not argument.startswith("--output=") and argument not in ("--json", "--no-text"):
             words.append(argument)
     return shlex.join(words)
 
