@@ -89,7 +89,7 @@ def run(
             progress=progress,
             command=command_line(),
         )
-    result.save(output)
+        result.save(output)
     content = result.to_dict()
     if json:
         print_json(content)

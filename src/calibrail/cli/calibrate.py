@@ -120,7 +120,7 @@ def run(
             command=command_line(),
             progress=progress,
         )
-    result.save(output, text=not no_text)
+        result.save(output, text=not no_text)
     report = result.report.to_dict()
     if json:
         print_json(report)

@@ -101,7 +101,7 @@ def run(
             command=command_line(),
             progress=progress,
         )
-    result.save(output)
+        result.save(output)
     if json:
         print_json(result.to_dict())
     else:

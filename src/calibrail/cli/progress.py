@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -40,26 +40,32 @@ def counting(what: str, terms: Terms | None = None) -> Iterator[Callable[[int], 
         transient=True,
     )
     task = progress.add_task(what, total=None)
-    started = time.monotonic()
-    showing = False
+    lock = threading.Lock()
+    state = "waiting"
 
     def appear() -> None:
-        nonlocal showing
-        if not showing and time.monotonic() - started > PATIENCE:
-            progress.start()
-            showing = True
+        nonlocal state
+        with lock:
+            if state == "waiting":
+                progress.start()
+                state = "shown"
 
     def show(count: int) -> None:
-        appear()
         progress.update(task, completed=count)
 
     def answered(count: int) -> None:
-        appear()
         progress.update(task, description=f"{what}, {count:,} answers of endpoints")
 
+    # Whatever takes long, scoring or what comes after it, is seen to be alive.
+    timer = threading.Timer(PATIENCE, appear)
+    timer.daemon = True
+    timer.start()
     try:
         with calling(terms, answered):
             yield show
     finally:
-        if showing:
-            progress.stop()
+        timer.cancel()
+        with lock:
+            if state == "shown":
+                progress.stop()
+            state = "done"
