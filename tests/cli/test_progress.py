@@ -16,30 +16,30 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Put a terminal where standard error was; pytest sets its own before every test's body."""
     found = Terminal()
     monkeypatch.setattr(sys, "stderr", found)
     monkeypatch.setenv("TERM", "xterm")
     return found
 
 
-def test_long_work_is_shown_although_it_never_reports(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_work_is_shown_although_it_never_ends_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "PATIENCE", 0.05)
+    seen = terminal(monkeypatch)
     with progress.counting("comparing") as show:
         show(17)
         until = time.monotonic() + 10
-        while "comparing" not in terminal.getvalue() and time.monotonic() < until:
+        while "comparing" not in seen.getvalue() and time.monotonic() < until:
             time.sleep(0.01)
-    assert "comparing" in terminal.getvalue() and "17 examples" in terminal.getvalue()
+    assert "comparing" in seen.getvalue() and "17 examples" in seen.getvalue()
 
 
-def test_short_work_stays_silent(terminal: Terminal) -> None:
+def test_short_work_stays_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = terminal(monkeypatch)
     with progress.counting("scoring") as show:
         show(3)
-    assert terminal.getvalue() == ""
+    assert seen.getvalue() == ""
 
 
 def test_nothing_is_written_where_nobody_looks(capfd: pytest.CaptureFixture[str]) -> None:
