@@ -12,9 +12,10 @@ from rich.console import Console
 
 from calibrail.evaluation.audit import LeftOut, audit_scores, by_column, thirds
 from calibrail.evaluation.audit.leakage import Copies, Leakage, giveaway
-from calibrail.report.audit_figures import draw_audit, standing_alone
+from calibrail.report.audit_figures import draw_audit
 from calibrail.report.audit_page import render_audit_html
 from calibrail.report.audit_terminal import print_audit
+from calibrail.report.pictures import standing_alone
 
 HOSTILE = "<script>alert(1)</script>[bold]\x1b[31m\u202e\u200f\ud800]]>&"
 N = 400

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from reports import ATTACKS, NOISE, VALUES, attacked, classes, errors, hostile, report
 
-from calibrail.report.figures import distributions_svg, intervals_svg
+from calibrail.report.figures import distributions_svg
 from calibrail.report.html import render_html
 from calibrail.report.pictures import ON_WHITE, draw_report, standing_alone
 
@@ -206,8 +206,3 @@ def test_figures_are_well_formed_and_take_their_colours_from_the_page() -> None:
     assert "flagged" not in distributions_svg(*classes(), None, "a")
     empty = distributions_svg(np.array([]), np.array([np.nan]), None, "a")
     ElementTree.fromstring(empty)
-    ElementTree.fromstring(intervals_svg([], None))
-    fpr = {"estimate": 0.5, "lower": 0.4, "upper": 0.6}
-    forest = intervals_svg([{"name": "x", "fpr": fpr}, {"name": "y", "fpr": None}], 0.2)
-    assert ">x<" in forest
-    assert ">y<" not in forest

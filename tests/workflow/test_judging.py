@@ -287,7 +287,7 @@ def test_answers_that_could_not_be_asked_about_take_no_part(answers: Path) -> No
     assert n[0] == n[1] - lost
 
 
-def test_a_hybrid_over_verdicts_says_that_ties_leave_a_gap(answers: Path) -> None:
+def test_a_hybrid_over_verdicts_shows_logprob_beside_it_too(answers: Path) -> None:
     with ChatServer(verdicts(lambda text: 0.25 + 0.5 * supported(text))) as server:
         dear = json.dumps(spec(server, ",mode=verdict"))
         run = calibrate(answers, f"hybrid:cheap=length,low=0,high=60,dear={dear}", alpha=0.3)

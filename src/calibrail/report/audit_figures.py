@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calibrail.evaluation.audit.wording import third
 from calibrail.report.figures import (
-    _FAITHFUL,
-    _HALLUCINATED,
-    _INK,
-    _QUIET,
-    _drawing,
-    _literal,
-    _svg,
+    FAITHFUL,
+    HALLUCINATED,
+    INK,
+    QUIET,
+    as_svg,
+    axis_text,
+    drawing,
 )
 from calibrail.report.story import plain
 
@@ -23,13 +23,6 @@ if TYPE_CHECKING:
 
 _Dict = Mapping[str, Any]
 
-#: What the page's style sheet calls its colours, for a picture that stands alone on white.
-_ON_WHITE: Final = {
-    "var(--ink)": "#1c2330",
-    "var(--quiet)": "#667085",
-    "var(--hallucinated)": "#c2410c",
-    "var(--faithful)": "#1d6fb8",
-}
 _WIDTH: Final = 6.0
 _ROW: Final = 0.29
 
@@ -60,58 +53,47 @@ def draw_audit(audit: _Dict) -> dict[str, str]:
     return figures
 
 
-def standing_alone(svg: str) -> str:
-    """Return a figure as a file that stands alone, dark on white."""
-    for variable, colour in _ON_WHITE.items():
-        svg = svg.replace(variable, colour)
-    head = '<svg xmlns="http://www.w3.org/2000/svg" '
-    opened = svg.replace("<svg ", head, 1)
-    end = opened.index(">") + 1
-    ground = '\n <rect x="-1000" y="-1000" width="5000" height="5000" fill="#ffffff"/>'
-    return opened[:end] + ground + opened[end:]
-
-
 def matched_svg(detector: _Dict) -> str:
     """Draw the AUROC over all pairs, and over pairs that are alike in each surface feature."""
     rows = [row for row in detector["confounds"] if row["verdict"] != "is the score"]
     if not rows:
         return ""
-    with _drawing(_WIDTH, 1.15 + 1.25 * _ROW * (len(rows) + 1)) as (figure, axes):
+    with drawing(_WIDTH, 1.15 + 1.25 * _ROW * (len(rows) + 1)) as (figure, axes):
         _reference(axes, None)
-        _interval(axes, 0, detector["auroc"], _INK, "o", "this detector, all pairs")
+        _interval(axes, 0, detector["auroc"], INK, "o", "this detector, all pairs")
         labels = ["all pairs"]
         seen: set[str] = set()
         for place, row in enumerate(rows, start=1):
             labels.append(_alike(row["feature"], row["called"]))
             alone = "the feature alone, all pairs"
             _interval(
-                axes, place + 0.2, row["feature_auroc"], _QUIET, "D",
+                axes, place + 0.2, row["feature_auroc"], QUIET, "D",
                 None if alone in seen else alone, thin=True,
             )  # fmt: skip
             seen.add(alone)
             if row["matched"]["estimate"] is None:
                 axes.annotate(
-                    "too few pairs", (0.5, place - 0.12), color=_QUIET, ha="center", va="center",
+                    "too few pairs", (0.5, place - 0.12), color=QUIET, ha="center", va="center",
                     fontsize=9,
                 )  # fmt: skip
                 continue
             name = "this detector, pairs that are alike"
             _interval(
-                axes, place - 0.12, row["matched"], _HALLUCINATED, "o",
+                axes, place - 0.12, row["matched"], HALLUCINATED, "o",
                 None if name in seen else name,
             )  # fmt: skip
             seen.add(name)
-        axes.axhline(0.5, color=_QUIET, linewidth=0.6)
+        axes.axhline(0.5, color=QUIET, linewidth=0.6)
         axes.set_yticks(range(len(labels)), labels)
         axes.set_ylim(len(labels) - 0.4, -0.6)
         axes.set_xlim(*_limits([detector["auroc"], *_measures(rows)]))
         axes.set_xlabel("AUROC (0.5 = guessing)")
         figure.legend(
-            loc="outside upper center", ncols=1, frameon=False, labelcolor=_INK, fontsize=10,
+            loc="outside upper center", ncols=1, frameon=False, labelcolor=INK, fontsize=10,
             handletextpad=0.3, borderaxespad=0.0,
         )  # fmt: skip
         name = escape(plain(detector["name"]))
-        return _svg(
+        return as_svg(
             figure,
             f"AUROC of {name} over all pairs, and over pairs that are alike in each feature, with "
             "intervals.",
@@ -124,14 +106,14 @@ def strata_svg(detector: _Dict) -> str:
     for division in detector["strata"]:
         lines.append((_first(division["called"]), None))
         for row in division["strata"]:
-            lines.append((f"{_literal(third(division['name'], row['name']))}", row))
+            lines.append((f"{axis_text(third(division['name'], row['name']))}", row))
     if not lines:
         return ""
-    with _drawing(_WIDTH, 0.75 + _ROW * len(lines)) as (figure, axes):
+    with drawing(_WIDTH, 0.75 + _ROW * len(lines)) as (figure, axes):
         _reference(axes, detector["auroc"]["estimate"])
         for place, (_, row) in enumerate(lines):
             if row is not None and row["auroc"]["estimate"] is not None:
-                colour = _FAITHFUL if row["reversed"] else _HALLUCINATED
+                colour = FAITHFUL if row["reversed"] else HALLUCINATED
                 _interval(axes, place, row["auroc"], colour, "o")
         axes.set_yticks(range(len(lines)), [label for label, _ in lines])
         for tick, (_, row) in zip(axes.get_yticklabels(), lines, strict=True):
@@ -144,7 +126,7 @@ def strata_svg(detector: _Dict) -> str:
         axes.set_xlim(*_limits([row["auroc"] for _, row in lines if row is not None]))
         axes.set_xlabel("AUROC (0.5 = guessing; dashed: all answers)")
         name = escape(plain(detector["name"]))
-        return _svg(figure, f"AUROC of {name} in every stratum, with intervals.")
+        return as_svg(figure, f"AUROC of {name} in every stratum, with intervals.")
 
 
 def reliability_svg(detector: _Dict) -> str:
@@ -152,11 +134,11 @@ def reliability_svg(detector: _Dict) -> str:
     found = detector["reliability"]
     if found is None:
         return ""
-    with _drawing(4.6, 4.3) as (figure, axes):
-        axes.plot([0, 1], [0, 1], color=_QUIET, linewidth=1.0, linestyle=(0, (1, 3)))
+    with drawing(4.6, 4.3) as (figure, axes):
+        axes.plot([0, 1], [0, 1], color=QUIET, linewidth=1.0, linestyle=(0, (1, 3)))
         kinds = (
-            ("isotonic", _FAITHFUL, "s", "after isotonic calibration"),
-            ("deciles", _HALLUCINATED, "o", "scores, scaled to 0..1"),
+            ("isotonic", FAITHFUL, "s", "after isotonic calibration"),
+            ("deciles", HALLUCINATED, "o", "scores, scaled to 0..1"),
         )
         for key, colour, marker, label in kinds:
             bins = found[key]
@@ -166,9 +148,9 @@ def reliability_svg(detector: _Dict) -> str:
         axes.set_ylim(-0.03, 1.03)
         axes.set_xlabel("read as a probability")
         axes.set_ylabel("share hallucinated")
-        figure.legend(loc="outside upper center", ncols=1, frameon=False, labelcolor=_INK)
+        figure.legend(loc="outside upper center", ncols=1, frameon=False, labelcolor=INK)
         name = escape(plain(detector["name"]))
-        return _svg(figure, f"Reliability diagram of {name}: ten bins of equal frequency.")
+        return as_svg(figure, f"Reliability diagram of {name}: ten bins of equal frequency.")
 
 
 def deciles_svg(detector: _Dict) -> str:
@@ -177,19 +159,19 @@ def deciles_svg(detector: _Dict) -> str:
     if found is None:
         return ""
     bins = found["deciles"]
-    with _drawing(4.6, 4.0) as (figure, axes):
+    with drawing(4.6, 4.0) as (figure, axes):
         places = list(range(1, len(bins) + 1))
         rates = [100 * item["rate"]["estimate"] for item in bins]
-        axes.bar(places, rates, color=_HALLUCINATED, alpha=0.35, width=0.8)
+        axes.bar(places, rates, color=HALLUCINATED, alpha=0.35, width=0.8)
         for place, item in zip(places, bins, strict=True):
             ends = [100 * item["rate"][end] for end in ("lower", "upper")]
-            axes.plot([place, place], ends, color=_HALLUCINATED, linewidth=1.6)
+            axes.plot([place, place], ends, color=HALLUCINATED, linewidth=1.6)
         axes.set_xticks(places)
         axes.set_ylim(0, 102)
         axes.set_xlabel("tenth of the scores, lowest to highest")
         axes.set_ylabel("hallucinated, %")
         name = escape(plain(detector["name"]))
-        return _svg(figure, f"Share of hallucinated answers in every tenth of {name}'s scores.")
+        return as_svg(figure, f"Share of hallucinated answers in every tenth of {name}'s scores.")
 
 
 def _rates(
@@ -207,9 +189,9 @@ def _rates(
 
 
 def _reference(axes: Axes, overall: float | None) -> None:
-    axes.axvline(0.5, color=_QUIET, linewidth=1.0)
+    axes.axvline(0.5, color=QUIET, linewidth=1.0)
     if overall is not None:
-        axes.axvline(overall, color=_INK, linewidth=1.1, linestyle=(0, (4, 3)))
+        axes.axvline(overall, color=INK, linewidth=1.1, linestyle=(0, (4, 3)))
 
 
 def _interval(
@@ -250,7 +232,7 @@ def _limits(measures: Sequence[_Dict]) -> tuple[float, float]:
 
 
 def _alike(feature: str, called: str) -> str:
-    return f"alike in {_literal(_SHORT.get(feature, called))}"
+    return f"alike in {axis_text(_SHORT.get(feature, called))}"
 
 
 #: Names that fit beside an axis.
@@ -262,5 +244,5 @@ _SHORT: Final = {
 
 
 def _first(text: str) -> str:
-    flat = _literal(text)
+    flat = axis_text(text)
     return flat[:1].upper() + flat[1:]

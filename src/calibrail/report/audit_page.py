@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from calibrail.evaluation.audit.wording import COMPONENTS, called, third
-from calibrail.evaluation.wording import count, number, percent
-from calibrail.report.html import _flat, _options
+from calibrail.evaluation.wording import count
+from calibrail.report.html import _flat, _options, environment
 from calibrail.report.story import plain
 
 _Dict = Mapping[str, Any]
@@ -54,19 +54,10 @@ def render_audit_html(audit: _Dict, figures: Mapping[str, str]) -> str:
         The page; the same audit gives the same text. Names from the data are escaped, and
         characters that would turn the direction of the text are replaced.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
-    environment = Environment(
-        loader=PackageLoader("calibrail.report"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
-    environment.filters.update(
-        number=number,
-        percent=percent,
+    pages = environment()
+    pages.filters.update(
         plain=plain,
         estimate=estimate,
         interval=interval,
@@ -76,7 +67,7 @@ def render_audit_html(audit: _Dict, figures: Mapping[str, str]) -> str:
         p_value=p_value,
     )
     conclusions = audit["conclusions"]
-    return environment.get_template("audit.html.j2").render(
+    return pages.get_template("audit.html.j2").render(
         audit=audit,
         names=", ".join(plain(item["name"]) for item in audit["detectors"]),
         lead=conclusions[:1],

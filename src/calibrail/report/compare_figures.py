@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calibrail.evaluation.wording import percent
 from calibrail.report.compare_story import sweep_cells
-from calibrail.report.figures import _INK, _QUIET, _drawing, _literal, _svg
+from calibrail.report.figures import INK, QUIET, as_svg, axis_text, drawing
 from calibrail.report.pictures import standing_alone
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _forest(comparison: _Dict, narrow: bool) -> str:
     ][:_MOST_ROWS]
     high = 0.9 + 0.34 * len(rows)
     size = (4.1, 2 * high + 0.3) if narrow else (8.2, high + 0.1)
-    with _drawing(*size) as (figure, axes):
+    with drawing(*size) as (figure, axes):
         axes.remove()
         panels = figure.subplots(2, 1) if narrow else figure.subplots(1, 2, sharey=True)
         limit = comparison["detectors"][0]["max_fpr"]
@@ -100,19 +100,19 @@ def _forest(comparison: _Dict, narrow: bool) -> str:
                 value, place = row[key], row["place"]
                 if not value or value["estimate"] is None:
                     continue
-                colour = _QUIET if place is None else _colour(place)
+                colour = QUIET if place is None else _colour(place)
                 ends = [scale * value["lower"], scale * value["upper"]]
                 panel.plot(ends, [y, y], color=colour, linewidth=2)
                 mark = "o" if place is None else _MARKS[place % len(_MARKS)]
                 panel.plot([scale * value["estimate"]], [y], mark, color=colour, markersize=6)
-            panel.set_yticks(range(len(rows)), [_literal(row["name"]) for row in rows])
+            panel.set_yticks(range(len(rows)), [axis_text(row["name"]) for row in rows])
             panel.set_ylim(len(rows) - 0.5, -0.5)
             panel.set_xlabel(label)
             panel.set_xlim(-0.03 * scale, 1.03 * scale)
-        panels[1].axvline(0.5, color=_QUIET, linewidth=1.0, linestyle=(0, (1, 3)))
+        panels[1].axvline(0.5, color=QUIET, linewidth=1.0, linestyle=(0, (1, 3)))
         if limit is not None:
-            panels[0].axvline(100 * limit, color=_INK, linewidth=1.2, linestyle=(0, (4, 3)))
-        return _svg(figure, "False positive rate and AUROC of each score with intervals.")
+            panels[0].axvline(100 * limit, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
+        return as_svg(figure, "False positive rate and AUROC of each score with intervals.")
 
 
 def _coverage(comparison: _Dict, narrow: bool) -> str:
@@ -124,11 +124,11 @@ def _coverage(comparison: _Dict, narrow: bool) -> str:
     ]
     if not shown:
         return ""
-    with _drawing(*_size(narrow, len(shown), 3.8)) as (figure, axes):
+    with drawing(*_size(narrow, len(shown), 3.8)) as (figure, axes):
         target = 100.0 * (1.0 - comparison["detectors"][0]["alpha"])
         least = 100.0 * comparison["partial_auroc"]["least_coverage"]
-        axes.axvspan(least, 100.0, color=_QUIET, alpha=0.10, linewidth=0)
-        axes.axvline(target, color=_INK, linewidth=1.2, linestyle=(0, (4, 3)))
+        axes.axvspan(least, 100.0, color=QUIET, alpha=0.10, linewidth=0)
+        axes.axvline(target, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
         for place, item in shown:
             curve = item["curve"]
             pairs = zip(curve["coverage"]["estimate"], curve["fpr"]["estimate"], strict=True)
@@ -144,7 +144,7 @@ def _coverage(comparison: _Dict, narrow: bool) -> str:
         axes.set_xlabel("caught, % of test hallucinations")
         axes.set_ylabel("false alarms, %")
         _legend(figure, axes, narrow)
-        return _svg(figure, "False alarms that each coverage of the test answers costs.")
+        return as_svg(figure, "False alarms that each coverage of the test answers costs.")
 
 
 def _sweep(comparison: _Dict, narrow: bool) -> str:
@@ -154,7 +154,7 @@ def _sweep(comparison: _Dict, narrow: bool) -> str:
     if not rows:
         return ""
     order = [item["name"] for item in comparison["detectors"]]
-    with _drawing(*_size(narrow, len(rows), 3.6)) as (figure, axes):
+    with drawing(*_size(narrow, len(rows), 3.6)) as (figure, axes):
         for i, (name, _, cells) in enumerate(rows):
             place = order.index(name) if name in order else i
             found = [
@@ -173,10 +173,10 @@ def _sweep(comparison: _Dict, narrow: bool) -> str:
             )  # fmt: skip
         for x, entry in enumerate(sweep):
             if not entry["rank"]:
-                axes.axvspan(x - 0.45, x + 0.45, color=_QUIET, alpha=0.12, linewidth=0)
+                axes.axvspan(x - 0.45, x + 0.45, color=QUIET, alpha=0.12, linewidth=0)
                 axes.text(
                     x, 50.0, f"not with n = {entry['n']:,}", rotation=90, ha="center", va="center",
-                    color=_QUIET, fontsize=9.0,
+                    color=QUIET, fontsize=9.0,
                 )  # fmt: skip
         labels = [percent(1.0 - entry["alpha"]).removesuffix("%") for entry in sweep]
         axes.set_xticks(range(len(sweep)), labels)
@@ -185,7 +185,7 @@ def _sweep(comparison: _Dict, narrow: bool) -> str:
         axes.set_xlabel("promised, % of hallucinations caught")
         axes.set_ylabel("false alarms, %")
         _legend(figure, axes, narrow)
-        return _svg(figure, "False alarms at other targets, with intervals.")
+        return as_svg(figure, "False alarms at other targets, with intervals.")
 
 
 def _size(narrow: bool, entries: int, height: float) -> tuple[float, float]:
@@ -197,18 +197,18 @@ def _legend(figure: Figure, axes: Axes, narrow: bool) -> None:
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(
         handles, labels, loc="outside upper left", ncols=1 if narrow else 3, frameon=False,
-        labelcolor=_INK, handlelength=2.8,
+        labelcolor=INK, handlelength=2.8,
     )  # fmt: skip
 
 
 def _entry(name: str) -> str:
     """Return a name for a legend, where a leading underscore would hide it."""
-    text = _literal(name) or "(none)"
+    text = axis_text(name) or "(none)"
     return f" {text}" if text.startswith("_") else text
 
 
 def _colour(place: int) -> str:
-    return _SERIES[place][0] if place < len(_SERIES) else _INK
+    return _SERIES[place][0] if place < len(_SERIES) else INK
 
 
 def detectors_drawn(comparison: _Dict) -> Sequence[str]:

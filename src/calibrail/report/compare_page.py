@@ -7,7 +7,7 @@ from typing import Any
 
 from calibrail.report import compare_story
 from calibrail.report.compare_figures import detectors_drawn, draw_compare
-from calibrail.report.html import _environment
+from calibrail.report.html import environment
 from calibrail.report.pictures import inline
 
 _Dict = Mapping[str, Any]
@@ -54,7 +54,7 @@ def render_compare_html(
     notes = [
         note for entry in comparison["alpha_sweep"] if (note := compare_story.sweep_note(entry))
     ]
-    return _environment().get_template("compare.html.j2").render(
+    return environment().get_template("compare.html.j2").render(
         comparison=comparison,
         winner=winner,
         said=compare_story,

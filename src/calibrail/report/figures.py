@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,7 +25,7 @@ _VARIABLES = {
     "#030303": "var(--hallucinated)",
     "#040404": "var(--faithful)",
 }
-_INK, _QUIET, _HALLUCINATED, _FAITHFUL = _VARIABLES
+INK, QUIET, HALLUCINATED, FAITHFUL = _VARIABLES
 
 #: Inches below which a figure is drawn for a phone.
 NARROW: Final = 6.0
@@ -70,8 +70,8 @@ def distributions_svg(
     low, high = drawn_range(hallucinated, faithful, threshold)
     edges = np.linspace(low, high, 49)
     narrow = size[0] < NARROW
-    with _drawing(*size) as (figure, axes):
-        shown = (("hallucinated", _HALLUCINATED), ("faithful", _FAITHFUL))
+    with drawing(*size) as (figure, axes):
+        shown = (("hallucinated", HALLUCINATED), ("faithful", FAITHFUL))
         for values, (label, colour) in zip(classes, shown, strict=True):
             if len(values) == 0:
                 continue
@@ -83,47 +83,24 @@ def distributions_svg(
             )
         axes.set_ylim(0.0, max(1.0, axes.get_ylim()[1]) * 1.22)
         if threshold is not None:
-            axes.axvline(threshold, color=_INK, linewidth=1.4, linestyle=(0, (4, 3)))
+            axes.axvline(threshold, color=INK, linewidth=1.4, linestyle=(0, (4, 3)))
             right = (threshold - low) / (high - low) > 0.7
             axes.annotate(
                 f"flagged from {number(threshold)}", (threshold, 0.99),
                 xycoords=("data", "axes fraction"), xytext=(-5 if right else 5, 0),
-                textcoords="offset points", ha="right" if right else "left", va="top", color=_INK,
+                textcoords="offset points", ha="right" if right else "left", va="top", color=INK,
             )  # fmt: skip
         axes.set_xlim(low, high)
-        axes.set_xlabel(f"{_literal(name)} score{_NEXT[narrow]}(higher = more likely hallucinated)")
+        axes.set_xlabel(
+            f"{axis_text(name)} score{_NEXT[narrow]}(higher = more likely hallucinated)"
+        )
         axes.set_ylabel("% of the class")
         if any(len(values) for values in classes):
             figure.legend(
-                loc="upper center", ncols=1 if narrow else 2, frameon=False, labelcolor=_INK,
+                loc="upper center", ncols=1 if narrow else 2, frameon=False, labelcolor=INK,
                 bbox_to_anchor=(0.5, 1.2 if narrow else 1.08),
             )  # fmt: skip
-        return _svg(figure, "Histogram of the test scores of hallucinated and faithful answers.")
-
-
-def intervals_svg(rows: Sequence[Mapping[str, Any]], limit: float | None) -> str:
-    """Draw the false positive rate of each row with its interval, the first row on top.
-
-    Parameters
-    ----------
-    rows : sequence of mappings
-        Each with ``name`` and ``fpr`` (a share with its interval); ``baseline`` marks a baseline.
-    limit : float or None
-        Highest acceptable FPR, drawn as a line.
-    """
-    rows = [row for row in rows if row.get("fpr") and row["fpr"]["estimate"] is not None]
-    with _drawing(7.2, 0.9 + 0.32 * max(1, len(rows))) as (figure, axes):
-        for place, row in enumerate(rows):
-            fpr, colour = row["fpr"], _QUIET if row.get("baseline") else _HALLUCINATED
-            axes.plot([100 * fpr["lower"], 100 * fpr["upper"]], [place, place], color=colour, lw=2)
-            axes.plot([100 * fpr["estimate"]], [place], "o", color=colour, markersize=6)
-        if limit is not None:
-            axes.axvline(100 * limit, color=_INK, linewidth=1.2, linestyle=(0, (4, 3)))
-        axes.set_yticks(range(len(rows)), [_literal(row["name"]) for row in rows])
-        axes.set_ylim(max(1, len(rows)) - 0.5, -0.5)
-        axes.set_xlim(-1.0, 101.0)
-        axes.set_xlabel("false alarms, % of faithful answers")
-        return _svg(figure, "False positive rate of each score with its interval.")
+        return as_svg(figure, "Histogram of the test scores of hallucinated and faithful answers.")
 
 
 def curve_svg(
@@ -148,28 +125,30 @@ def curve_svg(
     """
     coverage, fpr = curve["coverage"], curve["fpr"]
     x, y = (100 * np.array([1.0, *part["estimate"], 0.0]) for part in (fpr, coverage))
-    with _drawing(*size) as (figure, axes):
+    with drawing(*size) as (figure, axes):
         # The true curve runs between the two: more caught for fewer alarms, and the reverse.
         best = (100 * np.array(fpr["lower"]), 100 * np.array(coverage["upper"]))
         worst = (100 * np.array(fpr["upper"]), 100 * np.array(coverage["lower"]))
         outline = [np.concatenate([a, b[::-1]]) for a, b in zip(best, worst, strict=True)]
-        axes.fill(*outline, color=_HALLUCINATED, alpha=0.16, linewidth=0)
-        axes.plot(x, y, color=_HALLUCINATED, linewidth=1.6)
-        axes.plot([0, 100], [0, 100], color=_QUIET, linewidth=1.0, linestyle=(0, (1, 3)))
+        axes.fill(*outline, color=HALLUCINATED, alpha=0.16, linewidth=0)
+        axes.plot(x, y, color=HALLUCINATED, linewidth=1.6)
+        axes.plot([0, 100], [0, 100], color=QUIET, linewidth=1.0, linestyle=(0, (1, 3)))
         point = (100 * at["fpr"]["estimate"], 100 * at["coverage"]["estimate"])
-        axes.plot([point[0]], [point[1]], "o", color=_INK, markersize=6)
+        axes.plot([point[0]], [point[1]], "o", color=INK, markersize=6)
         left = point[0] > 70
         axes.annotate(
             "this threshold", point, xytext=(-8 if left else 8, -12), textcoords="offset points",
-            ha="right" if left else "left", color=_INK,
+            ha="right" if left else "left", color=INK,
         )  # fmt: skip
         if max_fpr is not None:
-            axes.axvline(100 * max_fpr, color=_INK, linewidth=1.2, linestyle=(0, (4, 3)))
+            axes.axvline(100 * max_fpr, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
         axes.set_xlim(*CURVE_RANGE[:2])
         axes.set_ylim(*CURVE_RANGE[2:])
         axes.set_xlabel("false alarms, % of faithful answers")
         axes.set_ylabel("caught, % of hallucinations")
-        return _svg(figure, "Coverage against false positive rate over all thresholds, with band.")
+        return as_svg(
+            figure, "Coverage against false positive rate over all thresholds, with band."
+        )
 
 
 def groups_svg(section: Mapping[str, Any], *, size: float = 7.2) -> str:
@@ -183,10 +162,10 @@ def groups_svg(section: Mapping[str, Any], *, size: float = 7.2) -> str:
         Width in inches.
     """
     rows = section["rows"][:MOST_GROUPS]
-    with _drawing(size, 1.3 + 0.42 * max(1, len(rows))) as (figure, axes):
+    with drawing(size, 1.3 + 0.42 * max(1, len(rows))) as (figure, axes):
         for place, row in enumerate(rows):
             for key, colour, shift, mark in (
-                ("coverage", _HALLUCINATED, -0.14, "o"), ("fpr", _FAITHFUL, 0.14, "s"),
+                ("coverage", HALLUCINATED, -0.14, "o"), ("fpr", FAITHFUL, 0.14, "s"),
             ):  # fmt: skip
                 value = row[key]
                 if value["estimate"] is None:
@@ -198,20 +177,20 @@ def groups_svg(section: Mapping[str, Any], *, size: float = 7.2) -> str:
                     [100 * value["estimate"]], at[:1], mark, color=colour, markersize=6,
                     label=None if label in axes.get_legend_handles_labels()[1] else label,
                 )  # fmt: skip
-            limits = (("min_coverage", _HALLUCINATED, -0.32), ("max_fpr", _FAITHFUL, 0.32))
+            limits = (("min_coverage", HALLUCINATED, -0.32), ("max_fpr", FAITHFUL, 0.32))
             for key, colour, reach in limits:
                 if row.get(key) is not None:
                     axes.plot(
                         [100 * row[key]] * 2, [place, place + reach], color=colour, linewidth=1.2,
                         linestyle=(0, (2, 1.5)),
                     )  # fmt: skip
-        axes.set_yticks(range(len(rows)), [_literal(row["group"]) or "(none)" for row in rows])
+        axes.set_yticks(range(len(rows)), [axis_text(row["group"]) or "(none)" for row in rows])
         axes.set_ylim(max(1, len(rows)) - 0.5, -0.5)
         axes.set_xlim(-1.0, 101.0)
         axes.set_xlabel(f"% of the class,{_NEXT[size < NARROW]}exact bounds over all groups")
         if axes.get_legend_handles_labels()[1]:
-            figure.legend(loc="outside upper center", ncols=2, frameon=False, labelcolor=_INK)
-        return _svg(figure, "Share caught and false alarms in each group, with bounds.")
+            figure.legend(loc="outside upper center", ncols=2, frameon=False, labelcolor=INK)
+        return as_svg(figure, "Share caught and false alarms in each group, with bounds.")
 
 
 def drawn_range(
@@ -223,7 +202,7 @@ def drawn_range(
 
 
 @contextmanager
-def _drawing(width: float, height: float) -> Iterator[tuple[Figure, Axes]]:
+def drawing(width: float, height: float) -> Iterator[tuple[Figure, Axes]]:
     """Give an empty figure whose every colour is a stand-in."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -233,16 +212,16 @@ def _drawing(width: float, height: float) -> Iterator[tuple[Figure, Axes]]:
         "svg.hashsalt": "calibrail",
         "font.family": "sans-serif",
         "font.size": 11.0,
-        "axes.edgecolor": _QUIET,
-        "axes.labelcolor": _INK,
+        "axes.edgecolor": QUIET,
+        "axes.labelcolor": INK,
         "axes.spines.top": False,
         "axes.spines.right": False,
-        "text.color": _INK,
+        "text.color": INK,
         "text.parse_math": False,
-        "xtick.color": _QUIET,
-        "ytick.color": _QUIET,
-        "xtick.labelcolor": _INK,
-        "ytick.labelcolor": _INK,
+        "xtick.color": QUIET,
+        "ytick.color": QUIET,
+        "xtick.labelcolor": INK,
+        "ytick.labelcolor": INK,
         "axes.unicode_minus": True,
     }
     with rc_context(style):
@@ -250,7 +229,7 @@ def _drawing(width: float, height: float) -> Iterator[tuple[Figure, Axes]]:
         yield figure, figure.add_subplot()
 
 
-def _svg(figure: Figure, label: str) -> str:
+def as_svg(figure: Figure, label: str) -> str:
     """Return the figure as one inline element without date, metadata or addresses."""
     buffer = io.StringIO()
     figure.savefig(
@@ -282,7 +261,7 @@ def _limits(values: NDArray[np.float64], threshold: float | None) -> tuple[float
     return low - margin, high + margin
 
 
-def _literal(text: str) -> str:
+def axis_text(text: str) -> str:
     """Return a name that fits the figure."""
     flat = plain(text)
     return flat if len(flat) <= 32 else flat[:29] + "..."

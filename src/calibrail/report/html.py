@@ -69,10 +69,10 @@ def render_html(
         "threshold": None if report["by_group"] else report["threshold"],
         "this": True,
     }
-    environment = _environment()
+    pages = environment()
     points = operating_points(report) if "curve" in figures else None
-    script = environment.get_template("slider.js.j2").render() if points else ""
-    return environment.get_template("report.html.j2").render(
+    script = pages.get_template("slider.js.j2").render() if points else ""
+    return pages.get_template("report.html.j2").render(
         report=report,
         name=story.score_name(report),
         verdict=story.VERDICTS[report["verdict"]],
@@ -121,10 +121,11 @@ def _points(curve: _Dict | None) -> list[dict[str, Any]]:
     return [found[step] for step in sorted(found, reverse=True) if step >= 8]
 
 
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Return where pages come from: everything escaped, every name known, nothing unseen."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    environment = Environment(
+    made = Environment(
         loader=PackageLoader("calibrail.report"),
         autoescape=True,
         trim_blocks=True,
@@ -132,7 +133,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         finalize=_clean,
     )
-    environment.filters.update(
+    made.filters.update(
         number=number,
         short=short,
         percent=percent,
@@ -144,7 +145,7 @@ def _environment() -> Environment:
         options=_options,
         signs=lambda text: text.replace("<=", "≤").replace(">=", "≥"),
     )
-    return environment
+    return made
 
 
 def _clean(value: object) -> object:

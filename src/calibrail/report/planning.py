@@ -12,7 +12,7 @@ from rich.text import Text
 from calibrail.errors import InputError
 from calibrail.evaluation.wording import percent
 from calibrail.report import blocks
-from calibrail.report.figures import _drawing
+from calibrail.report.figures import drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -88,7 +88,7 @@ def draw_plan(plan: _Dict, format: str = "svg") -> bytes:
             "plan must hold a curve to draw: assume a detector (--auroc) or true rates (--coverage "
             "and --fpr)"
         )
-    with _drawing(7.2, 3.8) as (figure, axes):
+    with drawing(7.2, 3.8) as (figure, axes):
         _plain_colours(axes)
         # Too few answers to calibrate give no verdict, and nothing to draw.
         none = [share == 1.0 and bool(plan["guarantee"]) for share in curve["inconclusive"]]

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from calibrail.evaluation.wording import number, percent
 from calibrail.report import blocks, figures, story
+from calibrail.report.pictures import standing_alone
 
 _Dict = Mapping[str, Any]
 
@@ -28,9 +29,9 @@ def render_shift_html(content: _Dict) -> str:
     """
     from markupsafe import Markup
 
-    from calibrail.report.html import _environment
+    from calibrail.report.html import environment
 
-    return _environment().get_template("shift.html.j2").render(
+    return environment().get_template("shift.html.j2").render(
         shift=content,
         name=story.score_name(content),
         heads=HEADS,
@@ -46,32 +47,25 @@ def shift_figure(content: _Dict, *, standalone: bool = False) -> str:
     With ``standalone`` the picture has colours of its own and can be opened as a file.
     """
     tests = [item for item in content["tests"] if item["coverage"]["estimate"] is not None]
-    with figures._drawing(7.2, 0.9 + 0.34 * max(1, len(tests))) as (figure, axes):
+    with figures.drawing(7.2, 0.9 + 0.34 * max(1, len(tests))) as (figure, axes):
         for place, item in enumerate(tests):
             share = item["coverage"]
-            colour = figures._HALLUCINATED if item["finding"] == "broken" else figures._FAITHFUL
+            colour = figures.HALLUCINATED if item["finding"] == "broken" else figures.FAITHFUL
             axes.plot(
                 [100 * share["lower"], 100 * share["upper"]], [place, place], color=colour, lw=2
             )
             axes.plot([100 * share["estimate"]], [place], "o", color=colour, markersize=6)
         axes.axvline(
-            100 * (1 - content["alpha"]), color=figures._INK, linewidth=1.2, linestyle=(0, (4, 3))
+            100 * (1 - content["alpha"]), color=figures.INK, linewidth=1.2, linestyle=(0, (4, 3))
         )
         axes.set_yticks(
-            range(len(tests)), [figures._literal(str(item["tested_on"])) for item in tests]
+            range(len(tests)), [figures.axis_text(str(item["tested_on"])) for item in tests]
         )
         axes.set_ylim(max(1, len(tests)) - 0.5, -0.5)
         axes.set_xlim(-1.0, 101.0)
         axes.set_xlabel("caught, % of hallucinated answers")
-        drawn = figures._svg(figure, "Share of hallucinated answers caught in every test.")
-    if not standalone:
-        return drawn
-    colours = {
-        "ink": "#1c2330", "quiet": "#667085", "hallucinated": "#c2410c", "faithful": "#1d6fb8",
-    }  # fmt: skip
-    for name, colour in colours.items():
-        drawn = drawn.replace(f"var(--{name})", colour)
-    return drawn.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+        drawn = figures.as_svg(figure, "Share of hallucinated answers caught in every test.")
+    return standing_alone(drawn) if standalone else drawn
 
 
 def print_shift(content: _Dict, console: Console) -> None:

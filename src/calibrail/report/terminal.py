@@ -205,7 +205,6 @@ def _rows(
     console: Console, heading: str, detectors: Sequence[_Dict], baselines: Sequence[_Dict]
 ) -> None:
     """Print detectors first, then the baselines under a rule, then why some have no numbers."""
-    verdicts = any("verdict" in item for item in detectors)
     versus = any(item.get("auroc_difference") for item in baselines)
     table = blocks.table(heading)
     table.add_column("Score", overflow="fold", max_width=26)
@@ -213,16 +212,16 @@ def _rows(
     table.add_column("Caught", justify="right")
     table.add_column("False alarms", justify="right")
     table.add_column("AUROC", justify="right")
-    if verdicts or versus:
-        table.add_column("Verdict" if verdicts else "Compared")
+    if versus:
+        table.add_column("Compared")
     for part, rows in (("", detectors), ("Baselines", baselines)):
         if part and rows:
             table.add_row()
             table.add_row(Text(part, style="underline"))
         for item in rows:
             cells = [str(item["name"]), *_numbers(item)]
-            if verdicts or versus:
-                cells.append(str(item.get("verdict") or story.against(item)))
+            if versus:
+                cells.append(str(story.against(item)))
             table.add_row(*(blocks.cell(cell) for cell in cells))
     blocks.show(console, table)
     missing = [item for item in (*detectors, *baselines) if item.get("reason") and _failed(item)]

@@ -66,8 +66,9 @@ class AuditRun:
         The same run gives the same bytes; times are in ``cost.json`` beside them. Figures that an
         earlier run left in the folder are removed.
         """
-        from calibrail.report.audit_figures import draw_audit, standing_alone
+        from calibrail.report.audit_figures import draw_audit
         from calibrail.report.audit_page import render_audit_html
+        from calibrail.report.pictures import standing_alone
 
         folder = Path(folder)
         (folder / "figures").mkdir(parents=True, exist_ok=True)

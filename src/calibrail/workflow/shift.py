@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -210,14 +211,16 @@ def _scored(
     keep = () if column is None else (column,)
     needed = tuple(dict.fromkeys((*columns_of([detector]), *keep)))
     examples, _ = open_source(source, reading, require=detector.requires, keep=needed)
-    chosen = list(examples)
-    if not chosen:
+    first = next(examples, None)
+    if first is None:
         raise DataError("there is no usable labelled answer; `calibrail doctor` says why")
     features: list[Score] = []
-    if any(example.response for example in chosen):
+    if first.response:
         features = [build(spec) for spec in parse_specs(",".join(BASELINES))]
         features = [feature for feature in features if feature.name != detector.name]
-    table = score_examples(chosen, (detector, *features), keep=keep, progress=progress)
+    table = score_examples(
+        chain((first,), examples), (detector, *features), keep=keep, progress=progress
+    )
     if np.isnan(next(iter(table.columns.values()))).all():
         reasons = next(iter(table.reasons.values()), {})
         raise DataError(
