@@ -20,7 +20,7 @@ from results import write
 from calibrail.data import Example, read
 from calibrail.data.splits import group_numbers
 from calibrail.engine import score_examples
-from calibrail.evaluation.auroc import auroc
+from calibrail.evaluation.stats.auroc import auroc
 from calibrail.scores import build, parse_spec
 from calibrail.scores.base import Demanding, Fittable
 from calibrail.scores.table import Cost

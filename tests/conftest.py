@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from tests.rows import Write
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -44,3 +48,22 @@ def fresh_models() -> Iterator[None]:
     yield
     for cached in shared:
         cached.cache_clear()
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Write rows (objects, or raw bytes or text) as lines of a file."""
+
+    def to_file(*rows: Any, name: str = "rows.jsonl") -> Path:
+        path = tmp_path / name
+        lines = []
+        for row in rows:
+            if isinstance(row, bytes):
+                lines.append(row)
+            else:
+                text = row if isinstance(row, str) else json.dumps(row)
+                lines.append(text.encode("utf-8"))
+        path.write_bytes(b"\n".join(lines) + b"\n")
+        return path
+
+    return to_file

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from calibrail.conformal import Calibration, Certificate
-    from calibrail.data import Example, Reading, diagnose, read
+    from calibrail.data import Example, Reading, read
     from calibrail.errors import (
         CalibrailError,
         DataError,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
     from calibrail.evaluation import Report
     from calibrail.guardrail import Decision, Guardrail
-    from calibrail.models.terms import Price, Terms, calling
+    from calibrail.models.call_limits import Price, Terms, calling
     from calibrail.scores import Score, Scores
     from calibrail.workflow import (
         AuditRun,
@@ -41,11 +41,12 @@ if TYPE_CHECKING:
         calibrate,
         certify,
         compare,
+        diagnose,
         select,
         shift,
     )
-    from calibrail.workflow.learning import SplitOptions
-    from calibrail.workflow.opening import ReadOptions
+    from calibrail.workflow.sources import ReadOptions
+    from calibrail.workflow.splitting import SplitOptions
 
 _HOME = {
     "AuditRun": "workflow",
@@ -63,24 +64,24 @@ _HOME = {
     "InputError": "errors",
     "JudgedRates": "workflow",
     "ModelError": "errors",
-    "Price": "models.terms",
-    "ReadOptions": "workflow.opening",
+    "Price": "models.call_limits",
+    "ReadOptions": "workflow.sources",
     "Reading": "data",
     "Report": "evaluation",
     "Run": "workflow",
     "Score": "scores",
     "Scores": "scores",
     "ShiftRun": "workflow",
-    "SplitOptions": "workflow.learning",
-    "Terms": "models.terms",
+    "SplitOptions": "workflow.splitting",
+    "Terms": "models.call_limits",
     "TooFewExamplesError": "errors",
     "agree": "workflow",
     "audit": "workflow",
     "calibrate": "workflow",
-    "calling": "models.terms",
+    "calling": "models.call_limits",
     "certify": "workflow",
     "compare": "workflow",
-    "diagnose": "data",
+    "diagnose": "workflow",
     "read": "data",
     "select": "workflow",
     "shift": "workflow",

@@ -28,8 +28,8 @@ from calibrail.conformal import (
     select,
     simultaneous_band,
 )
-from calibrail.evaluation.auroc import auroc
-from calibrail.evaluation.rates import wilson
+from calibrail.evaluation.stats.auroc import auroc
+from calibrail.evaluation.stats.rates import wilson
 
 CHECK = settings(max_examples=30, deadline=None)
 

@@ -19,8 +19,8 @@ from calibrail.conformal import (
     minimum_n,
     rank,
 )
-from calibrail.conformal.odds import Odds
 from calibrail.conformal.planning import Plan, plan
+from calibrail.conformal.power import Odds
 from calibrail.errors import InputError
 
 FIXED: dict[str, Any] = {"coverage": 0.97, "fpr": 0.1, "max_fpr": 0.2, "base_rate": 0.3}

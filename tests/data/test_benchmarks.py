@@ -12,8 +12,7 @@ import pytest
 from calibrail.data import Example, read, read_all
 from calibrail.data.benchmarks.natural_questions import answer_kind
 from calibrail.errors import DataError, InputError
-
-from .conftest import Write
+from tests.rows import Write
 
 QA = {
     "knowledge": "K.",

@@ -12,8 +12,7 @@ import pytest
 import calibrail.data.formats as formats
 from calibrail.data import Example, Filtered, Problem, Row, read
 from calibrail.errors import InputError
-
-from .conftest import good
+from tests.rows import good
 
 
 def reader(path: Path, options: Mapping[str, object]) -> Iterator[object]:

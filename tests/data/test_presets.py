@@ -7,8 +7,7 @@ import pytest
 from calibrail.data import PRESETS, read
 from calibrail.data.presets import resolve_columns
 from calibrail.errors import DataError, InputError
-
-from .conftest import Write
+from tests.rows import Write
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from calibrail.data import Example, read, read_all
 from calibrail.errors import DataError, InputError
-
-from .conftest import Write, good
+from tests.rows import Write, good
 
 BAD_ROWS = [
     ('{"id": "b", ', "row", "broken JSON"),

@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from calibrail.data import read, read_all
 from calibrail.data.delimited import CELL_LIMIT
 from calibrail.errors import DataError, InputError
-
-from .conftest import good
+from tests.rows import good
 
 HEADER = "id,question,contexts,response,label,score\n"
 

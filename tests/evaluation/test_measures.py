@@ -26,7 +26,7 @@ from calibrail.evaluation import (
     welch,
     wilson,
 )
-from calibrail.evaluation.undefined import ranked_values
+from calibrail.evaluation.stats.undefined import ranked_values
 
 
 @pytest.mark.parametrize(("count", "n"), [(0, 10), (10, 10), (3, 7), (934, 1000)])

@@ -10,14 +10,14 @@ import pytest
 from calibrail.data.example import Example
 from calibrail.errors import InputError, ModelError
 from calibrail.models import api_encoder, encoder
-from calibrail.models import caller as caller_module
+from calibrail.models import retry as caller_module
 from calibrail.models.api_encoder import ApiEncoder, load_api_encoder, read_vectors
-from calibrail.models.asked import Asked
-from calibrail.models.caller import Caller
+from calibrail.models.call_limits import BudgetError, Terms, calling
 from calibrail.models.encoder import load_encoder
 from calibrail.models.llm import open_cache
+from calibrail.models.remote import Asked
+from calibrail.models.retry import Caller
 from calibrail.models.store import text_key
-from calibrail.models.terms import BudgetError, Terms, calling
 from calibrail.scores.registry import build, parse_spec
 from tests.chat_server import WIDTH, ChatServer, Line, RefusedError, always, embed, script
 

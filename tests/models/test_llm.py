@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models import caller as caller_module
 from calibrail.models import llm
-from calibrail.models.asked import Asked
-from calibrail.models.caller import Caller
+from calibrail.models import retry as caller_module
+from calibrail.models.call_limits import BudgetError, Terms, calling
 from calibrail.models.chat import ChatAnswer, ChatRequest, Failure
 from calibrail.models.llm import LanguageModel, load_llm, open_cache
-from calibrail.models.terms import BudgetError, Terms, calling
+from calibrail.models.remote import Asked
+from calibrail.models.retry import Caller
 from tests.chat_server import ChatServer, Reply, always, key_of, scattered, verdicts
 
 pytestmark = pytest.mark.usefixtures("fresh_models")

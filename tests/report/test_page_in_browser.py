@@ -28,7 +28,7 @@ from reports import (
 from calibrail.conformal import calibrate_groups
 from calibrail.conformal.rule import Rule
 from calibrail.evaluation import evaluate
-from calibrail.evaluation.wording import percent
+from calibrail.evaluation.stats.phrases import percent
 from calibrail.report.html import render_html
 
 LOOK = """

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from calibrail.conformal.planning import plan
 from calibrail.errors import InputError
-from calibrail.evaluation.wording import percent
+from calibrail.evaluation.stats.phrases import percent
 from calibrail.report.planning import draw_plan, print_plan
 
 FIXED: dict[str, Any] = {"coverage": 0.97, "fpr": 0.1, "max_fpr": 0.2, "base_rate": 0.3}

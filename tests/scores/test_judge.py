@@ -12,9 +12,9 @@ import pytest
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.models import caller as caller_module
+from calibrail.models import retry as caller_module
+from calibrail.models.call_limits import Terms, calling
 from calibrail.models.llm import open_cache
-from calibrail.models.terms import Terms, calling
 from calibrail.scores.base import Demanding, Pinning, Score, prepare
 from calibrail.scores.judge import Judge
 from calibrail.scores.judge_prompts import DEFAULT

@@ -13,12 +13,12 @@ import pytest
 import calibrail
 from calibrail.data.example import Example
 from calibrail.errors import DataError, InputError
-from calibrail.evaluation.corrected_rates import corrected_rates
-from calibrail.evaluation.judge_labels import count_labels
+from calibrail.evaluation.agree.corrected_rates import corrected_rates
+from calibrail.evaluation.agree.judge_labels import count_labels
 from calibrail.guardrail import Guardrail
 from calibrail.scores.registry import build_column
 from calibrail.workflow.agree import JudgedRates, agree
-from calibrail.workflow.opening import ReadOptions
+from calibrail.workflow.sources import ReadOptions
 from tests.answers import rows, write
 
 COLUMNS = {"human": "human", "judge": "judge"}

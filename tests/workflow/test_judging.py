@@ -21,7 +21,7 @@ from calibrail import Guardrail, calibrate, compare
 from calibrail.engine import score_examples
 from calibrail.errors import ModelError
 from calibrail.models import llm
-from calibrail.models.terms import BudgetError, Price, Terms, calling
+from calibrail.models.call_limits import BudgetError, Price, Terms, calling
 from calibrail.scores import build, parse_spec
 from calibrail.scores.registry import ScoreSpec
 from calibrail.workflow.dry_run import plan_calls
@@ -51,8 +51,8 @@ def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("CALIBRAIL_CACHE", str(tmp_path / "answers.sqlite"))
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    monkeypatch.setattr("calibrail.models.caller.FIRST_WAIT", 0.005)
-    monkeypatch.setattr("calibrail.models.caller.LONGEST_WAIT", 0.02)
+    monkeypatch.setattr("calibrail.models.retry.FIRST_WAIT", 0.005)
+    monkeypatch.setattr("calibrail.models.retry.LONGEST_WAIT", 0.02)
     llm._shared.cache_clear()
     llm.open_cache.cache_clear()
     yield

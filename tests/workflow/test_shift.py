@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import betabinom
 
 from calibrail import DataError, Example, InputError, TooFewExamplesError
-from calibrail.evaluation.drift import Side, drift, judge_drift
+from calibrail.evaluation.shift.labelled import Side, drift, judge_drift
 from calibrail.workflow.shift import shift
 from tests.answers import rows, write
 

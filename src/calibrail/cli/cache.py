@@ -32,7 +32,7 @@ def run(
     from calibrail.cli.output import print_json
     from calibrail.errors import InputError
     from calibrail.models.answer_cache import AnswerCache
-    from calibrail.models.terms import default_cache
+    from calibrail.models.call_limits import default_cache
 
     if not clear and (model is not None or older_than is not None):
         raise InputError("--model and --older-than say what --clear removes; add --clear")

@@ -48,7 +48,7 @@ def run(
     from calibrail.cli.output import note, print_json, print_plan
     from calibrail.cli.progress import counting
     from calibrail.guardrail import Guardrail
-    from calibrail.models.asked import Asked
+    from calibrail.models.remote import Asked
     from calibrail.workflow.check import check_source
     from calibrail.workflow.dry_run import plan_calls
 

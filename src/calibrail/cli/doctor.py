@@ -21,8 +21,8 @@ def run(
     """Look at a file before anything is computed from it. Loads no model, writes nothing."""
     from calibrail.cli.exits import DONE, FAILURE
     from calibrail.cli.output import print_json, stdout_console
-    from calibrail.data.doctor import diagnose
     from calibrail.report import print_diagnosis
+    from calibrail.workflow.doctor import diagnose
 
     diagnosis = diagnose(
         data,

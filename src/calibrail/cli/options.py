@@ -10,9 +10,9 @@ import typer
 from calibrail.errors import InputError
 
 if TYPE_CHECKING:
-    from calibrail.models.terms import Terms
-    from calibrail.workflow.learning import SplitOptions
-    from calibrail.workflow.opening import ReadOptions
+    from calibrail.models.call_limits import Terms
+    from calibrail.workflow.sources import ReadOptions
+    from calibrail.workflow.splitting import SplitOptions
 
 Choice = TypeVar("Choice", bound=str)
 
@@ -235,7 +235,7 @@ def read_options(
     quarantine: Path | None,
 ) -> ReadOptions:
     """Collect the reading options of a command."""
-    from calibrail.workflow.opening import ReadOptions
+    from calibrail.workflow.sources import ReadOptions
 
     return ReadOptions(
         format=format,
@@ -254,7 +254,7 @@ def terms(
     max_calls: int | None, concurrency: int, timeout: float, price: str | None = None
 ) -> Terms:
     """Collect the terms on which endpoints are called."""
-    from calibrail.models.terms import Price, Terms
+    from calibrail.models.call_limits import Price, Terms
 
     cost = None
     if price is not None:
@@ -275,7 +275,7 @@ def split_options(
     *, seed: int, calibration_share: float | None, fit_share: float | None, column: str | None
 ) -> SplitOptions:
     """Collect the splitting options of a command."""
-    from calibrail.workflow.learning import SplitOptions
+    from calibrail.workflow.splitting import SplitOptions
 
     return SplitOptions(
         seed=seed, calibration_share=calibration_share, fit_share=fit_share, column=column

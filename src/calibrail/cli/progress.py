@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from calibrail.models.terms import Terms
+    from calibrail.models.call_limits import Terms
 
 #: Seconds before anything is shown: short commands stay silent.
 PATIENCE = 2.0
@@ -22,7 +22,7 @@ def counting(what: str, terms: Terms | None = None) -> Iterator[Callable[[int], 
     Nothing is written where standard error is not a terminal. With terms, endpoints are called on
     them within the block, and their answers are counted, too.
     """
-    from calibrail.models.terms import calling
+    from calibrail.models.call_limits import calling
 
     if not sys.stderr.isatty():
         with calling(terms):

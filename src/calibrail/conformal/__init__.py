@@ -9,8 +9,8 @@ from calibrail.conformal.discoveries import Discoveries, discoveries
 from calibrail.conformal.group_report import GroupCounts, GroupVerdict, certify_groups, holm
 from calibrail.conformal.groups import GroupedCalibration, calibrate_groups
 from calibrail.conformal.label_noise import FlipTolerance, flip_tolerance
-from calibrail.conformal.odds import Odds
 from calibrail.conformal.planning import Plan, plan
+from calibrail.conformal.power import Odds
 from calibrail.conformal.pvalues import p_values
 from calibrail.conformal.rank import GUARANTEES, Guarantee, minimum_n, rank
 from calibrail.conformal.risk_spec import Risk, parse_risk

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from calibrail.conformal import validation
-from calibrail.conformal.odds import MOST, Design, Odds, Promise, portion
+from calibrail.conformal.power import MOST, Design, Odds, Promise, portion
 from calibrail.conformal.rank import decimal, minimum_n
 from calibrail.errors import InputError
 

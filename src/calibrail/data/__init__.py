@@ -1,10 +1,9 @@
 """How do labelled RAG answers come in, and how are they divided?
 
 Examples are read with `read` (a stream) or `read_all`, divided with `split`, and a file is
-described with `diagnose`.
+described with `calibrail.diagnose`.
 """
 
-from calibrail.data.accounting import Reading
 from calibrail.data.diagnosis import (
     Diagnosis,
     Finding,
@@ -14,11 +13,11 @@ from calibrail.data.diagnosis import (
     Support,
     TextLengths,
 )
-from calibrail.data.doctor import diagnose
 from calibrail.data.duplicates import CrossSplitDuplicates, cross_split_duplicates
 from calibrail.data.example import FAITHFUL, HALLUCINATED, TEXT_FIELDS, Example
 from calibrail.data.formats import format_names
 from calibrail.data.presets import PRESETS
+from calibrail.data.reader import Reading
 from calibrail.data.reading import read, read_all
 from calibrail.data.rows import Filtered, Problem, Row
 from calibrail.data.sketches import Sketcher, Sketches
@@ -58,7 +57,6 @@ __all__ = [
     "Support",
     "TextLengths",
     "cross_split_duplicates",
-    "diagnose",
     "format_names",
     "group_numbers",
     "read",

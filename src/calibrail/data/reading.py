@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping
 from itertools import chain
 from pathlib import Path
 
-from calibrail.data.accounting import Reading
 from calibrail.data.columns import choose_columns
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.formats import peek
-from calibrail.data.interpret import Interpreter
+from calibrail.data.reader import Reading
+from calibrail.data.row_parser import Interpreter
 from calibrail.data.sources import open_source
 from calibrail.errors import InputError
 

@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from calibrail.models.asked import Asked, Usage
 from calibrail.models.pairs import PairModel
+from calibrail.models.remote import Asked, Usage
 from calibrail.scores.base import Demanding, Score, SharedModel
 from calibrail.scores.table import Calls, Cost
 

@@ -1,15 +1,15 @@
 """How good is a calibrated detector: measures, report, verdict, comparison."""
 
-from calibrail.evaluation.auroc import auroc, auroc_difference
-from calibrail.evaluation.compare import Comparison, compare_detectors
+from calibrail.evaluation.compare.compare import Comparison, compare_detectors
 from calibrail.evaluation.evaluate import evaluate
 from calibrail.evaluation.findings import Band, Finding
-from calibrail.evaluation.measure import Measure
-from calibrail.evaluation.overlap import median_overlap, overlap
-from calibrail.evaluation.rates import accuracy, wilson
 from calibrail.evaluation.report import SCHEMA, Report, Tested
 from calibrail.evaluation.rows import Row, row
-from calibrail.evaluation.separation import Moments, Welch, cohens_d, moments, welch
+from calibrail.evaluation.stats.auroc import auroc, auroc_difference
+from calibrail.evaluation.stats.measure import Measure
+from calibrail.evaluation.stats.overlap import median_overlap, overlap
+from calibrail.evaluation.stats.rates import accuracy, wilson
+from calibrail.evaluation.stats.separation import Moments, Welch, cohens_d, moments, welch
 
 __all__ = [
     "SCHEMA",

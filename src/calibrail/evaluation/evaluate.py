@@ -19,23 +19,23 @@ from calibrail.conformal.risks import RiskControl
 from calibrail.conformal.rule import Rule
 from calibrail.errors import InputError
 from calibrail.evaluation import findings as found
-from calibrail.evaluation.attainable import attainable, few_distinct_scores
-from calibrail.evaluation.auroc import auroc
-from calibrail.evaluation.by_group import by_group
-from calibrail.evaluation.clustering import clustering, one_per_group
-from calibrail.evaluation.confounds import confounds
-from calibrail.evaluation.curve import operating_curve
 from calibrail.evaluation.findings import Band, Finding
-from calibrail.evaluation.measure import checked_confidence
-from calibrail.evaluation.measured_risks import measured_risks, risk_verdict
-from calibrail.evaluation.overlap import median_overlap, overlap
-from calibrail.evaluation.rates import accuracy, wilson
 from calibrail.evaluation.report import Report, Tested
-from calibrail.evaluation.review import three_way_review
 from calibrail.evaluation.rows import CALIBRATION, FIT, TEST, Row, compare_row, row
-from calibrail.evaluation.separation import cohens_d, moments, welch
-from calibrail.evaluation.shift import measured_shift
-from calibrail.evaluation.undefined import ranked_values
+from calibrail.evaluation.sections.attainable import attainable, few_distinct_scores
+from calibrail.evaluation.sections.baselines import confounds
+from calibrail.evaluation.sections.by_group import by_group
+from calibrail.evaluation.sections.clustering import clustering, one_per_group
+from calibrail.evaluation.sections.curve import operating_curve
+from calibrail.evaluation.sections.measured_risks import measured_risks, risk_verdict
+from calibrail.evaluation.sections.review import three_way_review
+from calibrail.evaluation.shift.unlabelled import measured_shift
+from calibrail.evaluation.stats.auroc import auroc
+from calibrail.evaluation.stats.measure import checked_confidence
+from calibrail.evaluation.stats.overlap import median_overlap, overlap
+from calibrail.evaluation.stats.rates import accuracy, wilson
+from calibrail.evaluation.stats.separation import cohens_d, moments, welch
+from calibrail.evaluation.stats.undefined import ranked_values
 from calibrail.evaluation.verdict import Alarms, Decision, decide
 
 _Floats = NDArray[np.float64]

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal import Bound, Calibration
-from calibrail.evaluation.measure import Measure
 from calibrail.evaluation.rows import Row
-from calibrail.evaluation.wording import count, listed, percent
+from calibrail.evaluation.stats.measure import Measure
+from calibrail.evaluation.stats.phrases import count, listed, percent
 
 #: Fewer test examples than this in a class leave intervals too wide to act on.
 FEW_TEST = 50

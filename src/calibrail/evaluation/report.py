@@ -11,9 +11,9 @@ from typing import Any
 from calibrail.conformal import Bound
 from calibrail.errors import InputError
 from calibrail.evaluation.findings import Band, Finding
-from calibrail.evaluation.measure import Measure
 from calibrail.evaluation.rows import Row
-from calibrail.evaluation.separation import Moments, Welch
+from calibrail.evaluation.stats.measure import Measure
+from calibrail.evaluation.stats.separation import Moments, Welch
 
 #: Name of the format that ``Report.to_dict`` writes.
 SCHEMA = "calibrail.report/1"
@@ -129,7 +129,7 @@ class Report:
     notes : tuple of str
         Further remarks, passed through.
     by_group : mapping or None
-        Threshold, bounds and verdict of every group (``calibrail.evaluation.by_group``).
+        Threshold, bounds and verdict of every group (``calibrail.evaluation.sections.by_group``).
     clustering : mapping or None
         The threshold that counts each group once, beside the naive one.
     three_way : mapping or None
@@ -137,13 +137,13 @@ class Report:
     risks : mapping or None
         Thresholds that control several risks at once (``RiskControl.to_dict``).
     shift : mapping or None
-        How production answers differ (``calibrail.evaluation.shift``).
+        How production answers differ (``calibrail.evaluation.shift.unlabelled``).
     attainable : mapping or None
-        What a score with few distinct values can promise (``calibrail.evaluation.attainable``).
+        What a score with few distinct values can promise (``evaluation.sections.attainable``).
     curve : mapping or None
         Coverage and FPR at other thresholds, in simultaneous bands.
     confounds : mapping or None
-        How trivial baselines rank beside the score (``calibrail.evaluation.confounds``).
+        How trivial baselines rank beside the score (``calibrail.evaluation.sections.baselines``).
     """
 
     score: Mapping[str, Any]

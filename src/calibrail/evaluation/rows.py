@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from calibrail.conformal import Bound, Calibration, calibrate
 from calibrail.errors import InputError
-from calibrail.evaluation.auroc import auroc, auroc_difference
-from calibrail.evaluation.measure import Measure
-from calibrail.evaluation.rates import wilson
-from calibrail.evaluation.undefined import ranked_values
+from calibrail.evaluation.stats.auroc import auroc, auroc_difference
+from calibrail.evaluation.stats.measure import Measure
+from calibrail.evaluation.stats.rates import wilson
+from calibrail.evaluation.stats.undefined import ranked_values
 
 #: Codes of the parts of a split, as they stand in ``codes`` arrays.
 FIT, CALIBRATION, TEST = 0, 1, 2

@@ -13,7 +13,7 @@ from calibrail.conformal import Calibration, Certificate, certify_counts, joint_
 from calibrail.conformal.rank import decimal
 from calibrail.evaluation.report import Tested
 from calibrail.evaluation.rows import CALIBRATION, TEST
-from calibrail.evaluation.wording import count, percent
+from calibrail.evaluation.stats.phrases import count, percent
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from calibrail.conformal.rule import Rule
 from calibrail.data.example import Example
 from calibrail.errors import GuardrailError, InputError, ModelError
 from calibrail.guardrail.frozen import FrozenConfig, plain, write_atomically
-from calibrail.models.terms import BudgetError
+from calibrail.models.call_limits import BudgetError
 from calibrail.scores.base import Score, Scores
 from calibrail.scores.learned import learns, state_bytes, with_state
 from calibrail.scores.registry import ScoreSpec, build

@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 
 from calibrail.errors import InputError, ModelError
 from calibrail.models.answer_cache import AnswerCache
-from calibrail.models.asked import Question, Usage
-from calibrail.models.caller import Caller
+from calibrail.models.call_limits import Account, account
 from calibrail.models.chat import read_count
 from calibrail.models.encoder import Encoder
 from calibrail.models.endpoint import resolve_endpoint
 from calibrail.models.llm import open_cache
 from calibrail.models.pool import each
+from calibrail.models.remote import Question, Usage
+from calibrail.models.retry import Caller
 from calibrail.models.store import text_key
-from calibrail.models.terms import Account, account
 from calibrail.models.transport import RefusedError
 
 KIND: Final = "embedding"

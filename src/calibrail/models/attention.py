@@ -17,8 +17,8 @@ from calibrail.models.attention_shares import (
     token_shares,
 )
 from calibrail.models.layout import Tokens, read_prompts
+from calibrail.models.loading import LocalModel, Network, open_network
 from calibrail.models.location import DEFAULT_MODEL, EMBEDDED_NAMES, Location
-from calibrail.models.opening import LocalModel, Network, open_network
 from calibrail.models.pairs import ResultStore
 from calibrail.models.store import text_key
 from calibrail.models.windows import BATCH_TOKENS, WINDOWING, Window, assemble, batches, stretches

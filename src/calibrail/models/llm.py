@@ -10,12 +10,12 @@ from typing import Final
 
 from calibrail.errors import InputError
 from calibrail.models.answer_cache import AnswerCache
-from calibrail.models.asked import Question, Usage
-from calibrail.models.caller import Caller
+from calibrail.models.call_limits import Account, account
 from calibrail.models.chat import ChatAnswer, ChatRequest, Failure, read_answer
 from calibrail.models.endpoint import resolve_endpoint
 from calibrail.models.pool import each
-from calibrail.models.terms import Account, account
+from calibrail.models.remote import Question, Usage
+from calibrail.models.retry import Caller
 from calibrail.models.transport import RefusedError
 
 KIND: Final = "chat"

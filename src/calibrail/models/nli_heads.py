@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from calibrail.errors import ModelError
 from calibrail.models.layout import Tokens, read_pairs, read_prompts
+from calibrail.models.loading import Network, open_network
 from calibrail.models.location import Location, locate_tokenizer
 from calibrail.models.nli_labels import ENTAILMENT, NOT_ENTAILMENT, HeadKind
-from calibrail.models.opening import Network, open_network
 from calibrail.models.windows import Window
 
 HHEM_FOUNDATION: Final = "google/flan-t5-base"

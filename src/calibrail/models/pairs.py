@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from calibrail.errors import InputError, ModelError
 from calibrail.models.layout import Tokens
+from calibrail.models.loading import LocalModel
 from calibrail.models.location import Location
-from calibrail.models.opening import LocalModel
 from calibrail.models.store import text_key
 from calibrail.models.windows import WINDOWING, Window, batches, cut
 

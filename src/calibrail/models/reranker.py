@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from calibrail.errors import ModelError
 from calibrail.models.layout import Tokens, read_pairs
+from calibrail.models.loading import open_network
 from calibrail.models.location import Location
-from calibrail.models.opening import open_network
 from calibrail.models.pairs import PairHead, PairModel
 from calibrail.models.windows import Window
 

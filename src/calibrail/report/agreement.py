@@ -56,7 +56,7 @@ def print_agreement(result: _Dict, console: Console) -> None:
 
 
 def _heading(result: _Dict) -> str:
-    from calibrail.evaluation.wording import count, percent
+    from calibrail.evaluation.stats.phrases import count, percent
     from calibrail.report.story import interval
 
     data, shared = result["data"], result["agreement"]["agreement"]
@@ -73,7 +73,7 @@ def _heading(result: _Dict) -> str:
 
 
 def _agreement(console: Console, result: _Dict) -> None:
-    from calibrail.evaluation.wording import percent
+    from calibrail.evaluation.stats.phrases import percent
     from calibrail.report import blocks, story
 
     found = result["agreement"]
@@ -99,7 +99,7 @@ def _agreement(console: Console, result: _Dict) -> None:
 
 
 def _asymmetry(found: _Dict) -> str:
-    from calibrail.evaluation.wording import count
+    from calibrail.evaluation.stats.phrases import count
 
     judge, human = found["judge_alone"], found["human_alone"]
     if found["p_value"] is None:
@@ -118,7 +118,7 @@ def _asymmetry(found: _Dict) -> str:
 def _rates(console: Console, result: _Dict) -> None:
     from rich.text import Text
 
-    from calibrail.evaluation.wording import percent
+    from calibrail.evaluation.stats.phrases import percent
     from calibrail.report import blocks, story
 
     table = blocks.table(f"Four estimates, with {percent(result['confidence'])} intervals")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from calibrail.evaluation.audit.wording import COMPONENTS, called, third
-from calibrail.evaluation.wording import count
+from calibrail.evaluation.stats.phrases import count
 from calibrail.report.html import _flat, _options, environment
 from calibrail.report.story import plain
 

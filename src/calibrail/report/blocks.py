@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from calibrail.evaluation.wording import count
+from calibrail.evaluation.stats.phrases import count
 from calibrail.report import story
 
 _Dict = Mapping[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from calibrail.evaluation.wording import percent
+from calibrail.evaluation.stats.phrases import percent
 from calibrail.report.compare_story import sweep_cells
 from calibrail.report.figures import INK, QUIET, as_svg, axis_text, drawing
 from calibrail.report.pictures import standing_alone

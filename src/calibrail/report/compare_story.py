@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from calibrail.evaluation.conclusion import p_value, points
-from calibrail.evaluation.wording import count, listed, number, percent
+from calibrail.evaluation.compare.conclusion import p_value, points
+from calibrail.evaluation.stats.phrases import count, listed, number, percent
 from calibrail.report.story import plain, share
 from calibrail.report.untrusted import short
 

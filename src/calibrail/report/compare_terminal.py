@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from calibrail.evaluation.conclusion import p_value, points
-from calibrail.evaluation.wording import percent
+from calibrail.evaluation.compare.conclusion import p_value, points
+from calibrail.evaluation.stats.phrases import percent
 from calibrail.report import blocks, compare_story, story
 
 _Dict = Mapping[str, Any]

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from calibrail.evaluation.wording import count, percent
+from calibrail.evaluation.stats.phrases import count, percent
 from calibrail.report import blocks
 
 _Dict = Mapping[str, Any]

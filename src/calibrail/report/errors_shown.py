@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from calibrail.evaluation.wording import count, number
+from calibrail.evaluation.stats.phrases import count, number
 from calibrail.report.evidence import _HEADINGS, _MEASURES
 from calibrail.report.untrusted import excerpt, short
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from calibrail.evaluation.wording import number
+from calibrail.evaluation.stats.phrases import number
 from calibrail.report import blocks
 
 _Dict = Mapping[str, Any]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.evaluation.wording import number
+from calibrail.evaluation.stats.phrases import number
 from calibrail.report.story import plain
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def curve_svg(
     Parameters
     ----------
     curve : mapping
-        ``calibrail.evaluation.curve.operating_curve``.
+        ``calibrail.evaluation.sections.curve.operating_curve``.
     at : mapping
         ``coverage`` and ``fpr`` of the threshold in use, marked in the figure.
     max_fpr : float or None
@@ -157,7 +157,7 @@ def groups_svg(section: Mapping[str, Any], *, size: float = 7.2) -> str:
     Parameters
     ----------
     section : mapping
-        ``calibrail.evaluation.by_group.by_group``; the first ``MOST_GROUPS`` rows are drawn.
+        ``evaluation.sections.by_group.by_group``; the first ``MOST_GROUPS`` rows are drawn.
     size : float
         Width in inches.
     """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.evaluation.wording import number, percent
+from calibrail.evaluation.stats.phrases import number, percent
 from calibrail.report import promises, story
 from calibrail.report.errors_shown import error_view
 from calibrail.report.figures import MOST_GROUPS

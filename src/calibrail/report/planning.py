@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from calibrail.errors import InputError
-from calibrail.evaluation.wording import percent
+from calibrail.evaluation.stats.phrases import percent
 from calibrail.report import blocks
 from calibrail.report.figures import drawing
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from calibrail.evaluation.wording import count, number, percent
+from calibrail.evaluation.stats.phrases import count, number, percent
 from calibrail.report.story import Line, interval, plain, share
 
 _Dict = Mapping[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from calibrail.evaluation.wording import count, number, percent
+from calibrail.evaluation.stats.phrases import count, number, percent
 from calibrail.report import blocks
 
 

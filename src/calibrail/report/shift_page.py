@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from calibrail.evaluation.wording import number, percent
+from calibrail.evaluation.stats.phrases import number, percent
 from calibrail.report import blocks, figures, story
 from calibrail.report.pictures import standing_alone
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from calibrail.evaluation.wording import count, number, percent
+from calibrail.evaluation.stats.phrases import count, number, percent
 
 _Dict = Mapping[str, Any]
 

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from calibrail.evaluation.wording import number, percent
+from calibrail.evaluation.stats.phrases import number, percent
 from calibrail.report import blocks, promises, story
 
 _Dict = Mapping[str, Any]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.scores import meta
+from calibrail.scores import stacking
 from calibrail.scores.base import JSON, Score, Scores
 from calibrail.scores.combined import Combined, build_members, matrix, member_items, said
 from calibrail.scores.labelled import separation
@@ -98,7 +98,7 @@ class Ensemble(Combined):
         """What a reader should know of what was learnt: members that got no weight, and why."""
         if self._reference is None:
             return ()
-        return meta.unweighted(
+        return stacking.unweighted(
             {"auroc": self._reached, "kept": self._reached >= 0.5}, list(self.members)
         )
 

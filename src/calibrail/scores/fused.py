@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.scores import meta
+from calibrail.scores import stacking
 from calibrail.scores.base import JSON, Score, Scores
 from calibrail.scores.combined import Combined, build_members, matrix, member_items, said
 from calibrail.scores.labelled import both_classes
@@ -44,11 +44,11 @@ class Fused(Combined):
         self,
         *,
         scores: str = MEMBERS,
-        model: meta.Kind = "logistic",
+        model: stacking.Kind = "logistic",
         strength: float = 1.0,
     ) -> None:
         super().__init__(build_members(scores, self.name))
-        if model not in get_args(meta.Kind):
+        if model not in get_args(stacking.Kind):
             raise InputError(f"model must be logistic or boosted; got {model!r}")
         if isinstance(strength, bool) or not isinstance(strength, int | float):
             raise InputError(f"strength must be a number above 0; got {strength!r}")
@@ -78,7 +78,7 @@ class Fused(Combined):
         if self._state is None or self.model == "boosted":
             return super().tolerance
         own = [member.tolerance for member in self.members.values()]
-        return max(meta.tolerance(self._state, own), super().tolerance)
+        return max(stacking.tolerance(self._state, own), super().tolerance)
 
     @property
     def fitted(self) -> bool:
@@ -97,12 +97,12 @@ class Fused(Combined):
         usable = np.array(~np.isnan(features).all(axis=1))
         usable[list(self.lacking(examples))] = False
         labels = both_classes(self.name, examples, usable)
-        return self.restore(meta.train(self.model, features[usable], labels, self.strength))
+        return self.restore(stacking.train(self.model, features[usable], labels, self.strength))
 
     @property
     def lessons(self) -> tuple[str, ...]:
         """What a reader should know of what was learnt: members that got no weight, and why."""
-        return () if self._state is None else meta.unweighted(self._state, list(self.members))
+        return () if self._state is None else stacking.unweighted(self._state, list(self.members))
 
     def state(self) -> Mapping[str, NDArray[Any]]:
         """Return the trained model as arrays."""
@@ -125,7 +125,7 @@ class Fused(Combined):
             )
         scored = self.scored(examples)
         features = matrix(scored)
-        values = meta.probabilities(self._state, features)
+        values = stacking.probabilities(self._state, features)
         reasons = self.lacking(examples)
         values[np.isnan(features).all(axis=1)] = np.nan
         values[list(reasons)] = np.nan

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.models.nli import Judgement, load_nli
-from calibrail.scores import meta
+from calibrail.scores import stacking
 from calibrail.scores.base import JSON, Demand, Score, Scores, SharedModel, prepare
 from calibrail.scores.entailment import (
     NLI_MODEL,
@@ -90,7 +90,7 @@ class Halt:
         own = [model.tolerance for model in self.nli for _ in range(4)]
         if self._state is None:
             return max(own)
-        return max(meta.tolerance(self._state, own), *own)
+        return max(stacking.tolerance(self._state, own), *own)
 
     @property
     def params(self) -> Mapping[str, JSON]:
@@ -150,12 +150,12 @@ class Halt:
         features, _, _ = self._features(examples)
         usable = np.array(~np.isnan(features).any(axis=1))
         labels = both_classes(self.name, examples, usable)
-        return self.restore(meta.train("logistic", features[usable], labels, self.strength))
+        return self.restore(stacking.train("logistic", features[usable], labels, self.strength))
 
     @property
     def lessons(self) -> tuple[str, ...]:
         """What a reader should know of what was learnt: what got no weight, and why."""
-        return () if self._state is None else meta.unweighted(self._state, self._names())
+        return () if self._state is None else stacking.unweighted(self._state, self._names())
 
     def state(self) -> Mapping[str, NDArray[Any]]:
         """Return the trained model as arrays."""
@@ -177,7 +177,7 @@ class Halt:
                 "with a fit split (--fit-share)"
             )
         features, reasons, evidence = self._features(examples)
-        values = meta.probabilities(self._state, features)
+        values = stacking.probabilities(self._state, features)
         values[list(reasons)] = np.nan
         return Scores(values, reasons, tuple(evidence))
 

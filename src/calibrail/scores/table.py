@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from calibrail.data.splits import SPLIT_NAMES
 from calibrail.errors import DataError
-from calibrail.models.asked import Usage
-from calibrail.models.terms import Price
+from calibrail.models.call_limits import Price
+from calibrail.models.remote import Usage
 from calibrail.scores.arrow import number_array, string_array
 
 #: Columns that are not scores.

@@ -12,8 +12,8 @@ The limits follow from the number of runs and of checks, never from a chosen tol
 """
 
 from calibrail.validity.check import Check, Observation, failures
+from calibrail.validity.distributions import KINDS, Kind
 from calibrail.validity.grid import ALPHAS, SIZES, observe, simulate
-from calibrail.validity.laws import KINDS, Kind
 
 __all__ = [
     "ALPHAS",

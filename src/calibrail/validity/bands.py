@@ -19,7 +19,7 @@ from scipy.special import gammaln
 from calibrail.conformal import simultaneous_band
 from calibrail.conformal.simultaneous import METHODS, Method
 from calibrail.validity.check import Check, Setting
-from calibrail.validity.laws import Floats, below, draw, up_to
+from calibrail.validity.distributions import Floats, below, draw, up_to
 
 _NAMES: Final[dict[Method, str]] = {"berk-jones": "Berk-Jones", "dkw": "DKW"}
 #: States with less probability than this are left out of the recursion.

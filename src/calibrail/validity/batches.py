@@ -10,7 +10,7 @@ import numpy as np
 
 from calibrail.conformal import discoveries, p_values, select
 from calibrail.validity.check import Check, Setting
-from calibrail.validity.laws import Floats, draw
+from calibrail.validity.distributions import Floats, draw
 
 #: Batches: size, and share of hallucinated answers.
 SELECTED: Final = ((2, 0.5), (50, 0.3), (50, 1.0))

@@ -26,7 +26,7 @@ from calibrail.conformal import (
 )  # fmt: skip
 from calibrail.conformal.bound import interval
 from calibrail.validity.check import CONFIDENCE, DELTA, Check, Observation, Setting
-from calibrail.validity.laws import below, draw, quantile
+from calibrail.validity.distributions import below, draw, quantile
 
 #: Limit on the FPR.
 MAX_FPR: Final = 0.2

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import binom
 
 from calibrail.conformal import clopper_pearson
-from calibrail.validity.laws import Kind
+from calibrail.validity.distributions import Kind
 
 #: Error probability of ``pac``, and level of the bounds that a certificate rests on.
 DELTA: Final = 0.1

@@ -16,7 +16,7 @@ from scipy.special import ndtr
 
 from calibrail.conformal import calibrate, calibrate_clusters
 from calibrail.validity.check import DELTA, Check, Observation, Setting
-from calibrail.validity.laws import Floats, as_score, below, draw
+from calibrail.validity.distributions import Floats, as_score, below, draw
 
 #: Share of the scores' variance that answers to one question have in common.
 CORRELATION: Final = 0.8

@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 from calibrail.conformal import DECISIONS, rank, three_way
 from calibrail.validity.check import DELTA, Check, Setting
-from calibrail.validity.laws import below, draw, up_to
+from calibrail.validity.distributions import below, draw, up_to
 
 #: The faithful scores lie this far below the hallucinated ones.
 _SHIFT: Final = 1.0

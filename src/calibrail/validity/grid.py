@@ -22,7 +22,7 @@ from calibrail.validity import (
     thresholds,
 )  # fmt: skip
 from calibrail.validity.check import DELTA, Check, Observation, Setting
-from calibrail.validity.laws import KINDS, Kind
+from calibrail.validity.distributions import KINDS, Kind
 
 SIZES: Final = (19, 30, 100, 600)
 ALPHAS: Final = (0.01, 0.05, 0.1, 0.2)

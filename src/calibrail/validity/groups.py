@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 from calibrail.conformal import Guarantee, calibrate, calibrate_groups, rank
 from calibrail.validity.check import DELTA, Check, Observation, Setting
-from calibrail.validity.laws import Floats, below, draw
+from calibrail.validity.distributions import Floats, below, draw
 
 #: Mean score of the hallucinated answers of each group; low ones are hard to tell from faithful.
 GROUPS: Final = {"easy": 1.0, "middle": 0.0, "hard": -1.0}

@@ -12,7 +12,7 @@ import numpy as np
 
 from calibrail.conformal.risks import control_risks
 from calibrail.validity.check import Check, Setting
-from calibrail.validity.laws import Floats, below, draw, quantile
+from calibrail.validity.distributions import Floats, below, draw, quantile
 
 #: The faithful scores lie this far below the hallucinated ones; classes are equally frequent.
 _SHIFT: Final = 1.5

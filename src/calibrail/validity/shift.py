@@ -14,7 +14,7 @@ import numpy as np
 
 from calibrail.conformal import calibrate, calibrate_weighted
 from calibrail.validity.check import Check, Observation, Setting
-from calibrail.validity.laws import Floats, Kind, as_score
+from calibrail.validity.distributions import Floats, Kind, as_score
 
 #: How far the feature's mean moves, and how far the score falls with the feature.
 MOVED: Final = 1.0

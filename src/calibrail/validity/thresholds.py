@@ -10,7 +10,7 @@ from scipy.stats import betabinom, binom
 
 from calibrail.conformal import coverage_band, rank
 from calibrail.validity.check import CONFIDENCE, DELTA, Check, Setting
-from calibrail.validity.laws import Floats, below, draw
+from calibrail.validity.distributions import Floats, below, draw
 
 #: Test examples per simulated band.
 BATCH: Final = 100

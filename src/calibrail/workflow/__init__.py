@@ -5,6 +5,7 @@ from calibrail.workflow.audit import AuditRun, audit
 from calibrail.workflow.calibrate import calibrate
 from calibrail.workflow.certify import Certification, certify
 from calibrail.workflow.compare import ComparisonRun, compare
+from calibrail.workflow.doctor import diagnose
 from calibrail.workflow.run import Run
 from calibrail.workflow.select import BatchSelection, select
 from calibrail.workflow.shift import ShiftRun, shift
@@ -22,6 +23,7 @@ __all__ = [
     "calibrate",
     "certify",
     "compare",
+    "diagnose",
     "select",
     "shift",
 ]

@@ -8,17 +8,23 @@ from pathlib import Path
 from typing import Any, Final
 
 from calibrail.errors import DataError, InputError
-from calibrail.evaluation.agreement import Agreement, agreement
-from calibrail.evaluation.corrected_rates import Rate, RateName, Trust, corrected_rates, trusted
-from calibrail.evaluation.judge_labels import (
+from calibrail.evaluation.agree.corrected_rates import (
+    Rate,
+    RateName,
+    Trust,
+    corrected_rates,
+    trusted,
+)
+from calibrail.evaluation.agree.judge_labels import (
     NONE,
     LabelCounts,
     ShareTest,
     alike_tests,
     sample_tests,
 )
-from calibrail.evaluation.measure import checked_confidence
-from calibrail.evaluation.wording import count, percent
+from calibrail.evaluation.agree.judge_vs_human import Agreement, agreement
+from calibrail.evaluation.stats.measure import checked_confidence
+from calibrail.evaluation.stats.phrases import count, percent
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.workflow.judged_rows import (
     ByColumn,
@@ -28,7 +34,7 @@ from calibrail.workflow.judged_rows import (
     batches,
     choose_flagging,
 )
-from calibrail.workflow.opening import Progress, ReadOptions, Source, open_source
+from calibrail.workflow.sources import Progress, ReadOptions, Source, open_source
 
 SCHEMA: Final = "calibrail.agreement/1"
 

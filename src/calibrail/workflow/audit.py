@@ -32,10 +32,10 @@ from calibrail.workflow.audit_parts import (
     surface_scores,
 )
 from calibrail.workflow.calibrate import Undefined
-from calibrail.workflow.learning import SplitOptions, fitted, group_codes, split_codes
-from calibrail.workflow.opening import Progress, ReadOptions, Source, open_source
 from calibrail.workflow.run import cost_dict, describe, installed_versions, write_json
 from calibrail.workflow.scoring import columns_of, resolve_scores
+from calibrail.workflow.sources import Progress, ReadOptions, Source, open_source
+from calibrail.workflow.splitting import SplitOptions, fitted, group_codes, split_codes
 
 
 @dataclass(frozen=True, slots=True)

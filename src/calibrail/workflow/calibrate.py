@@ -26,9 +26,8 @@ from calibrail.evaluation import evaluate
 from calibrail.guardrail.runtime import group_name
 from calibrail.scores.base import Score
 from calibrail.scores.learned import state_bytes
-from calibrail.workflow.learning import SplitOptions, group_codes
-from calibrail.workflow.opening import Progress, ReadOptions, Source
-from calibrail.workflow.remarks import remarks
+from calibrail.workflow.error_examples import show_examples
+from calibrail.workflow.notes import remarks
 from calibrail.workflow.run import (
     Run,
     calibration_digests,
@@ -37,7 +36,8 @@ from calibrail.workflow.run import (
     score_config,
 )
 from calibrail.workflow.scoring import Scored, score_only, score_source
-from calibrail.workflow.shown import show_examples
+from calibrail.workflow.sources import Progress, ReadOptions, Source
+from calibrail.workflow.splitting import SplitOptions, group_codes
 
 Guarantee = Literal["marginal", "pac", "paper"]
 Undefined = Literal["flag", "review", "pass"]

@@ -20,9 +20,9 @@ from calibrail.conformal import (
 from calibrail.conformal.certificate import Verdict
 from calibrail.data.example import Example
 from calibrail.errors import DataError, InputError
-from calibrail.evaluation.measured_risks import risk_bounds, risk_verdict
+from calibrail.evaluation.sections.measured_risks import risk_bounds, risk_verdict
 from calibrail.guardrail.runtime import Guardrail, group_name
-from calibrail.workflow.opening import Progress, ReadOptions, Source, open_source
+from calibrail.workflow.sources import Progress, ReadOptions, Source, open_source
 
 BLOCK = 256
 

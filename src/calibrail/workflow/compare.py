@@ -13,11 +13,11 @@ from calibrail.evaluation import Comparison, compare_detectors
 from calibrail.guardrail.frozen import write_atomically
 from calibrail.scores.base import Score
 from calibrail.workflow.calibrate import Guarantee, Undefined, require_usable
-from calibrail.workflow.learning import SplitOptions, group_codes
-from calibrail.workflow.opening import Progress, ReadOptions, Source
-from calibrail.workflow.remarks import remarks
+from calibrail.workflow.notes import remarks
 from calibrail.workflow.run import cost_dict, describe, installed_versions, write_json
 from calibrail.workflow.scoring import Scored, score_source
+from calibrail.workflow.sources import Progress, ReadOptions, Source
+from calibrail.workflow.splitting import SplitOptions, group_codes
 
 
 @dataclass(frozen=True, slots=True)

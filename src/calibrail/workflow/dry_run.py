@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from calibrail.data.example import Example
-from calibrail.models.asked import Asked
-from calibrail.models.terms import Price, account
+from calibrail.models.call_limits import Price, account
+from calibrail.models.remote import Asked
 from calibrail.scores.base import Demand, Demanding, Score
 from calibrail.scores.learned import learns
 from calibrail.scores.registry import key_of
-from calibrail.workflow.learning import SplitOptions, fitted
-from calibrail.workflow.opening import ReadOptions, Source, open_source
 from calibrail.workflow.scoring import columns_of, resolve_scores
+from calibrail.workflow.sources import ReadOptions, Source, open_source
+from calibrail.workflow.splitting import SplitOptions, fitted
 
 #: Examples at a time.
 BLOCK = 256

@@ -15,11 +15,11 @@ from calibrail.data.example import Example
 from calibrail.data.labels import label_remedy, parse_label
 from calibrail.data.rows import shorten
 from calibrail.errors import DataError, InputError
-from calibrail.evaluation.judge_labels import NONE
+from calibrail.evaluation.agree.judge_labels import NONE
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.scores.base import Score
 from calibrail.scores.registry import build_column
-from calibrail.workflow.opening import ReadOptions
+from calibrail.workflow.sources import ReadOptions
 
 BLOCK: Final = 256
 

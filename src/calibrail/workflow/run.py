@@ -32,7 +32,7 @@ from calibrail.guardrail.runtime import Guardrail
 from calibrail.scores.base import Score
 from calibrail.scores.registry import key_of
 from calibrail.scores.table import ScoreTable
-from calibrail.workflow.shown import Shown
+from calibrail.workflow.error_examples import Shown
 
 SCHEMA = "calibrail.calibration/1"
 COST_SCHEMA = "calibrail.cost/1"

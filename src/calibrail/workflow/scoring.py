@@ -17,14 +17,14 @@ from calibrail.data.sketches import Sketcher
 from calibrail.data.splits import FIT
 from calibrail.engine.local import score_examples
 from calibrail.errors import DataError, InputError
-from calibrail.models.terms import account
+from calibrail.models.call_limits import account
 from calibrail.scores.base import Fittable, Pinning, Score
 from calibrail.scores.judge import NO_REPLY
 from calibrail.scores.learned import learns
 from calibrail.scores.registry import BASELINES, build, key_of, parse_specs
 from calibrail.scores.table import ScoreTable
-from calibrail.workflow.learning import SplitOptions, fitted, group_codes, split_codes
-from calibrail.workflow.opening import Progress, ReadOptions, Source, open_source
+from calibrail.workflow.sources import Progress, ReadOptions, Source, open_source
+from calibrail.workflow.splitting import SplitOptions, fitted, group_codes, split_codes
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 
 from calibrail.engine.local import score_examples
 from calibrail.errors import DataError, InputError, TooFewExamplesError
-from calibrail.evaluation.drift import Side, drift, judge_drift, sentence
-from calibrail.evaluation.wording import count, percent
+from calibrail.evaluation.shift.labelled import Side, drift, judge_drift, sentence
+from calibrail.evaluation.stats.phrases import count, percent
 from calibrail.guardrail.frozen import write_atomically
 from calibrail.scores.base import Pinning, Score
 from calibrail.scores.learned import learns
 from calibrail.scores.registry import BASELINES, build, parse_specs
 from calibrail.scores.table import ScoreTable
 from calibrail.workflow.calibrate import Guarantee, Undefined
-from calibrail.workflow.opening import Progress, ReadOptions, Source, open_source
 from calibrail.workflow.run import cost_dict, describe, installed_versions, write_json
 from calibrail.workflow.scoring import columns_of, resolve_scores
+from calibrail.workflow.sources import Progress, ReadOptions, Source, open_source
 
 SCHEMA: Final = "calibrail.shift/1"
 

@@ -10,18 +10,18 @@ from numpy.typing import NDArray
 
 from calibrail.errors import InputError
 from calibrail.evaluation.audit import conclusions as said
-from calibrail.evaluation.audit.agreement import Pair, agreement
 from calibrail.evaluation.audit.components import Components, components
 from calibrail.evaluation.audit.confounds import confound, prepare, prepare_columns
+from calibrail.evaluation.audit.detector_pairs import Pair, agreement
 from calibrail.evaluation.audit.leakage import Leakage
-from calibrail.evaluation.audit.ranking import area_measure
 from calibrail.evaluation.audit.reliability import reliability
 from calibrail.evaluation.audit.result import Audit, Audited, Conclusion, LeftOut
 from calibrail.evaluation.audit.strata import Division, corrected, stratify
 from calibrail.evaluation.audit.wording import called, third
-from calibrail.evaluation.measure import checked_confidence
-from calibrail.evaluation.separation import cohens_d, moments
-from calibrail.evaluation.undefined import ranked_values
+from calibrail.evaluation.stats.measure import checked_confidence
+from calibrail.evaluation.stats.ranking import area_measure
+from calibrail.evaluation.stats.separation import cohens_d, moments
+from calibrail.evaluation.stats.undefined import ranked_values
 
 _Floats = NDArray[np.float64]
 

@@ -9,10 +9,10 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.evaluation.audit.influence import chained, measured
-from calibrail.evaluation.audit.ranking import area_measure, ranked
-from calibrail.evaluation.measure import Measure, missing
-from calibrail.evaluation.separation import cohens_d
+from calibrail.evaluation.stats.influence import chained, measured
+from calibrail.evaluation.stats.measure import Measure, missing
+from calibrail.evaluation.stats.ranking import area_measure, ranked
+from calibrail.evaluation.stats.separation import cohens_d
 
 _Floats = NDArray[np.float64]
 

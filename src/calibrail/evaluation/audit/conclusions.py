@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from calibrail.evaluation.audit.agreement import Pair
 from calibrail.evaluation.audit.components import Components
 from calibrail.evaluation.audit.confounds import Confound
+from calibrail.evaluation.audit.detector_pairs import Pair
 from calibrail.evaluation.audit.leakage import Leakage
 from calibrail.evaluation.audit.reliability import Reliability
 from calibrail.evaluation.audit.strata import Stratification
 from calibrail.evaluation.audit.wording import COMPONENTS, called, spanned, third, three
-from calibrail.evaluation.measure import Measure
-from calibrail.evaluation.wording import count, listed, percent
+from calibrail.evaluation.stats.measure import Measure
+from calibrail.evaluation.stats.phrases import count, listed, percent
 
 
 def confound_sentence(name: str, row: Confound) -> str:

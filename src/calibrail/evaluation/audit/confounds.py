@@ -9,10 +9,12 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.evaluation.audit.correlation import correlation_measure, partial, spearman
-from calibrail.evaluation.audit.folds import fold_numbers
-from calibrail.evaluation.audit.influence import Estimated, chained, measured
-from calibrail.evaluation.audit.ranking import (
+from calibrail.evaluation.audit.strata import Division
+from calibrail.evaluation.stats.correlation import correlation_measure, partial, spearman
+from calibrail.evaluation.stats.folds import fold_numbers
+from calibrail.evaluation.stats.influence import Estimated, chained, measured
+from calibrail.evaluation.stats.measure import Measure, missing
+from calibrail.evaluation.stats.ranking import (
     Matching,
     area_measure,
     match,
@@ -21,8 +23,6 @@ from calibrail.evaluation.audit.ranking import (
     ranked,
     too_few,
 )
-from calibrail.evaluation.audit.strata import Division
-from calibrail.evaluation.measure import Measure, missing
 
 _Floats = NDArray[np.float64]
 _Ints = NDArray[np.int64]

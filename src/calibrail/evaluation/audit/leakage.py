@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 # Pairs wherever they lie: the search for pairs across a split is the same one, filtered.
 from calibrail.data.duplicates import THRESHOLD, _similar_pairs
 from calibrail.data.sketches import Sketches
-from calibrail.evaluation.audit.ranking import area_measure
-from calibrail.evaluation.measure import Measure, missing
+from calibrail.evaluation.stats.measure import Measure, missing
+from calibrail.evaluation.stats.ranking import area_measure
 
 _Ints = NDArray[np.int64]
 

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from calibrail.evaluation.audit.agreement import Pair
 from calibrail.evaluation.audit.components import Components
 from calibrail.evaluation.audit.conclusions import components_sentence, confound_sentence
 from calibrail.evaluation.audit.confounds import Confound
+from calibrail.evaluation.audit.detector_pairs import Pair
 from calibrail.evaluation.audit.leakage import Leakage
 from calibrail.evaluation.audit.reliability import Reliability
 from calibrail.evaluation.audit.strata import Stratification
 from calibrail.evaluation.audit.wording import called
-from calibrail.evaluation.measure import Measure
 from calibrail.evaluation.report import finite_json
-from calibrail.evaluation.separation import Moments
+from calibrail.evaluation.stats.measure import Measure
+from calibrail.evaluation.stats.separation import Moments
 
 #: Name of the format that ``Audit.to_dict`` writes.
 SCHEMA = "calibrail.audit/1"

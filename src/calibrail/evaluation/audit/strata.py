@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from scipy.stats import chi2, rankdata
 
 from calibrail.conformal import holm
-from calibrail.evaluation.audit.influence import sums
-from calibrail.evaluation.audit.ranking import area_measure, ranked
-from calibrail.evaluation.measure import Measure
-from calibrail.evaluation.separation import Moments, cohens_d, moments
+from calibrail.evaluation.stats.influence import sums
+from calibrail.evaluation.stats.measure import Measure
+from calibrail.evaluation.stats.ranking import area_measure, ranked
+from calibrail.evaluation.stats.separation import Moments, cohens_d, moments
 
 _Floats = NDArray[np.float64]
 _Ints = NDArray[np.int64]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from calibrail.evaluation.measure import Measure
+from calibrail.evaluation.stats.measure import Measure
 
 #: How features are called in sentences.
 FEATURES: Final = {

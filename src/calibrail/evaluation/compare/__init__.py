@@ -1,0 +1,1 @@
+"""Which of several detectors costs the fewest false alarms at the same coverage?"""

@@ -1,0 +1,146 @@
+"""Would detectors differ in false alarms if other answers had calibrated them?
+
+A threshold is as random as the answers that calibrated it. Two equally good detectors get
+thresholds that differ by luck: one raises fewer false alarms and misses more. So all labelled
+answers are drawn again, by whole groups; every detector gets its threshold anew in every draw, at
+the same coverage, and the spread of the difference in FPR gives Student's t. Its degrees of freedom
+combine, as Welch and Satterthwaite do, those of the faithful groups with 2k - 1 for a threshold at
+rank k: the spread of the k-th smallest score is known no better than from about k exponential gaps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtr, stdtrit
+
+from calibrail.evaluation.compare.candidate import Contender
+from calibrail.evaluation.compare.fixed_coverage import FixedCoverage
+from calibrail.evaluation.stats.difference import Difference, no_difference
+from calibrail.evaluation.stats.resampling import drawn_again, draws_for
+
+_Bools = NDArray[np.bool_]
+
+
+class FalseAlarms:
+    """False alarms of contenders at the same coverage, and what other data would have shown.
+
+    Parameters
+    ----------
+    contenders : sequence of Contender
+        All calibrated at the same rank of the same examples.
+    part : ndarray of bool, shape (n,)
+        Examples to use; those of both classes set and cost the threshold.
+    labels, groups : ndarray, shape (n,)
+        1 = hallucinated, 0 = faithful; what examples share.
+    seed : int
+        Of the draws.
+
+    Attributes
+    ----------
+    contenders : tuple of Contender
+        As given.
+    rank : int
+        Of every threshold among the hallucinated examples of ``part``: the share of them that
+        calibration left below its threshold.
+    fpr : ndarray of float64, shape (contenders,)
+        FPR at these thresholds; NaN without examples of a class.
+    """
+
+    METHOD = "bootstrap-groups-recalibrated, t"
+
+    def __init__(
+        self,
+        contenders: Sequence[Contender],
+        part: _Bools,
+        labels: NDArray[np.int8],
+        groups: NDArray[np.int64],
+        *,
+        seed: int = 0,
+    ) -> None:
+        self.contenders = tuple(contenders)
+        caught, faithful = labels[part] == 1, labels[part] == 0
+        members, m = groups[part], int(caught.sum())
+        self.fpr = np.full(len(contenders), np.nan)
+        self.rank = 0
+        if not contenders or m == 0 or not faithful.any():
+            return
+        made = contenders[0].calibration
+        self.rank = max(1, round(made.rank / (made.n + 1) * (m + 1)))
+        columns = [item.decided[part] for item in contenders]
+        ladders = [FixedCoverage(x[caught], x[faithful], self.rank) for x in columns]
+        thresholds = [np.partition(x[caught], self.rank - 1)[self.rank - 1] for x in columns]
+        self._flagged = np.stack(
+            [x[faithful] >= edge for x, edge in zip(columns, thresholds, strict=True)]
+        )
+        self.fpr = self._flagged.mean(axis=1)
+        self._member = np.unique(members[faithful], return_inverse=True)[1].reshape(-1)
+        self._ranks = [_groups_below(x[caught], members[caught], self.rank) for x in columns]
+        self._drawn = np.concatenate(
+            [
+                np.stack([one.fpr(counts[:, caught], counts[:, faithful]) for one in ladders], 1)
+                for counts in drawn_again(
+                    members, labels[part], draws=draws_for(len(members)), seed=seed, stream=2
+                )
+            ]
+        )
+
+    def difference(self, first: int, second: int, level: float) -> Difference:
+        """Return the FPR of one contender minus that of another.
+
+        Parameters
+        ----------
+        first, second : int
+            Places in ``contenders``.
+        level : float
+            Of the interval.
+        """
+        if self.rank == 0:
+            return no_difference(self.METHOD)
+        gap = self._flagged[first].astype(np.float64) - self._flagged[second]
+        estimate = float(gap.mean())
+        variance = float(np.var(self._drawn[:, first] - self._drawn[:, second], ddof=1))
+        rank = min(self._ranks[first], self._ranks[second])
+        inner = clustered_variance(gap, self._member)
+        groups = int(self._member.max()) + 1
+        if variance <= 1e-18:
+            # No draw differs: Hoeffding's inequality for a mean over independent groups.
+            half = math.sqrt(2.0 * math.log(2.0 / (1.0 - level)) / groups)
+            p = min(1.0, 2.0 * math.exp(-groups * estimate**2 / 2.0))
+        else:
+            inner = min(inner, variance)
+            spread = (variance - inner) ** 2 / (2 * rank - 1) + inner**2 / max(1, groups - 1)
+            df, error = variance**2 / spread, math.sqrt(variance)
+            half = -float(stdtrit(df, (1.0 - level) / 2.0)) * error
+            p = min(1.0, 2.0 * float(stdtr(df, -abs(estimate) / error)))
+        lower, upper = max(-1.0, estimate - half), min(1.0, estimate + half)
+        return Difference(estimate, lower, upper, p, p, self.METHOD)
+
+
+def clustered_variance(values: NDArray[np.float64], member: NDArray[np.int64]) -> float:
+    """Return the variance of a mean of values that belong to independent groups.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n,)
+        Values, alike within a group.
+    member : ndarray of int64, shape (n,)
+        Group of each, 0 to G - 1; infinite uncertainty cannot be told from one group, so G = 1
+        gives 0.
+
+    Examples
+    --------
+    >>> clustered_variance(np.array([0.0, 1.0]), np.array([0, 1]))
+    0.25
+    """
+    sums = np.bincount(member, weights=values - values.mean())
+    groups = len(sums)
+    return float(sums @ sums) / len(values) ** 2 * groups / (groups - 1) if groups > 1 else 0.0
+
+
+def _groups_below(scores: NDArray[np.float64], groups: NDArray[np.int64], rank: int) -> int:
+    """Return how many independent groups hold the scores up to the threshold's rank."""
+    return len(np.unique(groups[np.argsort(scores, kind="stable")[:rank]]))

@@ -1,0 +1,315 @@
+"""Which detector raises the fewest false alarms, and does data that did not choose it say so?
+
+The test part is halved by group.
+
+- Calibration and the first half together **choose**. At the coverage that all were calibrated to,
+  the detector with the lowest FPR is the candidate. It wins if it separates from every other
+  detector and from every baseline at the stated confidence, by tests that are Holm-adjusted within
+  each of these two families and set every threshold anew in every draw (``false_alarms``): so
+  calibration answers may take part, and the luck of one calibration is not taken for merit.
+- The second half **confirms**, for the threshold at hand. It had no part in the choice, so its
+  exact bounds (Clopper-Pearson) certify the winner without bias, and McNemar's test says whether
+  the winner's threshold flags fewer faithful answers than those of the runner-up and of the best
+  baseline. Without a winner this half is not looked at.
+
+How often is a detector named that is not the best? To be named, it has to separate from the best
+one, too, which a two-sided test at level e allows at most with probability e / 2. With several
+equally good detectors each may be that one, but each has to separate from all others as well;
+simulated, the share stays below e (a test holds that).
+
+A ``pac`` threshold is not certified by construction here: its error holds for one detector named in
+advance, not for the one of several that happened to flag least.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from calibrail.conformal import Bound, certify_counts
+from calibrail.conformal.rank import decimal
+from calibrail.data.splits import CALIBRATION as FIRST
+from calibrail.data.splits import split
+from calibrail.evaluation.compare.candidate import Contender
+from calibrail.evaluation.compare.false_alarms import FalseAlarms
+from calibrail.evaluation.compare.paired import PairedTest, paired_tests
+from calibrail.evaluation.findings import shared_groups
+from calibrail.evaluation.rows import CALIBRATION, TEST
+from calibrail.evaluation.sections.clustering import one_per_group
+from calibrail.evaluation.stats.auroc import auroc
+from calibrail.evaluation.stats.rates import wilson
+
+#: Halves of the test part, as ``halve`` names them; 0 = not for testing.
+CHOOSING: Final = 1
+CONFIRMING: Final = 2
+#: More than this many times the data is no advice.
+_MOST_TIMES: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Winner:
+    """What the two halves of the test part say about who is best.
+
+    Attributes
+    ----------
+    name : str or None
+        The winner; None where the data that chooses does not separate the candidate from all.
+    candidate : str or None
+        The detector with the lowest FPR at the same coverage; None where none can be compared.
+    runner_up, best_baseline : str or None
+        The next detector, and the best baseline.
+    ahead_of, not_separated : tuple of str
+        From whom the data separates the candidate, and from whom it does not.
+    halves : mapping
+        Under ``choosing`` and ``confirming``, the number of examples of each class; the seed; the
+        rank of every threshold among the hallucinated examples that choose.
+    choosing : tuple of PairedTest
+        Every other score against the candidate, the nearest first.
+    baseline_tests : tuple of PairedTest
+        Every detector against the best baseline, on the data that chooses.
+    confirming : tuple of PairedTest
+        Runner-up and best baseline against the winner, thresholds as they are, on the confirming
+        half.
+    confirmed : bool or None
+        Whether the confirming half separates the winner from both; None without a winner.
+    fpr : mapping of str to Bound
+        On the confirming half (Wilson), of the winner and those in ``confirming``.
+    certificate : mapping or None
+        The winner's exact bounds and verdict on the confirming half.
+    times : float or None
+        By about which factor the data would have to grow to separate the candidate from all
+        others, if the differences seen are the true ones; None where it separates, or where no
+        sensible amount would do.
+    level : float
+        Adjusted p-values up to it separate: 1 - confidence.
+    """
+
+    name: str | None
+    candidate: str | None
+    runner_up: str | None
+    best_baseline: str | None
+    ahead_of: tuple[str, ...]
+    not_separated: tuple[str, ...]
+    halves: Mapping[str, Any]
+    choosing: tuple[PairedTest, ...]
+    baseline_tests: tuple[PairedTest, ...]
+    confirming: tuple[PairedTest, ...]
+    confirmed: bool | None
+    fpr: Mapping[str, Bound]
+    certificate: Mapping[str, Any] | None
+    times: float | None
+    level: float = 0.05
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what decides, JSON-able; the tests stand under ``paired`` in a comparison."""
+        return {
+            "name": self.name,
+            "candidate": self.candidate,
+            "runner_up": self.runner_up,
+            "best_baseline": self.best_baseline,
+            "ahead_of": list(self.ahead_of),
+            "not_separated": list(self.not_separated),
+            "halves": dict(self.halves),
+            "confirmed": self.confirmed,
+            "fpr": {name: bound.to_dict() for name, bound in self.fpr.items()},
+            "certificate": None if self.certificate is None else dict(self.certificate),
+            "times": self.times,
+            "level": self.level,
+        }
+
+
+def halve(
+    labels: NDArray[np.int8],
+    codes: NDArray[np.int8],
+    groups: NDArray[np.int64],
+    seed: int = 0,
+) -> NDArray[np.int8]:
+    """Return which half of the test part each example belongs to; no group is torn apart.
+
+    Examples
+    --------
+    >>> codes = np.array([1, 2, 2, 2, 2], dtype=np.int8)
+    >>> halves = halve(np.array([0, 1, 0, 1, 0]), codes, np.array([0, 1, 1, 2, 2]))
+    >>> sorted(halves.tolist()), bool(halves[1] == halves[2] != halves[3])
+    ([0, 1, 1, 2, 2], True)
+    """
+    halves = np.zeros(len(labels), dtype=np.int8)
+    test = codes == TEST
+    if test.any():
+        sides = split(labels[test], groups[test], seed=seed, calibration_share=0.5)
+        halves[test] = np.where(sides == FIRST, CHOOSING, CONFIRMING)
+    return halves
+
+
+def find_winner(
+    contenders: Sequence[Contender],
+    labels: NDArray[np.int8],
+    codes: NDArray[np.int8],
+    groups: NDArray[np.int64],
+    *,
+    min_coverage: float,
+    max_fpr: float | None,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Winner:
+    """Choose on one half of the test part, confirm on the other.
+
+    Parameters
+    ----------
+    contenders : sequence of Contender
+        Detectors and baselines that could be calibrated; a baseline never wins.
+    labels, codes, groups : ndarray, shape (n,)
+        1 = hallucinated, 0 = faithful; 1 = calibration, 2 = test; what examples share.
+    min_coverage, max_fpr : float
+        What the certificate requires; without a limit on the FPR nothing is certified.
+    confidence : float
+        1 - confidence bounds the probability of naming a detector that is not the best.
+    seed : int
+        Of the halves and of the bootstrap.
+    """
+    halves = halve(labels, codes, groups, seed)
+    choosing = (halves == CHOOSING) | (codes == CALIBRATION)
+    confirming = halves == CONFIRMING
+    alarms = FalseAlarms(contenders, choosing, labels, groups, seed=seed)
+    counts = _counts(labels, choosing, confirming, seed, alarms.rank)
+    order = _ranking(contenders, alarms, choosing, labels)
+    detectors = [item for item in order if not item.baseline]
+    baselines = [item for item in order if item.baseline]
+    if not detectors or alarms.rank == 0:
+        return _nobody(counts)
+    candidate = detectors[0]
+    runner_up = detectors[1] if len(detectors) > 1 else None
+    best = baselines[0] if baselines else None
+
+    def test(items: Sequence[Contender], reference: Contender) -> tuple[PairedTest, ...]:
+        return paired_tests(
+            items, reference, choosing, labels, groups, alarms=alarms, confidence=confidence
+        )
+
+    tests = test(order, candidate)
+    level = float(1 - decimal(confidence))
+    ahead = tuple(item.name for item in tests if _ahead(item, level))
+    behind = tuple(item.name for item in tests if not _ahead(item, level))
+    won = bool(tests) and not behind
+    rivals = [item for item in (runner_up, best) if item is not None]
+    again: tuple[PairedTest, ...] = ()
+    if won:
+        again = paired_tests(rivals, candidate, confirming, labels, groups, confidence=confidence)
+    faithful = confirming & (labels == 0)
+    return Winner(
+        name=candidate.name if won else None,
+        candidate=candidate.name,
+        runner_up=runner_up.name if runner_up else None,
+        best_baseline=best.name if best else None,
+        ahead_of=ahead,
+        not_separated=behind,
+        halves=counts,
+        choosing=tests,
+        baseline_tests=() if best is None else test(detectors, best),
+        confirming=again,
+        confirmed=all(_ahead(item, level) for item in again) if won else None,
+        fpr={
+            item.name: wilson(int(item.flagged[faithful].sum()), int(faithful.sum()), confidence)
+            for item in ([candidate, *rivals] if won else [])
+        },
+        certificate=_certificate(
+            candidate, confirming, labels, groups, min_coverage, max_fpr, confidence
+        )
+        if won
+        else None,
+        times=None if won else _times(tests, level),
+        level=level,
+    )
+
+
+def _ranking(
+    contenders: Sequence[Contender],
+    alarms: FalseAlarms,
+    part: NDArray[np.bool_],
+    labels: NDArray[np.int8],
+) -> list[Contender]:
+    """Sort by FPR at the same coverage, then by AUROC from the top."""
+    keys = []
+    for item, fpr in zip(contenders, alarms.fpr.tolist(), strict=True):
+        area = auroc(*(item.ranked[part & (labels == label)] for label in (1, 0))).estimate
+        keys.append((fpr, 0.0 if area is None else -area))
+    if alarms.rank == 0:
+        return list(contenders)
+    return [contenders[i] for i in sorted(range(len(keys)), key=keys.__getitem__)]
+
+
+def _ahead(test: PairedTest, level: float) -> bool:
+    """Return whether the reference raises fewer false alarms than ``test.name``, beyond chance."""
+    return (
+        test.fpr.estimate is not None and test.fpr.estimate > 0.0 and test.fpr.p_adjusted <= level
+    )
+
+
+def _times(tests: Sequence[PairedTest], level: float) -> float | None:
+    """Return by how much the data would have to grow for 80 % power against the closest rival."""
+    wanted = [1.0]
+    for test in tests:
+        if _ahead(test, level):
+            continue
+        if not test.fpr.estimate or test.fpr.estimate < 0.0 or test.fpr.p_value >= 1.0:
+            return None
+        # The normal deviate that gave this p-value grows with the square root of the data.
+        seen = -float(ndtri(test.fpr.p_value / 2.0))
+        needed = -float(ndtri(level / 2.0)) + float(ndtri(0.8))
+        wanted.append((needed / seen) ** 2 if seen > 0.0 else math.inf)
+    return max(wanted) if 1.0 < max(wanted) <= _MOST_TIMES else None
+
+
+def _certificate(
+    candidate: Contender,
+    part: NDArray[np.bool_],
+    labels: NDArray[np.int8],
+    groups: NDArray[np.int64],
+    min_coverage: float,
+    max_fpr: float | None,
+    confidence: float,
+) -> dict[str, Any]:
+    """Certify on one part, each group counting once where answers of one class share groups."""
+    own = np.where(part, TEST, 0).astype(np.int8)
+    shared = shared_groups(labels, own, groups)["test"] > 0
+    if shared:
+        counts = one_per_group(candidate.flagged, labels, own, groups)
+    else:
+        kept = [candidate.flagged[part & (labels == label)] for label in (1, 0)]
+        counts = (int(kept[0].sum()), len(kept[0]), int(kept[1].sum()), len(kept[1]))
+    made = certify_counts(*counts, min_coverage, max_fpr, confidence).to_dict()
+    return {**made, "counted": "one answer of each group and class" if shared else "every answer"}
+
+
+def _counts(
+    labels: NDArray[np.int8],
+    choosing: NDArray[np.bool_],
+    confirming: NDArray[np.bool_],
+    seed: int,
+    rank: int,
+) -> dict[str, Any]:
+    return {
+        "seed": seed,
+        "rank": rank,
+        **{
+            name: {
+                "n_hallucinated": int(np.sum(part & (labels == 1))),
+                "n_faithful": int(np.sum(part & (labels == 0))),
+            }
+            for name, part in (("choosing", choosing), ("confirming", confirming))
+        },
+    }
+
+
+def _nobody(counts: Mapping[str, Any]) -> Winner:
+    return Winner(
+        name=None, candidate=None, runner_up=None, best_baseline=None, ahead_of=(),
+        not_separated=(), halves=counts, choosing=(), baseline_tests=(), confirming=(),
+        confirmed=None, fpr={}, certificate=None, times=None,
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""What does a report say beyond its main measures, one section a file?"""

@@ -1,0 +1,71 @@
+"""What would any other threshold catch, and what would it cost?"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.conformal.simultaneous import simultaneous_bounds
+from calibrail.evaluation.rows import TEST
+from calibrail.evaluation.stats.undefined import ranked_values
+
+#: Thresholds of the curve that a report holds at most.
+MOST: Final = 120
+
+
+def operating_curve(
+    values: NDArray[np.float64],
+    labels: NDArray[np.int8],
+    codes: NDArray[np.int8],
+    *,
+    undefined: str,
+    confidence: float,
+) -> dict[str, Any] | None:
+    """Return coverage and FPR at thresholds over the whole range, in bands that hold for all.
+
+    The bands (Berk-Jones; each class at half of the error) hold together at every threshold with
+    ``confidence``: a reader may look first and choose a threshold afterwards, and the bounds at
+    the chosen one stand.
+
+    Parameters
+    ----------
+    values, labels, codes : ndarray, shape (n,)
+        Scores, NaN where undefined; 1 = hallucinated, 0 = faithful; 2 = test.
+    undefined : {"flag", "review", "pass"}
+        Policy for undefined scores.
+    confidence : float
+        Of both bands together.
+
+    Returns
+    -------
+    dict or None
+        None where the test part lacks a class or every score in it is undefined.
+    """
+    test = codes == TEST
+    ranked = ranked_values(values[test], undefined)
+    classes = [np.sort(ranked[labels[test] == label]) for label in (1, 0)]
+    distinct = np.unique(ranked[np.isfinite(ranked)])
+    if not len(distinct) or not all(len(scores) for scores in classes):
+        return None
+    if len(distinct) > MOST:
+        # Evenly by rank, so that the curve is drawn evenly whatever the scale of the score.
+        distinct = distinct[np.linspace(0, len(distinct) - 1, MOST).round().astype(np.intp)]
+    curve: dict[str, Any] = {
+        "thresholds": distinct.tolist(),
+        "confidence": confidence,
+        "method": "berk-jones",
+    }
+    level = 1.0 - (1.0 - confidence) / 2.0
+    for name, scores in zip(("coverage", "fpr"), classes, strict=True):
+        n = len(scores)
+        counts = n - np.searchsorted(scores, distinct, side="left").astype(np.int64)
+        lower, upper = simultaneous_bounds(counts, n, level)
+        curve[name] = {
+            "estimate": (counts / n).tolist(),
+            "lower": lower.tolist(),
+            "upper": upper.tolist(),
+            "n": n,
+        }
+    return curve

@@ -1,0 +1,1 @@
+"""What does a threshold keep of its promise on other answers?"""

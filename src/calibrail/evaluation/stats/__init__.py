@@ -1,0 +1,1 @@
+"""Which measured quantities, intervals and tests does everything else rest on?"""

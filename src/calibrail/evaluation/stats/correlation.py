@@ -1,0 +1,118 @@
+"""How closely do two quantities go together, and do they still when a third is held fixed?"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from calibrail.evaluation.stats.influence import Estimated, chained, measured
+from calibrail.evaluation.stats.measure import Measure, missing
+
+_Floats = NDArray[np.float64]
+_CONSTANT = "one of the two does not vary"
+
+
+def spearman(x: _Floats, y: _Floats) -> Estimated | None:
+    """Return Spearman's rank correlation (midranks) with each example's influence.
+
+    The influence counts that an example also moves the ranks of all others. None where one of the
+    two does not vary.
+
+    Examples
+    --------
+    >>> spearman(np.array([1.0, 2.0, 3.0, 4.0]), np.array([10.0, 30.0, 20.0, 40.0])).value
+    0.8
+    """
+    n = len(x)
+    if n < 3:
+        return None
+    u, v = ((rankdata(column) - (n + 1) / 2.0) / n for column in (x, y))
+    var_x, var_y = _covariance(u, u), _covariance(v, v)
+    if var_x.value <= 0.0 or var_y.value <= 0.0:
+        return None
+    both = _covariance(u, v)
+    root = math.sqrt(var_x.value * var_y.value)
+    value = max(-1.0, min(1.0, both.value / root))
+    return chained(
+        value,
+        (
+            (both, 1.0 / root),
+            (var_x, -value / (2.0 * var_x.value)),
+            (var_y, -value / (2.0 * var_y.value)),
+        ),
+    )
+
+
+def pearson(x: _Floats, y: _Floats) -> Estimated | None:
+    """Return Pearson's correlation with each example's influence; None without variation.
+
+    Values are scaled first, so that large ones do not overflow.
+    """
+    if len(x) < 3:
+        return None
+    scaled = []
+    for column in (x, y):
+        small = column / (float(np.abs(column).max()) or 1.0)
+        centred = small - small.mean()
+        spread = math.sqrt(float(np.mean(centred**2)))
+        if spread <= 1e-15:
+            return None
+        scaled.append(centred / spread)
+    value = max(-1.0, min(1.0, float(np.mean(scaled[0] * scaled[1]))))
+    influence = scaled[0] * scaled[1] - value * (scaled[0] ** 2 + scaled[1] ** 2) / 2.0
+    return Estimated(value, influence / len(x))
+
+
+def partial(xy: Estimated, xz: Estimated, yz: Estimated) -> Estimated | None:
+    """Return the correlation of x and y given z, from the three pairwise ones; None if z is x or y.
+
+    r = (r_xy - r_xz r_yz) / sqrt((1 - r_xz^2)(1 - r_yz^2)).
+    """
+    left, right = 1.0 - xz.value**2, 1.0 - yz.value**2
+    if min(left, right) < 1e-12:
+        return None
+    root = math.sqrt(left * right)
+    value = max(-1.0, min(1.0, (xy.value - xz.value * yz.value) / root))
+    return chained(
+        value,
+        (
+            (xy, 1.0 / root),
+            (xz, -yz.value / root + value * xz.value / left),
+            (yz, -xz.value / root + value * yz.value / right),
+        ),
+    )
+
+
+def correlation_measure(
+    found: Estimated | None,
+    clusters: NDArray[np.int64],
+    method: str,
+    confidence: float = 0.95,
+    reason: str = _CONSTANT,
+) -> Measure:
+    """Return a correlation with its interval on Fisher's scale, or why there is none."""
+    if found is None:
+        return missing(method, reason, confidence)
+    return measured(found, clusters, f"{method}, jackknife, fisher", confidence, "fisher")
+
+
+def _covariance(u: _Floats, v: _Floats) -> Estimated:
+    """Return the covariance of two columns of centred ranks, and what each example does to it."""
+    n = len(u)
+    value = float(u @ v) / n
+    above = _above(u, v) + _above(v, u)
+    return Estimated(value, (u * v + above - 3.0 * value) / n)
+
+
+def _above(ranks: _Floats, weights: _Floats) -> _Floats:
+    """Return, per example, the mean weight of those ranked above it (ties count half)."""
+    order = np.argsort(ranks, kind="stable")
+    ordered = ranks[order]
+    running = np.append(0.0, np.cumsum(weights[order]))
+    low = running[np.searchsorted(ordered, ranks, "left")]
+    upto = running[np.searchsorted(ordered, ranks, "right")]
+    result: _Floats = (running[-1] - (low + upto) / 2.0) / len(ranks)
+    return result

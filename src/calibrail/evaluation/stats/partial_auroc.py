@@ -1,0 +1,124 @@
+"""How well does a score rank answers where it matters: at high coverage?
+
+A guardrail works where nearly all hallucinations are caught. The whole AUROC mixes that corner with
+thresholds that nobody would use.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.evaluation.stats.measure import Measure, checked_confidence, missing
+from calibrail.evaluation.stats.resampling import drawn_again, draws_for
+
+#: The region: coverage from here up to 1.
+LEAST_COVERAGE: Final = 0.8
+
+_METHOD = "bootstrap-groups, McClish"
+
+
+def partial_auroc(
+    ranked: NDArray[np.float64],
+    labels: NDArray[np.int8],
+    groups: NDArray[np.int64],
+    *,
+    least_coverage: float = LEAST_COVERAGE,
+    confidence: float = 0.95,
+    draws: int = 1000,
+    seed: int = 0,
+) -> Measure:
+    """Return the area under the ROC curve where coverage is at least ``least_coverage``.
+
+    The area between the curve and the axis of coverage, over coverage in [c, 1], is standardised
+    as McClish (1989) does: 0.5 for a score that guesses, 1 for one that separates the classes
+    perfectly. Turned around (faithful answers as the positives, negated scores) it is what
+    scikit-learn computes as ``roc_auc_score(max_fpr=1 - c)``.
+
+    The interval holds the middle of bootstrap draws of whole groups; where no draw differs, it is
+    Clopper-Pearson's for min(m, n) equal outcomes.
+
+    Parameters
+    ----------
+    ranked : ndarray of float64, shape (n,)
+        Scores, higher = more likely hallucinated, no NaN (see ``ranked_values``).
+    labels : ndarray of int8, shape (n,)
+        1 = hallucinated, 0 = faithful.
+    groups : ndarray of int64, shape (n,)
+        What examples share; one that stands alone has a number of its own.
+    least_coverage : float
+        Lower end of the region, in [0, 1).
+    confidence : float
+        Level of the two-sided interval.
+    draws, seed : int
+        Bootstrap draws, fewer for very many examples; the same seed gives the same interval.
+
+    Returns
+    -------
+    Measure
+        Without an estimate, and with the reason, if a class is empty.
+
+    Examples
+    --------
+    >>> labels = np.array([1, 1, 0, 0], dtype=np.int8)
+    >>> partial_auroc(np.array([0.9, 0.4, 0.1, 0.5]), labels, np.arange(4)).estimate
+    0.7222222222222222
+    """
+    level = checked_confidence(confidence)
+    m, n = int(np.sum(labels == 1)), int(np.sum(labels == 0))
+    if m == 0 or n == 0:
+        return missing(_METHOD, "both classes need at least one example", level)
+    area = _Areas(ranked, labels, 1.0 - least_coverage)
+    estimate = float(area.of(np.ones((1, len(ranked)), dtype=np.int64))[0])
+    drawn = np.concatenate(
+        [
+            area.of(counts)
+            for counts in drawn_again(
+                groups, labels, draws=draws_for(len(ranked), draws), seed=seed, stream=1
+            )
+        ]
+    )
+    tail = (1.0 - level) / 2.0
+    lower, upper = (float(end) for end in np.quantile(drawn, [tail, 1.0 - tail]))
+    if float(np.ptp(drawn)) < 1e-12:
+        slack = 1.0 - tail ** (1.0 / min(m, n))
+        lower, upper = max(0.0, estimate - slack), min(1.0, estimate + slack)
+    return Measure(estimate, min(lower, estimate), max(upper, estimate), _METHOD, level)
+
+
+class _Areas:
+    """The standardised area of one score, for many draws of its examples."""
+
+    def __init__(
+        self, ranked: NDArray[np.float64], labels: NDArray[np.int8], missed: float
+    ) -> None:
+        self.missed = missed
+        self._order = np.argsort(ranked, kind="stable")
+        ordered = ranked[self._order]
+        # Examples of one value are passed together: only where a value ends is there a threshold.
+        self._ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
+        self._hallucinated = labels[self._order] == 1
+
+    def of(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+        ordered = counts[:, self._order]
+        missed = self._shares(ordered * self._hallucinated)
+        passed = self._shares(ordered * ~self._hallucinated)
+        # Trapezoids under the share of faithful answers passed, over the share of misses.
+        left, right = missed[:, :-1], missed[:, 1:]
+        width = np.clip(np.minimum(right, self.missed) - left, 0.0, None)
+        step = right - left
+        part = np.divide(width, step, out=np.zeros_like(step), where=step > 0.0)
+        start = passed[:, :-1]
+        height = start + 0.5 * part * (passed[:, 1:] - start)
+        area = (width * height).sum(axis=1)
+        guessing, perfect = 0.5 * self.missed**2, self.missed
+        result: NDArray[np.float64] = 0.5 * (1.0 + (area - guessing) / (perfect - guessing))
+        return np.clip(result, 0.0, 1.0)
+
+    def _shares(self, ordered: NDArray[np.int64]) -> NDArray[np.float64]:
+        steps = np.cumsum(ordered, axis=1)[:, self._ends]
+        result = np.zeros((len(steps), steps.shape[1] + 1))
+        result[:, 1:] = steps / steps[:, -1:]
+        return result

@@ -1,0 +1,77 @@
+"""What shares of the test examples does a threshold catch, flag wrongly and decide right?"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from calibrail.conformal.bound import Bound
+from calibrail.errors import InputError
+from calibrail.evaluation.stats.measure import checked_confidence
+
+
+def wilson(count: int, n: int, confidence: float = 0.95) -> Bound:
+    """Return a share with Wilson's two-sided score interval (Wilson, 1927).
+
+    The interval is the one shown to readers; bounds that decide are Clopper-Pearson's.
+
+    Parameters
+    ----------
+    count, n : int
+        Successes and trials.
+    confidence : float
+        Level of the interval.
+
+    Returns
+    -------
+    Bound
+        With ``n = 0`` nothing is known: no estimate, and the interval [0, 1].
+
+    Raises
+    ------
+    InputError
+        Unless ``0 <= count <= n`` and the level lies in (0, 1).
+
+    Examples
+    --------
+    >>> bound = wilson(19, 20)
+    >>> round(bound.lower, 3), round(bound.upper, 3)
+    (0.764, 0.991)
+    """
+    level = checked_confidence(confidence)
+    if not 0 <= count <= n:
+        raise InputError(f"count must lie between 0 and n = {n}; got {count}")
+    if n == 0:
+        return Bound(None, 0.0, 1.0, 0, 0, "wilson", level)
+    share, squared = count / n, float(ndtri((1.0 + level) / 2.0)) ** 2
+    centre = (share + squared / (2 * n)) / (1 + squared / n)
+    half = math.sqrt(squared * (share * (1 - share) / n + squared / (4 * n * n))) / (
+        1 + squared / n
+    )
+    lower = 0.0 if count == 0 else max(0.0, centre - half)
+    upper = 1.0 if count == n else min(1.0, centre + half)
+    return Bound(count / n, lower, upper, count, n, "wilson", level)
+
+
+def accuracy(flagged: NDArray[np.bool_], labels: NDArray[Any], confidence: float = 0.95) -> Bound:
+    """Return the share of examples that the threshold decides right, with Wilson's interval.
+
+    Parameters
+    ----------
+    flagged : ndarray of bool, shape (n,)
+        Decisions.
+    labels : ndarray of integers, shape (n,)
+        1 = hallucinated, 0 = faithful.
+    confidence : float
+        Level of the interval.
+
+    Examples
+    --------
+    >>> accuracy(np.array([True, False]), np.array([1, 1])).estimate
+    0.5
+    """
+    return wilson(int(np.sum(flagged == (labels == 1))), len(labels), confidence)

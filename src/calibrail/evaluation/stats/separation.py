@@ -1,0 +1,162 @@
+"""How far apart are the two classes' mean scores?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtr
+
+from calibrail.evaluation.stats.measure import Measure, missing, value_only
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Mean and standard deviation of one class's defined scores.
+
+    Parameters
+    ----------
+    n : int
+        Number of defined scores.
+    mean : float or None
+        None where there is no score.
+    sd : float or None
+        Sample standard deviation (divisor n - 1); None with fewer than two scores, or where it
+        is too large to hold.
+    """
+
+    n: int
+    mean: float | None
+    sd: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a JSON-able dictionary."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Moments:
+        """Rebuild the moments from ``to_dict``."""
+        return cls(**data)
+
+
+@dataclass(frozen=True, slots=True)
+class Welch:
+    """Welch's t-test of "both classes have the same mean score", two-sided.
+
+    Parameters
+    ----------
+    statistic, df, p_value : float or None
+        t (positive where hallucinated answers score higher), the Welch-Satterthwaite degrees of
+        freedom, and the p-value; all three None where the test cannot be computed.
+    reason : str or None
+        Why it cannot.
+    """
+
+    statistic: float | None
+    df: float | None
+    p_value: float | None
+    reason: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a JSON-able dictionary."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Welch:
+        """Rebuild the test from ``to_dict``."""
+        return cls(**data)
+
+
+def moments(values: NDArray[np.float64]) -> Moments:
+    """Return n, mean and standard deviation of the defined scores in ``values``.
+
+    Examples
+    --------
+    >>> moments(np.array([1.0, 2.0, 3.0, np.nan]))
+    Moments(n=3, mean=2.0, sd=1.0)
+    """
+    defined = values[~np.isnan(values)]
+    if len(defined) == 0:
+        return Moments(0, None, None)
+    scale, mean, variance = _scaled_moments(defined)
+    sd = None
+    if variance is not None and math.isfinite(scale * math.sqrt(variance)):
+        sd = scale * math.sqrt(variance)
+    return Moments(len(defined), scale * mean, sd)
+
+
+def cohens_d(hallucinated: NDArray[np.float64], faithful: NDArray[np.float64]) -> Measure:
+    """Return (mean S_h - mean S_f) / pooled SD over the defined scores (Cohen, 1988).
+
+    Positive where hallucinated answers score higher. The pooled variance weighs each class's
+    sample variance with n - 1.
+
+    Examples
+    --------
+    >>> cohens_d(np.array([1.0, 3.0]), np.array([0.0, 2.0])).estimate
+    0.7071067811865475
+    """
+    method = "pooled-sd"
+    scaled = _scaled_pair(hallucinated, faithful)
+    if isinstance(scaled, str):
+        return missing(method, scaled)
+    (n_h, mean_h, var_h), (n_f, mean_f, var_f) = scaled
+    pooled = ((n_h - 1) * var_h + (n_f - 1) * var_f) / (n_h + n_f - 2)
+    if pooled <= 0.0:
+        return missing(method, "the score does not vary within either class")
+    return value_only((mean_h - mean_f) / math.sqrt(pooled), method)
+
+
+def welch(hallucinated: NDArray[np.float64], faithful: NDArray[np.float64]) -> Welch:
+    """Return Welch's t-test between the classes' defined scores (Welch, 1947)."""
+    scaled = _scaled_pair(hallucinated, faithful)
+    if isinstance(scaled, str):
+        return Welch(None, None, None, scaled)
+    (n_h, mean_h, var_h), (n_f, mean_f, var_f) = scaled
+    part_h, part_f = var_h / n_h, var_f / n_f
+    total = part_h + part_f
+    if total <= 0.0:
+        return Welch(None, None, None, "the score does not vary within either class")
+    share_h, share_f = part_h / total, part_f / total
+    df = 1.0 / (share_h**2 / (n_h - 1) + share_f**2 / (n_f - 1))
+    statistic = (mean_h - mean_f) / math.sqrt(total)
+    if not math.isfinite(statistic):
+        return Welch(None, None, None, "the statistic is too large to hold")
+    p_value = min(1.0, 2.0 * float(stdtr(df, -abs(statistic))))
+    return Welch(statistic, df, p_value)
+
+
+_Triple = tuple[int, float, float]
+
+
+def _scaled_pair(
+    hallucinated: NDArray[np.float64], faithful: NDArray[np.float64]
+) -> tuple[_Triple, _Triple] | str:
+    """Return (n, mean, variance) per class on one common scale, or why they are missing."""
+    defined_h = hallucinated[~np.isnan(hallucinated)]
+    defined_f = faithful[~np.isnan(faithful)]
+    for name, values in (("hallucinated", defined_h), ("faithful", defined_f)):
+        if len(values) < 2:
+            return f"fewer than two {name} examples have a defined score"
+    scale = max(float(np.abs(defined_h).max()), float(np.abs(defined_f).max())) or 1.0
+    triples = []
+    for values in (defined_h, defined_f):
+        own_scale, mean, variance = _scaled_moments(values)
+        ratio = own_scale / scale
+        assert variance is not None
+        triples.append((len(values), ratio * mean, ratio * ratio * variance))
+    return triples[0], triples[1]
+
+
+def _scaled_moments(values: NDArray[np.float64]) -> tuple[float, float, float | None]:
+    """Return scale, mean/scale and variance/scale², exact where all values are equal."""
+    scale = float(np.abs(values).max()) or 1.0
+    low, high = float(values.min()), float(values.max())
+    if low == high:
+        return scale, low / scale, 0.0 if len(values) > 1 else None
+    scaled = values / scale
+    return scale, float(np.mean(scaled)), float(np.var(scaled, ddof=1))

@@ -1,0 +1,261 @@
+"""Which answers of the test part show what a detector gets wrong?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.conformal.rule import Rule
+from calibrail.conformal.three_way import DECISIONS
+from calibrail.data.example import Example
+from calibrail.data.splits import TEST
+from calibrail.models.call_limits import BudgetError, account, calling
+from calibrail.scores.base import Score
+from calibrail.workflow.scoring import Scored, columns_of
+from calibrail.workflow.sources import ReadOptions, Source, open_source
+
+#: Misses, and false alarms, that a page shows at most.
+MOST: Final = 5
+
+SPENT: Final = (
+    "The answers came from an iterator, which can be read only once, so that their texts are gone; "
+    "give calibrate a list or a file to see them here."
+)
+CHANGED: Final = "The source no longer holds this answer as it was scored."
+NOT_SENT: Final = (
+    "What the score rests on is not shown: it would take another request, and a report sends none."
+)
+DIFFERS: Final = "What the score rests on is not shown: scored again, the answer got another value."
+
+
+@dataclass(frozen=True, slots=True)
+class ShownExample:
+    """One answer that was decided wrongly.
+
+    Attributes
+    ----------
+    id : str
+        As the data names it.
+    outcome : {"pass", "review", "flag"}
+        What was decided.
+    score : float or None
+        None where it is undefined.
+    threshold : float or None
+        An answer passes below it; None where nothing passes.
+    p_value : float or None
+        Of "this answer is hallucinated".
+    group : str or None
+        Its group, where groups have thresholds of their own.
+    example : Example or None
+        Its texts; None where they could not be read again, or were not asked for.
+    evidence : mapping or None
+        What the detector says about the parts of the answer.
+    note : str
+        Why there is no text or no evidence.
+    """
+
+    id: str
+    outcome: str
+    score: float | None
+    threshold: float | None
+    p_value: float | None
+    group: str | None = None
+    example: Example | None = None
+    evidence: Mapping[str, Any] | None = None
+    note: str = ""
+
+    def to_dict(self, *, text: bool = True) -> dict[str, Any]:
+        """Return the fields; without ``text`` only the name and the numbers."""
+        example = self.example if text else None
+        return {
+            "id": self.id,
+            "outcome": self.outcome,
+            "score": self.score,
+            "threshold": self.threshold,
+            "p_value": self.p_value,
+            "group": self.group,
+            "question": "" if example is None else example.question,
+            "contexts": [] if example is None else list(example.contexts),
+            "response": "" if example is None else example.response,
+            "evidence": self.evidence if text else None,
+            "note": self.note if text else "",
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The worst errors of the test part.
+
+    Attributes
+    ----------
+    misses, alarms : tuple of ShownExample
+        Hallucinated answers that passed, the lowest scores first; faithful ones that did not, the
+        highest first.
+    n_misses, n_alarms : int
+        How many there are in all.
+    note : str
+        Why there are no texts.
+    """
+
+    misses: tuple[ShownExample, ...]
+    alarms: tuple[ShownExample, ...]
+    n_misses: int
+    n_alarms: int
+    note: str = ""
+
+    def to_dict(self, *, text: bool = True) -> dict[str, Any]:
+        """Return the fields; without ``text`` nothing that the data's authors wrote but ids."""
+        return {
+            "misses": [item.to_dict(text=text) for item in self.misses],
+            "alarms": [item.to_dict(text=text) for item in self.alarms],
+            "n_misses": self.n_misses,
+            "n_alarms": self.n_alarms,
+            "note": self.note if text else "Texts are left out, as asked.",
+        }
+
+
+def show_examples(
+    source: Source,
+    scored: Scored,
+    rule: Rule,
+    names: Sequence[str] | None = None,
+    *,
+    reading: ReadOptions | None = None,
+    text: bool = True,
+) -> Shown:
+    """Choose the worst errors of the test part, and read and score these few once more.
+
+    Parameters
+    ----------
+    source : path, str or iterable of Example
+        What was scored; read again up to the last answer that is shown.
+    scored : Scored
+        Its scores; the first detector is the one that decides.
+    rule : Rule
+        What decides.
+    names : sequence of str, optional
+        Each answer's group, where groups have thresholds of their own.
+    reading : ReadOptions, optional
+        How the source was read.
+    text : bool
+        Whether to read the texts at all.
+
+    Returns
+    -------
+    Shown
+        What cannot be read or scored again is missing with a note; no request is sent for it.
+    """
+    table, detector = scored.table, scored.detectors[0]
+    values = table.columns[scored.keys[0]]
+    groups = names if rule.groups is not None else None
+    flagged = rule.flags(values, groups, detector.tolerance)
+    outcomes = rule.decide(values, groups, detector.tolerance)
+    thresholds = rule.thresholds(len(values), groups)
+    test = scored.codes == TEST
+    missed = _worst(values, test & (table.labels == 1) & ~flagged, 1.0)
+    alarming = _worst(values, test & (table.labels == 0) & flagged, -1.0)
+    rows = [*missed[:MOST], *alarming[:MOST]]
+    found, note = ({}, "") if not text else _read(source, scored, rows, reading)
+
+    def made(row: int) -> ShownExample:
+        value = float(values[row])
+        own = None if groups is None else [groups[row]]
+        example, evidence, why = found.get(row), None, ""
+        if text and not note:
+            if example is None:
+                why = CHANGED
+            else:
+                evidence, why = _evidence(detector, example, value)
+        defined = not np.isnan(value)
+        return ShownExample(
+            id=table.ids[row].as_py() or f"row {row + 1}",
+            outcome=DECISIONS[int(outcomes[row])],
+            score=value if defined else None,
+            threshold=float(thresholds[row]) if np.isfinite(thresholds[row]) else None,
+            p_value=float(rule.p_value([value], own, detector.tolerance)[0]) if defined else None,
+            group=None if own is None else own[0],
+            example=example,
+            evidence=evidence,
+            note=why,
+        )
+
+    # What a language model said is looked up in the cache; nothing new is asked.
+    with calling(replace(account().terms, max_calls=0)):
+        return Shown(
+            misses=tuple(made(row) for row in missed[:MOST]),
+            alarms=tuple(made(row) for row in alarming[:MOST]),
+            n_misses=len(missed),
+            n_alarms=len(alarming),
+            note=note,
+        )
+
+
+def _worst(values: NDArray[np.float64], chosen: NDArray[np.bool_], sign: float) -> list[int]:
+    """Return the chosen rows by ``sign`` times their value; undefined ones come last."""
+    rows = np.flatnonzero(chosen)
+    ordered: list[int] = rows[np.argsort(sign * values[rows], kind="stable")].tolist()
+    return ordered
+
+
+def _read(
+    source: Source, scored: Scored, rows: Sequence[int], reading: ReadOptions | None
+) -> tuple[dict[int, Example], str]:
+    """Return the examples at these rows, or why there are none."""
+    if isinstance(source, Iterator):
+        return {}, SPENT
+    if not rows:
+        return {}, ""
+    wanted, last = set(rows), max(rows)
+    found = {}
+    try:
+        for row, example in enumerate(_opened(source, scored, reading)):
+            # A source that has changed since must not lend its texts to other scores.
+            if row in wanted and int(example.digest(), 16) == int(scored.table.digests[row]):
+                found[row] = example
+            if row == last:
+                break
+    except Exception as error:
+        # The thresholds stand; what is missing is said where the texts would be.
+        return {}, f"The source could not be read a second time: {error}"
+    if found and not any(
+        item.question or item.response or item.contexts for item in found.values()
+    ):
+        return {}, "This data holds scores alone, so there is no text to show."
+    return found, ""
+
+
+def _opened(source: Source, scored: Scored, reading: ReadOptions | None) -> Iterator[Example]:
+    """Open the source exactly as it was opened for scoring, so that rows are the same."""
+    require = tuple(dict.fromkeys(name for score in scored.detectors for name in score.requires))
+    keep = tuple(dict.fromkeys((*columns_of(scored.detectors), *scored.table.kept)))
+    # What is unusable was set aside when the scores were computed.
+    quiet = replace(reading or ReadOptions(), quarantine=None)
+    examples, _ = open_source(source, quiet, require=require, keep=keep)
+    return examples
+
+
+def _evidence(
+    detector: Score, example: Example, value: float
+) -> tuple[Mapping[str, Any] | None, str]:
+    """Return what the detector says about an answer, if it says it with the same value."""
+    if np.isnan(value):
+        return None, "The score is undefined for this answer."
+    try:
+        result = detector.score([example])
+    except BudgetError:
+        return None, NOT_SENT
+    except Exception as error:
+        return None, (
+            "What the score rests on is not shown: scoring the answer again failed "
+            f"({type(error).__name__}: {error})"
+        )
+    again = float(result.values[0])
+    if not abs(again - value) <= detector.tolerance:
+        return None, DIFFERS
+    if not result.evidence or not result.evidence[0]:
+        return None, ""
+    return result.evidence[0], ""

@@ -1,0 +1,110 @@
+"""How is data split, and how do scores learn from the part that is theirs?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.data.splits import FIT, split, split_from_column
+from calibrail.engine.local import score_examples
+from calibrail.errors import InputError
+from calibrail.scores.base import Demanding, Fittable, Score
+from calibrail.scores.learned import learns
+from calibrail.scores.table import ScoreTable
+from calibrail.workflow.sources import ReadOptions, Source, open_source
+
+#: Share of the data that a score learns from, where nothing else is said.
+FIT_SHARE: Final = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class SplitOptions:
+    """How to split: seeded shares, or the user's own column.
+
+    Without a share to fit, none is kept, or ``FIT_SHARE`` where a score learns; without one to
+    calibrate, it is half of the rest.
+    """
+
+    seed: int = 0
+    calibration_share: float | None = None
+    fit_share: float | None = None
+    column: str | None = None
+
+    def shares(self, learning: bool) -> tuple[float, float]:
+        """Return the shares that calibrate and that fit."""
+        fit = self.fit_share
+        if fit is None:
+            fit = FIT_SHARE if learning and self.column is None else 0.0
+        share = self.calibration_share
+        return ((1.0 - fit) / 2.0 if share is None else share), fit
+
+
+def split_codes(table: ScoreTable, splitting: SplitOptions, learning: bool) -> NDArray[np.int8]:
+    """Return where each row belongs."""
+    if splitting.column is not None:
+        return split_from_column(
+            table.kept[splitting.column], table.groups.to_pylist(), column=splitting.column
+        )
+    calibration_share, fit_share = splitting.shares(learning)
+    return split(
+        table.labels,
+        group_codes(table),
+        seed=splitting.seed,
+        calibration_share=calibration_share,
+        fit_share=fit_share,
+    )
+
+
+def fitted(
+    detectors: Sequence[Score],
+    source: Source,
+    reading: ReadOptions,
+    splitting: SplitOptions,
+    require: Sequence[str],
+    keep: Sequence[str],
+) -> tuple[Score, ...]:
+    """Return the scores with those that learn fitted to the fit split."""
+    # What is unusable is set aside when the scores are computed.
+    quiet = replace(reading, quarantine=None)
+    examples, _ = open_source(source, quiet, require=require, keep=keep)
+    codes = split_codes(score_examples(examples, (), keep=keep), splitting, learning=True)
+    if not (codes == FIT).any():
+        names = ", ".join(score.name for score in detectors if learns(score))
+        remedy = (
+            "give it a share with --fit-share 0.3"
+            if splitting.column is None
+            else f"mark its rows as fit in the column {splitting.column!r}"
+        )
+        raise InputError(
+            f"{names} learns from examples of its own, and none are set aside; {remedy}"
+        )
+    examples, _ = open_source(source, quiet, require=require, keep=keep)
+    chosen = [example for example, code in zip(examples, codes, strict=True) if code == FIT]
+    learnt = []
+    for score in detectors:
+        if learns(score):
+            for model in score.models if isinstance(score, Demanding) else ():
+                # In whichever order scores learn, the same examples give the same state.
+                model.forget()
+            learnt.append(cast(Fittable, score).fit(chosen))
+        else:
+            learnt.append(score)
+    return tuple(learnt)
+
+
+def group_codes(table: ScoreTable) -> NDArray[np.int64]:
+    """Return one integer per group; an example without a group is a group of its own."""
+    encoded = table.groups.dictionary_encode()
+    indices = encoded.indices
+    # Read from the buffers: Arrow's own conversion imports pandas where it is installed.
+    stored = np.frombuffer(indices.buffers()[1], dtype=indices.type.to_pandas_dtype())
+    codes = stored[indices.offset : indices.offset + len(indices)].astype(np.int64)
+    if indices.null_count:
+        bits = np.frombuffer(indices.buffers()[0], dtype=np.uint8)
+        valid = np.unpackbits(bits, bitorder="little")[indices.offset :][: len(indices)]
+        codes[valid == 0] = len(encoded.dictionary) + np.arange(indices.null_count)
+    return codes

@@ -1,0 +1,149 @@
+"""Does a comparison hold all its parts, say them in plain words, and always come out the same?"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from calibrail.errors import InputError
+from calibrail.evaluation import Comparison, compare_detectors
+from tests.evaluation.compare.candidates import Field
+
+KEYS = {
+    "schema", "leader", "finding", "winner", "detectors", "uncalibrated", "baselines", "paired",
+    "partial_auroc", "matched_coverage", "alpha_sweep", "data", "reproduce",
+}  # fmt: skip
+
+
+def compared(field: Field, *, baselines: tuple[str, ...] = (), **options: Any) -> Comparison:
+    settings = {"alpha": 0.1, "groups": field.groups, **options}
+    return compare_detectors(
+        {name: x for name, x in field.columns.items() if name not in baselines},
+        labels=field.labels,
+        codes=field.codes,
+        baselines={name: field.columns[name] for name in baselines},
+        **settings,
+    )
+
+
+def test_every_part_is_there_and_strict_json() -> None:
+    field = Field(3, 300, 500, np.random.default_rng(0), better=1.5)
+    found = compared(field, baselines=("d2",), max_fpr=0.4)
+    content = json.loads(found.to_json(), parse_constant=lambda name: pytest.fail(name))
+    assert set(content) == KEYS
+    assert content["leader"] == content["winner"]["name"] == "d0"
+    first = content["detectors"][0]
+    assert {"name", "test", "verdict", "threshold", "warnings", "partial_auroc"} <= set(first)
+    assert content["baselines"][0]["partial_auroc"]["estimate"] is not None
+    assert content["baselines"][0]["overlap"]["estimate"] is not None
+    assert {test["against"] for test in content["paired"]["against_best"]} == {"d0"}
+    assert {test["name"] for test in content["paired"]["confirming"]} == {"d1", "d2"}
+    assert content["finding"].startswith("d0 wins: it flags ")
+    assert "did not choose it confirms that" in content["finding"]
+
+
+def test_the_same_input_gives_the_same_bytes() -> None:
+    field = Field(3, 120, 200, np.random.default_rng(1), size=2, alike=0.4)
+    first, again = (compared(field, baselines=("d2",)).to_json() for _ in range(2))
+    assert first == again
+    assert first != compared(field, baselines=("d2",), seed=3).to_json()
+
+
+def test_no_winner_names_whom_the_data_does_not_separate() -> None:
+    field = Field(3, 88, 200, np.random.default_rng(2))
+    found = compared(field, baselines=("d2",))
+    assert found.leader is None
+    assert found.finding.startswith("No winner: the data does not separate ")
+    assert "the baseline d2" in found.finding
+    assert found.winner.certificate is None
+
+
+def test_a_baseline_that_is_better_is_said_to_be() -> None:
+    field = Field(3, 300, 500, np.random.default_rng(3))
+    field.columns["d2"] = field.columns["d2"] + 3.0 * field.labels
+    finding = compared(field, baselines=("d2",)).finding
+    assert finding.startswith("No winner: the baseline d2 (p < 0.001) raises fewer false alarms")
+
+
+def test_scores_that_cannot_take_part_have_a_reason() -> None:
+    field = Field(2, 120, 200, np.random.default_rng(4))
+    field.columns["never"] = np.full(320, np.nan)
+    found = compared(field)
+    assert set(found.uncalibrated) == {"never"}
+    assert {name for name, _ in found.detectors} == {"d0", "d1"}
+    assert "never" not in {test.name for test in found.winner.choosing}
+    alone = compared(field, baselines=("never",))
+    assert [row.name for row in alone.baselines] == ["never"]
+    assert alone.baselines[0].reason
+    nobody = compare_detectors(
+        {"never": field.columns["never"]}, labels=field.labels, codes=field.codes, alpha=0.1
+    )
+    assert nobody.finding == "No detector could be calibrated to this target."
+    json.dumps(nobody.to_dict(), allow_nan=False)
+    few = compared(field, alpha=0.001)
+    assert few.detectors == ()
+    assert [bool(entry["rank"]) for entry in few.sweep][-1]  # 80 % could be promised
+
+
+def test_one_detector_is_no_comparison() -> None:
+    found = compared(Field(1, 120, 200, np.random.default_rng(5)))
+    assert found.leader is None
+    assert found.finding.endswith("There is nothing to compare it with.")
+
+
+def test_names_are_told_apart() -> None:
+    field = Field(2, 120, 200, np.random.default_rng(6))
+    with pytest.raises(InputError, match="baselines must have names of their own; d0"):
+        compare_detectors(
+            field.columns, labels=field.labels, codes=field.codes, alpha=0.1,
+            baselines={"d0": field.columns["d1"]},
+        )  # fmt: skip
+
+
+def test_four_thousand_examples_take_seconds() -> None:
+    field = Field(9, 1600, 2400, np.random.default_rng(7), size=2)
+    begun = time.process_time()
+    compared(field, baselines=("d5", "d6", "d7", "d8"))
+    assert time.process_time() - begun < 40.0
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    cells=st.lists(
+        st.tuples(
+            st.one_of(st.none(), st.sampled_from([0.0, 1.0, 1e308, -1e308]), st.floats(-9, 9)),
+            st.integers(0, 1),
+            st.integers(0, 2),
+            st.integers(0, 6),
+        ),
+        max_size=40,
+    ),
+    undefined=st.sampled_from(["flag", "review", "pass"]),
+    guarantee=st.sampled_from(["marginal", "pac", "paper"]),
+)
+def test_no_input_lets_nan_escape(
+    cells: list[tuple[float | None, int, int, int]], undefined: str, guarantee: str
+) -> None:
+    values = np.array([np.nan if v is None else v for v, _, _, _ in cells], dtype=np.float64)
+    labels, codes = (np.array([cell[i] for cell in cells], dtype=np.int8) for i in (1, 2))
+    # A group lies on one side of the split.
+    groups = np.array([10 * cell[2] + cell[3] for cell in cells], dtype=np.int64)
+    found = compare_detectors(
+        {"one": values, "two": values[::-1].copy(), "three": np.zeros(len(values))},
+        labels=labels,
+        codes=codes,
+        groups=groups,
+        alpha=0.4,
+        delta=0.4,
+        undefined=undefined,
+        guarantee=guarantee,
+        baselines={"trivial": -values},
+    )
+    json.dumps(found.to_dict(), allow_nan=False)
+    assert found.finding

@@ -1,0 +1,187 @@
+"""Is a winner named only where it is one, found where it is, and certified on fresh answers?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+from calibrail.evaluation.compare import false_alarms
+from calibrail.evaluation.compare.winner import CHOOSING, CONFIRMING, Winner, find_winner, halve
+from calibrail.evaluation.stats.mcnemar import mcnemar
+from tests.evaluation.compare.candidates import Field
+
+
+def winner(field: Field, alpha: float = 0.1, baselines: int = 0, **options: Any) -> Winner:
+    settings = {"min_coverage": 1 - alpha, "max_fpr": 0.5, "seed": 1, **options}
+    contenders = field.contenders(alpha, baselines)
+    return find_winner(contenders, field.labels, field.codes, field.groups, **settings)
+
+
+@pytest.fixture
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(false_alarms, "draws_for", lambda n: 200)
+
+
+@pytest.mark.parametrize(
+    ("detectors", "sizes", "alpha", "baselines", "how"),
+    [
+        (2, (88, 370), 0.1, 0, {}),
+        (2, (60, 120), 0.05, 0, {"common": 0.0}),
+        (3, (88, 200), 0.1, 1, {"common": 0.6}),
+        (2, (240, 480), 0.1, 0, {"size": 4, "alike": 0.7}),
+    ],
+)
+def test_equal_detectors_rarely_win(
+    detectors: int,
+    sizes: tuple[int, int],
+    alpha: float,
+    baselines: int,
+    how: dict[str, Any],
+    few_draws: None,
+) -> None:
+    rng = np.random.default_rng(0)
+    runs = 200
+    named = sum(
+        winner(Field(detectors, *sizes, rng, **how), alpha, baselines).name is not None
+        for _ in range(runs)
+    )
+    # More than this in as many runs at a true share of 5 % has a probability of 1 in 1,000.
+    assert named <= binom.ppf(0.999, runs, 0.05)
+
+
+def test_fixed_thresholds_alone_would_name_equal_detectors() -> None:
+    rng = np.random.default_rng(1)
+    runs, found = 200, 0
+    for _ in range(runs):
+        field = Field(2, 88, 400, rng)
+        one, two = field.contenders(0.1)
+        faithful = (field.codes == 2) & (field.labels == 0)
+        flags = one.flagged[faithful], two.flagged[faithful]
+        found += mcnemar(*flags, field.groups[faithful]).p_value <= 0.05
+    # Why McNemar never chooses: the luck of calibration looks like merit to it.
+    assert found >= binom.ppf(0.001, runs, 1 / 3)
+
+
+def test_a_better_detector_wins_and_is_confirmed(few_draws: None) -> None:
+    rng = np.random.default_rng(2)
+    runs = 40
+    found = [winner(Field(3, 400, 600, rng, better=0.9), 0.1, 1) for _ in range(runs)]
+    right = [item for item in found if item.name == "d0"]
+    assert len(right) >= binom.ppf(0.001, runs, 0.9)
+    assert sum(bool(item.confirmed) for item in right) >= binom.ppf(0.001, runs, 0.8)
+
+
+def test_the_halves_are_groups_of_the_test_part_only() -> None:
+    field = Field(2, 120, 240, np.random.default_rng(3), size=4)
+    halves = halve(field.labels, field.codes, field.groups, seed=5)
+    assert ((halves == 0) == (field.codes != 2)).all()
+    for group in np.unique(field.groups):
+        assert len(np.unique(halves[field.groups == group])) == 1
+    for label in (0, 1):
+        part = field.labels == label
+        sizes = [int(np.sum(part & (halves == half))) for half in (CHOOSING, CONFIRMING)]
+        assert abs(sizes[0] - sizes[1]) <= 4
+    again = halve(field.labels, field.codes, field.groups, seed=5)
+    assert (halves == again).all()
+    assert (halves != halve(field.labels, field.codes, field.groups, seed=6)).any()
+
+
+def decided(field: Field, change: NDArray[np.bool_]) -> Winner:
+    """Return the winner after the first detector lost its skill on some answers."""
+    field.columns["d0"][change & (field.labels == 0)] += 20.0
+    return winner(field)
+
+
+def test_what_the_confirming_half_shows_does_not_choose(few_draws: None) -> None:
+    field = Field(2, 400, 600, np.random.default_rng(4), better=2.0)
+    halves = halve(field.labels, field.codes, field.groups, seed=1)
+    sound = winner(field)
+    assert (sound.name, sound.confirmed) == ("d0", True)
+    assert sound.certificate is not None
+    lost = decided(field, halves == CONFIRMING)
+    assert (lost.name, lost.confirmed) == ("d0", False)
+    assert lost.certificate is not None
+    assert lost.certificate["verdict"] == "rejected"
+    assert lost.fpr["d0"].estimate == 1.0
+    assert [test.fpr.p_value for test in lost.choosing] == [
+        test.fpr.p_value for test in sound.choosing
+    ]
+
+
+def test_the_certificate_counts_the_confirming_half_only(few_draws: None) -> None:
+    field = Field(2, 400, 600, np.random.default_rng(5), better=2.0)
+    found = winner(field)
+    halves = halve(field.labels, field.codes, field.groups, seed=1)
+    confirming = halves == CONFIRMING
+    best = field.contenders()[0]
+    assert found.certificate is not None
+    for name, label in (("coverage", 1), ("fpr", 0)):
+        part = confirming & (field.labels == label)
+        assert found.certificate[name]["n"] == int(part.sum())
+        assert found.certificate[name]["count"] == int(best.flagged[part].sum())
+        assert found.certificate[name]["method"] == "clopper-pearson"
+    assert found.certificate["counted"] == "every answer"
+
+
+def test_shared_groups_count_once_in_the_certificate(few_draws: None) -> None:
+    field = Field(2, 400, 600, np.random.default_rng(6), better=3.0, size=4, alike=0.5)
+    found = winner(field)
+    assert found.certificate is not None
+    confirming = halve(field.labels, field.codes, field.groups, seed=1) == CONFIRMING
+    groups = len(np.unique(field.groups[confirming & (field.labels == 1)]))
+    assert found.certificate["coverage"]["n"] == groups
+    assert "each group" in found.certificate["counted"]
+
+
+def test_a_baseline_stands_in_the_way_and_never_wins(few_draws: None) -> None:
+    field = Field(3, 400, 600, np.random.default_rng(7))
+    field.columns["d2"] = field.columns["d2"] + 3.0 * field.labels
+    found = winner(field, baselines=1)
+    assert found.name is None
+    assert found.best_baseline == "d2"
+    assert "d2" in found.not_separated
+    assert {test.name for test in found.baseline_tests} == {"d0", "d1"}
+    assert all(test.fpr.p_adjusted < 0.05 for test in found.baseline_tests)
+
+
+def test_corrections_are_of_each_family_by_itself(few_draws: None) -> None:
+    field = Field(5, 88, 200, np.random.default_rng(8), better=0.7)
+    found = winner(field, baselines=2)
+    for baseline in (False, True):
+        family = [test for test in found.choosing if test.baseline is baseline]
+        from statsmodels.stats.multitest import multipletests
+
+        for kind in ("fpr", "mcnemar", "auroc"):
+            raw = [getattr(test, kind).p_value for test in family]
+            adjusted = multipletests(raw, method="holm")[1]
+            assert [getattr(t, kind).p_adjusted for t in family] == pytest.approx(adjusted)
+
+
+def test_one_detector_alone_has_nobody_to_beat(few_draws: None) -> None:
+    found = winner(Field(1, 88, 200, np.random.default_rng(9)))
+    assert (found.name, found.candidate, found.choosing) == (None, "d0", ())
+    only_baseline = winner(Field(2, 88, 200, np.random.default_rng(9), better=3.0), baselines=1)
+    assert only_baseline.name == "d0"
+
+
+def test_a_part_without_a_class_names_nobody() -> None:
+    field = Field(2, 88, 200, np.random.default_rng(10))
+    contenders = field.contenders()
+    labels = np.ones_like(field.labels)
+    found = find_winner(
+        contenders, labels, field.codes, field.groups, min_coverage=0.9, max_fpr=None
+    )
+    assert (found.name, found.candidate) == (None, None)
+
+
+def test_about_how_much_more_data_would_do(few_draws: None) -> None:
+    rng = np.random.default_rng(11)
+    said = [winner(Field(2, 120, 240, rng, better=0.6)) for _ in range(12)]
+    times = [item.times for item in said if item.name is None and item.times is not None]
+    assert times
+    assert all(1.0 < value <= 20.0 for value in times)
+    assert all(item.times is None for item in said if item.name is not None)

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from calibrail.conformal import calibrate
+from calibrail.errors import InputError
+from calibrail.evaluation.shift.unlabelled import measured_shift
+from calibrail.evaluation.stats.density_ratio import density_ratio
+from calibrail.report.promises import shift_sentences
+
+
+def test_the_ratio_of_two_normal_laws_is_found() -> None:
+    rng = np.random.default_rng(0)
+    near, far = rng.normal(0.0, 1.0, (4000, 1)), rng.normal(1.0, 1.0, (2000, 1))
+    mine, theirs = density_ratio(near, far)
+    # The ratio of N(1, 1) to N(0, 1) at x is exp(x - 1/2), linear on the logit scale.
+    assert np.corrcoef(np.log(mine), near[:, 0])[0, 1] > 0.99
+    slope = np.polyfit(near[:, 0], np.log(mine), 1)
+    # Standard errors of a logistic fit on 6,000 points lie below 0.05.
+    assert slope == pytest.approx([1.0, -0.5], abs=0.25)
+    assert mine.mean() == pytest.approx(1.0, abs=0.1)
+    assert len(theirs) == 2000
+
+
+@pytest.mark.parametrize(("move", "share"), [(0.0, 0.95), (1.0, 0.6), (2.0, 0.25)])
+def test_the_further_production_moves_the_less_is_left(move: float, share: float) -> None:
+    rng = np.random.default_rng(1)
+    n = 2000
+    feature, labels = rng.normal(0.0, 1.0, n), np.arange(n) % 2
+    values = feature + labels
+    calibration = calibrate(values[labels == 1], 0.1)
+    found = measured_shift(
+        calibration, values, {"length": feature}, {"length": rng.normal(move, 1.0, 500)},
+        np.ones(n, dtype=bool), labels == 1, confidence=0.95,
+    )  # fmt: skip
+    assert found["n"] == 1000
+    assert found["effective_n"] < 1000
+    # exp(-move^2) of the examples are left, for normal laws and the true ratio.
+    assert (found["effective_n"] / 1000 > share) == (move == 0.0)
+    assert found["weighted_threshold"] >= found["threshold"] - 0.05
+    said = " ".join(shift_sentences(found))
+    assert "no exact promise" in said
+    assert ("no weighting repairs that" in said) == (found["auroc"]["estimate"] > 0.9)
+
+
+def test_features_must_match() -> None:
+    with pytest.raises(InputError, match="production must have the 2 features"):
+        density_ratio(np.ones((3, 2)), np.ones((3, 1)))
+    with pytest.raises(InputError, match="calibration must be a finite matrix"):
+        density_ratio(np.full((3, 1), np.nan), np.ones((3, 1)))
+    with pytest.raises(InputError, match="limit must lie in"):
+        density_ratio(np.ones((3, 1)), np.ones((3, 1)), limit=0.7)

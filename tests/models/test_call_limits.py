@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from calibrail.errors import InputError
+from calibrail.models.call_limits import (
+    Account,
+    BudgetError,
+    Price,
+    Terms,
+    account,
+    calling,
+    default_cache,
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("concurrency", 0), ("concurrency", True), ("concurrency", 2.0), ("concurrency", "8"),
+        ("attempts", 0), ("attempts", -1), ("attempts", None), ("max_calls", -1),
+        ("max_calls", True), ("max_calls", 1.5), ("timeout", 0), ("timeout", -1.0),
+        ("timeout", math.inf), ("timeout", math.nan), ("timeout", None), ("timeout", "60"),
+        ("patience", 0.0), ("patience", math.nan), ("patience", math.inf),
+    ],
+)  # fmt: skip
+def test_a_limit_out_of_its_domain_is_refused(name: str, value: object) -> None:
+    with pytest.raises(InputError, match=f"^{name} must be .*; got {value!r}$"):
+        Terms(**{name: value})  # type: ignore[arg-type]
+
+
+def test_the_smallest_limits_are_accepted() -> None:
+    terms = Terms(concurrency=1, timeout=1e-3, attempts=1, max_calls=0, patience=1)
+    assert terms.max_calls == 0
+
+
+def test_the_cache_is_where_the_environment_says(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CALIBRAIL_CACHE", "off")
+    assert default_cache() is None
+    assert Terms().cache is None
+    monkeypatch.setenv("CALIBRAIL_CACHE", str(tmp_path / "mine.sqlite"))
+    assert default_cache() == Terms().cache == tmp_path / "mine.sqlite"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("CALIBRAIL_CACHE", "~/here.sqlite")
+    assert default_cache() == tmp_path / "here.sqlite"
+    monkeypatch.delenv("CALIBRAIL_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert default_cache() == tmp_path / "xdg" / "calibrail" / "answers.sqlite"
+    for unset in ("", None):
+        if unset is None:
+            monkeypatch.delenv("XDG_CACHE_HOME")
+        else:
+            monkeypatch.setenv("XDG_CACHE_HOME", unset)
+        assert default_cache() == tmp_path / ".cache" / "calibrail" / "answers.sqlite"
+    assert not (tmp_path / ".cache").exists()
+
+
+def test_a_budget_is_spent_once(tmp_path: Path) -> None:
+    spent = Account(Terms(max_calls=1000, cache=tmp_path / "cache.sqlite"))
+    spent.answered()
+
+    def spend(_: int) -> bool:
+        try:
+            spent.spend()
+        except BudgetError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(spend, range(1200))) == 1000
+    assert spent.n_sent == 1000
+    with pytest.raises(BudgetError) as caught:
+        spent.spend()
+    assert "the budget of 1,000 calls is spent, after 1 answers" in str(caught.value)
+    assert "--max-calls" in str(caught.value)
+    assert "are not asked for again" in str(caught.value)
+
+
+def test_what_is_not_kept_is_not_said_to_be() -> None:
+    spent = Account(Terms(max_calls=0, cache=None))
+    with pytest.raises(BudgetError, match="keep a cache") as caught:
+        spent.spend()
+    assert "not asked for again" not in str(caught.value)
+    assert spent.n_sent == 0
+
+
+def test_the_innermost_terms_hold() -> None:
+    assert account() is not account()
+    with calling(Terms(max_calls=5)) as outer:
+        assert account() is outer
+        with calling(Terms(max_calls=7)) as inner:
+            assert account() is inner
+            assert account().terms.max_calls == 7
+        assert account() is outer
+        with pytest.raises(RuntimeError), calling():
+            raise RuntimeError
+        assert account() is outer
+    assert account() is not outer
+
+
+def test_watchers_see_every_answer() -> None:
+    seen: list[int] = []
+    with calling(watch=seen.append) as spent, ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: spent.answered(), range(50)))
+    assert seen == list(range(1, 51))
+
+
+def test_prices_are_per_million() -> None:
+    assert Price(2.5, 10.0).of(1000, 100) == pytest.approx(0.0035)
+    assert Price(0.0, 0.0).of(1e9, 1e9) == 0.0

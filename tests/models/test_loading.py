@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from calibrail.errors import ModelError
+from calibrail.models.loading import open_network
+from calibrail.models.location import locate, locate_tokenizer
+from calibrail.models.windows import Window
+from tests.tiny_models import change_config, make_classifier, make_hhem, make_tokenizer
+
+pytest.importorskip("transformers")
+
+
+def window(*ids: int) -> Window:
+    return Window(list(ids), [1] * len(ids), (0, 0), (0, 0), 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(("kind", "has_types"), [("bert", True), ("roberta", False)])
+def test_batches_are_padded_on_the_right(tmp_path: Path, kind: str, has_types: bool) -> None:
+    folder = make_classifier(tmp_path / kind, kind)
+    network = open_network(
+        locate(str(folder)),
+        "AutoModelForSequenceClassification",
+        model="m",
+        purpose="a test",
+        dtype="float32",
+    )
+    inputs = network.inputs([window(7, 8, 9), window(5)])
+    padding = network.tokenizer.pad_token_id
+    assert inputs["input_ids"].tolist() == [[7, 8, 9], [5, padding, padding]]
+    assert inputs["attention_mask"].tolist() == [[1, 1, 1], [1, 0, 0]]
+    assert ("token_type_ids" in inputs) == has_types
+    if has_types:
+        assert inputs["token_type_ids"].tolist() == [[1, 1, 1], [1, 0, 0]]
+
+
+def test_a_model_without_a_fast_tokenizer_is_refused(tmp_path: Path) -> None:
+    folder = make_classifier(tmp_path / "bert")
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer.json").unlink()
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps({**settings, "tokenizer_class": "CTRLTokenizer"})
+    )
+    with pytest.raises(ModelError):
+        open_network(locate(str(folder)), "AutoModel", model="m", purpose="a test", dtype="float32")
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, 96),
+        ({"max_position_embeddings": 50}, 50),
+        ({"max_position_embeddings": 50, "model_type": "roberta", "pad_token_id": 1}, 48),
+        ({"max_position_embeddings": 50, "model_type": "mpnet", "pad_token_id": None}, 48),
+        ({"max_position_embeddings": None, "n_positions": 40}, 40),
+        ({"max_position_embeddings": None}, 96),
+    ],
+)
+def test_positions_are_the_least_that_is_stated(
+    tmp_path: Path, changes: dict[str, object], expected: int
+) -> None:
+    folder = make_classifier(tmp_path / "bert")
+    change_config(folder, **changes)
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 7}')
+    assert locate(str(folder)).positions() == expected
+
+
+def test_without_any_limit_512_are_read(tmp_path: Path) -> None:
+    folder = make_hhem(tmp_path / "hhem")
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps({**settings, "model_max_length": 10**30})
+    )
+    assert locate(str(folder)).positions() == 512
+    assert locate(str(folder)).is_relative()
+
+
+def test_a_tokenizer_is_found_without_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    constants = pytest.importorskip("huggingface_hub.constants")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    repository = tmp_path / "models--someone--words"
+    make_tokenizer("t5").save_pretrained(repository / "snapshots" / commit)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(commit)
+    assert locate_tokenizer("someone/words").folder.name == commit
+    with pytest.raises(ModelError, match=r"lacks config\.json"):
+        locate("someone/words")
+    with pytest.raises(ModelError, match="the tokenizer of the model 'someone/other' is not on"):
+        locate_tokenizer("someone/other")

@@ -1,0 +1,563 @@
+from __future__ import annotations
+
+import email.utils
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from calibrail.errors import ModelError
+from calibrail.models import retry as module
+from calibrail.models.call_limits import Account, BudgetError, Terms
+from calibrail.models.chat import ChatAnswer, ChatRequest, read_answer
+from calibrail.models.retry import ALL_FAIL, FIRST_FAIL, Caller
+from calibrail.models.transport import AgainError, OpenAITransport, RefusedError
+from tests.chat_server import (
+    ChatServer,
+    Line,
+    LocalServer,
+    always,
+    key_of,
+    says,
+    script,
+    verdicts,
+)
+
+SECRET = "the PROMPT of this test"
+KEY = "sk-test-key"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FIRST_WAIT", 0.002)
+    monkeypatch.setattr(module, "LONGEST_WAIT", 0.01)
+
+
+def request(text: str = SECRET, **fields: Any) -> dict[str, Any]:
+    return {"model": "m", **ChatRequest((("user", text),), **fields).parameters()}
+
+
+def ask(
+    caller: Caller, body: dict[str, Any] | None = None, spent: Account | None = None, **terms: Any
+) -> ChatAnswer:
+    spent = spent or Account(Terms(**{"timeout": 20.0, **terms}))
+    answer: ChatAnswer = retry.call(
+        "chat", body or request(), spent, threading.Event(), read_answer
+    )
+    return answer
+
+
+class Scripted:
+    """A transport that does what a list says, one item a call."""
+
+    def __init__(self, *steps: Any) -> None:
+        self.steps = list(steps)
+        self.bodies: list[Mapping[str, Any]] = []
+
+    def send(self, kind: str, body: Mapping[str, Any], seconds: float) -> Any:
+        self.bodies.append(body)
+        step = self.steps.pop(0) if len(self.steps) > 1 else self.steps[0]
+        if isinstance(step, Exception):
+            raise step
+        return step
+
+
+GOOD = {"choices": [{"message": {"content": "faithful"}, "finish_reason": "stop"}]}
+
+#: Faults after which the same is asked again, and what the reason says when it never ends.
+AGAIN = {
+    "429": "HTTP 429 (rate_limit_exceeded), asked 3 times; the endpoint asks to wait 0.001 s",
+    "500": "HTTP 500 (server_error), asked 3 times",
+    "503": "HTTP 503 (server_error), asked 3 times",
+    "slow": "no complete answer within 0.3 s, asked 3 times",
+    "drip": "no complete answer within 0.3 s, asked 3 times",
+    "cut": "the connection failed (RemoteProtocolError), asked 3 times",
+    "refused_line": "the connection failed (RemoteProtocolError), asked 3 times",
+    "invalid_json": "the endpoint answered with broken JSON, asked 3 times",
+    "html": "the endpoint answered with broken JSON, asked 3 times",
+    "empty_choices": "the endpoint answered without a choice, asked 3 times",
+    "no_message": "the endpoint answered without a text, asked 3 times",
+}
+
+
+@pytest.mark.parametrize("fault", AGAIN)
+def test_what_may_pass_is_asked_again(fault: str) -> None:
+    seconds = 0.3 if fault in ("slow", "drip") else 20.0
+    with ChatServer(faults=script(fault, fault), retry_after=0.001) as server:
+        caller = Caller(server.url)
+        spent = Account(Terms(timeout=seconds))
+        assert ask(retry, spent=spent).text == "faithful"
+        assert [seen.fault for seen in server.seen] == [fault, fault, None]
+        assert spent.n_sent == retry.n_sent == 3
+        assert retry.n_failed == 0
+
+
+@pytest.mark.parametrize("fault", AGAIN)
+def test_what_does_not_pass_is_given_up(fault: str) -> None:
+    seconds = 0.3 if fault in ("slow", "drip") else 20.0
+    with ChatServer(faults=always(fault), retry_after=0.001) as server:
+        caller = Caller(server.url)
+        begun = time.monotonic()
+        with pytest.raises(RefusedError) as caught:
+            ask(retry, attempts=3, timeout=seconds)
+        assert str(caught.value) == AGAIN[fault]
+        assert len(server.seen) == 3
+        assert (retry.n_sent, retry.n_failed) == (3, 1)
+        assert time.monotonic() - begun < 15
+
+
+def test_once_is_once() -> None:
+    with ChatServer(faults=always("500")) as server:
+        with pytest.raises(RefusedError, match=r"asked once$"):
+            ask(Caller(server.url), attempts=1)
+        assert len(server.seen) == 1
+
+
+def test_nobody_listens() -> None:
+    with ChatServer() as server:
+        url = server.url
+    with pytest.raises(RefusedError, match=r"the connection failed \(\w+\), asked 2 times"):
+        ask(Caller(url), attempts=2)
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [("401", r"HTTP 401 \(invalid_api_key\)"), ("404", r"HTTP 404 \(model_not_found\)"),
+     ("429_quota", r"HTTP 429 \(insufficient_quota\): the account is used up")],
+)  # fmt: skip
+def test_what_no_request_can_pass_ends_the_run(fault: str, says: str) -> None:
+    with ChatServer(faults=always(fault)) as server:
+        with pytest.raises(ModelError, match=says):
+            ask(Caller(server.url))
+        assert len(server.seen) == 1
+
+
+def test_a_malformed_request_is_asked_once() -> None:
+    with ChatServer(faults=always("400")) as server:
+        with pytest.raises(RefusedError) as caught:
+            ask(Caller(server.url))
+        assert str(caught.value) == "HTTP 400 (invalid_request_error)"
+        assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize("fault", ["refusal", "filtered", "length"])
+def test_what_the_endpoint_will_not_say_is_an_answer(fault: str) -> None:
+    with ChatServer(faults=always(fault)) as server:
+        answer = ask(Caller(server.url))
+        assert (answer.text, answer.refusal) == ("", fault != "length")
+        assert len(server.seen) == 1
+
+
+def test_a_text_that_is_too_long_is_asked_once() -> None:
+    with ChatServer(context=10) as server:
+        with pytest.raises(RefusedError) as caught:
+            ask(Caller(server.url))
+        assert caught.value.too_long
+        assert "longer than the model reads" in str(caught.value)
+        assert len(server.seen) == 1
+
+
+def test_retry_after_is_waited_for() -> None:
+    with ChatServer(faults=script("429", "429"), retry_after=0.4) as server:
+        ask(Caller(server.url))
+        first, second, third = (seen.at for seen in server.seen)
+        assert second - first >= 0.39
+        assert third - second >= 0.39
+        assert third - first < 10
+
+
+def test_everyone_waits_for_retry_after() -> None:
+    asked = threading.Event()
+
+    def fault(key: str, attempt: int) -> str | None:
+        first = not asked.is_set()
+        asked.set()
+        return "429" if first else None
+
+    with ChatServer(faults=fault, retry_after=0.5) as server:
+        caller = Caller(server.url)
+        early = threading.Thread(target=ask, args=(caller,))
+        early.start()
+        while retry._hold_until == 0.0:
+            time.sleep(0.005)
+        ask(retry, request("another"))
+        early.join()
+        assert min(seen.at for seen in server.seen[1:]) - server.seen[0].at >= 0.49
+
+
+def test_no_wait_at_all_is_the_usual_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FIRST_WAIT", 0.1)
+    monkeypatch.setattr(module, "LONGEST_WAIT", 0.3)
+    with ChatServer(faults=script("429", "429"), retry_after=0.0) as server:
+        ask(Caller(server.url))
+        first, second, third = (seen.at for seen in server.seen)
+        assert second - first >= 0.09
+        assert third - second >= 0.19
+
+
+def test_an_endpoint_that_asks_for_too_long_is_given_up() -> None:
+    with ChatServer(faults=always("429"), retry_after=3600) as server:
+        begun = time.monotonic()
+        with pytest.raises(RefusedError, match=r"asked once; the endpoint asks to wait 3600 s"):
+            ask(Caller(server.url), patience=60)
+        assert time.monotonic() - begun < 10
+        assert len(server.seen) == 1
+
+
+class Answers(LocalServer):
+    """Gives one status with headers and a body, whatever is asked."""
+
+    def __init__(self, status: int, body: Any, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__()
+        self.status, self.body, self.headers = status, body, headers
+        self.n = 0
+
+    def handle(self, line: Line) -> None:
+        with self.lock:
+            self.n += 1
+        line.send(self.status, self.body, headers=self.headers)
+
+
+def http_date(seconds: float) -> str:
+    return email.utils.formatdate(time.time() + seconds, usegmt=True)
+
+
+@pytest.mark.parametrize(
+    ("headers", "least", "most"),
+    [
+        ({"Retry-After": "7"}, 7, 7), ({"retry-after": " 0.25 "}, 0.25, 0.25),
+        ({"Retry-After-Ms": "1500"}, 1.5, 1.5), ({"Retry-After-Ms": "x", "Retry-After": "2"}, 2, 2),
+        ({"Retry-After": lambda: http_date(30)}, 25, 31),
+        ({"Retry-After": lambda: http_date(-99)}, 0, 0),
+        ({}, None, None), ({"Retry-After": "x"}, None, None), ({"Retry-After": "-5"}, None, None),
+        ({"Retry-After": "nan"}, None, None), ({"Retry-After": "inf"}, None, None),
+        ({"Retry-After": "Fri, 31 Dec 99999 23:59:59 GMT"}, None, None),
+    ],
+)  # fmt: skip
+def test_retry_after_is_read(
+    headers: dict[str, str | Callable[[], str]], least: float | None, most: float | None
+) -> None:
+    given = {name: text if isinstance(text, str) else text() for name, text in headers.items()}
+    with Answers(503, {"error": {}}, given) as server, pytest.raises(AgainError) as caught:
+        OpenAITransport(server.url).send("chat", request(), 20.0)
+    if least is None or most is None:
+        assert caught.value.wait is None
+    else:
+        assert caught.value.wait is not None
+        assert least <= caught.value.wait <= most
+
+
+def test_states_that_pass() -> None:
+    with Answers(408, b"busy") as server:
+        transport = OpenAITransport(server.url)
+        for server.status in (408, 409, 425, 429, 500, 502, 529, 599):
+            with pytest.raises(AgainError, match=f"^HTTP {server.status}$"):
+                transport.send("chat", request(), 20.0)
+        assert server.n == 8
+
+
+def test_states_that_do_not_pass() -> None:
+    with Answers(400, b"no") as server:
+        transport = OpenAITransport(server.url)
+        for server.status in (400, 402, 403, 422):
+            with pytest.raises(RefusedError, match=f"^HTTP {server.status}$"):
+                transport.send("chat", request(), 20.0)
+        assert server.n == 4
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"error": {"message": SECRET, "type": SECRET, "code": SECRET, "param": SECRET}},
+        {"error": SECRET}, {"error": [SECRET]}, {"message": SECRET, "code": {"a": SECRET}},
+        {"detail": [{"input": SECRET}]}, [SECRET], SECRET.encode(), b"\xff\xfe",
+        {"error": {"message": None, "type": 5, "code": 400, "param": ["x"]}},
+    ],
+)  # fmt: skip
+def test_an_endpoints_prose_is_not_repeated(body: Any) -> None:
+    with Answers(400, body) as server:
+        transport = OpenAITransport(server.url)
+        for server.status in (400, 401, 403, 404, 429, 500):
+            with pytest.raises((RefusedError, AgainError, ModelError)) as caught:
+                transport.send("chat", request(), 20.0)
+            assert "PROMPT" not in str(caught.value)
+            assert f"HTTP {server.status}" in str(caught.value)
+            assert caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[" * 200_000, b'{"a":' * 100_000, b"\xff", b"9" * 10_000]
+)
+def test_a_strange_body_is_an_error_like_any(body: bytes) -> None:
+    with Answers(200, body) as server, pytest.raises(AgainError, match="broken JSON"):
+        OpenAITransport(server.url).send("chat", request(), 20.0)
+
+
+def test_a_body_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    from calibrail.models import transport
+
+    monkeypatch.setattr(transport, "MAX_BODY", 1000)
+    server = Answers(200, b" " * 100_000)
+    with server, pytest.raises(AgainError, match="more than 1,000 bytes"):
+        OpenAITransport(server.url).send("chat", request(), 20.0)
+
+
+@pytest.mark.parametrize(
+    ("rejected", "fields", "sent"),
+    [
+        ("max_tokens", {}, {"messages", "temperature", "max_completion_tokens", "model"}),
+        ("seed", {"temperature": 1.0}, {"messages", "temperature", "max_tokens", "model"}),
+        ("logprobs", {"top_logprobs": 20}, {"messages", "temperature", "max_tokens", "model"}),
+        ("top_logprobs", {"top_logprobs": 20}, {"messages", "temperature", "max_tokens", "model"}),
+        ("response_format", {"schema": '{"type":"object"}'},
+         {"messages", "temperature", "max_tokens", "model"}),
+    ],
+)  # fmt: skip
+def test_what_an_endpoint_does_not_know_is_left_out_from_then_on(
+    rejected: str, fields: dict[str, Any], sent: set[str]
+) -> None:
+    with ChatServer(reject=(rejected,)) as server:
+        caller = Caller(server.url)
+        spent = Account(Terms())
+        for text in ("one", "two"):
+            assert ask(retry, request(text, **fields), spent).text == "faithful"
+        assert {name for name, value in server.seen[-1].body.items() if value is not None} == sent
+        # top_logprobs is first tried with five, then without.
+        assert len(server.seen) == (4 if rejected == "top_logprobs" else 3)
+        assert spent.n_sent == retry.n_sent == len(server.seen)
+
+
+def test_everything_may_be_unknown_at_once() -> None:
+    known = ("max_tokens", "logprobs", "top_logprobs", "seed", "response_format")
+    body = request(temperature=1.0, top_logprobs=20, schema='{"type":"object"}')
+    with ChatServer(reject=known) as server:
+        caller = Caller(server.url)
+        assert ask(retry, body).text == "faithful"
+        n = len(server.seen)
+        assert n <= 7
+        assert ask(retry, request("two", **{"temperature": 1.0, "top_logprobs": 20})).text
+        assert len(server.seen) == n + 1
+
+
+def test_fewer_alternatives_where_twenty_are_too_many() -> None:
+    refused = RefusedError("HTTP 400", frozenset({"top_logprobs", "logprobs"}), False)
+    transport = Scripted(refused, GOOD)
+    caller = Caller("http://e/v1", transport)
+    ask(retry, request(top_logprobs=20))
+    ask(retry, request(top_logprobs=3))
+    assert [body["top_logprobs"] for body in transport.bodies] == [20, 5, 3]
+    assert all(body["logprobs"] for body in transport.bodies)
+
+
+def test_what_cannot_be_put_otherwise_is_asked_once() -> None:
+    for about in ({"temperature"}, {"max_completion_tokens"}, {"seed"}, set[str]()):
+        transport = Scripted(RefusedError("HTTP 400", frozenset(about), False))
+        with pytest.raises(RefusedError, match=r"^HTTP 400$"):
+            ask(Caller("http://e/v1", transport))
+        assert len(transport.bodies) == 1
+
+
+def test_an_endpoint_that_never_knows_better_is_not_asked_for_ever() -> None:
+    everything = frozenset({"max_tokens", "logprobs", "top_logprobs", "seed", "response_format"})
+    transport = Scripted(RefusedError("HTTP 400", everything, False))
+    with pytest.raises(RefusedError):
+        ask(
+            Caller("http://e/v1", transport),
+            request(temperature=1.0, top_logprobs=20, schema='{"type":"object"}'),
+        )
+    assert len(transport.bodies) <= 7
+
+
+def test_an_endpoint_that_never_answered_ends_the_run_soon() -> None:
+    transport = Scripted(AgainError("the connection failed (ConnectError)"))
+    caller = Caller("http://e/v1", transport)
+    for _ in range(FIRST_FAIL - 1):
+        with pytest.raises(RefusedError):
+            ask(retry, attempts=1)
+    with pytest.raises(ModelError, match=rf"none of the last {FIRST_FAIL} requests"):
+        ask(retry, attempts=1)
+
+
+def test_an_endpoint_that_answers_nothing_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FIRST_FAIL", ALL_FAIL)
+    transport = Scripted(AgainError("HTTP 500"))
+    caller = Caller("http://e/v1", transport)
+    for _ in range(ALL_FAIL - 1):
+        with pytest.raises(RefusedError):
+            ask(retry, attempts=2)
+    n = len(transport.bodies)
+    assert n == 2 * (ALL_FAIL - 1)
+    with pytest.raises(ModelError, match=rf"none of the last {ALL_FAIL} requests \(HTTP 500"):
+        ask(retry, attempts=2)
+    n = len(transport.bodies)
+    with pytest.raises(ModelError):
+        ask(retry, attempts=6)
+    # Then one attempt, and one question that nothing can be wrong with, tell.
+    assert len(transport.bodies) - n == 2
+
+
+def test_examples_that_fail_in_a_row_are_not_the_endpoints_fault() -> None:
+    def fault(key: str, attempt: int) -> str | None:
+        return "500" if key in bad else None
+
+    bad = {key_of(request(f"bad {i}")) for i in range(ALL_FAIL + 5)}
+    with ChatServer(faults=fault) as server:
+        caller = Caller(server.url)
+        for i in range(ALL_FAIL + 5):
+            with pytest.raises(RefusedError):
+                ask(retry, request(f"bad {i}"), attempts=1)
+        assert ask(caller).text == "faithful"
+        assert retry.n_failed == ALL_FAIL + 5
+
+
+def test_texts_that_are_too_long_never_end_the_run() -> None:
+    transport = Scripted(RefusedError("too long", frozenset(), True))
+    caller = Caller("http://e/v1", transport)
+    for _ in range(ALL_FAIL + 5):
+        with pytest.raises(RefusedError):
+            ask(caller)
+    assert len(transport.bodies) == retry.n_failed == ALL_FAIL + 5
+
+
+def test_an_answer_ends_the_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FIRST_FAIL", ALL_FAIL)
+    steps = [AgainError("HTTP 500")] * (ALL_FAIL - 1) + [GOOD] + [AgainError("HTTP 500")] * 30
+    caller = Caller("http://e/v1", Scripted(*steps))
+    for i in range(ALL_FAIL + 20):
+        if i == ALL_FAIL - 1:
+            assert ask(retry, attempts=1).text == "faithful"
+            continue
+        with pytest.raises(RefusedError):
+            ask(retry, attempts=1)
+
+
+def test_attempts_are_charged_to_the_budget() -> None:
+    with ChatServer(faults=always("500")) as server:
+        caller, spent = Caller(server.url), Account(Terms(max_calls=3))
+        with pytest.raises(BudgetError):
+            ask(retry, spent=spent)
+        assert len(server.seen) == spent.n_sent == 3
+        with pytest.raises(BudgetError):
+            ask(retry, spent=spent)
+        assert len(server.seen) == 3
+
+
+def test_nothing_is_sent_once_the_run_is_stopped() -> None:
+    transport = Scripted(GOOD)
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(RefusedError, match="the run was stopped"):
+        Caller("e", transport).call("chat", request(), Account(Terms()), stop, read_answer)
+    assert transport.bodies == []
+
+
+@pytest.mark.parametrize("wait", [None, 60.0])
+def test_a_stop_ends_every_wait(wait: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FIRST_WAIT", 30.0)
+    monkeypatch.setattr(module, "LONGEST_WAIT", 60.0)
+    transport, stop = Scripted(AgainError("HTTP 503", wait)), threading.Event()
+    threading.Timer(0.2, stop.set).start()
+    begun = time.monotonic()
+    with pytest.raises(RefusedError):
+        Caller("e", transport).call("chat", request(), Account(Terms()), stop, read_answer)
+    assert time.monotonic() - begun < 10
+    assert len(transport.bodies) == 1
+
+
+def test_waits_grow_and_have_a_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+
+    class Patient(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.append(timeout or 0.0)
+            return False
+
+    monkeypatch.setattr(module, "FIRST_WAIT", 1.0)
+    monkeypatch.setattr(module, "LONGEST_WAIT", 5.0)
+    transport = Scripted(AgainError("HTTP 503"))
+    with pytest.raises(RefusedError):
+        Caller("e", transport).call("chat", request(), Account(Terms()), Patient(), read_answer)
+    assert waits[0] == 0.0
+    assert len(waits) == len(transport.bodies) == 6
+    for wait, least in zip(waits[1:], (1.0, 2.0, 4.0, 5.0, 5.0), strict=True):
+        assert least <= wait <= least + 1.0
+
+
+@pytest.mark.parametrize("fault", [None, "500", "400", "cut", "html", "no_message", "401"])
+def test_logs_hold_no_key_no_prompt_and_no_answer(
+    fault: str | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_LOG", "debug")
+    caplog.set_level(logging.DEBUG)
+    for name in ("openai", "httpx2", "httpcore2", "httpx", "httpcore", "stamina"):
+        monkeypatch.setattr(logging.getLogger(name), "level", logging.DEBUG)
+    faults = always(fault) if fault else script()
+    with ChatServer(says("SAID by the judge"), faults, api_key=KEY) as server:
+        try:
+            assert ask(Caller(server.url), attempts=2).text == "SAID by the judge"
+        except (RefusedError, ModelError) as error:
+            shown = f"{error!r} {error}"
+            assert KEY not in shown
+            assert "PROMPT" not in shown
+            assert fault is not None
+        assert server.seen[0].headers["authorization"] == f"Bearer {KEY}"
+    logged = "\n".join([f"{record.getMessage()} {vars(record)}" for record in caplog.records])
+    for secret in (KEY, "PROMPT", "SAID"):
+        assert secret not in logged
+
+
+def test_a_host_of_no_trust_learns_nothing_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from calibrail.models import endpoint
+
+    for name in ("API_KEY", "ADMIN_KEY", "ORG_ID", "PROJECT_ID", "WEBHOOK_SECRET"):
+        monkeypatch.setenv(f"OPENAI_{name}", f"secret-{name}")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "Authorization: Bearer secret-x\nX-A: secret-y")
+    with ChatServer() as server:
+        OpenAITransport(server.url).send("chat", request(), 20.0)
+        monkeypatch.setattr(endpoint, "_is_loopback", lambda address: False)
+        OpenAITransport(server.url).send("chat", request(), 20.0)
+        trusted, other = (seen.headers for seen in server.seen)
+    assert "secret" in str(trusted)
+    assert "secret" not in str(other)
+    assert other["authorization"] == "Bearer none"
+
+
+@pytest.mark.parametrize("status", [301, 307, 308])
+def test_a_redirection_takes_nothing_elsewhere(status: int) -> None:
+    with ChatServer() as other:
+        moved = {"Location": f"{other.url}/chat/completions"}
+        with Answers(status, b"", moved) as server, pytest.raises(ModelError, match="has moved"):
+            ask(Caller(server.url))
+        assert server.n == 1
+        assert other.seen == []
+
+
+def test_a_wrong_key_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ChatServer(api_key=KEY) as server:
+        with pytest.raises(ModelError, match="it wants a key; set OPENAI_API_KEY"):
+            ask(Caller(server.url))
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong")
+        with pytest.raises(ModelError, match="OPENAI_API_KEY is not accepted") as caught:
+            ask(Caller(server.url))
+        assert "sk-wrong" not in str(caught.value)
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        assert ask(Caller(server.url)).text == "faithful"
+
+
+def test_what_is_sent_arrives_as_it_is() -> None:
+    text = 'é "quoted" \\ </answer> {x} \u2028 \U0001f600'
+    with ChatServer(verdicts(lambda said: 0.9)) as server:
+        answer = ask(Caller(server.url), request(text, top_logprobs=20))
+        (seen,) = server.seen
+        assert seen.body == request(text, top_logprobs=20)
+        assert answer.text == "hallucination"
+        assert answer.positions is not None
+        assert answer.positions[0].token == "hall"
+        assert answer.served == "m"
+        assert answer.tokens_in is not None
