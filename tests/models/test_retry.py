@@ -44,7 +44,7 @@ def ask(
     caller: Caller, body: dict[str, Any] | None = None, spent: Account | None = None, **terms: Any
 ) -> ChatAnswer:
     spent = spent or Account(Terms(**{"timeout": 20.0, **terms}))
-    answer: ChatAnswer = retry.call(
+    answer: ChatAnswer = caller.call(
         "chat", body or request(), spent, threading.Event(), read_answer
     )
     return answer
@@ -89,10 +89,10 @@ def test_what_may_pass_is_asked_again(fault: str) -> None:
     with ChatServer(faults=script(fault, fault), retry_after=0.001) as server:
         caller = Caller(server.url)
         spent = Account(Terms(timeout=seconds))
-        assert ask(retry, spent=spent).text == "faithful"
+        assert ask(caller, spent=spent).text == "faithful"
         assert [seen.fault for seen in server.seen] == [fault, fault, None]
-        assert spent.n_sent == retry.n_sent == 3
-        assert retry.n_failed == 0
+        assert spent.n_sent == caller.n_sent == 3
+        assert caller.n_failed == 0
 
 
 @pytest.mark.parametrize("fault", AGAIN)
@@ -102,10 +102,10 @@ def test_what_does_not_pass_is_given_up(fault: str) -> None:
         caller = Caller(server.url)
         begun = time.monotonic()
         with pytest.raises(RefusedError) as caught:
-            ask(retry, attempts=3, timeout=seconds)
+            ask(caller, attempts=3, timeout=seconds)
         assert str(caught.value) == AGAIN[fault]
         assert len(server.seen) == 3
-        assert (retry.n_sent, retry.n_failed) == (3, 1)
+        assert (caller.n_sent, caller.n_failed) == (3, 1)
         assert time.monotonic() - begun < 15
 
 
@@ -181,9 +181,9 @@ def test_everyone_waits_for_retry_after() -> None:
         caller = Caller(server.url)
         early = threading.Thread(target=ask, args=(caller,))
         early.start()
-        while retry._hold_until == 0.0:
+        while caller._hold_until == 0.0:
             time.sleep(0.005)
-        ask(retry, request("another"))
+        ask(caller, request("another"))
         early.join()
         assert min(seen.at for seen in server.seen[1:]) - server.seen[0].at >= 0.49
 
@@ -323,11 +323,11 @@ def test_what_an_endpoint_does_not_know_is_left_out_from_then_on(
         caller = Caller(server.url)
         spent = Account(Terms())
         for text in ("one", "two"):
-            assert ask(retry, request(text, **fields), spent).text == "faithful"
+            assert ask(caller, request(text, **fields), spent).text == "faithful"
         assert {name for name, value in server.seen[-1].body.items() if value is not None} == sent
         # top_logprobs is first tried with five, then without.
         assert len(server.seen) == (4 if rejected == "top_logprobs" else 3)
-        assert spent.n_sent == retry.n_sent == len(server.seen)
+        assert spent.n_sent == caller.n_sent == len(server.seen)
 
 
 def test_everything_may_be_unknown_at_once() -> None:
@@ -335,10 +335,10 @@ def test_everything_may_be_unknown_at_once() -> None:
     body = request(temperature=1.0, top_logprobs=20, schema='{"type":"object"}')
     with ChatServer(reject=known) as server:
         caller = Caller(server.url)
-        assert ask(retry, body).text == "faithful"
+        assert ask(caller, body).text == "faithful"
         n = len(server.seen)
         assert n <= 7
-        assert ask(retry, request("two", **{"temperature": 1.0, "top_logprobs": 20})).text
+        assert ask(caller, request("two", **{"temperature": 1.0, "top_logprobs": 20})).text
         assert len(server.seen) == n + 1
 
 
@@ -346,8 +346,8 @@ def test_fewer_alternatives_where_twenty_are_too_many() -> None:
     refused = RefusedError("HTTP 400", frozenset({"top_logprobs", "logprobs"}), False)
     transport = Scripted(refused, GOOD)
     caller = Caller("http://e/v1", transport)
-    ask(retry, request(top_logprobs=20))
-    ask(retry, request(top_logprobs=3))
+    ask(caller, request(top_logprobs=20))
+    ask(caller, request(top_logprobs=3))
     assert [body["top_logprobs"] for body in transport.bodies] == [20, 5, 3]
     assert all(body["logprobs"] for body in transport.bodies)
 
@@ -376,9 +376,9 @@ def test_an_endpoint_that_never_answered_ends_the_run_soon() -> None:
     caller = Caller("http://e/v1", transport)
     for _ in range(FIRST_FAIL - 1):
         with pytest.raises(RefusedError):
-            ask(retry, attempts=1)
+            ask(caller, attempts=1)
     with pytest.raises(ModelError, match=rf"none of the last {FIRST_FAIL} requests"):
-        ask(retry, attempts=1)
+        ask(caller, attempts=1)
 
 
 def test_an_endpoint_that_answers_nothing_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -387,14 +387,14 @@ def test_an_endpoint_that_answers_nothing_ends_the_run(monkeypatch: pytest.Monke
     caller = Caller("http://e/v1", transport)
     for _ in range(ALL_FAIL - 1):
         with pytest.raises(RefusedError):
-            ask(retry, attempts=2)
+            ask(caller, attempts=2)
     n = len(transport.bodies)
     assert n == 2 * (ALL_FAIL - 1)
     with pytest.raises(ModelError, match=rf"none of the last {ALL_FAIL} requests \(HTTP 500"):
-        ask(retry, attempts=2)
+        ask(caller, attempts=2)
     n = len(transport.bodies)
     with pytest.raises(ModelError):
-        ask(retry, attempts=6)
+        ask(caller, attempts=6)
     # Then one attempt, and one question that nothing can be wrong with, tell.
     assert len(transport.bodies) - n == 2
 
@@ -408,9 +408,9 @@ def test_examples_that_fail_in_a_row_are_not_the_endpoints_fault() -> None:
         caller = Caller(server.url)
         for i in range(ALL_FAIL + 5):
             with pytest.raises(RefusedError):
-                ask(retry, request(f"bad {i}"), attempts=1)
+                ask(caller, request(f"bad {i}"), attempts=1)
         assert ask(caller).text == "faithful"
-        assert retry.n_failed == ALL_FAIL + 5
+        assert caller.n_failed == ALL_FAIL + 5
 
 
 def test_texts_that_are_too_long_never_end_the_run() -> None:
@@ -419,7 +419,7 @@ def test_texts_that_are_too_long_never_end_the_run() -> None:
     for _ in range(ALL_FAIL + 5):
         with pytest.raises(RefusedError):
             ask(caller)
-    assert len(transport.bodies) == retry.n_failed == ALL_FAIL + 5
+    assert len(transport.bodies) == caller.n_failed == ALL_FAIL + 5
 
 
 def test_an_answer_ends_the_row(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -428,20 +428,20 @@ def test_an_answer_ends_the_row(monkeypatch: pytest.MonkeyPatch) -> None:
     caller = Caller("http://e/v1", Scripted(*steps))
     for i in range(ALL_FAIL + 20):
         if i == ALL_FAIL - 1:
-            assert ask(retry, attempts=1).text == "faithful"
+            assert ask(caller, attempts=1).text == "faithful"
             continue
         with pytest.raises(RefusedError):
-            ask(retry, attempts=1)
+            ask(caller, attempts=1)
 
 
 def test_attempts_are_charged_to_the_budget() -> None:
     with ChatServer(faults=always("500")) as server:
         caller, spent = Caller(server.url), Account(Terms(max_calls=3))
         with pytest.raises(BudgetError):
-            ask(retry, spent=spent)
+            ask(caller, spent=spent)
         assert len(server.seen) == spent.n_sent == 3
         with pytest.raises(BudgetError):
-            ask(retry, spent=spent)
+            ask(caller, spent=spent)
         assert len(server.seen) == 3
 
 
