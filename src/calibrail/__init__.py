@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from calibrail.guardrail import Decision, Guardrail
     from calibrail.models.call_limits import Price, Terms, calling
     from calibrail.scores import Score, Scores
+    from calibrail.settings import ReadOptions, SplitOptions
     from calibrail.workflow import (
         AuditRun,
         BatchSelection,
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
         select,
         shift,
     )
-    from calibrail.workflow.sources import ReadOptions
-    from calibrail.workflow.splitting import SplitOptions
 
 _HOME = {
     "AuditRun": "workflow",
@@ -65,14 +64,14 @@ _HOME = {
     "JudgedRates": "workflow",
     "ModelError": "errors",
     "Price": "models.call_limits",
-    "ReadOptions": "workflow.sources",
+    "ReadOptions": "settings",
     "Reading": "data",
     "Report": "evaluation",
     "Run": "workflow",
     "Score": "scores",
     "Scores": "scores",
     "ShiftRun": "workflow",
-    "SplitOptions": "workflow.splitting",
+    "SplitOptions": "settings",
     "Terms": "models.call_limits",
     "TooFewExamplesError": "errors",
     "agree": "workflow",

@@ -17,8 +17,8 @@ from calibrail.evaluation.agree.corrected_rates import corrected_rates
 from calibrail.evaluation.agree.judge_labels import count_labels
 from calibrail.guardrail import Guardrail
 from calibrail.scores.registry import build_column
+from calibrail.settings import ReadOptions
 from calibrail.workflow.agree import JudgedRates, agree
-from calibrail.workflow.sources import ReadOptions
 from tests.answers import rows, write
 
 COLUMNS = {"human": "human", "judge": "judge"}

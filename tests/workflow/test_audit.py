@@ -12,8 +12,8 @@ import pytest
 from calibrail.data.example import Example
 from calibrail.errors import DataError
 from calibrail.scores.registry import build_column
+from calibrail.settings import ReadOptions
 from calibrail.workflow.audit import audit
-from calibrail.workflow.sources import ReadOptions
 from tests.answers import rows, write
 
 HOSTILE = '</script><b onload="x">\u202e\u200f{{7*7}}'

@@ -11,9 +11,8 @@ import pytest
 
 from calibrail.errors import DataError
 from calibrail.scores.column import Column
+from calibrail.settings import ReadOptions, SplitOptions
 from calibrail.workflow import compare
-from calibrail.workflow.sources import ReadOptions
-from calibrail.workflow.splitting import SplitOptions
 from tests.answers import rows, write
 
 SHARED = Path(os.environ.get("CALIBRAIL_DATA", "../shared/data"))

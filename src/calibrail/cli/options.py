@@ -11,8 +11,7 @@ from calibrail.errors import InputError
 
 if TYPE_CHECKING:
     from calibrail.models.call_limits import Terms
-    from calibrail.workflow.sources import ReadOptions
-    from calibrail.workflow.splitting import SplitOptions
+    from calibrail.settings import ReadOptions, SplitOptions
 
 Choice = TypeVar("Choice", bound=str)
 
@@ -235,7 +234,7 @@ def read_options(
     quarantine: Path | None,
 ) -> ReadOptions:
     """Collect the reading options of a command."""
-    from calibrail.workflow.sources import ReadOptions
+    from calibrail.settings import ReadOptions
 
     return ReadOptions(
         format=format,
@@ -275,7 +274,7 @@ def split_options(
     *, seed: int, calibration_share: float | None, fit_share: float | None, column: str | None
 ) -> SplitOptions:
     """Collect the splitting options of a command."""
-    from calibrail.workflow.splitting import SplitOptions
+    from calibrail.settings import SplitOptions
 
     return SplitOptions(
         seed=seed, calibration_share=calibration_share, fit_share=fit_share, column=column

@@ -12,7 +12,7 @@ from calibrail.conformal.label_noise import FlipTolerance, flip_tolerance
 from calibrail.conformal.planning import Plan, plan
 from calibrail.conformal.power import Odds
 from calibrail.conformal.pvalues import p_values
-from calibrail.conformal.rank import GUARANTEES, Guarantee, minimum_n, rank
+from calibrail.conformal.rank import GUARANTEES, minimum_n, rank
 from calibrail.conformal.risk_spec import Risk, parse_risk
 from calibrail.conformal.risks import RiskControl, control_risks
 from calibrail.conformal.rule import Rule
@@ -20,7 +20,8 @@ from calibrail.conformal.selection import Selection, least_calibration, select
 from calibrail.conformal.shift import WeightedCalibration, calibrate_weighted
 from calibrail.conformal.simultaneous import SimultaneousBand, simultaneous_band
 from calibrail.conformal.three_way import DECISIONS, ThreeWay, least_withheld, three_way
-from calibrail.conformal.threshold import Calibration, Undefined, calibrate, flags
+from calibrail.conformal.threshold import Calibration, calibrate, flags
+from calibrail.settings.promise import Guarantee, Undefined
 
 __all__ = [
     "DECISIONS",

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,9 +32,11 @@ from numpy.typing import ArrayLike, NDArray
 from calibrail.conformal import validation
 from calibrail.conformal.lookup import count_at_most
 from calibrail.conformal.pvalues import raised
-from calibrail.conformal.rank import Guarantee, minimum_n, rank
-from calibrail.conformal.threshold import Calibration, Undefined, at_rank, calibrate
+from calibrail.conformal.rank import minimum_n, rank
+from calibrail.conformal.threshold import Calibration, at_rank, calibrate
 from calibrail.errors import InputError, TooFewExamplesError
+from calibrail.settings.checks import one_of
+from calibrail.settings.promise import Guarantee, Undefined
 
 #: Draws of one example per cluster that ``pac`` combines; odd, so that a median is one of them.
 DRAWS: Final = 101
@@ -157,10 +159,7 @@ def calibrate_clusters(
     if guarantee not in ("marginal", "pac"):
         raise InputError(f"guarantee must be marginal or pac for clusters; got {guarantee!r}")
     level, error = validation.share(alpha, "alpha"), validation.share(delta, "delta")
-    if undefined not in get_args(Undefined):
-        raise InputError(
-            f"undefined must be one of {', '.join(get_args(Undefined))}; got {undefined!r}"
-        )
+    one_of(undefined, Undefined, "undefined")
     defined = np.sort(values[~np.isnan(values)])
     if len(defined) and not np.isfinite(defined[[0, -1]]).all():
         raise InputError("scores must be finite, NaN where undefined; got an infinite score")

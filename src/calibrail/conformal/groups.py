@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calibrail.conformal import validation
-from calibrail.conformal.rank import Guarantee, minimum_n
-from calibrail.conformal.threshold import Calibration, Undefined, calibrate
+from calibrail.conformal.rank import minimum_n
+from calibrail.conformal.threshold import Calibration, calibrate
 from calibrail.errors import InputError
+from calibrail.settings.promise import Guarantee, Undefined
 
 Scope = Literal["small groups", "all groups"]
 

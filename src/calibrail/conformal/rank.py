@@ -15,15 +15,15 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 from fractions import Fraction
-from typing import Final, Literal
+from typing import Final, get_args
 
 from scipy.special import bdtrik, betaincc
 
 from calibrail.conformal import validation
 from calibrail.errors import InputError
+from calibrail.settings.promise import Guarantee
 
-Guarantee = Literal["marginal", "pac", "paper"]
-GUARANTEES: tuple[Guarantee, ...] = ("marginal", "pac", "paper")
+GUARANTEES: tuple[Guarantee, ...] = get_args(Guarantee)
 
 #: Below it no possible number of examples would do under ``pac``.
 _LEAST_PAC_ALPHA: Final = 1e-9

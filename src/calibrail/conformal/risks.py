@@ -37,8 +37,9 @@ from scipy.special import bdtr
 from calibrail.conformal import validation
 from calibrail.conformal.rank import decimal
 from calibrail.conformal.risk_spec import Risk, counts, mapie, p_values, parse_risks
-from calibrail.conformal.threshold import Undefined
 from calibrail.errors import InputError
+from calibrail.settings.checks import one_of
+from calibrail.settings.promise import Undefined
 
 Method = Literal["monotone", "split_fixed_sequence", "bonferroni_holm", "bonferroni"]
 
@@ -190,10 +191,7 @@ def control_risks(
     certainty = validation.share(confidence, "confidence")
     delta = float(1 - decimal(certainty))
     values, truth = _examples(scores, labels)
-    if undefined not in get_args(Undefined):
-        raise InputError(
-            f"undefined must be one of {', '.join(get_args(Undefined))}; got {undefined!r}"
-        )
+    one_of(undefined, Undefined, "undefined")
     used = _method(method, asked, candidates is not None)
     learns = used == "split_fixed_sequence" or (candidates is None and used != "monotone")
     share, state = validation.share(learn_share, "learn_share"), validation.whole(seed, "seed")

@@ -13,8 +13,9 @@ from calibrail.conformal import validation
 from calibrail.conformal.clusters import ClusteredCalibration
 from calibrail.conformal.groups import GroupedCalibration
 from calibrail.conformal.three_way import DECISIONS
-from calibrail.conformal.threshold import Calibration, Undefined, flags
+from calibrail.conformal.threshold import Calibration, flags
 from calibrail.errors import InputError
+from calibrail.settings.promise import Undefined
 
 #: Groups of the answers, one per value; None where a rule has no groups.
 Groups = Sequence[str] | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from calibrail.conformal import validation
 from calibrail.conformal.lookup import count_at_most
 from calibrail.conformal.pvalues import raised, shares
-from calibrail.conformal.rank import Guarantee, minimum_n, rank
+from calibrail.conformal.rank import minimum_n, rank
 from calibrail.errors import InputError, TooFewExamplesError
-
-Undefined = Literal["flag", "review", "pass"]
+from calibrail.settings.checks import one_of
+from calibrail.settings.promise import Guarantee, Undefined
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,10 +173,7 @@ def calibrate(
     >>> calibration.flags([0.3, 0.4]).tolist()
     [False, True]
     """
-    if undefined not in get_args(Undefined):
-        raise InputError(
-            f"undefined must be one of {', '.join(get_args(Undefined))}; got {undefined!r}"
-        )
+    one_of(undefined, Undefined, "undefined")
     # NaN sorts to the end, so the checks need no further pass over the array.
     ordered = np.sort(validation.vector(scores, "scores"))
     n = len(ordered)

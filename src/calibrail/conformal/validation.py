@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calibrail.errors import InputError
+from calibrail.settings.checks import number, rate, share, whole
 
-#: The largest count that every later step still computes with in full precision.
-_LARGEST: Final = 10**12
-
-
-def share(value: float, name: str) -> float:
-    """Return ``value`` as a float strictly between 0 and 1, or raise naming the argument.
-
-    >>> share(0.05, "alpha")
-    0.05
-    """
-    found = number(value, name)
-    if not 0.0 < found < 1.0:
-        raise InputError(f"{name} must lie in (0, 1); got {value!r}")
-    return found
-
-
-def rate(value: float, name: str) -> float:
-    """Return ``value`` as a float in [0, 1], or raise naming the argument."""
-    found = number(value, name)
-    if not 0.0 <= found <= 1.0:
-        raise InputError(f"{name} must lie in [0, 1]; got {value!r}")
-    return found
+__all__ = [
+    "counts",
+    "defined",
+    "number",
+    "rate",
+    "share",
+    "tolerance",
+    "vector",
+    "whole",
+]
 
 
 def tolerance(value: float) -> float:
@@ -39,17 +26,6 @@ def tolerance(value: float) -> float:
     if not 0.0 <= found < np.inf:
         raise InputError(f"tolerance must be finite and at least 0; got {value!r}")
     return found
-
-
-def whole(value: int, name: str, *, least: int = 0) -> int:
-    """Return ``value`` as an int from ``least`` to 10^12."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InputError(f"{name} must be a whole number; got {value!r}")
-    if value < least:
-        raise InputError(f"{name} must be at least {least}; got {value}")
-    if value > _LARGEST:
-        raise InputError(f"{name} must be at most {_LARGEST:,}; got more")
-    return int(value)
 
 
 def counts(count: int, n: int, names: tuple[str, str] = ("count", "n")) -> tuple[int, int]:
@@ -87,16 +63,3 @@ def defined(values: ArrayLike, name: str) -> NDArray[np.float64]:
             "for undefined scores"
         )
     return array
-
-
-def number(value: object, name: str) -> float:
-    """Return ``value`` as a float, NaN and infinities included, or raise naming the argument."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise InputError(f"{name} must be a number; got {value!r}")
-    # A float32 prints as the decimal number that was meant: 0.05, not 0.05000000074505806.
-    if isinstance(value, np.floating):
-        return float(str(value))
-    try:
-        return float(value)
-    except OverflowError as error:
-        raise InputError(f"{name} must be a number that a float can hold") from error

@@ -21,7 +21,8 @@ from calibrail.errors import InputError
 from calibrail.evaluation import findings as found
 from calibrail.evaluation.findings import Band, Finding
 from calibrail.evaluation.report import Report, Tested
-from calibrail.evaluation.rows import CALIBRATION, FIT, TEST, Row, compare_row, row
+from calibrail.evaluation.rows import Row, compare_row, row
+from calibrail.evaluation.sample import CALIBRATION, FIT, TEST
 from calibrail.evaluation.sections.attainable import attainable, few_distinct_scores
 from calibrail.evaluation.sections.baselines import confounds
 from calibrail.evaluation.sections.by_group import by_group

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from calibrail.conformal import Bound, Calibration, calibrate
 from calibrail.errors import InputError
+from calibrail.evaluation.sample import CALIBRATION, TEST
 from calibrail.evaluation.stats.auroc import auroc, auroc_difference
 from calibrail.evaluation.stats.measure import Measure
 from calibrail.evaluation.stats.rates import wilson
 from calibrail.evaluation.stats.undefined import ranked_values
 
 #: Codes of the parts of a split, as they stand in ``codes`` arrays.
-FIT, CALIBRATION, TEST = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)

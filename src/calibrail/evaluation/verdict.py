@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from calibrail.conformal import Calibration, Certificate, certify_counts, joint_certificate
 from calibrail.conformal.rank import decimal
 from calibrail.evaluation.report import Tested
-from calibrail.evaluation.rows import CALIBRATION, TEST
+from calibrail.evaluation.sample import CALIBRATION, TEST
 from calibrail.evaluation.stats.phrases import count, percent
 
 

@@ -26,6 +26,7 @@ from calibrail.evaluation.agree.judge_vs_human import Agreement, agreement
 from calibrail.evaluation.stats.measure import checked_confidence
 from calibrail.evaluation.stats.phrases import count, percent
 from calibrail.guardrail.runtime import Guardrail
+from calibrail.settings import ReadOptions
 from calibrail.workflow.judged_rows import (
     ByColumn,
     Flagging,
@@ -34,7 +35,7 @@ from calibrail.workflow.judged_rows import (
     batches,
     choose_flagging,
 )
-from calibrail.workflow.sources import Progress, ReadOptions, Source, open_source
+from calibrail.workflow.sources import Progress, Source, open_source
 
 SCHEMA: Final = "calibrail.agreement/1"
 

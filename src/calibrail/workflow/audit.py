@@ -22,6 +22,7 @@ from calibrail.scores.features import Angle
 from calibrail.scores.learned import learns
 from calibrail.scores.registry import key_of
 from calibrail.scores.table import ScoreTable
+from calibrail.settings import ReadOptions, SplitOptions
 from calibrail.workflow.audit_parts import (
     NO_TEXTS,
     Texts,
@@ -34,8 +35,8 @@ from calibrail.workflow.audit_parts import (
 from calibrail.workflow.calibrate import Undefined
 from calibrail.workflow.run import cost_dict, describe, installed_versions, write_json
 from calibrail.workflow.scoring import columns_of, resolve_scores
-from calibrail.workflow.sources import Progress, ReadOptions, Source, open_source
-from calibrail.workflow.splitting import SplitOptions, fitted, group_codes, split_codes
+from calibrail.workflow.sources import Progress, Source, open_source
+from calibrail.workflow.splitting import fitted, group_codes, split_codes
 
 
 @dataclass(frozen=True, slots=True)

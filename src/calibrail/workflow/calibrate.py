@@ -26,6 +26,7 @@ from calibrail.evaluation import evaluate
 from calibrail.guardrail.runtime import group_name
 from calibrail.scores.base import Score
 from calibrail.scores.learned import state_bytes
+from calibrail.settings import ReadOptions, SplitOptions
 from calibrail.workflow.error_examples import show_examples
 from calibrail.workflow.notes import remarks
 from calibrail.workflow.run import (
@@ -36,8 +37,8 @@ from calibrail.workflow.run import (
     score_config,
 )
 from calibrail.workflow.scoring import Scored, score_only, score_source
-from calibrail.workflow.sources import Progress, ReadOptions, Source
-from calibrail.workflow.splitting import SplitOptions, group_codes
+from calibrail.workflow.sources import Progress, Source
+from calibrail.workflow.splitting import group_codes
 
 Guarantee = Literal["marginal", "pac", "paper"]
 Undefined = Literal["flag", "review", "pass"]

@@ -22,7 +22,8 @@ from calibrail.data.example import Example
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation.sections.measured_risks import risk_bounds, risk_verdict
 from calibrail.guardrail.runtime import Guardrail, group_name
-from calibrail.workflow.sources import Progress, ReadOptions, Source, open_source
+from calibrail.settings import ReadOptions
+from calibrail.workflow.sources import Progress, Source, open_source
 
 BLOCK = 256
 

@@ -16,7 +16,8 @@ import numpy as np
 
 from calibrail.data.example import Example
 from calibrail.guardrail.runtime import Decision, Guardrail
-from calibrail.workflow.sources import Progress, ReadOptions, Source, open_source
+from calibrail.settings import ReadOptions
+from calibrail.workflow.sources import Progress, Source, open_source
 
 
 def check_source(

@@ -12,12 +12,13 @@ import numpy as np
 from calibrail.evaluation import Comparison, compare_detectors
 from calibrail.guardrail.frozen import write_atomically
 from calibrail.scores.base import Score
+from calibrail.settings import ReadOptions, SplitOptions
 from calibrail.workflow.calibrate import Guarantee, Undefined, require_usable
 from calibrail.workflow.notes import remarks
 from calibrail.workflow.run import cost_dict, describe, installed_versions, write_json
 from calibrail.workflow.scoring import Scored, score_source
-from calibrail.workflow.sources import Progress, ReadOptions, Source
-from calibrail.workflow.splitting import SplitOptions, group_codes
+from calibrail.workflow.sources import Progress, Source
+from calibrail.workflow.splitting import group_codes
 
 
 @dataclass(frozen=True, slots=True)

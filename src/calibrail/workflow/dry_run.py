@@ -14,9 +14,10 @@ from calibrail.models.remote import Asked
 from calibrail.scores.base import Demand, Demanding, Score
 from calibrail.scores.learned import learns
 from calibrail.scores.registry import key_of
+from calibrail.settings import ReadOptions, SplitOptions
 from calibrail.workflow.scoring import columns_of, resolve_scores
-from calibrail.workflow.sources import ReadOptions, Source, open_source
-from calibrail.workflow.splitting import SplitOptions, fitted
+from calibrail.workflow.sources import Source, open_source
+from calibrail.workflow.splitting import fitted
 
 #: Examples at a time.
 BLOCK = 256

@@ -15,8 +15,9 @@ from calibrail.data.example import Example
 from calibrail.data.splits import TEST
 from calibrail.models.call_limits import BudgetError, account, calling
 from calibrail.scores.base import Score
+from calibrail.settings import ReadOptions
 from calibrail.workflow.scoring import Scored, columns_of
-from calibrail.workflow.sources import ReadOptions, Source, open_source
+from calibrail.workflow.sources import Source, open_source
 
 #: Misses, and false alarms, that a page shows at most.
 MOST: Final = 5

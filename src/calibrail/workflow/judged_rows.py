@@ -19,7 +19,7 @@ from calibrail.evaluation.agree.judge_labels import NONE
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.scores.base import Score
 from calibrail.scores.registry import build_column
-from calibrail.workflow.sources import ReadOptions
+from calibrail.settings import ReadOptions
 
 BLOCK: Final = 256
 

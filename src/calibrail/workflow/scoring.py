@@ -23,8 +23,9 @@ from calibrail.scores.judge import NO_REPLY
 from calibrail.scores.learned import learns
 from calibrail.scores.registry import BASELINES, build, key_of, parse_specs
 from calibrail.scores.table import ScoreTable
-from calibrail.workflow.sources import Progress, ReadOptions, Source, open_source
-from calibrail.workflow.splitting import SplitOptions, fitted, group_codes, split_codes
+from calibrail.settings import ReadOptions, SplitOptions
+from calibrail.workflow.sources import Progress, Source, open_source
+from calibrail.workflow.splitting import fitted, group_codes, split_codes
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,9 @@ from calibrail.data.example import Example
 from calibrail.errors import DataError, InputError
 from calibrail.guardrail.frozen import write_atomically
 from calibrail.guardrail.runtime import Guardrail
+from calibrail.settings import ReadOptions
 from calibrail.workflow.check import decide_source
-from calibrail.workflow.sources import Progress, ReadOptions, Source
+from calibrail.workflow.sources import Progress, Source
 
 #: Cut-offs of the p-value that a table for people shows.
 SHOWN: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)

@@ -20,10 +20,11 @@ from calibrail.scores.base import Pinning, Score
 from calibrail.scores.learned import learns
 from calibrail.scores.registry import BASELINES, build, parse_specs
 from calibrail.scores.table import ScoreTable
+from calibrail.settings import ReadOptions
 from calibrail.workflow.calibrate import Guarantee, Undefined
 from calibrail.workflow.run import cost_dict, describe, installed_versions, write_json
 from calibrail.workflow.scoring import columns_of, resolve_scores
-from calibrail.workflow.sources import Progress, ReadOptions, Source, open_source
+from calibrail.workflow.sources import Progress, Source, open_source
 
 SCHEMA: Final = "calibrail.shift/1"
 

@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.reading import Reading, read
+from calibrail.settings.reading import ReadOptions
 
 #: Called with the number of examples scored so far.
 Progress = Callable[[int], None]
 
 #: A file, a folder, ``example:NAME``, or examples that are already in memory.
 Source = str | Path | Iterable[Example]
-
-
-@dataclass(frozen=True, slots=True)
-class ReadOptions:
-    """How to read a file; every field has the meaning it has in ``calibrail.read``."""
-
-    format: str | None = None
-    preset: str | None = None
-    mapping: Mapping[str, str] | None = None
-    label_column: str | None = None
-    group_column: str | None = None
-    id_column: str | None = None
-    strict: bool = False
-    quarantine: Path | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def open_source(
@@ -58,7 +42,7 @@ def open_source(
         strict=reading.strict,
         quarantine=reading.quarantine,
         labelled=labelled,
-        options=reading.options,
+        options=reading.options or {},
         allow_none=allow_none,
     )
     return (example for example in opened), opened

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Final, cast
+from dataclasses import replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,32 +15,8 @@ from calibrail.errors import InputError
 from calibrail.scores.base import Demanding, Fittable, Score
 from calibrail.scores.learned import learns
 from calibrail.scores.table import ScoreTable
-from calibrail.workflow.sources import ReadOptions, Source, open_source
-
-#: Share of the data that a score learns from, where nothing else is said.
-FIT_SHARE: Final = 0.3
-
-
-@dataclass(frozen=True, slots=True)
-class SplitOptions:
-    """How to split: seeded shares, or the user's own column.
-
-    Without a share to fit, none is kept, or ``FIT_SHARE`` where a score learns; without one to
-    calibrate, it is half of the rest.
-    """
-
-    seed: int = 0
-    calibration_share: float | None = None
-    fit_share: float | None = None
-    column: str | None = None
-
-    def shares(self, learning: bool) -> tuple[float, float]:
-        """Return the shares that calibrate and that fit."""
-        fit = self.fit_share
-        if fit is None:
-            fit = FIT_SHARE if learning and self.column is None else 0.0
-        share = self.calibration_share
-        return ((1.0 - fit) / 2.0 if share is None else share), fit
+from calibrail.settings import ReadOptions, SplitOptions
+from calibrail.workflow.sources import Source, open_source
 
 
 def split_codes(table: ScoreTable, splitting: SplitOptions, learning: bool) -> NDArray[np.int8]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from calibrail.conformal import Calibration
 from calibrail.conformal.pvalues import raised
-from calibrail.evaluation.rows import CALIBRATION
+from calibrail.evaluation.sample import CALIBRATION
 from calibrail.evaluation.stats.undefined import ranked_values
 
 

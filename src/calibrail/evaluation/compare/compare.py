@@ -19,7 +19,8 @@ from calibrail.evaluation.compare.sweep import ALPHAS, alpha_sweep
 from calibrail.evaluation.compare.winner import Winner, find_winner
 from calibrail.evaluation.evaluate import evaluate
 from calibrail.evaluation.report import Report, finite_json
-from calibrail.evaluation.rows import TEST, Row
+from calibrail.evaluation.rows import Row
+from calibrail.evaluation.sample import TEST
 from calibrail.evaluation.stats.measure import Measure
 from calibrail.evaluation.stats.overlap import overlap
 from calibrail.evaluation.stats.partial_auroc import LEAST_COVERAGE, partial_auroc

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from calibrail.conformal import Guarantee, Undefined, calibrate, minimum_n
 from calibrail.conformal import rank as rank_of
 from calibrail.errors import InputError
-from calibrail.evaluation.rows import CALIBRATION, TEST
+from calibrail.evaluation.sample import CALIBRATION, TEST
 from calibrail.evaluation.stats.rates import wilson
 
 #: Tolerated miss rates from 1 % to 20 %, as the Semantic Illusion paper sweeps them.

@@ -40,7 +40,7 @@ from calibrail.evaluation.compare.candidate import Contender
 from calibrail.evaluation.compare.false_alarms import FalseAlarms
 from calibrail.evaluation.compare.paired import PairedTest, paired_tests
 from calibrail.evaluation.findings import shared_groups
-from calibrail.evaluation.rows import CALIBRATION, TEST
+from calibrail.evaluation.sample import CALIBRATION, TEST
 from calibrail.evaluation.sections.clustering import one_per_group
 from calibrail.evaluation.stats.auroc import auroc
 from calibrail.evaluation.stats.rates import wilson

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv
 
 from calibrail.conformal import Calibration
-from calibrail.evaluation.rows import TEST
+from calibrail.evaluation.sample import TEST
 from calibrail.evaluation.stats.phrases import count, listed, number, percent
 from calibrail.evaluation.stats.rates import wilson
 

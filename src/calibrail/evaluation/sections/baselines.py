@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
-from calibrail.evaluation.rows import TEST
+from calibrail.evaluation.sample import TEST
 from calibrail.evaluation.stats.auroc import auroc, auroc_difference
 from calibrail.evaluation.stats.measure import Measure, missing
 from calibrail.evaluation.stats.phrases import count, listed

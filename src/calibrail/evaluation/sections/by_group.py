@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal import Calibration, GroupCounts, GroupedCalibration, certify_groups
-from calibrail.evaluation.rows import CALIBRATION, TEST
+from calibrail.evaluation.sample import CALIBRATION, TEST
 
 
 def by_group(

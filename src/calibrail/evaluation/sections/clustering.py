@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal import Calibration, ClusteredCalibration
-from calibrail.evaluation.rows import TEST
+from calibrail.evaluation.sample import TEST
 from calibrail.evaluation.stats.rates import wilson
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal.simultaneous import simultaneous_bounds
-from calibrail.evaluation.rows import TEST
+from calibrail.evaluation.sample import TEST
 from calibrail.evaluation.stats.undefined import ranked_values
 
 #: Thresholds of the curve that a report holds at most.

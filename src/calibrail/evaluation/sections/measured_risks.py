@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from calibrail.conformal import exact_bound
 from calibrail.conformal.risk_spec import Risk
 from calibrail.conformal.risks import RiskControl
-from calibrail.evaluation.rows import TEST
+from calibrail.evaluation.sample import TEST
 
 
 def measured_risks(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from calibrail.conformal import DECISIONS, exact_bound, least_withheld
 from calibrail.conformal.rule import Rule
-from calibrail.evaluation.rows import TEST
+from calibrail.evaluation.sample import TEST
 from calibrail.evaluation.stats.rates import wilson
 
 

@@ -1,0 +1,11 @@
+"""Which choices does a user make, what do they mean, and when are they refused?
+
+Light to import: no numpy, no models, so that the command line can show its help at once.
+"""
+
+from calibrail.settings.promise import Guarantee, Promise, Undefined
+from calibrail.settings.reading import ReadOptions
+from calibrail.settings.requirement import Requirement
+from calibrail.settings.splitting import SplitOptions
+
+__all__ = ["Guarantee", "Promise", "ReadOptions", "Requirement", "SplitOptions", "Undefined"]

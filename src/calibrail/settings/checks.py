@@ -1,0 +1,65 @@
+"""Which numbers and names may an argument hold, and how is another one refused?"""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, Final, get_args
+
+from calibrail.errors import InputError
+
+#: The largest count that every later step still computes with in full precision.
+_LARGEST: Final = 10**12
+
+
+def number(value: object, name: str) -> float:
+    """Return ``value`` as a float, NaN and infinities included, or raise naming the argument."""
+    of_numpy = type(value).__module__ == "numpy" and isinstance(value, Real)
+    if isinstance(value, bool) or not (of_numpy or isinstance(value, int | float)):
+        raise InputError(f"{name} must be a number; got {value!r}")
+    # A float32 prints as the decimal number that was meant: 0.05, not 0.05000000074505806.
+    if of_numpy and not isinstance(value, Integral):
+        return float(str(value))
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except OverflowError as error:
+        raise InputError(f"{name} must be a number that a float can hold") from error
+
+
+def share(value: object, name: str) -> float:
+    """Return ``value`` as a float strictly between 0 and 1, or raise naming the argument.
+
+    >>> share(0.05, "alpha")
+    0.05
+    """
+    checked = number(value, name)
+    if not 0.0 < checked < 1.0:
+        raise InputError(f"{name} must lie in (0, 1); got {value!r}")
+    return checked
+
+
+def rate(value: object, name: str) -> float:
+    """Return ``value`` as a float in [0, 1], or raise naming the argument."""
+    checked = number(value, name)
+    if not 0.0 <= checked <= 1.0:
+        raise InputError(f"{name} must lie in [0, 1]; got {value!r}")
+    return checked
+
+
+def whole(value: Any, name: str, *, least: int = 0) -> int:
+    """Return ``value`` as an int from ``least`` to 10^12."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise InputError(f"{name} must be a whole number; got {value!r}")
+    count = int(value)
+    if count < least:
+        raise InputError(f"{name} must be at least {least}; got {value}")
+    if count > _LARGEST:
+        raise InputError(f"{name} must be at most {_LARGEST:,}; got more")
+    return count
+
+
+def one_of(value: str, choices: Any, name: str) -> Any:
+    """Return ``value`` if it is one of the choices: a tuple of them, or a ``Literal`` type."""
+    allowed = choices if isinstance(choices, tuple) else get_args(choices)
+    if value not in allowed:
+        raise InputError(f"{name} must be one of {', '.join(allowed)}; got {value!r}")
+    return value

@@ -1,0 +1,67 @@
+"""How does a field of a settings object say what it means, once for Python and the command line?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, field
+from typing import Any, Final
+
+#: Key under which a field's metadata holds its ``Option``.
+OPTION: Final = "option"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """How a field is given on the command line.
+
+    Attributes
+    ----------
+    help : str
+        What it means, in one sentence.
+    flag : str or None
+        Its name there; the field's own, with dashes, when left out.
+    metavar : str or None
+        What stands for its value in the help; guessed from the type when left out.
+    parse : callable or None
+        From what stands on the command line to the field's value.
+    """
+
+    help: str
+    flag: str | None = None
+    metavar: str | None = None
+    parse: Callable[[Any], Any] | None = None
+
+
+def setting(
+    help: str,
+    default: Any = MISSING,
+    *,
+    flag: str | None = None,
+    metavar: str | None = None,
+    parse: Callable[[Any], Any] | None = None,
+) -> Any:
+    """Return a dataclass field that commands offer as an option.
+
+    Examples
+    --------
+    >>> @dataclass(frozen=True)
+    ... class Split:
+    ...     seed: int = setting("Seed of the split.", 0)
+    >>> Split().seed, Split.__dataclass_fields__["seed"].metadata[OPTION].help
+    (0, 'Seed of the split.')
+    """
+    metadata = {OPTION: Option(help, flag, metavar, parse)}
+    return field(default=default, metadata=metadata)
+
+
+def pairs(items: list[str] | None, flag: str) -> dict[str, str]:
+    """Turn ``KEY=VALUE`` items into a mapping, naming the option of a malformed one."""
+    from calibrail.errors import InputError
+
+    result = {}
+    for item in items or []:
+        key, separator, value = item.partition("=")
+        if not separator or not key or not value:
+            raise InputError(f"{flag} must look like KEY=VALUE; got {item!r}")
+        result[key] = value
+    return result

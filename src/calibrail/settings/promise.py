@@ -1,0 +1,100 @@
+"""What does a threshold promise about hallucinations?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from calibrail.errors import InputError
+from calibrail.record import Record
+from calibrail.settings.checks import one_of, share, whole
+from calibrail.settings.option import setting
+
+Guarantee = Literal["marginal", "pac", "paper"]
+Undefined = Literal["flag", "review", "pass"]
+
+
+@dataclass(frozen=True, slots=True)
+class Promise(Record):
+    """What the threshold keeps, however good the detector is.
+
+    Attributes
+    ----------
+    alpha : float
+        Tolerated miss rate; 1 - alpha is the target coverage.
+    guarantee : {"marginal", "pac", "paper"}
+        ``marginal``: misses at most alpha on average over calibration draws. ``pac``: with
+        probability 1 - delta, this very threshold misses at most alpha.
+    delta : float
+        Error probability of ``pac``.
+    undefined : {"flag", "review", "pass"}
+        What happens to answers whose score is undefined; recorded, and counted accordingly.
+    allow_flag_all : bool
+        Accept a threshold that flags everything where there are too few calibration examples.
+    by : str or None
+        Column of groups (a topic, a source, a model) that get a threshold and a promise each.
+    min_n : int or None
+        Fewest hallucinated calibration examples for a group's own threshold; what the promise
+        needs when left out. Smaller groups share one.
+    clustered : bool
+        Count each group of the data (a question, a source) once, so that the promise holds although
+        the answers of one group are alike.
+    beta : float or None
+        Three-way decision: flag at most this share of faithful answers, and send what neither
+        passes nor is flagged to review.
+
+    Raises
+    ------
+    InputError
+        If a value is outside its domain, or two of them exclude each other.
+
+    Examples
+    --------
+    >>> Promise(alpha=0.1, guarantee="pac").coverage
+    0.9
+    """
+
+    alpha: float = setting("Tolerated miss rate: 1 - alpha of hallucinations are caught.", 0.05)
+    guarantee: Guarantee = setting(
+        "marginal: on average over calibration draws. pac: for this very threshold, with "
+        "probability 1 - delta.",
+        "marginal",
+    )
+    delta: float = setting("Error probability of --guarantee pac.", 0.1)
+    undefined: Undefined = setting("What happens to answers whose score is undefined.", "flag")
+    allow_flag_all: bool = setting(
+        "With too few examples, flag everything instead of failing.", False
+    )
+    by: str | None = setting(
+        "Column of groups that get a threshold and a promise each.", None, metavar="COL"
+    )
+    min_n: int | None = setting(
+        "Fewest hallucinated examples for a group's own threshold.", None, metavar="N"
+    )
+    clustered: bool = setting(
+        "Count each group (a question, a source) once: for answers that are alike within it.", False
+    )
+    beta: float | None = setting(
+        "Three-way decision: flag at most this share of faithful answers, review the rest.", None
+    )
+
+    def __post_init__(self) -> None:
+        share(self.alpha, "alpha")
+        share(self.delta, "delta")
+        one_of(self.guarantee, Guarantee, "guarantee")
+        one_of(self.undefined, Undefined, "undefined")
+        if self.beta is not None:
+            share(self.beta, "beta")
+        if self.min_n is not None:
+            if self.by is None:
+                raise InputError("min_n is for the thresholds of groups; name their column with by")
+            whole(self.min_n, "min_n", least=1)
+        if self.by is not None and self.clustered:
+            raise InputError("by and clustered exclude each other; calibrate groups or clusters")
+        if self.clustered and self.guarantee == "paper":
+            raise InputError("clustered needs the guarantee marginal or pac; got paper")
+
+    @property
+    def coverage(self) -> float:
+        """The share of hallucinations that the threshold aims to catch."""
+        return 1.0 - self.alpha

@@ -1,0 +1,68 @@
+"""What must the data show of a threshold before anybody relies on it?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from calibrail.errors import InputError
+from calibrail.record import Record
+from calibrail.settings.checks import rate, share
+from calibrail.settings.option import setting
+from calibrail.settings.promise import Promise
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement(Record):
+    """What a verdict is about, and how sure it has to be.
+
+    Attributes
+    ----------
+    max_fpr : float or None
+        The share of faithful answers that may be flagged; needed for a ``certified`` verdict.
+    min_coverage : float or None
+        The coverage that the verdict requires; 1 - alpha when left out.
+    confidence : float
+        Level of every interval and of the verdict.
+    risks : tuple of str
+        Find thresholds that keep all of these at once, e.g. ``("precision>=0.9", "recall>=0.8")``.
+
+    Raises
+    ------
+    InputError
+        If a value is outside its domain, or limits are given both as risks and by themselves.
+    """
+
+    max_fpr: float | None = setting(
+        "Share of faithful answers that may be flagged; asks for a verdict.", None
+    )
+    min_coverage: float | None = setting(
+        "Coverage that the verdict requires (default: 1 - alpha).", None
+    )
+    confidence: float = setting("Level of every interval and of the verdict.", 0.95)
+    risks: tuple[str, ...] = setting(
+        "Thresholds that keep all of these at once, e.g. 'precision>=0.9'. Repeatable.",
+        (),
+        flag="risk",
+        metavar="RISK",
+    )
+
+    def __post_init__(self) -> None:
+        share(self.confidence, "confidence")
+        for name in ("min_coverage", "max_fpr"):
+            if getattr(self, name) is not None:
+                rate(getattr(self, name), name)
+        object.__setattr__(self, "risks", tuple(self.risks))
+        if self.risks and (self.max_fpr is not None or self.min_coverage is not None):
+            raise InputError(
+                "with risks, ask for all limits as risks: fpr<=... for max_fpr, recall>=... for "
+                "min_coverage"
+            )
+
+    def coverage(self, promise: Promise) -> float:
+        """Return the coverage that is required: ``min_coverage``, or what the promise aims at."""
+        return promise.coverage if self.min_coverage is None else self.min_coverage
+
+    def check(self, promise: Promise) -> None:
+        """Refuse a promise that the risks leave no room for."""
+        if self.risks and (promise.by is not None or promise.clustered or promise.beta is not None):
+            raise InputError("risks choose one threshold; leave out by, clustered and beta")

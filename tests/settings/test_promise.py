@@ -1,0 +1,77 @@
+"""Do settings refuse what contradicts itself, and come back from their JSON?"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from calibrail.errors import InputError
+from calibrail.settings import Promise, Requirement, SplitOptions
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"alpha": 1.3}, r"alpha must lie in \(0, 1\); got 1.3"),
+        ({"alpha": True}, "alpha must be a number; got True"),
+        ({"guarantee": "sure"}, "guarantee must be one of marginal, pac, paper; got 'sure'"),
+        ({"undefined": "drop"}, "undefined must be one of flag, review, pass; got 'drop'"),
+        ({"min_n": 5}, "min_n is for the thresholds of groups; name their column with by"),
+        ({"by": "x", "min_n": 0}, "min_n must be at least 1; got 0"),
+        ({"by": "x", "clustered": True}, "by and clustered exclude each other"),
+        ({"clustered": True, "guarantee": "paper"}, "clustered needs the guarantee marginal"),
+        ({"beta": 0.0}, r"beta must lie in \(0, 1\)"),
+    ],
+)
+def test_a_promise_refuses(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Promise(**fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"max_fpr": 1.5}, r"max_fpr must lie in \[0, 1\]; got 1.5"),
+        ({"confidence": 1.0}, r"confidence must lie in \(0, 1\)"),
+        ({"risks": ["recall>=0.9"], "max_fpr": 0.1}, "with risks, ask for all limits as risks"),
+    ],
+)
+def test_a_requirement_refuses(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Requirement(**fields)
+
+
+def test_risks_leave_no_room_for_groups() -> None:
+    wanted = Requirement(risks=("precision>=0.9",))
+    wanted.check(Promise())
+    for promise in (Promise(by="x"), Promise(clustered=True), Promise(beta=0.1)):
+        with pytest.raises(InputError, match="risks choose one threshold"):
+            wanted.check(promise)
+
+
+def test_what_is_required_follows_the_promise() -> None:
+    promise = Promise(alpha=0.2)
+    assert Requirement().coverage(promise) == pytest.approx(0.8)
+    assert Requirement(min_coverage=0.5).coverage(promise) == 0.5
+
+
+def test_settings_come_back_from_their_json() -> None:
+    promise = Promise(alpha=0.1, guarantee="pac", by="topic", min_n=30)
+    assert Promise.from_dict(promise.to_dict()) == promise
+    wanted = Requirement(risks=("precision>=0.9", "recall>=0.8"))
+    assert Requirement.from_dict(wanted.to_dict()) == wanted
+
+
+def test_shares_of_a_split() -> None:
+    assert SplitOptions().shares(learning=False) == (0.5, 0.0)
+    assert SplitOptions().shares(learning=True) == pytest.approx((0.35, 0.3))
+    assert SplitOptions(column="part").shares(learning=True) == (0.5, 0.0)
+    assert SplitOptions(calibration_share=0.2, fit_share=0.1).shares(True) == (0.2, 0.1)
+
+
+def test_settings_load_no_numpy() -> None:
+    code = "import sys, calibrail.settings; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
