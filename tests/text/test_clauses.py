@@ -87,10 +87,10 @@ def test_a_very_long_sentence_stays_whole() -> None:
 
 @given(st.one_of(st.text(), st.lists(st.sampled_from(WORDS.split("|")), max_size=40).map(" ".join)))
 def test_offsets(sentence: str) -> None:
-    found = clauses(sentence)
-    assert found[0][0] == 0
-    assert found[-1][1] == len(sentence)
-    for (start, end), (following, _) in pairwise(found):
+    spans = clauses(sentence)
+    assert spans[0][0] == 0
+    assert spans[-1][1] == len(sentence)
+    for (start, end), (following, _) in pairwise(spans):
         assert start < end < following
         # What lies between holds no more than the words that join.
         assert len(sentence[end:following].split()) <= 12

@@ -60,10 +60,10 @@ pieces = [
 
 @given(st.one_of(st.text(st.characters()), st.lists(st.sampled_from(pieces)).map("".join)))
 def test_names_are_the_texts_of_their_spans(text: str) -> None:
-    found = name_spans(text)
-    assert [name.text for name in found] == names(text)
+    spans = name_spans(text)
+    assert [name.text for name in spans] == names(text)
     end = 0
-    for name in found:
+    for name in spans:
         assert end <= name.start < name.end <= len(text)
         assert [word.text for word in words(text[name.start : name.end])] == [name.text]
         end = name.end

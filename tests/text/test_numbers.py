@@ -73,10 +73,10 @@ pieces = ["two", "Seven", "1,234", "5", "%", "-", " ", ".", " million", "km", "\
 
 @given(st.one_of(st.text(st.characters()), st.lists(st.sampled_from(pieces)).map("".join)))
 def test_numbers_are_the_texts_of_their_spans(text: str) -> None:
-    found = number_spans(text)
-    assert [number.text for number in found] == numbers(text)
+    spans = number_spans(text)
+    assert [number.text for number in spans] == numbers(text)
     end = 0
-    for number in found:
+    for number in spans:
         assert end <= number.start < number.end <= len(text)
         # A place says the same alone as in the text.
         assert numbers(text[number.start : number.end]) == [number.text]

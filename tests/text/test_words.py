@@ -41,8 +41,8 @@ def test_without_spaces_each_letter_is_a_word() -> None:
 
 
 def test_content_words_leave_out_stop_words_and_possessives() -> None:
-    found = content_words("It's the river's mouth, isn't it?")
-    assert [word.text for word in found] == ["river", "mouth"]
+    spans = content_words("It's the river's mouth, isn't it?")
+    assert [word.text for word in spans] == ["river", "mouth"]
 
 
 def test_stop_words_are_words_as_they_are_compared() -> None:

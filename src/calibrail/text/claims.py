@@ -89,7 +89,7 @@ def claims(text: str) -> list[Claim]:
     >>> [(c.lead, c.text) for c in claims("The colours are:\n* Red\n* Blue")]
     [('The colours are:', 'Red'), ('The colours are:', 'Blue')]
     """
-    found: list[Claim] = []
+    result: list[Claim] = []
     leads: list[_Lead] = []
     all_lines = lines(text)
     for line, below in zip(all_lines, [*all_lines[1:], None], strict=False):
@@ -104,15 +104,15 @@ def claims(text: str) -> list[Claim]:
                 start = _without_lead_in(text, part.start, part.end)
                 for first, last in clauses(text[start : part.end]):
                     piece = text[start + first : start + last]
-                    own = lead.abstains or abstains(piece)
-                    found.append(Claim(piece, start + first, start + last, lead.text, own))
+                    abstaining = lead.abstains or abstains(piece)
+                    result.append(Claim(piece, start + first, start + last, lead.text, abstaining))
         if opener:
             start = _without_lead_in(text, opener.start, line.end)
             piece = text[start : line.end]
-            if own := abstains(piece):
-                found.append(Claim(piece, start, line.end, lead.text, own))
-            _open(leads, line, piece, abstaining=own)
-    return found
+            if abstaining := abstains(piece):
+                result.append(Claim(piece, start, line.end, lead.text, abstaining))
+            _open(leads, line, piece, abstaining=abstaining)
+    return result
 
 
 class _Lead(NamedTuple):

@@ -47,15 +47,15 @@ def name_spans(text: str) -> list[Name]:
     >>> name_spans("It is Basel's river.")
     [Name(text='basel', start=6, end=11)]
     """
-    found = words(text)
-    capital = [text[word.start].isupper() for word in found]
+    all_words = words(text)
+    capital = [text[word.start].isupper() for word in all_words]
     result = []
-    for index, word in enumerate(found):
+    for index, word in enumerate(all_words):
         bare = word.text.removesuffix("'s")
         if not capital[index] or bare in STOP_WORDS or len(bare) < 2:
             continue
         if _starts_sentence(text, word.start):
-            followed = index + 1 < len(found) and capital[index + 1]
+            followed = index + 1 < len(all_words) and capital[index + 1]
             rest = text[word.start + 1 : word.end]
             if not followed and not any(letter.isupper() for letter in rest):
                 continue
@@ -66,9 +66,5 @@ def name_spans(text: str) -> list[Name]:
 
 
 def _starts_sentence(text: str, start: int) -> bool:
-    before = (
-        text[:start].rstrip(" \t\r(*-")
-        if start < 200
-        else text[start - 200 : start].rstrip(" \t\r(*-")
-    )
+    before = text[max(0, start - 200) : start].rstrip(" \t\r(*-")
     return not before or before[-1] in _SENTENCE_END

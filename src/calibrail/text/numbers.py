@@ -17,26 +17,8 @@ _NUMBER = re.compile(
 )
 #: Zeros that a scale adds.
 _SCALE = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
-_WORDS = {
-    name: str(value)
-    for value, name in enumerate(
-        [
-            "zero",
-            "one",
-            "two",
-            "three",
-            "four",
-            "five",
-            "six",
-            "seven",
-            "eight",
-            "nine",
-            "ten",
-            "eleven",
-            "twelve",
-        ]
-    )
-}
+_DIGITS = "zero one two three four five six seven eight nine ten eleven twelve"
+_WORDS = {name: str(value) for value, name in enumerate(_DIGITS.split())}
 _NAMED = re.compile(rf"\b(?:{'|'.join(list(_WORDS)[2:])})\b", re.IGNORECASE)
 
 
@@ -77,15 +59,15 @@ def number_spans(text: str) -> list[Number]:
     >>> number_spans("It has 3.2 million books.")
     [Number(text='3200000', start=7, end=18)]
     """
-    found = []
+    spans = []
     for match in _NUMBER.finditer(text):
         rest = (match["rest"] or "").strip().lower()
         percent = "%" if rest == "%" or rest.startswith("per") else ""
         value = _plain(match["digits"], _SCALE.get(rest, 0))
         sign = "-" if match["sign"] and value != "0" else ""
-        found.append(Number(f"{sign}{value}{percent}", match.start(), match.end()))
+        spans.append(Number(f"{sign}{value}{percent}", match.start(), match.end()))
     named = [Number(_WORDS[match[0].lower()], *match.span()) for match in _NAMED.finditer(text)]
-    return sorted(found + named, key=itemgetter(1)) if named else found
+    return sorted(spans + named, key=itemgetter(1)) if named else spans
 
 
 def _plain(digits: str, zeros: int) -> str:

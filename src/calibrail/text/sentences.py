@@ -189,11 +189,11 @@ def _starts(line: str) -> Iterator[int]:
     for start, end in pairwise(borders):
         piece = _LONG_RUN.sub(_hidden, line[start:end])
         spans = tokenizer.span_tokenize(piece)
-        found = {0, *(left for left, _ in spans if not _goes_on(piece, left))}
+        starts = {0, *(left for left, _ in spans if not _goes_on(piece, left))}
         for match in _WORD_END.finditer(piece):
             if not _ABBREVIATED.fullmatch(match[1]):
-                found.add(match.end())
-        yield from (start + left for left in sorted(found))
+                starts.add(match.end())
+        yield from (start + left for left in sorted(starts))
 
 
 def _goes_on(piece: str, at: int) -> bool:
