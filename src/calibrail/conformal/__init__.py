@@ -15,7 +15,7 @@ from calibrail.conformal.pvalues import p_values
 from calibrail.conformal.rank import GUARANTEES, minimum_n, rank
 from calibrail.conformal.risk_spec import Risk, parse_risk
 from calibrail.conformal.risks import RiskControl, control_risks
-from calibrail.conformal.rule import Rule
+from calibrail.conformal.rule import Rule, fit_rule
 from calibrail.conformal.selection import Selection, least_calibration, select
 from calibrail.conformal.shift import WeightedCalibration, calibrate_weighted
 from calibrail.conformal.simultaneous import SimultaneousBand, simultaneous_band
@@ -58,6 +58,7 @@ __all__ = [
     "coverage_band",
     "discoveries",
     "exact_bound",
+    "fit_rule",
     "flags",
     "flip_tolerance",
     "holm",

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calibrail.conformal import validation
-from calibrail.conformal.clusters import ClusteredCalibration
-from calibrail.conformal.groups import GroupedCalibration
-from calibrail.conformal.three_way import DECISIONS
-from calibrail.conformal.threshold import Calibration, flags
+from calibrail.conformal.clusters import ClusteredCalibration, calibrate_clusters
+from calibrail.conformal.groups import GroupedCalibration, calibrate_groups
+from calibrail.conformal.three_way import DECISIONS, upper_calibration
+from calibrail.conformal.threshold import Calibration, calibrate, flags
 from calibrail.errors import InputError
-from calibrail.settings.promise import Undefined
+from calibrail.settings.promise import Promise, Undefined
 
 #: Groups of the answers, one per value; None where a rule has no groups.
 Groups = Sequence[str] | None
@@ -136,3 +136,60 @@ class Rule:
         if groups is None or len(groups) != n:
             raise InputError(f"groups must name the group of each of the {n} answers")
         return groups
+
+
+def fit_rule(
+    values: NDArray[np.float64],
+    labels: NDArray[np.int8],
+    calibrating: NDArray[np.bool_],
+    promise: Promise,
+    *,
+    clusters: NDArray[np.int64] | None = None,
+    names: Sequence[str] | None = None,
+) -> Rule:
+    """Find every threshold that a promise calls for.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n,)
+        Scores, higher = more likely hallucinated; NaN where undefined.
+    labels : ndarray of int8, shape (n,)
+        1 = hallucinated, 0 = faithful.
+    calibrating : ndarray of bool, shape (n,)
+        Which answers the thresholds come from; the others have no part in them.
+    promise : Promise
+        With ``beta``, faithful answers get a threshold, too.
+    clusters : ndarray of int64, shape (n,), optional
+        What answers share, for a promise that counts each cluster once.
+    names : sequence of str, length n, optional
+        Group of each answer, for a promise to each group; ``clusters`` then plays no part.
+
+    Raises
+    ------
+    TooFewExamplesError
+        If no threshold short of flagging everything keeps the promise.
+
+    Examples
+    --------
+    >>> values, labels = np.arange(40.0), np.repeat([0, 1], 20).astype(np.int8)
+    >>> rule = fit_rule(values, labels, np.full(40, True), Promise(alpha=0.1, beta=0.1))
+    >>> rule.calibration.threshold, rule.flag_above
+    (21.0, 18.0)
+    """
+    source = calibrating & (labels == 1)
+    scores = values[source]
+    grouped, upper = None, None
+    calibration: Calibration
+    shape = promise.alpha, promise.guarantee, promise.delta, promise.undefined
+    if names is not None:
+        members = [names[row] for row in np.flatnonzero(source).tolist()]
+        grouped = calibrate_groups(scores, members, *shape, promise.min_n, promise.allow_flag_all)
+        calibration = grouped.fallback
+    elif clusters is not None:
+        calibration = calibrate_clusters(scores, clusters[source], *shape, promise.allow_flag_all)
+    else:
+        calibration = calibrate(scores, *shape, promise.allow_flag_all)
+    if promise.beta is not None:
+        faithful = values[calibrating & (labels == 0)]
+        upper = upper_calibration(faithful, promise.beta, *shape[1:])
+    return Rule(calibration, grouped, upper)
