@@ -11,7 +11,6 @@ import pytest
 
 from calibrail import diagnose
 from calibrail.data import Diagnosis
-from calibrail.data.profile import auroc
 from calibrail.errors import DataError
 from tests.rows import Write, good
 
@@ -143,16 +142,23 @@ def test_columns_of_scores(tmp_path: Path) -> None:
     assert {"no_texts", "empty_columns", "column_tells_label"} <= _codes(diagnosis)
 
 
-def test_auroc_against_its_definition() -> None:
+def test_the_auroc_of_a_column_leaves_out_rows_without_a_value(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     values = rng.integers(0, 6, 80).astype(float)
     values[:5] = np.nan
-    labels = rng.integers(-1, 2, 80).astype(np.int8)
-    there = ~np.isnan(values)
-    high, low = values[there & (labels == 1)], values[there & (labels == 0)]
+    labels = rng.integers(0, 2, 80)
+    path = tmp_path / "scores.csv"
+    cells = ["" if np.isnan(value) else value for value in values]
+    rows = (
+        f"{i},{label},{cell}" for i, (label, cell) in enumerate(zip(labels, cells, strict=True))
+    )
+    path.write_text("label,score\n" + "\n".join(rows))
+    high, low = (values[~np.isnan(values) & (labels == side)] for side in (1, 0))
     wins = (high[:, None] > low).mean() + 0.5 * (high[:, None] == low).mean()
-    assert auroc(values, labels) == pytest.approx(wins, abs=1e-12)
-    assert auroc(values, np.zeros(80, dtype=np.int8)) is None
+    (column,) = diagnose(path).numeric_columns
+    assert column.auroc == pytest.approx(wins, abs=1e-12)
+    path.write_text("label,score\n0,1\n0,2\n")
+    assert diagnose(path).numeric_columns[0].auroc is None
 
 
 def test_the_real_files(real_data: Path) -> None:

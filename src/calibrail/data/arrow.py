@@ -31,7 +31,7 @@ def parquet_rows(path: Path) -> Iterator[TableItem]:
         raise DataError(f"{path} cannot be read as Parquet: {_first_line(error)}") from error
 
 
-def saved_files(folder: Path, split: str | None = None) -> tuple[Path, ...]:
+def saved_files(folder: Path, split: object = None) -> tuple[Path, ...]:
     """Return the Arrow files of a folder that ``datasets`` wrote with ``save_to_disk``.
 
     Parameters
@@ -47,17 +47,18 @@ def saved_files(folder: Path, split: str | None = None) -> tuple[Path, ...]:
         No such split, or the folder's own description cannot be read.
     """
     listing = folder / "dataset_dict.json"
+    chosen = None if split is None else str(split)
     try:
         if listing.is_file():
             splits = [str(name) for name in json.loads(listing.read_text("utf-8"))["splits"]]
-            if split is None and len(splits) == 1:
-                split = splits[0]
-            if split not in splits:
+            if chosen is None and len(splits) == 1:
+                chosen = splits[0]
+            if chosen not in splits:
                 raise DataError(
                     f"{folder} holds the splits {', '.join(splits)}; choose one with the reader "
-                    f"option split (got {split!r})"
+                    f"option split (got {chosen!r})"
                 )
-            folder = folder / split
+            folder = folder / chosen
         state = json.loads((folder / "state.json").read_text("utf-8"))
         return tuple(folder / str(item["filename"]) for item in state["_data_files"])
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -66,8 +67,7 @@ def saved_files(folder: Path, split: str | None = None) -> tuple[Path, ...]:
 
 def saved_rows(folder: Path, options: Mapping[str, object] | None = None) -> Iterator[TableItem]:
     """Yield the rows of a folder written by ``save_to_disk``, numbered from 1 over its files."""
-    split = (options or {}).get("split")
-    yield from _batched(_stream_batches(saved_files(folder, None if split is None else str(split))))
+    yield from _batched(_stream_batches(saved_files(folder, (options or {}).get("split"))))
 
 
 def _stream_batches(paths: Iterable[Path]) -> Iterator[Any]:

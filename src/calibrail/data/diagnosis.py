@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import ClassVar
 
 from calibrail.data.duplicates import CrossSplitDuplicates
+from calibrail.record import Record
 
 
 @dataclass(frozen=True, slots=True)
-class TextLengths:
+class TextLengths(Record):
     """Sizes of one text field over the examples that have it.
 
     Parameters
@@ -32,7 +34,7 @@ class TextLengths:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupSizes:
+class GroupSizes(Record):
     """How examples hang together.
 
     Parameters
@@ -54,7 +56,7 @@ class GroupSizes:
 
 
 @dataclass(frozen=True, slots=True)
-class Support:
+class Support(Record):
     """Whether a threshold with a guarantee exists at the default split.
 
     Parameters
@@ -65,21 +67,19 @@ class Support:
         ``marginal``, or ``pac`` at delta 0.1.
     needed, available : int
         Hallucinated examples for calibration.
+    possible : bool
+        Whether there are enough.
     """
 
     alpha: float
     guarantee: str
     needed: int
     available: int
-
-    @property
-    def possible(self) -> bool:
-        """Whether there are enough."""
-        return self.available >= self.needed
+    possible: bool
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreSupport:
+class ScoreSupport(Record):
     """On how many examples a built-in score can be computed.
 
     Parameters
@@ -98,7 +98,7 @@ class ScoreSupport:
 
 
 @dataclass(frozen=True, slots=True)
-class NumericColumn:
+class NumericColumn(Record):
     """A column that may hold another detector's score.
 
     Parameters
@@ -120,7 +120,7 @@ class NumericColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Record):
     """Something that a user should know before trusting a result on this file.
 
     Parameters
@@ -136,8 +136,8 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """Everything that `diagnose` found.
+class Diagnosis(Record):
+    """Everything that `diagnose` returns; NaN is null in JSON.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ class Diagnosis:
     fields : tuple of str
         Column names of the first rows.
     columns : mapping of str to str
-        The column in which each field was found.
+        The column of each field.
     rows, usable, quarantined, filtered : int
         Rows of the source; examples made of them; problems; answers left out on request.
     reasons : tuple of (field, reason, count)
@@ -179,6 +179,8 @@ class Diagnosis:
         What to know first.
     """
 
+    schema: ClassVar[str] = "calibrail.diagnosis/1"
+
     source: str
     format: str
     sha256: str
@@ -205,19 +207,3 @@ class Diagnosis:
     numeric_columns: tuple[NumericColumn, ...]
     empty_columns: tuple[str, ...]
     warnings: tuple[Finding, ...]
-
-    def to_dict(self) -> dict[str, object]:
-        """Return everything, JSON-able (NaN as None); schema ``calibrail.diagnosis/1``."""
-        values = {"schema": "calibrail.diagnosis/1", **asdict(self)}
-        values["supports"] = [{**asdict(s), "possible": s.possible} for s in self.supports]
-        if self.cross_split is not None:
-            values["cross_split"] = self.cross_split.to_dict()
-        return {key: _plain(value) for key, value in values.items()}
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and value != value else value

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from calibrail.data.sketches import N_HASHES, Sketches
 from calibrail.data.splits import Groups, group_numbers
 from calibrail.errors import InputError
+from calibrail.record import Record
 
 #: Estimated Jaccard similarity of word pairs from which two texts count as near-duplicates.
 THRESHOLD: Final = 0.8
@@ -27,7 +28,7 @@ _NEIGHBOURS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class CrossSplitDuplicates:
+class CrossSplitDuplicates(Record):
     """Near-duplicate texts on different sides of a split.
 
     Parameters
@@ -57,25 +58,11 @@ class CrossSplitDuplicates:
     threshold: float
     names: tuple[tuple[str, str], ...] = ()
 
-    def to_dict(self, ids: Sequence[str] | None = None) -> dict[str, object]:
-        """Return the fields, JSON-able.
-
-        Parameters
-        ----------
-        ids : sequence of str, length n, or None
-            Names for the pairs; without them those given before, else positions.
-        """
-        pairs: Sequence[tuple[object, object]] = self.names or self.pairs
-        if ids is not None:
-            pairs = [(str(ids[a]), str(ids[b])) for a, b in self.pairs]
-        return {
-            "count": self.count,
-            "exact": self.exact,
-            "n_groups": self.n_groups,
-            "n": self.n,
-            "pairs": [list(pair) for pair in pairs],
-            "threshold": self.threshold,
-        }
+    def to_dict(self) -> dict[str, object]:
+        """Return the fields, JSON-able, with the pairs by their names where there are any."""
+        values = Record.to_dict(self)
+        names = values.pop("names")
+        return values | {"pairs": names or values["pairs"]}
 
 
 def cross_split_duplicates(
@@ -124,18 +111,18 @@ def cross_split_duplicates(
     bits = np.left_shift(np.uint8(1), np.asarray(split_codes).astype(np.uint8))
     worded = np.flatnonzero(sketches.exact)
     texts, first, member = np.unique(sketches.exact[worded], return_index=True, return_inverse=True)
-    own = np.zeros(len(texts), dtype=np.uint8)
-    np.bitwise_or.at(own, member, bits[worded])
-    elsewhere = own.copy()
-    pairs = _exact_pairs(worded, member, bits, own, max_pairs)
-    for left, right in _similar_pairs(sketches.minhash, worded[first], own, threshold):
-        np.bitwise_or.at(elsewhere, left, own[right])
-        np.bitwise_or.at(elsewhere, right, own[left])
+    sides = np.zeros(len(texts), dtype=np.uint8)
+    np.bitwise_or.at(sides, member, bits[worded])
+    elsewhere = sides.copy()
+    pairs = _exact_pairs(worded, member, bits, sides, max_pairs)
+    for left, right in similar_pairs(sketches.minhash, worded[first], sides, threshold):
+        np.bitwise_or.at(elsewhere, left, sides[right])
+        np.bitwise_or.at(elsewhere, right, sides[left])
         ends = zip(worded[first[left]].tolist(), worded[first[right]].tolist(), strict=True)
         crossing = ((a, b) for a, b in ends if bits[a] != bits[b])
         pairs.extend(islice(crossing, max_pairs))
     concerned = worded[(elsewhere[member] & ~bits[worded]) != 0]
-    identical = int(np.count_nonzero(own[member] & ~bits[worded]))
+    identical = int(np.count_nonzero(sides[member] & ~bits[worded]))
     numbers = group_numbers(groups, n)
     named = list(dict.fromkeys((min(p), max(p)) for p in pairs))[:max_pairs]
     return CrossSplitDuplicates(
@@ -149,15 +136,24 @@ def cross_split_duplicates(
     )
 
 
-def _similar_pairs(
+def similar_pairs(
     minhash: NDArray[np.uint16],
     rows: NDArray[np.intp],
-    own: NDArray[np.uint8],
+    sides: NDArray[np.uint8],
     threshold: float,
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """Yield arrays of pairs of different texts, similar enough, that are not on one same side.
 
-    Text i has the values ``minhash[rows[i]]`` and is on the sides ``own[i]``.
+    Parameters
+    ----------
+    minhash : ndarray of uint16, shape (m, 64)
+        Of the examples.
+    rows : ndarray of int, shape (n,)
+        Which example holds text i.
+    sides : ndarray of uint8, shape (n,)
+        Bit k is set where text i is on side k.
+    threshold : float
+        Estimated Jaccard similarity that is enough.
     """
     bands = np.ascontiguousarray(minhash).view(np.uint64)
     needed = int(np.ceil(threshold * N_HASHES - 1e-9))
@@ -171,7 +167,7 @@ def _similar_pairs(
                 break
             left, right = order[together], order[together + step]
             # Two texts that are on one and the same side only are no leak.
-            crossing = (own[left] != own[right]) | ((own[left] & (own[left] - 1)) != 0)
+            crossing = (sides[left] != sides[right]) | ((sides[left] & (sides[left] - 1)) != 0)
             left, right = left[crossing], right[crossing]
             same = minhash[rows[left]] == minhash[rows[right]]
             alike = np.count_nonzero(same, axis=1) >= needed
@@ -183,12 +179,12 @@ def _exact_pairs(
     worded: NDArray[np.intp],
     member: NDArray[np.intp],
     bits: NDArray[np.uint8],
-    own: NDArray[np.uint8],
+    sides: NDArray[np.uint8],
     most: int,
 ) -> list[tuple[int, int]]:
     """Return one pair across sides for some of the texts that are on several."""
     pairs: list[tuple[int, int]] = []
-    for text in np.flatnonzero(own & (own - 1))[:most]:
+    for text in np.flatnonzero(sides & (sides - 1))[:most]:
         holders = worded[member == text]
         other = holders[bits[holders] != bits[holders[0]]][0]
         pairs.append((int(holders[0]), int(other)))

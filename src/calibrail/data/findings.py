@@ -10,22 +10,16 @@ from calibrail.data.diagnosis import Diagnosis, Finding
 
 # An AUROC as far from one half as this is no accident with a hundred examples of each class
 # (its standard error is then about 0.04).
-_TELLING: Final = 0.1
+_SEPARATES: Final = 0.1
 
 # Among fewer examples a separation without a mistake may be luck.
-_MANY: Final = 40
+_ENOUGH: Final = 40
 
 
 def findings(facts: Diagnosis) -> Diagnosis:
     """Return the diagnosis with its warnings, the gravest first."""
-    found = (
-        *_usability(facts),
-        *_classes(facts),
-        *_texts(facts),
-        *_copies(facts),
-        *_columns(facts),
-    )
-    return replace(facts, warnings=found)
+    parts = (_usability, _classes, _texts, _copies, _columns)
+    return replace(facts, warnings=tuple(finding for part in parts for finding in part(facts)))
 
 
 def _usability(facts: Diagnosis) -> Iterator[Finding]:
@@ -93,7 +87,7 @@ def _texts(facts: Diagnosis) -> Iterator[Finding]:
                 "read it cannot be computed on them",
             )
     value = facts.length_auroc
-    if value is not None and abs(value - 0.5) >= _TELLING:
+    if value is not None and abs(value - 0.5) >= _SEPARATES:
         direction = "longer" if value > 0.5 else "shorter"
         yield Finding(
             "length_separates",
@@ -124,7 +118,7 @@ def _copies(facts: Diagnosis) -> Iterator[Finding]:
 
 def _columns(facts: Diagnosis) -> Iterator[Finding]:
     for column in facts.numeric_columns:
-        if column.auroc in (0.0, 1.0) and facts.n_faithful + facts.n_hallucinated >= _MANY:
+        if column.auroc in (0.0, 1.0) and facts.n_faithful + facts.n_hallucinated >= _ENOUGH:
             yield Finding(
                 "column_tells_label",
                 f"column {column.name!r} separates the classes without a mistake: it was probably "

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from calibrail.data.arrow import parquet_rows, saved_files, saved_rows
 from calibrail.data.benchmarks import NATIVES, RAGTRUTH_FIELDS, ragtruth_files, ragtruth_rows
@@ -17,6 +17,7 @@ from calibrail.data.jsonl import json_rows
 from calibrail.data.presets import MAPPABLE
 from calibrail.data.rows import Item, OpenTable, Reader, Row, TableItem
 from calibrail.errors import DataError, InputError
+from calibrail.settings import ReadOptions
 
 #: Rows looked at before a format, its columns and its fields are settled.
 PEEKED: Final = 100
@@ -33,17 +34,20 @@ _SUFFIXES: Final = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
-_TABLE_OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
-    "jsonl": (),
-    "csv": ("delimiter",),
-    "parquet": (),
-    "saved": ("split",),
-}
-_TABLES: Final[Mapping[str, Callable[[Path, Mapping[str, object]], Iterator[TableItem]]]] = {
-    "jsonl": lambda path, _: json_rows(path),
-    "csv": csv_rows,
-    "parquet": lambda path, _: parquet_rows(path),
-    "saved": saved_rows,
+
+
+class _Table(NamedTuple):
+    """How the rows of a kind of table are read, and which reader options that takes."""
+
+    rows: Callable[[Path, Mapping[str, object]], Iterator[TableItem]]
+    options: tuple[str, ...] = ()
+
+
+_TABLES: Final = {
+    "jsonl": _Table(lambda path, _: json_rows(path)),
+    "csv": _Table(csv_rows, ("delimiter",)),
+    "parquet": _Table(lambda path, _: parquet_rows(path)),
+    "saved": _Table(saved_rows, ("split",)),
 }
 _RAGTRUTH_OPTIONS: Final = ("task", "split")
 
@@ -94,21 +98,17 @@ def format_names() -> tuple[str, ...]:
     return (*_TABLES, "ragtruth", *(native.name for native in NATIVES))
 
 
-def open_path(
-    path: Path, format: str | None, options: Mapping[str, object], *, guess_native: bool = True
-) -> Opened:
+def open_path(path: Path, reading: ReadOptions) -> Opened:
     """Open a file or folder with the format named, or with the one that it looks like.
 
     Parameters
     ----------
     path : Path
         File, or folder of RAGTruth, of ``save_to_disk``, or with a single data file in it.
-    format : str or None
-        A name out of `format_names` or of a plug-in; None guesses.
-    options : mapping
-        Reader options; each format refuses those that it does not know.
-    guess_native : bool
-        False takes a benchmark's file as the plain table that it also is.
+    reading : ReadOptions
+        Its format is a name out of `format_names` or of a plug-in, or guessed. Each format refuses
+        the reader options that it does not know. With a preset or a mapping, a benchmark's file
+        is taken as the plain table that it also is.
 
     Raises
     ------
@@ -117,6 +117,7 @@ def open_path(
     InputError
         An unknown format or option.
     """
+    format, options = reading.format, reading.options or {}
     if not path.exists():
         raise DataError(f"there is no file or folder {path}")
     if format is not None and format not in format_names():
@@ -131,44 +132,32 @@ def open_path(
     if path.is_dir() and not _is_saved(path):
         path = _only_file(path)
     table = _table_format(path, format)
-    fixed = {k: v for k, v in options.items() if k in _TABLE_OPTIONS[table]}
+    fixed = {k: v for k, v in options.items() if k in _TABLES[table].options}
 
     def open_table() -> Iterator[TableItem]:
-        return _TABLES[table](path, fixed)
+        return _TABLES[table].rows(path, fixed)
 
-    files = _table_files(path, table, fixed)
-    if format is None and guess_native:
+    files = saved_files(path, fixed.get("split")) if table == "saved" else (path,)
+    if _guesses(reading):
         fields = set(peek(open_table())[1])
         if any(signature <= fields for signature in RAGTRUTH_FIELDS):
             return _ragtruth(path, options)
-    return open_rows(
-        open_table,
-        files,
-        table,
-        format if format not in _TABLES else None,
-        options,
-        guess_native=guess_native and format not in _TABLES,
-    )
+    return open_rows(open_table, files, table, reading)
 
 
 def open_rows(
-    open_table: OpenTable,
-    files: tuple[Path, ...],
-    table: str,
-    format: str | None,
-    options: Mapping[str, object],
-    *,
-    guess_native: bool = True,
+    open_table: OpenTable, files: tuple[Path, ...], table: str, reading: ReadOptions
 ) -> Opened:
     """Open rows that are a table, as a benchmark where they are one, else as they are."""
-    fields = peek(open_table())[1] if format is None and guess_native else {}
+    options = reading.options or {}
+    known = _TABLES[table].options if table in _TABLES else ()
+    fields = peek(open_table())[1] if _guesses(reading) else {}
     for native in NATIVES:
-        if format == native.name or (fields and native.recognises(fields)):
-            known = (*native.options, *_TABLE_OPTIONS.get(table, ()))
-            _refuse_unknown(native.name, options, known)
+        if reading.format == native.name or (fields and native.recognises(fields)):
+            _refuse_unknown(native.name, options, (*native.options, *known))
             items = native.convert(open_table, options)
             return Opened(native.name, False, table == "csv", files, items)
-    _refuse_unknown(table, options, _TABLE_OPTIONS.get(table, ()))
+    _refuse_unknown(table, options, known)
     return Opened(table, True, table == "csv", files, open_table())
 
 
@@ -197,6 +186,11 @@ def _ragtruth(path: Path, options: Mapping[str, object]) -> Opened:
     return Opened("ragtruth", False, False, ragtruth_files(path), ragtruth_rows(path, options))
 
 
+def _guesses(reading: ReadOptions) -> bool:
+    """Say whether a table may turn out to be a benchmark's."""
+    return reading.format is None and reading.preset is None and not reading.mapping
+
+
 def _refuse_unknown(format: str, options: Mapping[str, object], known: Collection[str]) -> None:
     for name in options:
         if name not in known:
@@ -214,11 +208,11 @@ def _is_saved(path: Path) -> bool:
 
 
 def _only_file(folder: Path) -> Path:
-    found = sorted(p for p in folder.iterdir() if p.suffix.lower() in _SUFFIXES and p.is_file())
-    if len(found) != 1:
-        listed = ", ".join(p.name for p in found[:10]) or "none"
+    files = sorted(p for p in folder.iterdir() if p.suffix.lower() in _SUFFIXES and p.is_file())
+    if len(files) != 1:
+        listed = ", ".join(p.name for p in files[:10]) or "none"
         raise DataError(f"{folder} must hold a single data file; name one of them: {listed}")
-    return found[0]
+    return files[0]
 
 
 def _table_format(path: Path, format: str | None) -> str:
@@ -233,10 +227,3 @@ def _table_format(path: Path, format: str | None) -> str:
             f"name it with --format ({', '.join(format_names())})"
         )
     return table
-
-
-def _table_files(path: Path, table: str, options: Mapping[str, object]) -> tuple[Path, ...]:
-    if table != "saved":
-        return (path,)
-    split = options.get("split")
-    return saved_files(path, None if split is None else str(split))

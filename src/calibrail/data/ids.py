@@ -19,11 +19,10 @@ class SeenIds:
     (True, True, False)
     """
 
-    __slots__ = ("_count", "_mask", "_slots")
+    __slots__ = ("_count", "_slots")
 
     def __init__(self) -> None:
-        self._mask = (1 << 12) - 1
-        self._slots = array("Q", [0]) * (self._mask + 1)
+        self._slots = array("Q", [0]) * (1 << 12)
         self._count = 0
 
     def __len__(self) -> int:
@@ -33,26 +32,22 @@ class SeenIds:
     def add(self, text: str) -> bool:
         """Add ``text``; return whether it is new."""
         digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        value = int.from_bytes(digest, "little") or 1
-        slots, mask = self._slots, self._mask
+        if not self._place(int.from_bytes(digest, "little") or 1):
+            return False
+        self._count += 1
+        if 3 * self._count > 2 * len(self._slots):
+            smaller, self._slots = self._slots, array("Q", [0]) * (2 * len(self._slots))
+            for value in filter(None, smaller):
+                self._place(value)
+        return True
+
+    def _place(self, value: int) -> bool:
+        slots = self._slots
+        mask = len(slots) - 1
         position = value & mask
         while slots[position]:
             if slots[position] == value:
                 return False
             position = (position + 1) & mask
         slots[position] = value
-        self._count += 1
-        if 3 * self._count > 2 * (mask + 1):
-            self._grow()
         return True
-
-    def _grow(self) -> None:
-        old = self._slots
-        mask = self._mask = 2 * len(old) - 1
-        slots = self._slots = array("Q", [0]) * (2 * len(old))
-        for value in old:
-            if value:
-                position = value & mask
-                while slots[position]:
-                    position = (position + 1) & mask
-                slots[position] = value

@@ -58,12 +58,11 @@ def parse_object(number: int, raw: bytes) -> TableItem:
         )
     try:
         value = json.loads(text)
-    except json.JSONDecodeError as error:
-        detail = f"{error.msg} at character {error.pos + 1}"
-        return Problem(number, WHOLE_ROW, "broken JSON", shorten(text), detail, _ONE_OBJECT)
     except (ValueError, RecursionError) as error:
-        # Numbers of more than 4,300 digits and thousands of nested brackets end here.
+        # Numbers of more than 4,300 digits and thousands of nested brackets end here, too.
         detail = str(error).split(":")[0]
+        if isinstance(error, json.JSONDecodeError):
+            detail = f"{error.msg} at character {error.pos + 1}"
         return Problem(number, WHOLE_ROW, "broken JSON", shorten(text), detail, _ONE_OBJECT)
     if not isinstance(value, dict):
         return Problem(number, WHOLE_ROW, "not an object", shorten(value), "", _ONE_OBJECT)
@@ -90,11 +89,9 @@ def _is_array(path: Path) -> bool:
 
 def _array_rows(path: Path) -> Iterator[TableItem]:
     """Yield the elements of one JSON array, cut at its commas without parsing the whole of it."""
-    number = 0
-    for element in _elements(path):
-        if element.strip():
-            number += 1
-            yield parse_object(number, element.strip())
+    elements = (element.strip() for element in _elements(path))
+    for number, element in enumerate(filter(None, elements), start=1):
+        yield parse_object(number, element)
 
 
 def _elements(path: Path) -> Iterator[bytes]:

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.data.diagnosis import GroupSizes, NumericColumn, TextLengths
+from calibrail.data.diagnosis import GroupSizes, TextLengths
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.sketches import Sketcher, Sketches
 from calibrail.data.splits import group_numbers
@@ -124,14 +124,14 @@ class Surveyor:
 
 def text_lengths(survey: Survey) -> tuple[TextLengths, ...]:
     """Return the sizes of question, contexts and response."""
-    found = []
+    lengths = []
     for i, field in enumerate(TEXT_FIELDS):
         there = survey.chars[:, i] > 0
         chars, words = survey.chars[there, i], survey.words[there, i]
         n = int(there.sum())
         quantiles = (*median_and_p95(chars), *median_and_p95(words))
-        found.append(TextLengths(field, n, len(there) - n, *quantiles))
-    return tuple(found)
+        lengths.append(TextLengths(field, n, len(there) - n, *quantiles))
+    return tuple(lengths)
 
 
 def median_and_p95(values: NDArray[np.int64]) -> tuple[float, float]:
@@ -163,34 +163,3 @@ def repeats(survey: Survey) -> tuple[int, int]:
     of_class = [np.bincount(inverse[labels == k], minlength=len(texts)) for k in (0, 1)]
     both = np.count_nonzero((of_class[0] > 0) & (of_class[1] > 0))
     return int(worded.sum()) - len(texts), int(both)
-
-
-def numeric_columns(survey: Survey) -> tuple[NumericColumn, ...]:
-    """Return the columns that hold numbers, with their AUROC against the label."""
-    found = []
-    for name, values in survey.columns.items():
-        there = ~np.isnan(values)
-        n = int(there.sum())
-        distinct = len(np.unique(values[there]))
-        found.append(NumericColumn(name, n, len(there) - n, distinct, auroc(values, survey.labels)))
-    return tuple(found)
-
-
-def auroc(values: NDArray[np.float64], labels: NDArray[np.int8]) -> float | None:
-    """Return P(a hallucinated example's value is above a faithful one's), ties counting half.
-
-    Examples without a value (NaN) or a label are left out; None without both classes.
-
-    >>> auroc(np.array([1.0, 2.0, 2.0, 3.0]), np.array([0, 0, 1, 1], dtype=np.int8))
-    0.875
-    """
-    there = ~np.isnan(values) & (labels >= 0)
-    distinct, rank = np.unique(values[there], return_inverse=True)
-    size = len(distinct)
-    faithful = np.bincount(rank[labels[there] == 0], minlength=size)
-    hallucinated = np.bincount(rank[labels[there] == 1], minlength=size)
-    pairs = int(faithful.sum()) * int(hallucinated.sum())
-    if not pairs:
-        return None
-    below = np.cumsum(faithful) - faithful
-    return float(hallucinated @ below + 0.5 * (hallucinated @ faithful)) / pairs

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import TracebackType
 from typing import IO
 
 from calibrail.data.rows import Problem
@@ -48,16 +47,3 @@ class Quarantine:
         """Close the file, if there is one."""
         if self._stream is not None:
             self._stream.close()
-
-    def __enter__(self) -> Quarantine:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the file, whatever happened."""
-        self.close()

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from calibrail.data.columns import Columns
+from calibrail.data.columns import Needs, choose_columns
 from calibrail.data.example import Example
+from calibrail.data.formats import Opened, peek
 from calibrail.data.ids import SeenIds
+from calibrail.data.presets import MAPPABLE
 from calibrail.data.quarantine import Quarantine
 from calibrail.data.row_parser import Interpreter
 from calibrail.data.rows import Filtered, Item, Problem, Row
 from calibrail.data.sources import digest_files
 from calibrail.errors import DataError, InputError
+from calibrail.settings import ReadOptions
 
 _DUPLICATE: Final = "give every row its own id, or name another id column"
 
@@ -44,27 +49,18 @@ class Reading:
         What was left out, by reason.
     """
 
-    def __init__(
-        self,
-        source: str,
-        format: str,
-        files: tuple[Path, ...],
-        fields: tuple[str, ...],
-        columns: Columns,
-        items: Iterator[Item],
-        interpreter: Interpreter,
-        *,
-        strict: bool,
-        quarantine: Path | None,
-        allow_none: bool,
-    ) -> None:
-        self.source, self.format, self.fields, self.columns = source, format, fields, columns
+    def __init__(self, source: str, opened: Opened, reading: ReadOptions, needs: Needs) -> None:
+        items = iter(opened.items)
+        head, fields = peek(items)
+        self.source, self.format, self.fields = source, opened.format, tuple(fields)
+        self.columns = choose_columns(fields, opened, reading, needs, source)
         self.n_rows = self.n_examples = self.n_quarantined = self.n_filtered = 0
         self.reasons: Counter[tuple[str, str]] = Counter()
         self.filtered: Counter[str] = Counter()
-        self._files, self._strict, self._allow_none = files, strict, allow_none
-        self._quarantine = quarantine
-        self._stream = self._run(items, interpreter)
+        self._files, self._strict, self._allow_none = opened.files, reading.strict, needs.allow_none
+        self._quarantine = None if reading.quarantine is None else Path(reading.quarantine)
+        interpreter = Interpreter(self.columns.by_field, needs, opened.cells)
+        self._stream = self._run(chain(head, items), interpreter)
         self._done = False
 
     def __iter__(self) -> Iterator[Example]:
@@ -102,10 +98,9 @@ class Reading:
 
     def _run(self, items: Iterator[Item], interpreter: Interpreter) -> Iterator[Example]:
         seen = SeenIds()
-        last = position = 0
-        with Quarantine(self._quarantine) as quarantine:
-            for item in items:
-                position += 1
+        last = 0
+        with closing(Quarantine(self._quarantine)) as quarantine:
+            for position, item in enumerate(items, start=1):
                 row = _as_row(item, position)
                 number = row.number if isinstance(row, Row) else row.row
                 self.n_rows += number != last
@@ -114,18 +109,18 @@ class Reading:
                     self.n_filtered += 1
                     self.filtered[row.reason] += 1
                     continue
-                found = interpreter(row) if isinstance(row, Row) else row
-                if isinstance(found, Example):
-                    if seen.add(found.id):
+                result = interpreter(row) if isinstance(row, Row) else row
+                if isinstance(result, Example):
+                    if seen.add(result.id):
                         self.n_examples += 1
-                        yield found
+                        yield result
                         continue
-                    found = Problem(number, "id", "duplicate", repr(found.id), "", _DUPLICATE)
+                    result = Problem(number, "id", "duplicate", repr(result.id), "", _DUPLICATE)
                 if self._strict:
-                    raise DataError(self._describe(found))
+                    raise DataError(self._describe(result))
                 self.n_quarantined += 1
-                self.reasons[found.field, found.reason] += 1
-                quarantine.add(found)
+                self.reasons[result.field, result.reason] += 1
+                quarantine.add(result)
         self._done = True
         if not self.n_examples and not self._allow_none:
             raise DataError(self._nothing_usable())
@@ -157,7 +152,6 @@ def _as_row(item: Item, position: int) -> Row | Problem | Filtered:
     if isinstance(item, (Row, Problem, Filtered)):
         return item
     if isinstance(item, Example):
-        fields = ("question", "contexts", "response", "label", "group", "id", "samples")
-        values = {name: getattr(item, name) for name in fields}
+        values = {name: getattr(item, name) for name in MAPPABLE}
         return Row(position, {**item.columns, **values})
     return Row(position, item)

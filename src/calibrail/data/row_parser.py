@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import json
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from calibrail.data.example import TEXT_FIELDS, Example
+from calibrail.data.columns import Needs
+from calibrail.data.example import Example
 from calibrail.data.labels import label_remedy, parse_label
 from calibrail.data.rows import Problem, Row, shorten
 
@@ -33,22 +34,16 @@ class Interpreter:
     ----------
     columns : mapping of str to str
         Column of every field; a column that a row lacks is a missing field.
-    require : collection of str
-        Text fields that must be there and not blank.
-    keep : tuple of str
-        Columns copied to ``Example.columns``.
-    labelled : bool
-        Whether a row needs a label. Without, a label that cannot be read is passed over.
+    needs : Needs
+        What a row must have, and which columns are kept.
     cells : bool
         Whether texts come from CSV, where a list is a cell that holds a JSON list (or one that
         Python printed, as pandas writes them).
     """
 
     columns: Mapping[str, str]
-    require: Collection[str] = TEXT_FIELDS
-    keep: tuple[str, ...] = ()
-    labelled: bool = True
-    cells: bool = False
+    needs: Needs
+    cells: bool
 
     def __call__(self, row: Row) -> Example | Problem:
         """Return the example in ``row``, or the first thing that is wrong with it."""
@@ -62,7 +57,7 @@ class Interpreter:
                 group=_name("group", values.get(columns["group"])),
                 id=_name("id", values.get(columns["id"])) or f"row-{row.number}",
                 samples=self._samples(values.get(columns["samples"])),
-                columns={name: column_value(values.get(name)) for name in self.keep},
+                columns={name: column_value(values.get(name)) for name in self.needs.keep},
             )
         except _FieldError as bad:
             value = "" if bad.reason == "missing" else shorten(bad.value)
@@ -70,7 +65,7 @@ class Interpreter:
 
     def _text(self, field: str, value: object) -> str:
         if isinstance(value, str):
-            if field in self.require and (not value or value.isspace()):
+            if field in self.needs.require and (not value or value.isspace()):
                 raise _FieldError(field, "empty", value, _BLANK)
             return value
         if value is not None:
@@ -83,10 +78,8 @@ class Interpreter:
             value = [value] if listed is None else listed
         if value is None:
             return self._absent("contexts", ())
-        chunks = tuple(
-            chunk for chunk in _texts("contexts", value) if chunk and not chunk.isspace()
-        )
-        if not chunks and "contexts" in self.require:
+        chunks = tuple(chunk for chunk in _texts("contexts", value) if chunk.strip())
+        if not chunks and "contexts" in self.needs.require:
             raise _FieldError("contexts", "empty", value, _BLANK)
         return chunks
 
@@ -96,14 +89,14 @@ class Interpreter:
         return () if value is None else _texts("samples", value)
 
     def _absent(self, field: str, stand_in: _T) -> _T:
-        if field in self.require:
+        if field in self.needs.require:
             column = self.columns[field]
             raise _FieldError(field, "missing", None, f"give every row a {column!r}")
         return stand_in
 
     def _label(self, value: object) -> int | None:
         label = parse_label(value)
-        if label is None and self.labelled:
+        if label is None and self.needs.labelled:
             if value is None:
                 remedy = f"give every row a {self.columns['label']!r} of 0 or 1"
                 raise _FieldError("label", "missing", value, remedy)
@@ -142,12 +135,8 @@ def column_value(value: object) -> float | str | None:
 
 
 def _texts(field: str, value: object) -> tuple[str, ...]:
-    if isinstance(value, (list, tuple)):
-        for item in value:
-            if not isinstance(item, str):
-                break
-        else:
-            return tuple(value)
+    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
+        return tuple(value)
     raise _FieldError(field, "wrong type", value, f"{field} must be a list of texts")
 
 
@@ -172,12 +161,12 @@ def _parse_list(cell: str) -> list[str] | None:
     if not (text.startswith("[") and text.endswith("]")):
         return None
     try:
-        found = json.loads(text)
+        listed = json.loads(text)
     except (ValueError, RecursionError):
         try:
-            found = ast.literal_eval(text)
+            listed = ast.literal_eval(text)
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             return None
-    if isinstance(found, list) and all(isinstance(item, str) for item in found):
-        return found
+    if isinstance(listed, list) and all(isinstance(item, str) for item in listed):
+        return listed
     return None

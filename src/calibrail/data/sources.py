@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
@@ -11,6 +11,7 @@ from typing import Final
 from calibrail.data.formats import Opened, open_path, open_rows
 from calibrail.data.hub import open_hub
 from calibrail.errors import DataError
+from calibrail.settings import ReadOptions
 
 #: Prefix of the data that ships with the package.
 EXAMPLE: Final = "example:"
@@ -19,13 +20,7 @@ EXAMPLE: Final = "example:"
 HUB: Final = "hf:"
 
 
-def open_source(
-    source: str | Path,
-    format: str | None,
-    options: Mapping[str, object],
-    *,
-    guess_native: bool = True,
-) -> Opened:
+def open_source(source: str | Path, reading: ReadOptions) -> Opened:
     """Open a path, ``example:NAME`` or ``hf:NAME[:SPLIT]``.
 
     Raises
@@ -35,13 +30,12 @@ def open_source(
     """
     name = str(source)
     if name.startswith(EXAMPLE):
-        path = example_path(name.removeprefix(EXAMPLE))
-        return open_path(path, format, options, guess_native=guess_native)
+        return open_path(example_path(name.removeprefix(EXAMPLE)), reading)
     if name.startswith(HUB):
-        hub = open_hub(name.removeprefix(HUB))
-        native = None if format in (None, "hf") else format
-        return open_rows(hub.rows, hub.files(), "hf", native, options, guess_native=guess_native)
-    return open_path(Path(source), format, options, guess_native=guess_native)
+        table = open_hub(name.removeprefix(HUB))
+        guessed = replace(reading, format=None) if reading.format == "hf" else reading
+        return open_rows(table.rows, table.files(), "hf", guessed)
+    return open_path(Path(source), reading)
 
 
 def example_path(name: str) -> Path:

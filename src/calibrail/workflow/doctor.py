@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from calibrail.data.diagnosis import Diagnosis, ScoreSupport, Support
+from calibrail.data.diagnosis import Diagnosis, NumericColumn, ScoreSupport, Support
 from calibrail.data.duplicates import CrossSplitDuplicates, cross_split_duplicates
 from calibrail.data.example import TEXT_FIELDS
 from calibrail.data.findings import findings
 from calibrail.data.profile import (
     Survey,
     Surveyor,
-    auroc,
     group_sizes,
     median_and_p95,
-    numeric_columns,
     repeats,
     text_lengths,
 )
-from calibrail.data.reader import Reading
-from calibrail.data.reading import read
+from calibrail.data.reading import Reading, read
 from calibrail.data.splits import CALIBRATION, split
+from calibrail.evaluation.stats.auroc import auroc
+from calibrail.settings import ReadOptions
 
 #: Guarantees that are looked up, each at every one of these tolerated miss rates.
 ALPHAS: Final = (0.01, 0.05, 0.1, 0.2)
@@ -45,18 +46,7 @@ _SCORES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def diagnose(
-    source: str | Path,
-    *,
-    format: str | None = None,
-    preset: str | None = None,
-    mapping: Mapping[str, str] | None = None,
-    label_column: str | None = None,
-    group_column: str | None = None,
-    id_column: str | None = None,
-    quarantine: str | Path | None = None,
-    options: Mapping[str, object] | None = None,
-) -> Diagnosis:
+def diagnose(source: str | Path, reading: ReadOptions | None = None, **fields: Any) -> Diagnosis:
     """Read a whole source and describe it.
 
     A row needs a response where the source has responses, and a label where it has a label
@@ -64,8 +54,8 @@ def diagnose(
 
     Parameters
     ----------
-    source, format, preset, mapping, label_column, group_column, id_column, quarantine, options
-        As in `read`.
+    source, reading, **fields
+        As in `read`: how to read it, as an object or field by field.
 
     Returns
     -------
@@ -77,34 +67,18 @@ def diagnose(
     DataError
         No such file, its format cannot be guessed, or a named column is not there.
     """
-
-    def opened(require: tuple[str, ...], labelled: bool, keep: tuple[str, ...]) -> Reading:
-        return read(
-            source,
-            format=format,
-            preset=preset,
-            mapping=mapping,
-            label_column=label_column,
-            group_column=group_column,
-            id_column=id_column,
-            quarantine=quarantine,
-            options=options,
-            require=require,
-            labelled=labelled,
-            keep=keep,
-            allow_none=True,
-        )
-
-    first = opened((), False, ())
+    how = replace(reading or ReadOptions(), **fields)
+    first = read(source, how, require=(), labelled=False, allow_none=True)
     present = first.columns.present
     used = {first.columns.by_field[field] for field in present}
     keep = tuple(name for name in first.fields if name not in used)
     require = ("response",) if "response" in present else ()
-    reading = opened(require, "label" in present, keep)
+    labelled = "label" in present
+    opened = read(source, how, keep=keep, require=require, labelled=labelled, allow_none=True)
     surveyor = Surveyor(keep)
-    for example in reading:
+    for example in opened:
         surveyor.add(example)
-    return _describe(reading, surveyor.finish())
+    return _describe(opened, surveyor.finish())
 
 
 def _describe(reading: Reading, survey: Survey) -> Diagnosis:
@@ -135,10 +109,10 @@ def _describe(reading: Reading, survey: Survey) -> Diagnosis:
         repeated=repeated,
         contradictory=contradictory,
         cross_split=cross_split,
-        length_auroc=auroc(spoken, survey.labels),
+        length_auroc=_area(spoken, survey.labels),
         supports=supports,
         scores=_score_support(survey),
-        numeric_columns=numeric_columns(survey),
+        numeric_columns=_numeric_columns(survey),
         empty_columns=survey.empty_columns,
         warnings=(),
     )
@@ -159,9 +133,10 @@ def _at_the_default_split(
     codes = split(labels, groups)
     available = int(np.count_nonzero((codes == CALIBRATION) & (labels == 1)))
     supports = tuple(
-        Support(alpha, guarantee, minimum_n(alpha, guarantee, DELTA), available)
+        Support(alpha, guarantee, needed, available, available >= needed)
         for guarantee in GUARANTEES
         for alpha in ALPHAS
+        for needed in (minimum_n(alpha, guarantee, DELTA),)
     )
     if not survey.sketches.exact.any() or len(labelled) < len(survey.labels):
         return None, supports
@@ -171,8 +146,25 @@ def _at_the_default_split(
 
 def _score_support(survey: Survey) -> tuple[ScoreSupport, ...]:
     there = survey.chars > 0
-    found = []
+    supports = []
     for name, requires in _SCORES.items():
-        wanted = [TEXT_FIELDS.index(field) for field in requires]
-        found.append(ScoreSupport(name, requires, int(there[:, wanted].all(axis=1).sum())))
-    return tuple(found)
+        read_fields = [TEXT_FIELDS.index(field) for field in requires]
+        supports.append(ScoreSupport(name, requires, int(there[:, read_fields].all(axis=1).sum())))
+    return tuple(supports)
+
+
+def _numeric_columns(survey: Survey) -> tuple[NumericColumn, ...]:
+    """Return the columns that hold numbers, with their AUROC against the label."""
+    columns = []
+    for name, values in survey.columns.items():
+        known = values[~np.isnan(values)]
+        area = _area(values, survey.labels)
+        missing = len(values) - len(known)
+        columns.append(NumericColumn(name, len(known), missing, len(np.unique(known)), area))
+    return tuple(columns)
+
+
+def _area(values: NDArray[np.float64], labels: NDArray[np.int8]) -> float | None:
+    """Return the AUROC of the examples that have a value and a label; None without both classes."""
+    there = ~np.isnan(values)
+    return auroc(values[there & (labels == 1)], values[there & (labels == 0)]).estimate

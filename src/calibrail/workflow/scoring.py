@@ -147,7 +147,9 @@ def score_source(
     codes[unanswered] = FIT
     calibration_share, fit_share = splitting.shares(learning)
     duplicates = (
-        None if sketcher is None else cross_split_duplicates(sketcher.finish(), codes, groups)
+        None
+        if sketcher is None
+        else cross_split_duplicates(sketcher.finish(), codes, groups, ids=table.ids)
     )
     data: dict[str, Any] = {
         "source": str(source) if isinstance(source, str | Path) else "examples in memory",
@@ -161,7 +163,7 @@ def score_source(
             "calibration_share": calibration_share,
             "fit_share": fit_share,
         },
-        "near_duplicates": None if duplicates is None else duplicates.to_dict(table.ids),
+        "near_duplicates": None if duplicates is None else duplicates.to_dict(),
         "n_truncated": table.n_truncated,
         "n_cut": table.n_cut,
         "learnt_before": learnt,

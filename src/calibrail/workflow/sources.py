@@ -30,19 +30,11 @@ def open_source(
         return iter(source), None
     opened = read(
         source,
-        format=reading.format,
-        preset=reading.preset,
-        mapping=reading.mapping,
-        label_column=reading.label_column,
-        group_column=reading.group_column,
-        id_column=reading.id_column,
+        reading,
         keep=tuple(keep),
         # Answers without samples are read, and the score that wants them is undefined there.
         require=tuple(name for name in require if name in TEXT_FIELDS),
-        strict=reading.strict,
-        quarantine=reading.quarantine,
         labelled=labelled,
-        options=reading.options or {},
         allow_none=allow_none,
     )
     return (example for example in opened), opened

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Pairs wherever they lie: the search for pairs across a split is the same one, filtered.
-from calibrail.data.duplicates import THRESHOLD, _similar_pairs
+from calibrail.data.duplicates import THRESHOLD, similar_pairs
 from calibrail.data.sketches import Sketches
 from calibrail.evaluation.stats.measure import Measure, missing
 from calibrail.evaluation.stats.ranking import area_measure
@@ -156,7 +156,7 @@ def copies(
         return ()
     texts, first, member = np.unique(sketches.exact[worded], return_index=True, return_inverse=True)
     everywhere = np.full(len(texts), 3, dtype=np.uint8)
-    found = list(_similar_pairs(sketches.minhash, worded[first], everywhere, THRESHOLD))
+    found = list(similar_pairs(sketches.minhash, worded[first], everywhere, THRESHOLD))
     left = np.concatenate([np.zeros(0, np.intp), *(pair[0] for pair in found)])
     right = np.concatenate([np.zeros(0, np.intp), *(pair[1] for pair in found)])
     return tuple(
