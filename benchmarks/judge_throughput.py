@@ -21,7 +21,7 @@ from pathlib import Path
 
 from results import write
 
-from calibrail import Example, Terms, calling
+from calibrail import CallLimits, Example, limit_calls
 from calibrail.engine import score_examples
 from calibrail.scores import build
 from calibrail.scores.registry import ScoreSpec
@@ -113,7 +113,7 @@ def judge(url: str, n: int, start: int = 0) -> float:
     """Return the seconds that ``n`` new answers take."""
     score = build(ScoreSpec("judge", {"model": "m", "base_url": url, "mode": "logprob"}))
     started = time.perf_counter()
-    with calling(Terms(concurrency=CONCURRENCY)):
+    with limit_calls(CallLimits(concurrency=CONCURRENCY)):
         table = score_examples(examples(n, start), [score])
     assert not any(table.reasons.values())
     return time.perf_counter() - started

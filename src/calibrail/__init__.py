@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
     from calibrail.evaluation import Report
     from calibrail.guardrail import Decision, Guardrail
-    from calibrail.models.call_limits import Price, Terms, calling
+    from calibrail.models.call_limits import CallLimits, Price, limit_calls
     from calibrail.scores import Score, Scores
     from calibrail.settings import ReadOptions, SplitOptions
     from calibrail.workflow import (
@@ -52,6 +52,7 @@ _HOME = {
     "BatchSelection": "workflow",
     "Calibration": "conformal",
     "CalibrailError": "errors",
+    "CallLimits": "models.call_limits",
     "Certificate": "conformal",
     "Certification": "workflow",
     "ComparisonRun": "workflow",
@@ -72,15 +73,14 @@ _HOME = {
     "Scores": "scores",
     "ShiftRun": "workflow",
     "SplitOptions": "settings",
-    "Terms": "models.call_limits",
     "TooFewExamplesError": "errors",
     "agree": "workflow",
     "audit": "workflow",
     "calibrate": "workflow",
-    "calling": "models.call_limits",
     "certify": "workflow",
     "compare": "workflow",
     "diagnose": "workflow",
+    "limit_calls": "models.call_limits",
     "read": "data",
     "select": "workflow",
     "shift": "workflow",
@@ -91,6 +91,7 @@ __all__ = [
     "BatchSelection",
     "CalibrailError",
     "Calibration",
+    "CallLimits",
     "Certificate",
     "Certification",
     "ComparisonRun",
@@ -111,15 +112,14 @@ __all__ = [
     "Scores",
     "ShiftRun",
     "SplitOptions",
-    "Terms",
     "TooFewExamplesError",
     "agree",
     "audit",
     "calibrate",
-    "calling",
     "certify",
     "compare",
     "diagnose",
+    "limit_calls",
     "read",
     "select",
     "shift",

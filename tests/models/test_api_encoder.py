@@ -12,10 +12,10 @@ from calibrail.errors import InputError, ModelError
 from calibrail.models import api_encoder, encoder
 from calibrail.models import retry as caller_module
 from calibrail.models.api_encoder import ApiEncoder, load_api_encoder, read_vectors
-from calibrail.models.call_limits import BudgetError, Terms, calling
+from calibrail.models.call_limits import BudgetError, CallLimits, limit_calls
 from calibrail.models.encoder import load_encoder
 from calibrail.models.llm import open_cache
-from calibrail.models.remote import Asked
+from calibrail.models.remote import RemoteModel
 from calibrail.models.retry import Caller
 from calibrail.models.store import text_key
 from calibrail.scores.registry import build, parse_spec
@@ -92,7 +92,7 @@ def test_a_call_holds_so_many_characters(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_the_cache_serves_a_second_run(cache: Path) -> None:
     texts = [f"text {i}" for i in range(70)]
-    with ChatServer() as server, calling(Terms(cache=cache)):
+    with ChatServer() as server, limit_calls(CallLimits(cache=cache)):
         first = load(server)
         said = first.sentences(texts)
         api_encoder._shared.cache_clear()
@@ -110,10 +110,10 @@ def test_the_cache_serves_a_second_run(cache: Path) -> None:
 def test_a_spent_budget_keeps_what_was_embedded(cache: Path) -> None:
     texts = [f"text {i}" for i in range(64 * 4)]
     with ChatServer() as server:
-        with calling(Terms(cache=cache, max_calls=2)), pytest.raises(BudgetError):
+        with limit_calls(CallLimits(cache=cache, max_calls=2)), pytest.raises(BudgetError):
             load(server).sentences(texts)
         api_encoder._shared.cache_clear()
-        with calling(Terms(cache=cache, max_calls=2)):
+        with limit_calls(CallLimits(cache=cache, max_calls=2)):
             assert load(server).sentences(texts).shape == (256, WIDTH)
         assert len(server.seen) == 4
         assert set(server.requests_per_key().values()) == {1}
@@ -122,7 +122,7 @@ def test_a_spent_budget_keeps_what_was_embedded(cache: Path) -> None:
 def test_a_long_text_is_cut_and_counted(cache: Path) -> None:
     long = " ".join(f"word{i}" for i in range(200))
     texts = ["short one", long, "short two", "short three"]
-    with ShortReader(400) as server, calling(Terms(cache=cache)):
+    with ShortReader(400) as server, limit_calls(CallLimits(cache=cache)):
         model = load(server)
         found = model.sentences(texts, normal=False)
         for row, text in ((0, "short one"), (2, "short two"), (3, "short three")):
@@ -160,7 +160,7 @@ def test_a_fault_is_asked_again_or_ends_in_a_reason(fault: str) -> None:
     with ChatServer(faults=script(fault)) as server:
         np.testing.assert_array_equal(load(server).sentences(["x"], normal=False), [embed("x")])
         assert len(server.seen) == 2
-    with ChatServer(faults=always(fault)) as server, calling(Terms(attempts=2)):
+    with ChatServer(faults=always(fault)) as server, limit_calls(CallLimits(attempts=2)):
         with pytest.raises(ModelError, match=r"embedded not every text \(.*asked 2 times"):
             load(server).sentences(["x"])
         assert len(server.seen) == 2
@@ -223,7 +223,7 @@ def test_another_model_under_the_same_name_is_noticed(cache: Path) -> None:
         def _embed(self, body: dict[str, Any], fault: str | None) -> dict[str, Any]:
             return super()._embed({**body, "dimensions": 8}, fault)
 
-    with Narrow() as server, calling(Terms(cache=cache)):
+    with Narrow() as server, limit_calls(CallLimits(cache=cache)):
         load(server).sentences(["old"])
         api_encoder._shared.cache_clear()
         server.__class__ = ChatServer  # type: ignore[assignment]
@@ -232,9 +232,9 @@ def test_another_model_under_the_same_name_is_noticed(cache: Path) -> None:
 
 
 def test_what_would_be_asked_is_told_without_sending(cache: Path) -> None:
-    with ChatServer() as server, calling(Terms(cache=cache)):
+    with ChatServer() as server, limit_calls(CallLimits(cache=cache)):
         model = load(server)
-        assert isinstance(model, Asked)
+        assert isinstance(model, RemoteModel)
         model.sentences(["eightchr"])
         first, second = model.questions(["eightchr", "né"])
         assert (first.known, second.known, second.n_characters, second.n_bytes) == (

@@ -10,11 +10,11 @@ from calibrail.errors import InputError
 from calibrail.models.call_limits import (
     Account,
     BudgetError,
+    CallLimits,
     Price,
-    Terms,
     account,
-    calling,
     default_cache,
+    limit_calls,
 )
 
 
@@ -30,12 +30,12 @@ from calibrail.models.call_limits import (
 )  # fmt: skip
 def test_a_limit_out_of_its_domain_is_refused(name: str, value: object) -> None:
     with pytest.raises(InputError, match=f"^{name} must be .*; got {value!r}$"):
-        Terms(**{name: value})  # type: ignore[arg-type]
+        CallLimits(**{name: value})  # type: ignore[arg-type]
 
 
 def test_the_smallest_limits_are_accepted() -> None:
-    terms = Terms(concurrency=1, timeout=1e-3, attempts=1, max_calls=0, patience=1)
-    assert terms.max_calls == 0
+    limits = CallLimits(concurrency=1, timeout=1e-3, attempts=1, max_calls=0, patience=1)
+    assert limits.max_calls == 0
 
 
 def test_the_cache_is_where_the_environment_says(
@@ -43,9 +43,9 @@ def test_the_cache_is_where_the_environment_says(
 ) -> None:
     monkeypatch.setenv("CALIBRAIL_CACHE", "off")
     assert default_cache() is None
-    assert Terms().cache is None
+    assert CallLimits().cache is None
     monkeypatch.setenv("CALIBRAIL_CACHE", str(tmp_path / "mine.sqlite"))
-    assert default_cache() == Terms().cache == tmp_path / "mine.sqlite"
+    assert default_cache() == CallLimits().cache == tmp_path / "mine.sqlite"
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("CALIBRAIL_CACHE", "~/here.sqlite")
     assert default_cache() == tmp_path / "here.sqlite"
@@ -62,7 +62,7 @@ def test_the_cache_is_where_the_environment_says(
 
 
 def test_a_budget_is_spent_once(tmp_path: Path) -> None:
-    spent = Account(Terms(max_calls=1000, cache=tmp_path / "cache.sqlite"))
+    spent = Account(CallLimits(max_calls=1000, cache=tmp_path / "cache.sqlite"))
     spent.answered()
 
     def spend(_: int) -> bool:
@@ -83,22 +83,22 @@ def test_a_budget_is_spent_once(tmp_path: Path) -> None:
 
 
 def test_what_is_not_kept_is_not_said_to_be() -> None:
-    spent = Account(Terms(max_calls=0, cache=None))
+    spent = Account(CallLimits(max_calls=0, cache=None))
     with pytest.raises(BudgetError, match="keep a cache") as caught:
         spent.spend()
     assert "not asked for again" not in str(caught.value)
     assert spent.n_sent == 0
 
 
-def test_the_innermost_terms_hold() -> None:
+def test_the_innermost_limits_hold() -> None:
     assert account() is not account()
-    with calling(Terms(max_calls=5)) as outer:
+    with limit_calls(CallLimits(max_calls=5)) as outer:
         assert account() is outer
-        with calling(Terms(max_calls=7)) as inner:
+        with limit_calls(CallLimits(max_calls=7)) as inner:
             assert account() is inner
-            assert account().terms.max_calls == 7
+            assert account().limits.max_calls == 7
         assert account() is outer
-        with pytest.raises(RuntimeError), calling():
+        with pytest.raises(RuntimeError), limit_calls():
             raise RuntimeError
         assert account() is outer
     assert account() is not outer
@@ -106,7 +106,7 @@ def test_the_innermost_terms_hold() -> None:
 
 def test_watchers_see_every_answer() -> None:
     seen: list[int] = []
-    with calling(watch=seen.append) as spent, ThreadPoolExecutor(4) as pool:
+    with limit_calls(watch=seen.append) as spent, ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: spent.answered(), range(50)))
     assert seen == list(range(1, 51))
 

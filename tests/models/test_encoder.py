@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models import DEFAULT_MODEL, Encoder, load_encoder
+from calibrail.models.encoder import Encoder, load_encoder
+from calibrail.models.location import DEFAULT_MODEL, locate
 from calibrail.text import content_words
 
 LONG = " ".join(f"the river rhine flows from snow {index}" for index in range(9))
@@ -39,7 +40,6 @@ class TestSentences:
     def test_those_of_the_embedded_encoder_too(self) -> None:
         texts = ("Which river is longest?", "The Nile, by most counts. " * 60, "Nil\u00e9 \u4e2d")
         found = load_encoder().sentences(texts)
-        from calibrail.models import locate
 
         np.testing.assert_allclose(found, bare(locate(DEFAULT_MODEL).folder, texts), atol=1e-6)
 

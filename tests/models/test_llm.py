@@ -11,10 +11,10 @@ import pytest
 from calibrail.errors import InputError, ModelError
 from calibrail.models import llm
 from calibrail.models import retry as caller_module
-from calibrail.models.call_limits import BudgetError, Terms, calling
+from calibrail.models.call_limits import BudgetError, CallLimits, limit_calls
 from calibrail.models.chat import ChatAnswer, ChatRequest, Failure
 from calibrail.models.llm import LanguageModel, load_llm, open_cache
-from calibrail.models.remote import Asked
+from calibrail.models.remote import RemoteModel
 from calibrail.models.retry import Caller
 from tests.chat_server import ChatServer, Reply, always, key_of, scattered, verdicts
 
@@ -52,7 +52,7 @@ def texts(answers: list[ChatAnswer | Failure]) -> list[str]:
 
 def test_every_request_gets_its_own_answer_and_is_sent_once(cache: Path) -> None:
     asked = requests(40)
-    with ChatServer(echo) as server, calling(Terms(cache=cache)) as spent:
+    with ChatServer(echo) as server, limit_calls(CallLimits(cache=cache)) as spent:
         model = load_llm("m", server.url)
         answers = model.answers([*asked, *asked[::-1]])
         assert texts(answers[:40]) == [f"faithful, question {i}" for i in range(40)]
@@ -68,14 +68,14 @@ def test_every_request_gets_its_own_answer_and_is_sent_once(cache: Path) -> None
 
 @pytest.mark.parametrize("concurrency", [1, 3, 8])
 def test_so_many_calls_are_in_flight(concurrency: int) -> None:
-    with ChatServer(latency=0.05) as server, calling(Terms(concurrency=concurrency)):
+    with ChatServer(latency=0.05) as server, limit_calls(CallLimits(concurrency=concurrency)):
         load_llm("m", server.url).answers(requests(24))
         assert server.max_in_flight == concurrency
 
 
 @pytest.mark.parametrize("forgetting", [True, False])
 def test_a_second_run_sends_nothing(forgetting: bool, cache: Path) -> None:
-    with ChatServer(verdicts(lambda text: 0.3)) as server, calling(Terms(cache=cache)):
+    with ChatServer(verdicts(lambda text: 0.3)) as server, limit_calls(CallLimits(cache=cache)):
         first = load_llm("m", server.url)
         said = first.answers(requests(30))
         if forgetting:
@@ -102,7 +102,7 @@ def test_memory_serves_where_there_is_no_cache_file() -> None:
 
 
 def test_another_model_or_endpoint_is_asked_anew(cache: Path) -> None:
-    with ChatServer() as one, ChatServer() as two, calling(Terms(cache=cache)):
+    with ChatServer() as one, ChatServer() as two, limit_calls(CallLimits(cache=cache)):
         for model in (load_llm("m", one.url), load_llm("n", one.url), load_llm("m", two.url)):
             model.answers(requests(3))
         assert (len(one.seen), len(two.seen)) == (6, 3)
@@ -112,7 +112,7 @@ def test_failures_are_reported_in_place_and_kept_out_of_the_cache(cache: Path) -
     asked = requests(20)
     bad = {key(request) for request in asked[::4]}
     faults = lambda key, attempt: "500" if key in bad else None  # noqa: E731
-    with ChatServer(echo, faults) as server, calling(Terms(cache=cache, attempts=2)):
+    with ChatServer(echo, faults) as server, limit_calls(CallLimits(cache=cache, attempts=2)):
         model = load_llm("m", server.url)
         answers = model.answers(asked)
         for i, answer in enumerate(answers):
@@ -135,7 +135,10 @@ def test_failures_are_reported_in_place_and_kept_out_of_the_cache(cache: Path) -
 def test_nothing_is_lost_where_much_goes_wrong(cache: Path) -> None:
     faults = scattered(0.4, "429", "500", "cut", "refused_line", "html", "empty_choices")
     asked = requests(80)
-    with ChatServer(echo, faults, retry_after=0.001) as server, calling(Terms(cache=cache)):
+    with (
+        ChatServer(echo, faults, retry_after=0.001) as server,
+        limit_calls(CallLimits(cache=cache)),
+    ):
         answers = load_llm("m", server.url).answers(asked)
         counts = server.requests_per_key()
         for i, (request, answer) in enumerate(zip(asked, answers, strict=True)):
@@ -152,11 +155,11 @@ def test_a_spent_budget_keeps_what_was_answered(cache: Path) -> None:
     asked = requests(30)
     with ChatServer(echo) as server:
         model = load_llm("m", server.url)
-        with calling(Terms(cache=cache, max_calls=12)), pytest.raises(BudgetError):
+        with limit_calls(CallLimits(cache=cache, max_calls=12)), pytest.raises(BudgetError):
             model.answers(asked)
         assert len(server.seen) == 12
         llm._shared.cache_clear()
-        with calling(Terms(cache=cache, max_calls=18)) as spent:
+        with limit_calls(CallLimits(cache=cache, max_calls=18)) as spent:
             answers = load_llm("m", server.url).answers(asked)
         assert texts(answers) == [f"faithful, question {i}" for i in range(30)]
         assert spent.n_sent == 18
@@ -165,7 +168,7 @@ def test_a_spent_budget_keeps_what_was_answered(cache: Path) -> None:
 
 def test_a_wrong_key_ends_the_run_at_once() -> None:
     with ChatServer(faults=always("401"), latency=0.02) as server:
-        with calling(Terms(concurrency=4)), pytest.raises(ModelError, match="HTTP 401"):
+        with limit_calls(CallLimits(concurrency=4)), pytest.raises(ModelError, match="HTTP 401"):
             load_llm("m", server.url).answers(requests(200))
         assert len(server.seen) <= 12
 
@@ -178,14 +181,14 @@ def test_an_interrupt_keeps_what_was_answered(cache: Path) -> None:
     asked = requests(100)
     with ChatServer(echo, latency=0.02) as server:
         model = load_llm("m", server.url)
-        terms = Terms(cache=cache, concurrency=4)
-        with calling(terms, interrupt), pytest.raises(KeyboardInterrupt):
+        limits = CallLimits(cache=cache, concurrency=4)
+        with limit_calls(limits, interrupt), pytest.raises(KeyboardInterrupt):
             model.answers(asked)
         sent = len(server.seen)
         assert sent < 30
         time.sleep(0.1)
         assert len(server.seen) == sent
-        with calling(Terms(cache=cache)):
+        with limit_calls(CallLimits(cache=cache)):
             answers = load_llm("m", server.url).answers(asked)
         assert texts(answers) == [f"faithful, question {i}" for i in range(100)]
         assert len(server.seen) == 100
@@ -207,7 +210,7 @@ def test_an_interrupt_does_not_wait_for_retries(monkeypatch: pytest.MonkeyPatch)
 
     begun = time.monotonic()
     server = ChatServer(faults=faults)
-    with server, calling(Terms(), interrupt), pytest.raises(KeyboardInterrupt):
+    with server, limit_calls(CallLimits(), interrupt), pytest.raises(KeyboardInterrupt):
         load_llm("m", server.url).answers(asked)
     assert time.monotonic() - begun < 20
 
@@ -237,7 +240,7 @@ def test_threads_share_a_model(cache: Path) -> None:
     found: dict[int, list[str]] = {}
 
     def work(number: int) -> None:
-        with calling(Terms(cache=cache)):
+        with limit_calls(CallLimits(cache=cache)):
             found[number] = texts(model.answers(requests(20, f"thread {number}")))
 
     with ChatServer(echo) as server:
@@ -254,9 +257,9 @@ def test_threads_share_a_model(cache: Path) -> None:
 
 def test_what_would_be_asked_is_told_without_sending(cache: Path) -> None:
     asked = [ChatRequest((("user", "né\ud800"),), max_tokens=7), *requests(2)]
-    with ChatServer() as server, calling(Terms(cache=cache)):
+    with ChatServer() as server, limit_calls(CallLimits(cache=cache)):
         model = load_llm("m", server.url)
-        assert isinstance(model, Asked)
+        assert isinstance(model, RemoteModel)
         assert model.tokens_so_far() is None
         model.answers(asked[1:])
         first, second, _ = model.questions(asked)
@@ -274,7 +277,7 @@ def test_what_would_be_asked_is_told_without_sending(cache: Path) -> None:
 
 def test_the_cache_holds_no_question(cache: Path) -> None:
     asked = [ChatRequest((("user", "a SECRET question"),))]
-    with ChatServer() as server, calling(Terms(cache=cache)):
+    with ChatServer() as server, limit_calls(CallLimits(cache=cache)):
         load_llm("m", server.url).answers(asked)
     held = b"".join(path.read_bytes() for path in cache.parent.iterdir())
     assert b"SECRET" not in held

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from calibrail.errors import ModelError
-from calibrail.models import DEFAULT_MODEL, locate, location
+from calibrail.models import location
+from calibrail.models.location import DEFAULT_MODEL, locate
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 from calibrail.errors import ModelError
 from calibrail.models import retry as module
-from calibrail.models.call_limits import Account, BudgetError, Terms
+from calibrail.models.call_limits import Account, BudgetError, CallLimits
 from calibrail.models.chat import ChatAnswer, ChatRequest, read_answer
 from calibrail.models.retry import ALL_FAIL, FIRST_FAIL, Caller
 from calibrail.models.transport import AgainError, OpenAITransport, RefusedError
@@ -41,9 +41,9 @@ def request(text: str = SECRET, **fields: Any) -> dict[str, Any]:
 
 
 def ask(
-    caller: Caller, body: dict[str, Any] | None = None, spent: Account | None = None, **terms: Any
+    caller: Caller, body: dict[str, Any] | None = None, spent: Account | None = None, **limits: Any
 ) -> ChatAnswer:
-    spent = spent or Account(Terms(**{"timeout": 20.0, **terms}))
+    spent = spent or Account(CallLimits(**{"timeout": 20.0, **limits}))
     answer: ChatAnswer = caller.call(
         "chat", body or request(), spent, threading.Event(), read_answer
     )
@@ -88,7 +88,7 @@ def test_what_may_pass_is_asked_again(fault: str) -> None:
     seconds = 0.3 if fault in ("slow", "drip") else 20.0
     with ChatServer(faults=script(fault, fault), retry_after=0.001) as server:
         caller = Caller(server.url)
-        spent = Account(Terms(timeout=seconds))
+        spent = Account(CallLimits(timeout=seconds))
         assert ask(caller, spent=spent).text == "faithful"
         assert [seen.fault for seen in server.seen] == [fault, fault, None]
         assert spent.n_sent == caller.n_sent == 3
@@ -321,7 +321,7 @@ def test_what_an_endpoint_does_not_know_is_left_out_from_then_on(
 ) -> None:
     with ChatServer(reject=(rejected,)) as server:
         caller = Caller(server.url)
-        spent = Account(Terms())
+        spent = Account(CallLimits())
         for text in ("one", "two"):
             assert ask(caller, request(text, **fields), spent).text == "faithful"
         assert {name for name, value in server.seen[-1].body.items() if value is not None} == sent
@@ -436,7 +436,7 @@ def test_an_answer_ends_the_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_attempts_are_charged_to_the_budget() -> None:
     with ChatServer(faults=always("500")) as server:
-        caller, spent = Caller(server.url), Account(Terms(max_calls=3))
+        caller, spent = Caller(server.url), Account(CallLimits(max_calls=3))
         with pytest.raises(BudgetError):
             ask(caller, spent=spent)
         assert len(server.seen) == spent.n_sent == 3
@@ -450,7 +450,7 @@ def test_nothing_is_sent_once_the_run_is_stopped() -> None:
     stop = threading.Event()
     stop.set()
     with pytest.raises(RefusedError, match="the run was stopped"):
-        Caller("e", transport).call("chat", request(), Account(Terms()), stop, read_answer)
+        Caller("e", transport).call("chat", request(), Account(CallLimits()), stop, read_answer)
     assert transport.bodies == []
 
 
@@ -462,7 +462,7 @@ def test_a_stop_ends_every_wait(wait: float | None, monkeypatch: pytest.MonkeyPa
     threading.Timer(0.2, stop.set).start()
     begun = time.monotonic()
     with pytest.raises(RefusedError):
-        Caller("e", transport).call("chat", request(), Account(Terms()), stop, read_answer)
+        Caller("e", transport).call("chat", request(), Account(CallLimits()), stop, read_answer)
     assert time.monotonic() - begun < 10
     assert len(transport.bodies) == 1
 
@@ -479,7 +479,9 @@ def test_waits_grow_and_have_a_longest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LONGEST_WAIT", 5.0)
     transport = Scripted(AgainError("HTTP 503"))
     with pytest.raises(RefusedError):
-        Caller("e", transport).call("chat", request(), Account(Terms()), Patient(), read_answer)
+        Caller("e", transport).call(
+            "chat", request(), Account(CallLimits()), Patient(), read_answer
+        )
     assert waits[0] == 0.0
     assert len(waits) == len(transport.bodies) == 6
     for wait, least in zip(waits[1:], (1.0, 2.0, 4.0, 5.0, 5.0), strict=True):

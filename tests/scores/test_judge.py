@@ -13,7 +13,7 @@ import pytest
 from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.models import retry as caller_module
-from calibrail.models.call_limits import Terms, calling
+from calibrail.models.call_limits import CallLimits, limit_calls
 from calibrail.models.llm import open_cache
 from calibrail.scores.base import Demanding, Pinning, Score, prepare
 from calibrail.scores.judge import Judge
@@ -244,7 +244,7 @@ def test_every_failure_is_undefined_with_its_reason(fault: str) -> None:
         server.faults = lambda key, attempt: fault if key in known else None
         score = judge(server, mode="logprob")
         known |= {_key(score, bad)}
-        with calling(Terms(attempts=2)):
+        with limit_calls(CallLimits(attempts=2)):
             found = score.score([good, bad, good])
         np.testing.assert_allclose(found.values, [0.2, np.nan, 0.2])
         assert found.reasons == {1: FAULTS[fault]}
@@ -300,7 +300,7 @@ def test_another_model_than_the_pinned_one_is_undefined() -> None:
 
 
 def test_the_cache_serves_a_second_process_run(cache: Path) -> None:
-    with ChatServer(verdicts(stated)) as server, calling(Terms(cache=cache)):
+    with ChatServer(verdicts(stated)) as server, limit_calls(CallLimits(cache=cache)):
         score = judge(server)
         first = score.score(examples(20))
         score.forget()
@@ -357,7 +357,7 @@ def test_a_template_from_a_file_is_kept_as_its_text(tmp_path: Path) -> None:
 
 def test_no_key_is_in_what_is_kept(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    with ChatServer(api_key="sk-secret") as server, calling(Terms(cache=cache)):
+    with ChatServer(api_key="sk-secret") as server, limit_calls(CallLimits(cache=cache)):
         score = judge(server)
         found = score.score(examples(1))
         shown = f"{score.params} {score.fingerprint()} {found} {spell(score)} {vars(score.model)}"

@@ -13,7 +13,7 @@ import pytest
 
 from calibrail import Example, calibrate, read
 from calibrail.errors import ModelError
-from calibrail.models.call_limits import Terms, account, calling
+from calibrail.models.call_limits import CallLimits, account, limit_calls
 from calibrail.scores.base import Scores
 from calibrail.workflow import error_examples
 from calibrail.workflow.run import Run
@@ -160,7 +160,7 @@ def test_evidence_comes_with_the_same_value_or_not_at_all(answers: Path) -> None
         ({"sends": True}, error_examples.NOT_SENT),
     ):
         score = Words(**options)
-        with calling(Terms(cache=None)):
+        with limit_calls(CallLimits(cache=None)):
             found = calibrate(examples, score, alpha=0.3).examples
         assert found is not None
         items = (*found.misses, *found.alarms)

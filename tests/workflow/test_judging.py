@@ -21,7 +21,7 @@ from calibrail import Guardrail, calibrate, compare
 from calibrail.engine import score_examples
 from calibrail.errors import ModelError
 from calibrail.models import llm
-from calibrail.models.call_limits import BudgetError, Price, Terms, calling
+from calibrail.models.call_limits import BudgetError, CallLimits, Price, limit_calls
 from calibrail.scores import build, parse_spec
 from calibrail.scores.registry import ScoreSpec
 from calibrail.workflow.dry_run import plan_calls
@@ -75,7 +75,7 @@ def spec(server: ChatServer, rest: str = "") -> str:
 
 def test_a_judge_is_calibrated_frozen_and_decides_alike(answers: Path, tmp_path: Path) -> None:
     with ChatServer(verdicts(supported), served="tiny-2026-01-01") as server:
-        with calling(Terms(price=Price(1.0, 2.0))):
+        with limit_calls(CallLimits(price=Price(1.0, 2.0))):
             run = calibrate(answers, spec(server), alpha=0.2, max_fpr=0.9)
         n_sent = len(server.seen)
         assert run.table is not None and n_sent == len(run.table)
@@ -147,9 +147,9 @@ def test_two_thousand_examples_through_every_fault(tmp_path: Path) -> None:
         )
         for row in range(2000)
     ]
-    terms = Terms(concurrency=16, attempts=4, timeout=20.0)
+    limits = CallLimits(concurrency=16, attempts=4, timeout=20.0)
     with ChatServer(verdicts(supported), faults=faults, retry_after=0.01) as server:
-        with calling(terms):
+        with limit_calls(limits):
             score = build(judge(server, mode="logprob"))
             table = score_examples(examples, [score])
             (values,) = table.columns.values()
@@ -161,7 +161,7 @@ def test_two_thousand_examples_through_every_fault(tmp_path: Path) -> None:
         assert len(values) == 2000 and len(per_key) == 2000
         # Being asked to wait (429) is granted, and is no failed attempt.
         tried = [sum(fault != "429" for fault in faults) for faults in met.values()]
-        assert max(tried) <= terms.attempts
+        assert max(tried) <= limits.attempts
         assert set(reasons) == set(np.flatnonzero(np.isnan(values)).tolist())
         # Exactly those whose last answer was no verdict are undefined.
         last = [faults_met[-1] for faults_met in met.values()]
@@ -177,7 +177,7 @@ def test_two_thousand_examples_through_every_fault(tmp_path: Path) -> None:
             assert any(part in reason for reason in said), part
         # A second run asks only for what has no answer yet.
         server.reset()
-        with calling(terms):
+        with limit_calls(limits):
             score_examples(examples, [build(judge(server, mode="logprob"))])
         unanswered = sum(fault in (*passing, "400") for fault in last)
         assert len(server.requests_per_key()) == unanswered
@@ -220,7 +220,7 @@ def test_a_hybrid_learns_its_band_from_the_fit_split(answers: Path) -> None:
 
 
 def test_a_dry_run_counts_and_sends_nothing(answers: Path) -> None:
-    with ChatServer(verdicts(supported)) as server, calling(Terms(price=Price(2.0, 4.0))):
+    with ChatServer(verdicts(supported)) as server, limit_calls(CallLimits(price=Price(2.0, 4.0))):
         (plan,) = plan_calls(str(answers), spec(server))
         assert not server.seen
         assert (plan.n_calls, plan.n_known, plan.measured) == (plan.n_examples, 0, False)
@@ -264,7 +264,7 @@ def test_a_rate_limit_loses_nothing() -> None:
 
     with (
         ChatServer(says("faithful"), faults=bucket, retry_after=0.2) as server,
-        calling(Terms(concurrency=16, attempts=2)),
+        limit_calls(CallLimits(concurrency=16, attempts=2)),
     ):
         (reasons,) = score_examples(examples, [build(judge(server))]).reasons.values()
     assert not reasons
@@ -273,7 +273,7 @@ def test_a_rate_limit_loses_nothing() -> None:
 def test_answers_that_could_not_be_asked_about_take_no_part(answers: Path) -> None:
     down = scattered(0.3, "500", seed=5)
     with ChatServer(verdicts(supported), faults=lambda key, _: down(key, 0)) as server:
-        with calling(Terms(attempts=1)):
+        with limit_calls(CallLimits(attempts=1)):
             partly = calibrate(answers, spec(server), alpha=0.2)
         server.faults = lambda key, attempt: None
         whole = calibrate(answers, spec(server), alpha=0.2)
@@ -297,7 +297,10 @@ def test_a_hybrid_over_verdicts_shows_logprob_beside_it_too(answers: Path) -> No
 
 def test_a_budget_ends_the_run_and_the_next_one_goes_on(answers: Path) -> None:
     with ChatServer(verdicts(supported)) as server:
-        with calling(Terms(max_calls=50)), pytest.raises(BudgetError, match="budget of 50 calls"):
+        with (
+            limit_calls(CallLimits(max_calls=50)),
+            pytest.raises(BudgetError, match="budget of 50 calls"),
+        ):
             calibrate(answers, spec(server), alpha=0.2)
         assert len(server.seen) == 50
         run = calibrate(answers, spec(server), alpha=0.2)
@@ -409,7 +412,7 @@ def test_what_failed_is_asked_again_by_the_next_decision(answers: Path) -> None:
         (example, *_) = read(answers)
         fresh = {"question": example.question, "contexts": example.contexts}
         server.faults = always("500")
-        with calling(Terms(attempts=1)):
+        with limit_calls(CallLimits(attempts=1)):
             first = guardrail.check(response=f"{example.response} Indeed.", **fresh)
             server.faults = lambda key, attempt: None
             second = guardrail.check(response=f"{example.response} Indeed.", **fresh)
@@ -429,7 +432,7 @@ def test_an_endpoint_that_refuses_everything_ends_the_run(answers: Path) -> None
 def test_an_endpoint_that_is_down_ends_the_run_with_a_clear_error(answers: Path) -> None:
     with (
         ChatServer(faults=always("500")) as server,
-        calling(Terms(attempts=2)),
+        limit_calls(CallLimits(attempts=2)),
         pytest.raises(ModelError, match="answered none of the last"),
     ):
         calibrate(answers, spec(server), alpha=0.2)

@@ -48,7 +48,7 @@ def run(
     from calibrail.cli.output import note, print_json, print_plan
     from calibrail.cli.progress import counting
     from calibrail.guardrail import Guardrail
-    from calibrail.models.remote import Asked
+    from calibrail.models.remote import RemoteModel
     from calibrail.workflow.check import check_source
     from calibrail.workflow.dry_run import plan_calls
 
@@ -56,7 +56,7 @@ def run(
     folder = Path() if to_stdout else output.parent
     loaded = Guardrail.load(guardrail)
     for model in getattr(loaded.score, "models", ()):
-        if isinstance(model, Asked):
+        if isinstance(model, RemoteModel):
             note(f"this guardrail sends the answers to {model.endpoint}")
     reading = opt.read_options(
         format=format,

@@ -10,7 +10,7 @@ import typer
 from calibrail.errors import InputError
 
 if TYPE_CHECKING:
-    from calibrail.models.call_limits import Terms
+    from calibrail.models.call_limits import CallLimits
     from calibrail.settings import ReadOptions, SplitOptions
 
 Choice = TypeVar("Choice", bound=str)
@@ -251,23 +251,12 @@ def read_options(
 
 def terms(
     max_calls: int | None, concurrency: int, timeout: float, price: str | None = None
-) -> Terms:
-    """Collect the terms on which endpoints are called."""
-    from calibrail.models.call_limits import Price, Terms
+) -> CallLimits:
+    """Collect the limits of calls to endpoints."""
+    from calibrail.models.call_limits import CallLimits, read_price
 
-    cost = None
-    if price is not None:
-        try:
-            tokens_in, tokens_out = (float(part) for part in price.split(","))
-        except ValueError:
-            tokens_in = tokens_out = -1.0
-        if not (0.0 <= tokens_in < float("inf") and 0.0 <= tokens_out < float("inf")):
-            raise InputError(
-                "--price must be two numbers of US dollars per million tokens, sent and answered, "
-                f"e.g. 0.15,0.60; got {price!r}"
-            )
-        cost = Price(tokens_in, tokens_out)
-    return Terms(concurrency=concurrency, timeout=timeout, max_calls=max_calls, price=cost)
+    cost = None if price is None else read_price(price)
+    return CallLimits(concurrency=concurrency, timeout=timeout, max_calls=max_calls, price=cost)
 
 
 def split_options(

@@ -9,23 +9,23 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from calibrail.models.call_limits import Terms
+    from calibrail.models.call_limits import CallLimits
 
 #: Seconds before anything is shown: short commands stay silent.
 PATIENCE = 2.0
 
 
 @contextmanager
-def counting(what: str, terms: Terms | None = None) -> Iterator[Callable[[int], None]]:
+def counting(what: str, limits: CallLimits | None = None) -> Iterator[Callable[[int], None]]:
     """Show a running count on standard error once the work has taken two seconds.
 
-    Nothing is written where standard error is not a terminal. With terms, endpoints are called on
-    them within the block, and their answers are counted, too.
+    Nothing is written where standard error is not a terminal. Calls to endpoints within the block
+    keep to the limits, and their answers are counted, too.
     """
-    from calibrail.models.call_limits import calling
+    from calibrail.models.call_limits import limit_calls
 
     if not sys.stderr.isatty():
-        with calling(terms):
+        with limit_calls(limits):
             yield lambda count: None
         return
     from rich.console import Console
@@ -61,7 +61,7 @@ def counting(what: str, terms: Terms | None = None) -> Iterator[Callable[[int], 
     timer.daemon = True
     timer.start()
     try:
-        with calling(terms, answered):
+        with limit_calls(limits, answered):
             yield show
     finally:
         timer.cancel()

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from calibrail.models.pairs import PairModel
-from calibrail.models.remote import Asked, Usage
+from calibrail.models.remote import RemoteModel, Usage
 from calibrail.scores.base import Demanding, Score, SharedModel
 from calibrail.scores.table import Calls, Cost
 
@@ -34,7 +34,7 @@ class Ledger:
         )
         self._scores = dict(zip(keys, scores, strict=True))
         self._remote = {
-            key: [model for model in used if isinstance(model, Asked)]
+            key: [model for model in used if isinstance(model, RemoteModel)]
             for key, used in self._used.items()
         }
         self._usage = {key: Usage() for key in keys}
@@ -49,9 +49,9 @@ class Ledger:
     def preparing(self, model: SharedModel) -> Iterator[None]:
         """Charge the time to a model, and so to every score that calls it."""
         started, before = time.perf_counter(), model.n_passes
-        usage = model.usage if isinstance(model, Asked) else None
+        usage = model.usage if isinstance(model, RemoteModel) else None
         yield
-        if isinstance(model, Asked) and usage is not None:
+        if isinstance(model, RemoteModel) and usage is not None:
             self._shared_usage[id(model)] = (
                 self._shared_usage.get(id(model), Usage()) + model.usage - usage
             )

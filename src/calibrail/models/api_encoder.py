@@ -91,7 +91,7 @@ class ApiEncoder(Encoder):
 
     def questions(self, items: Sequence[str]) -> Iterator[Question]:
         """Return what would be asked, and whether it is known; nothing is sent."""
-        cache = open_cache(account().terms.cache)
+        cache = open_cache(account().limits.cache)
         for text in items:
             key = self._key(text)
             n_bytes = len(text.encode("utf-8", "replace"))
@@ -99,12 +99,12 @@ class ApiEncoder(Encoder):
 
     def tokens_so_far(self) -> float | None:
         """Return tokens per character of what was asked before, None if nothing was counted."""
-        cache = open_cache(account().terms.cache)
+        cache = open_cache(account().limits.cache)
         return cache.tokens_per_character(self.endpoint, self.name, KIND)
 
     def _embed(self, items: Sequence[tuple[str, bool]]) -> None:
         spent = account()
-        cache = open_cache(spent.terms.cache)
+        cache = open_cache(spent.limits.cache)
         missing = []
         for text, _ in items:
             found = cache.get(self._key(text))
@@ -119,7 +119,7 @@ class ApiEncoder(Encoder):
 
         before = self._caller.n_sent
         try:
-            for texts, found in each(ask, list(_batches(missing)), spent.terms.concurrency, stop):
+            for texts, found in each(ask, list(_batches(missing)), spent.limits.concurrency, stop):
                 for text, value in zip(texts, found, strict=True):
                     self._put(text, value)
         finally:

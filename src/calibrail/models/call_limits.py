@@ -12,6 +12,7 @@ from threading import Lock
 from typing import Final
 
 from calibrail.errors import CalibrailError, InputError
+from calibrail.settings.option import setting
 
 #: Environment variable with the file of the answer cache; ``off`` keeps answers in memory only.
 CACHE_VARIABLE: Final = "CALIBRAIL_CACHE"
@@ -58,9 +59,32 @@ class Price:
         return (self.tokens_in * tokens_in + self.tokens_out * tokens_out) / 1e6
 
 
+def read_price(text: str) -> Price:
+    """Return the price that ``IN,OUT`` stands for.
+
+    Raises
+    ------
+    InputError
+        If these are not two amounts of money.
+
+    >>> read_price("0.15,0.60")
+    Price(tokens_in=0.15, tokens_out=0.6)
+    """
+    try:
+        tokens_in, tokens_out = (float(part) for part in text.split(","))
+    except ValueError:
+        tokens_in = tokens_out = -1.0
+    if not (0.0 <= tokens_in < float("inf") and 0.0 <= tokens_out < float("inf")):
+        raise InputError(
+            "--price must be two numbers of US dollars per million tokens, sent and answered, "
+            f"e.g. 0.15,0.60; got {text!r}"
+        )
+    return Price(tokens_in, tokens_out)
+
+
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """The terms of calls to an endpoint. They do not change what a judge says.
+class CallLimits:
+    """How calls to an endpoint are limited. Limits do not change what a judge says.
 
     Parameters
     ----------
@@ -82,11 +106,20 @@ class Terms:
         given up.
     """
 
-    concurrency: int = 8
-    timeout: float = 60.0
+    concurrency: int = setting("For judges: most calls at the same time.", 8, metavar="N")
+    timeout: float = setting(
+        "For judges: longest that one call may take.", 60.0, metavar="SECONDS"
+    )
     attempts: int = 6
-    max_calls: int | None = None
-    price: Price | None = None
+    max_calls: int | None = setting(
+        "For judges: most calls to endpoints, retries included.", None, metavar="N"
+    )
+    price: Price | None = setting(
+        "For judges: US dollars per million tokens, e.g. 0.15,0.60.",
+        None,
+        metavar="IN,OUT",
+        parse=read_price,
+    )
     cache: Path | None = field(default_factory=default_cache)
     patience: float = 300.0
 
@@ -107,18 +140,18 @@ class Terms:
 
 
 class Account:
-    """What was spent under one set of terms, by all models and threads.
+    """What was spent under one set of limits, by all models and threads.
 
     Parameters
     ----------
-    terms : Terms
+    limits : CallLimits
         The limits.
     watch : callable, optional
         Called with the number of answers so far whenever one comes in, from any thread.
     """
 
-    def __init__(self, terms: Terms, watch: Callable[[int], None] | None = None) -> None:
-        self.terms = terms
+    def __init__(self, limits: CallLimits, watch: Callable[[int], None] | None = None) -> None:
+        self.limits = limits
         self.n_sent = 0
         self.n_answered = 0
         self._watch = watch
@@ -133,14 +166,14 @@ class Account:
             If no more may be sent.
         """
         with self._lock:
-            limit = self.terms.max_calls
+            limit = self.limits.max_calls
             if limit is not None and self.n_sent >= limit:
                 raise BudgetError(
                     f"the budget of {limit:,} calls is spent, after {self.n_answered:,} answers"
                     + (
                         "; they are kept, and are not asked for again: run the same command with a "
-                        "larger --max-calls (terms.max_calls)"
-                        if self.terms.cache is not None
+                        "larger --max-calls (CallLimits.max_calls)"
+                        if self.limits.cache is not None
                         else "; allow more (--max-calls), and keep a cache so that none is lost"
                     )
                 )
@@ -158,34 +191,34 @@ _current: ContextVar[Account | None] = ContextVar("calibrail_account", default=N
 
 
 def account() -> Account:
-    """Return the account that calls are charged to: the innermost ``calling``, or default terms."""
+    """Return the account that calls are charged to: the innermost ``limit_calls``, or a new one."""
     found = _current.get()
     if found is None:
-        found = Account(Terms())
+        found = Account(CallLimits())
     return found
 
 
 @contextmanager
-def calling(
-    terms: Terms | None = None, watch: Callable[[int], None] | None = None
+def limit_calls(
+    limits: CallLimits | None = None, watch: Callable[[int], None] | None = None
 ) -> Iterator[Account]:
-    """Set the terms of all calls made within the block.
+    """Limit all calls made within the block.
 
     Parameters
     ----------
-    terms : Terms, optional
+    limits : CallLimits, optional
         The limits; the usual ones when left out.
     watch : callable, optional
         Called with the number of answers so far.
 
     Examples
     --------
-    >>> with calling(Terms(max_calls=100, concurrency=16)) as spent:
+    >>> with limit_calls(CallLimits(max_calls=100, concurrency=16)) as spent:
     ...     pass  # calibrate(..., "judge:model=...")
     >>> spent.n_sent
     0
     """
-    opened = Account(terms or Terms(), watch)
+    opened = Account(limits or CallLimits(), watch)
     token = _current.set(opened)
     try:
         yield opened

@@ -86,7 +86,7 @@ class LanguageModel:
             if len(found) < len(wanted) and len(self._held) + len(wanted) - len(found) > HELD:
                 self._held = dict(found)
         spent = account()
-        cache = open_cache(spent.terms.cache)
+        cache = open_cache(spent.limits.cache)
         asked = []
         for request in wanted:
             if request in found:
@@ -103,7 +103,7 @@ class LanguageModel:
 
     def questions(self, items: Sequence[ChatRequest]) -> Iterator[Question]:
         """Return what would be asked, and whether it is known; nothing is sent."""
-        cache = open_cache(account().terms.cache)
+        cache = open_cache(account().limits.cache)
         for request in items:
             key = request.key(self.endpoint, self.model)
             n_bytes = sum(len(text.encode("utf-8", "replace")) for _, text in request.messages)
@@ -112,7 +112,7 @@ class LanguageModel:
 
     def tokens_so_far(self) -> float | None:
         """Return tokens per character of what was asked before, None if nothing was counted."""
-        cache = open_cache(account().terms.cache)
+        cache = open_cache(account().limits.cache)
         return cache.tokens_per_character(self.endpoint, self.model, KIND)
 
     def forget(self) -> None:
@@ -154,7 +154,7 @@ class LanguageModel:
         before = self._caller.n_sent
         found: dict[ChatRequest, ChatAnswer | Failure] = {}
         try:
-            for request, answer in each(one, requests, spent.terms.concurrency, stop):
+            for request, answer in each(one, requests, spent.limits.concurrency, stop):
                 found[request] = answer
                 self._note(request, answer, Usage())
         finally:

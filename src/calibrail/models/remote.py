@@ -70,7 +70,7 @@ class Usage:
 
 
 @runtime_checkable
-class Asked(Protocol):
+class RemoteModel(Protocol):
     """A model behind an endpoint."""
 
     @property

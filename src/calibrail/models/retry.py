@@ -74,7 +74,7 @@ class Caller:
         body : mapping
             The fields of the request.
         account : Account
-            What calls are charged to, with its terms.
+            What calls are charged to, with its limits.
         stop : Event
             Set when nothing more is to be sent.
         read : callable
@@ -96,7 +96,7 @@ class Caller:
         n_attempts = 0
         pause = 0.0
         # Once nothing is answered any more, one attempt tells whether it is again.
-        most = 1 if self._failed_in_a_row >= ALL_FAIL else account.terms.attempts
+        most = 1 if self._failed_in_a_row >= ALL_FAIL else account.limits.attempts
 
         def again(error: Exception) -> bool | float:
             nonlocal pause
@@ -175,7 +175,7 @@ class Caller:
                 # A shorter wait than our own first one asks for nothing.
                 if error.wait is None or error.wait < FIRST_WAIT:
                     raise
-                if waited + error.wait > account.terms.patience:
+                if waited + error.wait > account.limits.patience:
                     raise
                 waited += error.wait
                 with self._lock:
@@ -222,7 +222,7 @@ class Caller:
             with self._lock:
                 self.n_sent += 1
             try:
-                answer = self._opened().send(kind, fields, account.terms.timeout)
+                answer = self._opened().send(kind, fields, account.limits.timeout)
             except RefusedError as error:
                 if error.too_long or not self._learn(error.about, fields):
                     raise

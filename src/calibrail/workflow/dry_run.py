@@ -10,7 +10,7 @@ from typing import Any
 
 from calibrail.data.example import Example
 from calibrail.models.call_limits import Price, account
-from calibrail.models.remote import Asked
+from calibrail.models.remote import RemoteModel
 from calibrail.scores.base import Demand, Demanding, Score
 from calibrail.scores.learned import learns
 from calibrail.scores.registry import key_of
@@ -125,19 +125,19 @@ def plan_calls(
         for score in detectors:
             n_judged = _n_judged(score, batch)
             for demand in _eventual(score, batch):
-                if isinstance(demand.model, Asked):
+                if isinstance(demand.model, RemoteModel):
                     key = (key_of(score), id(demand.model))
                     plan = planned.setdefault(key, _Plan(demand.model))
                     plan.add([item for part in demand.parts for item in part])
                     plan.n_judged += n_judged
-    price = account().terms.price
+    price = account().limits.price
     return tuple(plan.finish(key[0], n_examples, price) for key, plan in planned.items())
 
 
 class _Plan:
     """Adds up one score's questions to one model, each once."""
 
-    def __init__(self, model: Asked) -> None:
+    def __init__(self, model: RemoteModel) -> None:
         self._model = model
         self._seen: set[bytes] = set()
         self.n_judged = self.n_known = 0

@@ -13,7 +13,7 @@ from calibrail.conformal.rule import Rule
 from calibrail.conformal.three_way import DECISIONS
 from calibrail.data.example import Example
 from calibrail.data.splits import TEST
-from calibrail.models.call_limits import BudgetError, account, calling
+from calibrail.models.call_limits import BudgetError, account, limit_calls
 from calibrail.scores.base import Score
 from calibrail.settings import ReadOptions
 from calibrail.workflow.scoring import Scored, columns_of
@@ -185,7 +185,7 @@ def show_examples(
         )
 
     # What a language model said is looked up in the cache; nothing new is asked.
-    with calling(replace(account().terms, max_calls=0)):
+    with limit_calls(replace(account().limits, max_calls=0)):
         return Shown(
             misses=tuple(made(row) for row in missed[:MOST]),
             alarms=tuple(made(row) for row in alarming[:MOST]),

@@ -169,7 +169,7 @@ def score_source(
         "learnt_before": learnt,
         "n_unanswered": len(unanswered),
         "calls": [
-            cost.calls.to_dict(cost.score, account().terms.price)
+            cost.calls.to_dict(cost.score, account().limits.price)
             for cost in table.costs
             if cost.calls is not None and cost.score in map(key_of, detectors)
         ],
