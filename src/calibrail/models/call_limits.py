@@ -107,9 +107,7 @@ class CallLimits:
     """
 
     concurrency: int = setting("For judges: most calls at the same time.", 8, metavar="N")
-    timeout: float = setting(
-        "For judges: longest that one call may take.", 60.0, metavar="SECONDS"
-    )
+    timeout: float = setting("For judges: longest that one call may take.", 60.0, metavar="SECONDS")
     attempts: int = 6
     max_calls: int | None = setting(
         "For judges: most calls to endpoints, retries included.", None, metavar="N"
