@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from calibrail.conformal import calibrate
 from calibrail.evaluation import compare_detectors, evaluate
+from calibrail.report import render_page
+from calibrail.report.documents.calibrate import document as calibrate_says
 
 HOSTILE = "<script>alert(1)</script>[bold]\x1b[31m"
 
@@ -118,3 +120,8 @@ def attacked() -> dict[str, Any]:
             )
         )  # fmt: skip
     return errors(misses=made, alarms=made[::-1], n_misses=10, n_alarms=10, note=ATTACKS[0])
+
+
+def render(content: dict[str, Any], *scores: NDArray[np.float64], **parts: Any) -> str:
+    """Return the page of a report, with figures of these scores of both classes."""
+    return render_page(calibrate_says(content, scores or classes(), **parts))

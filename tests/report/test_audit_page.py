@@ -15,7 +15,7 @@ from calibrail.evaluation.audit.leakage import Copies, Leakage, giveaway
 from calibrail.report.audit_figures import draw_audit
 from calibrail.report.audit_page import render_audit_html
 from calibrail.report.audit_terminal import print_audit
-from calibrail.report.pictures import standing_alone
+from calibrail.report.svg import standing_alone
 
 HOSTILE = "<script>alert(1)</script>[bold]\x1b[31m\u202e\u200f\ud800]]>&"
 N = 400

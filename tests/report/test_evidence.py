@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from calibrail.report.evidence import print_explanation
+from calibrail.report import print_document
+from calibrail.report.documents.explain import document
 
 SENTENCE = {
     "text": "It was painted red.",
@@ -33,11 +34,12 @@ def shown(evidence: Any, width: int = 80, **changes: Any) -> str:
         "p_value": 0.25,
         "reason": "score 0.9 reaches the threshold 0.5",
         "evidence": evidence,
+        "score_name": "sec",
         **changes,
     }
     stream = io.StringIO()
     console = Console(file=stream, width=width, no_color=True, force_terminal=False)
-    print_explanation(decision, "sec", console)
+    print_document(document(decision), console)
     text = stream.getvalue()
     assert max(len(line) for line in text.splitlines()) <= width
     return text

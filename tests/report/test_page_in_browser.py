@@ -19,9 +19,9 @@ from reports import (
     NOISE,
     VALUES,
     attacked,
-    classes,
     errors,
     hostile,
+    render,
     report,
 )
 
@@ -29,7 +29,6 @@ from calibrail.conformal import calibrate_groups
 from calibrail.conformal.rule import Rule
 from calibrail.evaluation import evaluate
 from calibrail.evaluation.stats.phrases import percent
-from calibrail.report.html import render_html
 
 LOOK = """
   const document = page;
@@ -40,7 +39,7 @@ LOOK = """
     band: text("try-caught-band"), thousand: text("try-thousand"), use: text("try-use"),
     value: document.getElementById("threshold-range").getAttribute("aria-valuetext"),
     spot: document.querySelector("[data-figure=curve] .wide .spot").getAttribute("cx"),
-    level: document.querySelector("[data-figure=histogram] .wide .level").getAttribute("d"),
+    level: document.querySelector("[data-figure=distributions] .wide .level").getAttribute("d"),
   });
   const range = document.getElementById("threshold-range");
   const move = (to) => {
@@ -67,7 +66,7 @@ def page() -> str:
         max_fpr=0.2, baselines={"length": NOISE}, others={"second": NOISE},
         reproduce={"command": "calibrail x"},
     )  # fmt: skip
-    return render_html(value, *classes(), examples=errors())
+    return render(value, examples=errors())
 
 
 def test_the_slider_shows_another_threshold_and_nothing_leaves_the_page(
@@ -117,7 +116,7 @@ def test_hostile_texts_neither_run_nor_widen_the_page(
 ) -> None:
     by = np.where(np.arange(400) % 4 < 2, "<b>one</b>", "two\u202e").tolist()
     values = {**hostile(), "by_group": grouped(by)["by_group"]}
-    page = render_html(values, *classes(), examples=attacked())
+    page = render(values, examples=attacked())
     flag = f"--blink-settings=preferredColorScheme={scheme}"
     found = visit(page, tmp_path, FITS, flag, width=width)
     assert found.console == ()

@@ -9,8 +9,10 @@ import pytest
 from reports import CODES, LABELS, NOISE, VALUES, classes, report
 
 from calibrail.conformal.simultaneous import simultaneous_bounds
-from calibrail.report.pictures import draw_report, inline, marks_range
+from calibrail.report.document import Figure, all_blocks
+from calibrail.report.documents.calibrate import document
 from calibrail.report.slider import MOST, operating_points
+from calibrail.report.svg import inline
 
 
 def test_every_point_is_what_its_threshold_does() -> None:
@@ -62,9 +64,11 @@ def test_long_curves_are_thinned_and_a_rule_of_groups_has_no_threshold_in_use() 
 def test_marks_stand_where_the_axes_do(values: np.ndarray) -> None:
     assert len(values) == len(LABELS) == len(CODES) == len(NOISE)
     value = report(values)
-    figures = draw_report(value, *classes(values))
-    for name, svg in figures.items():
-        drawn = inline(svg, name, marks_range(value, name, *classes(values)))
+    blocks = all_blocks(document(value, classes(values)).blocks)
+    made = [block for block in blocks if isinstance(block, Figure)]
+    assert {figure.name for figure in made} >= {"distributions"}
+    for figure in made:
+        drawn = inline(figure.draw(False), figure.name, figure.limits)
         left, right, bottom, top, x0, x1, y0, y1 = map(
             float, drawn.split('data-place="')[1].split('"')[0].split()
         )

@@ -70,7 +70,8 @@ def run(
         stdout_console,
     )
     from calibrail.cli.progress import counting
-    from calibrail.report import print_report
+    from calibrail.report import print_document
+    from calibrail.report.documents.calibrate import document
     from calibrail.scores.registry import BASELINES
     from calibrail.workflow import calibrate
     from calibrail.workflow.dry_run import plan_calls
@@ -125,7 +126,7 @@ def run(
     if json:
         print_json(report)
     else:
-        print_report(report, stdout_console())
+        print_document(document(report), stdout_console())
     costs = () if result.table is None else result.table.costs
     note_costs(cost for cost in costs if cost.score not in BASELINES)
     note(f"wrote {output}/report.html, report.json, calibration.json, scores.parquet, figures")

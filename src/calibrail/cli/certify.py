@@ -52,7 +52,8 @@ def run(
     from calibrail.cli.output import note, print_json, stdout_console
     from calibrail.cli.progress import counting
     from calibrail.guardrail import Guardrail
-    from calibrail.report import print_certificate
+    from calibrail.report import print_document
+    from calibrail.report.documents.certify import document
     from calibrail.workflow import certify
 
     reading = opt.read_options(
@@ -80,7 +81,7 @@ def run(
     if json:
         print_json(result.to_dict())
     else:
-        print_certificate(result.to_dict(), stdout_console())
+        print_document(document(result.to_dict()), stdout_console())
     if result.n_quarantined:
         note(f"{result.n_quarantined} unusable rows: see quarantine.jsonl")
     raise typer.Exit(of_verdict(result.certificate.verdict))

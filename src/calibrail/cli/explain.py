@@ -37,7 +37,8 @@ def run(
     from calibrail.cli.exits import DONE, FAILURE
     from calibrail.cli.output import print_json, stdout_console
     from calibrail.guardrail import Guardrail
-    from calibrail.report.evidence import print_explanation
+    from calibrail.report import print_document
+    from calibrail.report.documents.explain import document
 
     loaded = Guardrail.load(guardrail)
     decision = loaded.check(
@@ -47,8 +48,10 @@ def run(
         samples=sample or (),
         columns=opt.pairs(column, "--column"),
     )
+    content = decision.to_dict(evidence=True)
     if json:
-        print_json(decision.to_dict(evidence=True))
+        print_json(content)
     else:
-        print_explanation(decision.to_dict(evidence=True), loaded.score.name, stdout_console())
+        named = {**content, "score_name": loaded.score.name}
+        print_document(document(named), stdout_console())
     raise typer.Exit(FAILURE if decision.outcome == "error" else DONE)

@@ -57,7 +57,7 @@ def print_agreement(result: _Dict, console: Console) -> None:
 
 def _heading(result: _Dict) -> str:
     from calibrail.evaluation.stats.phrases import count, percent
-    from calibrail.report.story import interval
+    from calibrail.report.phrases import interval
 
     data, shared = result["data"], result["agreement"]["agreement"]
     labels = (
@@ -74,7 +74,7 @@ def _heading(result: _Dict) -> str:
 
 def _agreement(console: Console, result: _Dict) -> None:
     from calibrail.evaluation.stats.phrases import percent
-    from calibrail.report import blocks, story
+    from calibrail.report import blocks, phrases
 
     found = result["agreement"]
     table = blocks.table("The judge, where people have labelled, too")
@@ -86,8 +86,8 @@ def _agreement(console: Console, result: _Dict) -> None:
     )
     for key, name in names:
         share = found[key]
-        span = story.interval(share) if share["n"] else share["reason"]
-        cells = (name, story.share(share), span, f"{share['count']:,} of {share['n']:,}")
+        span = phrases.interval(share) if share["n"] else share["reason"]
+        cells = (name, phrases.share(share), span, f"{share['count']:,} of {share['n']:,}")
         table.add_row(*(blocks.cell(cell) for cell in cells))
     kappa = found["kappa"]
     cells = ("Cohen's kappa", "none", kappa["reason"] or "", "")
@@ -119,7 +119,7 @@ def _rates(console: Console, result: _Dict) -> None:
     from rich.text import Text
 
     from calibrail.evaluation.stats.phrases import percent
-    from calibrail.report import blocks, story
+    from calibrail.report import blocks, phrases
 
     table = blocks.table(f"Four estimates, with {percent(result['confidence'])} intervals")
     table.add_column("")
@@ -135,7 +135,7 @@ def _rates(console: Console, result: _Dict) -> None:
             lines = ["none", ""]
             if found["estimate"] is not None:
                 mark = " *" if estimates["trust"]["method"] == method else ""
-                lines = [f"{percent(found['estimate'])}{mark}", story.interval(found)]
+                lines = [f"{percent(found['estimate'])}{mark}", phrases.interval(found)]
             cells.append(Text("\n".join(lines)))
         table.add_row(*cells)
     blocks.show(console, table)

@@ -16,7 +16,7 @@ from calibrail.report.figures import (
     axis_text,
     drawing,
 )
-from calibrail.report.story import plain
+from calibrail.report.phrases import plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,8 +7,8 @@ from typing import Any
 
 from calibrail.evaluation.audit.wording import COMPONENTS, called, third
 from calibrail.evaluation.stats.phrases import count
-from calibrail.report.html import _flat, _options, environment
-from calibrail.report.story import plain
+from calibrail.report.phrases import plain
+from calibrail.report.render_html import _flat, _options, environment
 
 _Dict = Mapping[str, Any]
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from calibrail.evaluation.audit.wording import COMPONENTS, third
 from calibrail.report import blocks
 from calibrail.report.audit_page import ACROSS, VERDICTS, estimate, interval, p_value
-from calibrail.report.story import plain
+from calibrail.report.phrases import plain
 
 _Dict = Mapping[str, Any]
 

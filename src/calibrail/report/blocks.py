@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from calibrail.evaluation.stats.phrases import count
-from calibrail.report import story
+from calibrail.report import phrases
 
 _Dict = Mapping[str, Any]
 
@@ -48,12 +48,12 @@ def bullets(console: Console, heading: str, messages: Sequence[str], style: str 
 
 def next_step(console: Console, sentence: str) -> None:
     """Print what to do now."""
-    console.print(Text.assemble(("Next: ", "bold"), story.plain(sentence)))
+    console.print(Text.assemble(("Next: ", "bold"), phrases.plain(sentence)))
 
 
 def paragraph(console: Console, sentence: str, style: str = "") -> None:
     """Print a paragraph and an empty line."""
-    show(console, Text(story.plain(sentence), style=style))
+    show(console, Text(phrases.plain(sentence), style=style))
 
 
 def table(title: str) -> Table:
@@ -72,4 +72,4 @@ def show(console: Console, renderable: Table | Text) -> None:
 
 def cell(text: str) -> Text:
     """Return a cell as literal text: names from data are never read as markup."""
-    return Text(story.plain(text))
+    return Text(phrases.plain(text))

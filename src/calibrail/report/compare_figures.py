@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from calibrail.evaluation.stats.phrases import percent
 from calibrail.report.compare_story import sweep_cells
 from calibrail.report.figures import INK, QUIET, as_svg, axis_text, drawing
-from calibrail.report.pictures import standing_alone
+from calibrail.report.svg import standing_alone
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

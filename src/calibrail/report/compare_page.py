@@ -7,8 +7,8 @@ from typing import Any
 
 from calibrail.report import compare_story
 from calibrail.report.compare_figures import detectors_drawn, draw_compare
-from calibrail.report.html import environment
-from calibrail.report.pictures import inline
+from calibrail.report.render_html import environment
+from calibrail.report.svg import inline
 
 _Dict = Mapping[str, Any]
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from calibrail.evaluation.compare.conclusion import p_value, points
 from calibrail.evaluation.stats.phrases import count, listed, number, percent
-from calibrail.report.story import plain, share
-from calibrail.report.untrusted import short
+from calibrail.report.phrases import plain, share
+from calibrail.report.sanitize import short
 
 _Dict = Mapping[str, Any]
 

@@ -11,7 +11,8 @@ from rich.text import Text
 
 from calibrail.evaluation.compare.conclusion import p_value, points
 from calibrail.evaluation.stats.phrases import percent
-from calibrail.report import blocks, compare_story, story
+from calibrail.report import blocks, compare_story, phrases
+from calibrail.report.documents.calibrate import title
 
 _Dict = Mapping[str, Any]
 
@@ -34,7 +35,7 @@ def print_compare(comparison: _Dict, console: Console) -> None:
     _levels(comparison, console)
     _sweep(comparison, console)
     short = [
-        f"{item['name']}: {'; '.join(story.title(w['code']) for w in item['warnings'])}"
+        f"{item['name']}: {'; '.join(title(w['code']) for w in item['warnings'])}"
         for item in comparison["detectors"]
         if item["warnings"]
     ]
@@ -61,8 +62,8 @@ def _scores(comparison: _Dict, console: Console) -> None:
             cells = [
                 str(item["name"]),
                 compare_story.threshold(item),
-                story.share(test.get("coverage")),
-                story.share(test.get("fpr")),
+                phrases.share(test.get("coverage")),
+                phrases.share(test.get("fpr")),
                 compare_story.measure(test.get("auroc"))[0],
                 compare_story.measure(item.get("partial_auroc"))[0],
                 compare_story.measure(test.get("overlap"))[0],
@@ -89,7 +90,7 @@ def _ahead(comparison: _Dict, console: Console) -> None:
         if not tests:
             continue
         table = _titled(
-            console, f"Against {story.plain(reference)}, at the same coverage; p corrected (Holm)"
+            console, f"Against {phrases.plain(reference)}, at the same coverage; p corrected (Holm)"
         )
         table.add_column("Score", overflow="fold", max_width=22)
         table.add_column("FPR, points", justify="right")
@@ -139,7 +140,7 @@ def _sweep(comparison: _Dict, console: Console) -> None:
     for entry in sweep:
         table.add_column(percent(1.0 - entry["alpha"]), justify="right")
     for name, _, cells in rows:
-        shown = [story.share(cell["fpr"]) if cell and cell["fpr"] else "-" for cell in cells]
+        shown = [phrases.share(cell["fpr"]) if cell and cell["fpr"] else "-" for cell in cells]
         table.add_row(*(blocks.cell(text) for text in (name, *shown)))
     blocks.show(console, table)
     notes = [note for entry in sweep if (note := compare_story.sweep_note(entry))]
@@ -149,7 +150,7 @@ def _sweep(comparison: _Dict, console: Console) -> None:
 
 def _titled(console: Console, title: str) -> Table:
     """Print a title, and return a table that may be narrower than it."""
-    console.print(Text(story.plain(title), style="bold"))
+    console.print(Text(phrases.plain(title), style="bold"))
     table = blocks.table("")
     table.title = None
     return table

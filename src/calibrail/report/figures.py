@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.evaluation.stats.phrases import number
-from calibrail.report.story import plain
+from calibrail.report.phrases import plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

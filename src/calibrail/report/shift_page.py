@@ -8,8 +8,8 @@ from typing import Any, Final
 from rich.console import Console
 
 from calibrail.evaluation.stats.phrases import number, percent
-from calibrail.report import blocks, figures, story
-from calibrail.report.pictures import standing_alone
+from calibrail.report import blocks, figures, phrases
+from calibrail.report.svg import standing_alone
 
 _Dict = Mapping[str, Any]
 
@@ -29,11 +29,11 @@ def render_shift_html(content: _Dict) -> str:
     """
     from markupsafe import Markup
 
-    from calibrail.report.html import environment
+    from calibrail.report.render_html import environment
 
     return environment().get_template("shift.html.j2").render(
         shift=content,
-        name=story.score_name(content),
+        name=phrases.score_name(content),
         heads=HEADS,
         table=[_row(item) for item in content["tests"]],
         rest={k: v for k, v in content["reproduce"].items() if k != "command"},
@@ -72,7 +72,7 @@ def print_shift(content: _Dict, console: Console) -> None:
     """Print a drift audit: the finding, a table, what each broken test says."""
     blocks.paragraph(console, content["finding"], style="bold")
     table = blocks.table(
-        f"{story.score_name(content)}, {percent(1 - content['alpha'])} promised "
+        f"{phrases.score_name(content)}, {percent(1 - content['alpha'])} promised "
         f"({content['guarantee']})"
     )
     # 80 columns hold what is new; the page and the file hold the rest.

@@ -69,7 +69,7 @@ class AuditRun:
         """
         from calibrail.report.audit_figures import draw_audit
         from calibrail.report.audit_page import render_audit_html
-        from calibrail.report.pictures import standing_alone
+        from calibrail.report.svg import standing_alone
 
         folder = Path(folder)
         (folder / "figures").mkdir(parents=True, exist_ok=True)

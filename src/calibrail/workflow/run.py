@@ -114,8 +114,9 @@ class Run:
         text : bool
             Whether ``report.html`` may hold questions, contexts and answers; no other file does.
         """
-        from calibrail.report import render_html
-        from calibrail.report.pictures import draw_report, standing_alone
+        from calibrail.report import render_page
+        from calibrail.report.documents.calibrate import document
+        from calibrail.report.svg import figure_files
 
         if self.table is None or self.codes is None:
             raise DataError("this run was loaded from a folder; copy that folder instead")
@@ -130,17 +131,17 @@ class Run:
             write_atomically(folder / STATE, self.state)
         values = next(iter(self.table.columns.values()))
         test = (self.codes == TEST) & ~np.isnan(values)
-        classes = [values[test & (self.table.labels == label)] for label in (1, 0)]
-        shown = None if self.examples is None else self.examples.to_dict(text=text)
-        page = render_html(report, *classes, examples=shown)
+        hallucinated, faithful = (values[test & (self.table.labels == label)] for label in (1, 0))
+        examples = None if self.examples is None else self.examples.to_dict(text=text)
+        content = document(report, (hallucinated, faithful), examples)
+        page = render_page(content)
         # Half of a surrogate pair may stand in a name; UTF-8 has no bytes for it.
         write_atomically(folder / "report.html", page.encode("utf-8", "replace"))
         (folder / "figures").mkdir(exist_ok=True)
         for old in (folder / "figures").glob("*.svg"):
             old.unlink()
-        for name, figure in draw_report(report, *classes).items():
-            content = standing_alone(figure).encode("utf-8", "replace")
-            write_atomically(folder / "figures" / f"{name}.svg", content)
+        for name, figure in figure_files(content).items():
+            write_atomically(folder / "figures" / f"{name}.svg", figure.encode("utf-8", "replace"))
         return folder
 
     @classmethod

@@ -7,7 +7,7 @@ from calibrail.conformal import calibrate
 from calibrail.errors import InputError
 from calibrail.evaluation.shift.unlabelled import measured_shift
 from calibrail.evaluation.stats.density_ratio import density_ratio
-from calibrail.report.promises import shift_sentences
+from calibrail.report.documents.calibrate_sections import shift_sentences
 
 
 def test_the_ratio_of_two_normal_laws_is_found() -> None:

@@ -11,11 +11,21 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from reports import ATTACKS, NOISE, VALUES, attacked, classes, errors, hostile, report
+from reports import (
+    ATTACKS,
+    NOISE,
+    VALUES,
+    attacked,
+    classes,
+    errors,
+    hostile,
+    render,
+    report,
+)
 
+from calibrail.report.documents.calibrate import document
 from calibrail.report.figures import distributions_svg
-from calibrail.report.html import render_html
-from calibrail.report.pictures import ON_WHITE, draw_report, standing_alone
+from calibrail.report.svg import ON_WHITE, figure_files
 
 
 class Elements(HTMLParser):
@@ -63,9 +73,9 @@ def loads_nothing(page: str) -> None:
 
 def test_a_report_page_is_self_contained_complete_and_deterministic() -> None:
     value = report(max_fpr=0.2, baselines={"length": NOISE}, reproduce={"command": "calibrail x"})
-    page = render_html(value, *classes())
+    page = render(value)
     loads_nothing(page)
-    assert page == render_html(value, *classes())
+    assert page == render(value)
     for part in (value["verdict"], "flagged from", "length", "calibrail x", "prefers-color-scheme"):
         assert part in page
     assert page.index('class="verdict') < page.index("<svg") < page.index("On the test part")
@@ -74,14 +84,14 @@ def test_a_report_page_is_self_contained_complete_and_deterministic() -> None:
 
 
 def test_hostile_names_are_text() -> None:
-    page = render_html(hostile(), *classes())
+    page = render(hostile())
     loads_nothing(page)
     assert page.count("&lt;script&gt;") >= 6
     assert "\x1b" not in page
 
 
 def test_hostile_texts_are_text() -> None:
-    page = render_html(report(), *classes(), examples=attacked())
+    page = render(report(), examples=attacked())
     loads_nothing(page)
     assert page.encode("utf-8") == page.encode("utf-8", "replace")
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069\ufffe\uffff]", page)
@@ -91,27 +101,31 @@ def test_hostile_texts_are_text() -> None:
     assert page.count("<article") == page.count("</article>") == 2 * len(ATTACKS)
     assert page.count('<blockquote dir="auto"') >= 40
     assert "{{ 7 * 7 }}" in page
-    assert page == render_html(report(), *classes(), examples=attacked())
+    assert page == render(report(), examples=attacked())
 
 
 def test_an_error_shows_what_the_detector_objects_to_and_where_it_looked() -> None:
-    page = render_html(report(), *classes(), examples=errors())
+    page = render(report(), examples=errors())
     assert "It is 107 metres high. <mark>It is red.</mark>" in page
     for part in (
-        '<b class="objected">contradicted</b>', "Sentences of the answer", "chunk 2: ",
-        "<mark>It is white.</mark>", "about 3.12 in 100 hallucinated answers", "support 0.01",
+        '<b class="bad">contradicted</b>',
+        "Sentences of the answer",
+        "chunk 2, characters 0 to 12: ",
+        "<mark>It is white.</mark>",
+        "about 3.12 in 100 hallucinated answers",
+        "support 0.01",
         "9 in the test part; here are the 1 with the highest scores",
-    ):  # fmt: skip
+    ):
         assert part in page
     # Of the two chunks only the one that the evidence names.
     assert "It is 100 metres high." not in page
-    without = render_html(report(), *classes())
+    without = render(report())
     assert "What it gets wrong" not in without
 
 
 def test_everything_on_the_page_has_a_name() -> None:
     value = report(max_fpr=0.2, baselines={"length": NOISE}, others={"second": NOISE})
-    page = render_html(value, *classes(), examples=errors())
+    page = render(value, examples=errors())
     seen = Elements(page)
     labels = {attrs.get("for") for attrs in seen.named("label")}
     assert seen.named("input")
@@ -145,7 +159,7 @@ def contrast(first: str, second: str) -> float:
 
 def test_colours_are_told_apart_in_light_dark_and_print() -> None:
     """Contrasts of WCAG 2.2: 4.5 for text, 3 for what is drawn."""
-    page = render_html(report(), *classes())
+    page = render(report())
     schemes = [
         dict(re.findall(r"--([a-z]+): (#[0-9a-f]{3,6})", block))
         for block in re.findall(r":root \{(.*?)\}", page, re.DOTALL)
@@ -165,16 +179,15 @@ def test_colours_are_told_apart_in_light_dark_and_print() -> None:
 
 
 def test_printing_hides_the_slider_and_opens_what_is_folded() -> None:
-    style = render_html(report(), *classes()).split("@media print")[1].split("</style>")[0]
+    style = render(report()).split("@media print")[1].split("</style>")[0]
     assert ".try, .live .moving { display: none; }" in style
     assert "details::details-content { content-visibility: visible" in style
 
 
 def test_figures_stand_alone_as_files() -> None:
-    figures = draw_report(report(max_fpr=0.2), *classes())
-    assert list(figures) == ["distributions", "curve"]
-    for svg in figures.values():
-        file = standing_alone(svg)
+    files = figure_files(document(report(max_fpr=0.2), classes()))
+    assert list(files) == ["distributions", "curve"]
+    for file in files.values():
         root = ElementTree.fromstring(file)
         assert root.tag == "{http://www.w3.org/2000/svg}svg"
         assert float(root.attrib["width"]) > 400
@@ -191,7 +204,7 @@ def test_figures_stand_alone_as_files() -> None:
     ],
 )
 def test_odd_scores_make_a_page(values: np.ndarray) -> None:
-    page = render_html(report(values), *classes(values))
+    page = render(report(values), *classes(values))
     loads_nothing(page)
     assert not re.search(r"\b(nan|inf)\b", page.split("<svg")[1].split("</svg>")[0], re.IGNORECASE)
 

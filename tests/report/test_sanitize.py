@@ -6,10 +6,11 @@ import unicodedata
 
 from hypothesis import given
 from hypothesis import strategies as st
-from reports import error
+from reports import error, errors
 
-from calibrail.report.errors_shown import error_view
-from calibrail.report.untrusted import clean, excerpt, short
+from calibrail.report.document import Card, all_blocks
+from calibrail.report.documents.error_examples import error_examples
+from calibrail.report.sanitize import clean, excerpt, short
 
 ANY = st.text(st.characters(), max_size=200)
 LETTERS = st.text(st.sampled_from("ab \u05d0\u0645é\n"), max_size=200)
@@ -77,5 +78,7 @@ def test_the_first_mark_is_seen_whatever_the_length() -> None:
 
 @given(WILD)
 def test_any_evidence_has_a_view(evidence: object) -> None:
-    view = error_view(error(evidence=evidence))
-    assert view["answer"]["segments"]
+    content = error_examples(errors(misses=[error(evidence=evidence)]))
+    card = next(block for block in all_blocks([content]) if isinstance(block, Card))
+    assert [quote.about for quote in card.quotes] == ["Question", "Answer"]
+    assert card.quotes[1].segments

@@ -12,18 +12,26 @@ from reports import HOSTILE, NOISE, VALUES, hostile, report
 from rich.console import Console
 
 from calibrail.conformal import certify_counts
-from calibrail.report import print_certificate, print_diagnosis, print_report
+from calibrail.report import Document, print_diagnosis, print_document
+from calibrail.report.documents import calibrate, certify
 
-Printer = Callable[[Mapping[str, Any], Console], None]
+Says = Callable[[Mapping[str, Any]], Document]
 
 
-def shown(printer: Printer, value: Mapping[str, Any], width: int = 80) -> str:
+def shown(says: Says, value: Mapping[str, Any], width: int = 80) -> str:
     stream = io.StringIO()
-    printer(value, Console(file=stream, width=width, no_color=True, force_terminal=False))
+    console = Console(file=stream, width=width, no_color=True, force_terminal=False)
+    print_document(says(value), console)
     text = stream.getvalue()
     assert max(len(line) for line in text.splitlines()) <= width
     assert "nan" not in text.lower().split()
     return text
+
+
+def shown_diagnosis(value: Mapping[str, Any]) -> str:
+    stream = io.StringIO()
+    print_diagnosis(value, Console(file=stream, width=80, no_color=True, force_terminal=False))
+    return stream.getvalue()
 
 
 def words(text: str) -> str:
@@ -41,7 +49,7 @@ def words(text: str) -> str:
 def test_the_verdict_comes_first_and_a_next_step_last(
     options: dict[str, Any], verdict: str, remedy: str
 ) -> None:
-    lines = shown(print_report, report(**options)).splitlines()
+    lines = shown(calibrate.document, report(**options)).splitlines()
     assert lines[0].startswith(f"{verdict}  toy")
     last = words(" ".join(lines[-5:]))
     assert "Next: " in last
@@ -55,7 +63,7 @@ def test_the_report_shows_every_row_and_warning() -> None:
         max_fpr=0.2,
         undefined="pass",
     )
-    text = words(shown(print_report, value))
+    text = words(shown(calibrate.document, value))
     for part in ("this one", "length", "second", "Without a threshold", "none: "):
         assert part in text
     for item in value["warnings"]:
@@ -66,19 +74,19 @@ def test_the_report_shows_every_row_and_warning() -> None:
 
 @pytest.mark.parametrize("guarantee", ["marginal", "paper"])
 def test_the_promise_is_said_in_words(guarantee: str) -> None:
-    text = words(shown(print_report, report(guarantee=guarantee)))
+    text = words(shown(calibrate.document, report(guarantee=guarantee)))
     assert "Flag an answer when its toy score is at least" in text
     assert f"(guarantee: {guarantee})" in text
     assert "of 100 hallucinated calibration scores" in text
 
 
 def test_flag_all_is_said() -> None:
-    text = words(shown(print_report, report(alpha=0.001, allow_flag_all=True)))
+    text = words(shown(calibrate.document, report(alpha=0.001, allow_flag_all=True)))
     assert "Flag every answer." in text
 
 
 def test_names_are_neither_markup_nor_control_codes() -> None:
-    text = shown(print_report, hostile())
+    text = shown(calibrate.document, hostile())
     assert "\x1b" not in text
     assert "[bold]" in text
     assert HOSTILE.replace("\x1b", "\N{REPLACEMENT CHARACTER}")[:20] in text
@@ -97,7 +105,7 @@ def test_a_certificate_shows_bounds_and_what_to_do(
     counts: tuple[int, int, int, int], limit: float | None, verdict: str
 ) -> None:
     value = certify_counts(*counts, 0.9, limit, 0.9).to_dict()
-    text = words(shown(print_certificate, value))
+    text = words(shown(certify.document, value))
     assert text.startswith(verdict)
     assert f"{counts[0]} of {counts[1]:,} hallucinated" in text
     assert "Clopper-Pearson" in text
@@ -105,7 +113,7 @@ def test_a_certificate_shows_bounds_and_what_to_do(
 
 
 def test_a_diagnosis_may_lack_anything() -> None:
-    assert "Both classes need" in shown(print_diagnosis, {})
+    assert "Both classes need" in shown_diagnosis({})
     value = {
         "source": "x.jsonl",
         "format": "jsonl",
@@ -128,7 +136,7 @@ def test_a_diagnosis_may_lack_anything() -> None:
         "numeric_columns": [{"name": "dae", "n": 9, "missing": 3, "distinct": 9, "auroc": 0.2}],
         "warnings": [{"code": "length_separates", "message": "length alone separates"}],
     }
-    text = words(shown(print_diagnosis, value))
+    text = words(shown_diagnosis(value))
     for part in (
         "400 hallucinated, 600 faithful",
         "1 x label: not 0 or 1",

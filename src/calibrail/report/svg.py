@@ -1,24 +1,11 @@
-"""Which figures does a report have, and how do they fit into a page and into files?"""
+"""How does a drawn figure fit into a page, and into a file of its own?"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
-from calibrail.report.figures import (
-    CURVE_RANGE,
-    curve_svg,
-    distributions_svg,
-    drawn_range,
-    groups_svg,
-)
-
-_Dict = Mapping[str, Any]
-_Floats = NDArray[np.float64]
+from calibrail.report.document import Document, Figure, all_blocks
 
 #: What the page's style sheet calls its colours, for a figure that stands alone on white.
 ON_WHITE: Final = {
@@ -31,40 +18,13 @@ ON_WHITE: Final = {
 _NUMBER: Final = r"(-?[\d.]+)"
 
 
-def draw_report(
-    report: _Dict, hallucinated: _Floats, faithful: _Floats, *, narrow: bool = False
-) -> dict[str, str]:
-    """Return every figure of a report, by a name that can be a file's.
-
-    Parameters
-    ----------
-    report : mapping
-        ``Report.to_dict()``.
-    hallucinated, faithful : ndarray of float64, shapes (m,) and (n,)
-        Test scores per class; NaN (undefined) ones are left out.
-    narrow : bool
-        Draw for a phone.
-
-    Returns
-    -------
-    dict of str to str
-        ``<svg>`` elements that take their colours from the page: ``distributions``, and where the
-        report has them ``curve`` and ``groups``. The same input gives the same text.
-    """
-    width = 4.1 if narrow else 7.2
-    figures = {
-        "distributions": distributions_svg(
-            hallucinated, faithful, _threshold(report), str(report["score"]["name"]),
-            size=(width, 3.0 if narrow else 3.1),
-        )
-    }  # fmt: skip
-    test = report["test"]
-    if report["curve"] and None not in (test["fpr"]["estimate"], test["coverage"]["estimate"]):
-        size = (width, 3.4 if narrow else 3.8)
-        figures["curve"] = curve_svg(report["curve"], test, report["max_fpr"], size=size)
-    if report["by_group"] and report["by_group"]["rows"]:
-        figures["groups"] = groups_svg(report["by_group"], size=width)
-    return figures
+def figure_files(document: Document) -> dict[str, str]:
+    """Return every figure of a document as a file that stands alone, by its name."""
+    return {
+        block.name: standing_alone(block.draw(False))
+        for block in all_blocks(document.blocks)
+        if isinstance(block, Figure)
+    }
 
 
 def inline(svg: str, name: str, limits: tuple[float, float, float, float] | None = None) -> str:
@@ -76,7 +36,7 @@ def inline(svg: str, name: str, limits: tuple[float, float, float, float] | None
     Parameters
     ----------
     svg : str
-        From ``draw_report``.
+        As ``Figure.draw`` returns it.
     name : str
         Distinct among the page's figures.
     limits : tuple of 4 floats, optional
@@ -97,17 +57,6 @@ def inline(svg: str, name: str, limits: tuple[float, float, float, float] | None
     return _movable(svg, limits)
 
 
-def marks_range(
-    report: _Dict, name: str, hallucinated: _Floats, faithful: _Floats
-) -> tuple[float, float, float, float] | None:
-    """Return what a figure's axes span, for those in which another threshold can be shown."""
-    if name == "curve":
-        return CURVE_RANGE
-    if name == "distributions":
-        return (*drawn_range(hallucinated, faithful, _threshold(report)), 0.0, 1.0)
-    return None
-
-
 def standing_alone(svg: str) -> str:
     """Return a figure as a file that stands alone, dark on white."""
     for variable, colour in ON_WHITE.items():
@@ -126,11 +75,6 @@ def standing_alone(svg: str) -> str:
         head += f' width="{width + 12:g}" height="{height + 12:g}"'
     head += " font-family=\"'DejaVu Sans', Arial, sans-serif\""
     return f"{head}>\n{ground}{rest}"
-
-
-def _threshold(report: _Dict) -> float | None:
-    """Return the one threshold that decides; none where groups have their own."""
-    return None if report["by_group"] else report["threshold"]
 
 
 def _movable(svg: str, limits: tuple[float, float, float, float]) -> str:

@@ -1,0 +1,394 @@
+"""Of which parts is everything made that a command says to its user?
+
+How a command's document is written
+-----------------------------------
+1. ``report/documents/<command>.py`` holds one function ``document(content) -> Document``. Its
+   input is the plain dictionary that the command writes as JSON, so that every number a reader
+   sees is in that file. All sentences for users stand there, and nowhere else.
+2. It returns a ``Document``: title, headline, summary, blocks, warnings, notes, next step. A block
+   is one of the classes below. Texts are plain: no markup, no colours, no line breaks; names from
+   the data go in as they are, and each renderer makes them safe for its medium.
+3. Write every block for both media unless it fits one alone: ``where="page"`` for what takes room
+   (figures, folded tables, methods), ``where="terminal"`` for a short form of it. Blocks and
+   sections that turn out empty are not shown, so ``Text(sentence_or_nothing)`` needs no ``if``.
+4. The command prints with ``render_console.print_document(document, console)``; its page comes
+   from ``render_html.render_page(document)``, its figures as files from ``svg.figure_files``.
+
+A terminal shows tables under their titles and leaves out the headings of sections; a page shows
+the headings, and gives titles of tables to those who cannot see.
+
+Examples
+--------
+>>> rows = [(Cell("rad", style="strong"), Cell("91%", below="88 to 94%")), Part("Baselines")]
+>>> table = Table("Scores", (Column("Score"), Column("Caught", "right")), rows)
+>>> page = Document("report", headline="certified", blocks=(table, Text(""))).shown_on("page")
+>>> len(page.blocks)
+1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
+
+#: Where a block is shown.
+Where = Literal["both", "terminal", "page"]
+#: How a text or a cell reads: a colour or a weight that each medium chooses.
+Style = Literal["", "strong", "muted", "good", "bad", "warning"]
+#: What a document's headline says about the requirement, if there is one.
+Verdict = Literal["certified", "rejected", "inconclusive", ""]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A paragraph."""
+
+    kind: ClassVar[str] = "text"
+
+    text: str
+    style: Style = ""
+    where: Where = "both"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A warning or a remark, with a short title where it has one (for the page)."""
+
+    text: str
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bullets:
+    """Findings as a list under a heading (left out on a page that says it above already)."""
+
+    kind: ClassVar[str] = "bullets"
+
+    heading: str
+    items: Sequence[Finding | str]
+    style: Style = ""
+    where: Where = "both"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell.
+
+    Parameters
+    ----------
+    text : str
+        What it says.
+    below : str
+        A second, quieter line: on the page always, in a terminal where the table asks for it.
+    style : Style
+        On a row's first cell, ``strong`` holds for the row.
+    bar : float, optional
+        A share to draw as a bar in place of the text.
+    """
+
+    text: str
+    below: str = ""
+    style: Style = ""
+    bar: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A row of a table that heads those below it."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column's heading, and how it stands.
+
+    Parameters
+    ----------
+    name : str
+        Heading.
+    align : {"left", "right"}
+        Numbers stand right.
+    brief : str, optional
+        The heading in a terminal, where it has less room.
+    most : int, optional
+        Characters in a terminal before a cell goes on in the next line.
+    where : Where
+        Where the column is shown.
+    """
+
+    name: str
+    align: Literal["left", "right"] = "left"
+    brief: str | None = None
+    most: int | None = None
+    where: Where = "both"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under headings; a cell may be given as text.
+
+    Parameters
+    ----------
+    title : str
+        Above the table in a terminal, a caption for screen readers on a page.
+    columns : sequence of Column
+        One or more.
+    rows : sequence
+        Cells or texts, as many as there are columns, or a ``Part``.
+    two_lines : bool
+        Whether a terminal shows the second lines of cells.
+    where : Where
+        Where it is shown.
+    """
+
+    kind: ClassVar[str] = "table"
+
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell | str] | Part]
+    two_lines: bool = False
+    where: Where = "both"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Names with their values, side by side."""
+
+    kind: ClassVar[str] = "facts"
+
+    items: Sequence[tuple[str, str]]
+    where: Where = "both"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A picture, on the page and as a file.
+
+    Parameters
+    ----------
+    name : str
+        Distinct among the document's figures; the file's name without its ending.
+    draw : callable
+        Takes whether to draw for a phone, and returns an ``<svg>`` element. It is called when a
+        page is made, never for a terminal.
+    caption : str
+        What it shows.
+    limits : tuple of 4 floats, optional
+        What the axes span, where the slider moves a mark in them.
+    where : Where
+        Never in a terminal.
+    """
+
+    kind: ClassVar[str] = "figure"
+
+    name: str
+    draw: Callable[[bool], str]
+    caption: str = ""
+    limits: tuple[float, float, float, float] | None = None
+    where: Where = "page"
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One number that a reader looks for first, with its interval and what was asked."""
+
+    name: str
+    value: str
+    interval: str = ""
+    asked: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Slider:
+    """Thresholds to try on the page: ``points`` of ``slider.operating_points``, and words."""
+
+    kind: ClassVar[str] = "slider"
+
+    points: Mapping[str, Any]
+    label: str
+    back: str
+    caveat: str
+    where: Where = "page"
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """A stretch of somebody's text: clean segments, each marked or not, and what was left out."""
+
+    about: str
+    segments: Sequence[tuple[str, bool]]
+    before: bool = False
+    after: bool = False
+    whole: str = ""
+    style: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceItem:
+    """What a detector says about one part of an answer; every field may be empty."""
+
+    verdict: str = ""
+    style: Style = ""
+    name: str = ""
+    value: str = ""
+    texts: Sequence[str] = ()
+    remark: str = ""
+    measures: str = ""
+    quote: str = ""
+    place: str = ""
+    nested: Evidence | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a detector's decision rests on, item by item; ``more`` were left out."""
+
+    kind: ClassVar[str] = "evidence"
+
+    heading: str
+    items: Sequence[EvidenceItem]
+    more: int = 0
+    where: Where = "both"
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One answer on the page: facts about it, its texts, the evidence, its context folded."""
+
+    kind: ClassVar[str] = "card"
+
+    title: str
+    name: str
+    facts: Sequence[str]
+    quotes: Sequence[Quote]
+    evidence: Evidence | None = None
+    note: str = ""
+    folded_title: str = ""
+    folded: Sequence[Quote] = ()
+    where: Where = "page"
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """Blocks that a reader opens on the page; a terminal shows them as they are, if at all."""
+
+    kind: ClassVar[str] = "folded"
+
+    summary: str
+    blocks: Sequence[Block | None]
+    where: Where = "page"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Blocks under a heading, which only a page shows."""
+
+    kind: ClassVar[str] = "section"
+
+    heading: str
+    blocks: Sequence[Block | None]
+    where: Where = "both"
+
+
+Block = Text | Bullets | Table | Facts | Figure | Slider | Evidence | Card | Folded | Section
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Everything that a command says.
+
+    Parameters
+    ----------
+    title : str
+        What this is, before its subject: ``report for``.
+    subject : str
+        What it is about, e.g. the detector's name; text from the data.
+    headline : str
+        What it comes to, in a few words: a verdict, or a sentence.
+    verdict : Verdict
+        Where the headline is one.
+    summary : str
+        What the headline means, in a sentence or two.
+    brief : str, optional
+        What a terminal says in place of headline and summary.
+    tiles : sequence of Tile
+        The few numbers to look at first (page).
+    blocks : sequence of Block
+        The body; None is left out.
+    warnings : sequence of Finding
+        Early on the page, late in a terminal, where the end is what is read.
+    notes : sequence of str
+        Further remarks.
+    next_step : str
+        What to do now.
+    reproduce, data : mapping
+        How to get this again, and from what; shown on the page, leaf by leaf.
+    footer : str
+        Where the numbers are kept.
+    """
+
+    title: str
+    subject: str = ""
+    headline: str = ""
+    verdict: Verdict = ""
+    summary: str = ""
+    brief: str | None = None
+    tiles: Sequence[Tile] = ()
+    blocks: Sequence[Block | None] = ()
+    warnings: Sequence[Finding] = ()
+    notes: Sequence[str] = ()
+    next_step: str = ""
+    reproduce: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict)
+    footer: str = ""
+
+    def shown_on(self, medium: Literal["terminal", "page"]) -> Document:
+        """Return what one medium shows: no empty blocks, every cell a ``Cell``."""
+        return replace(self, blocks=_visible(self.blocks, medium))
+
+
+def all_blocks(blocks: Iterable[Block | None]) -> Iterator[Block]:
+    """Yield blocks and those inside them, in reading order."""
+    for block in blocks:
+        if block is not None:
+            yield block
+        if isinstance(block, Section | Folded):
+            yield from all_blocks(block.blocks)
+
+
+def _visible(blocks: Iterable[Block | None], medium: str) -> tuple[Block, ...]:
+    """Return the blocks of one medium that say something."""
+    visible: list[Block] = []
+    for block in blocks:
+        if block is None or block.where not in ("both", medium):
+            continue
+        if isinstance(block, Section | Folded):
+            block = replace(block, blocks=_visible(block.blocks, medium))
+            empty = not block.blocks
+        elif isinstance(block, Table):
+            block = _cells(block, medium)
+            empty = not block.rows
+        elif isinstance(block, Text):
+            empty = not block.text
+        elif isinstance(block, Bullets | Facts):
+            empty = not block.items
+        else:
+            empty = False
+        if not empty:
+            visible.append(block)
+    return tuple(visible)
+
+
+def _cells(table: Table, medium: str) -> Table:
+    """Return a table of the columns that one medium shows."""
+    places = [i for i, column in enumerate(table.columns) if column.where in ("both", medium)]
+    rows: list[Sequence[Cell] | Part] = []
+    for row in table.rows:
+        if isinstance(row, Part):
+            rows.append(row)
+        else:
+            cells = [cell if isinstance(cell, Cell) else Cell(cell) for cell in row]
+            rows.append([cells[place] for place in places])
+    return replace(table, columns=[table.columns[place] for place in places], rows=rows)

@@ -1,0 +1,115 @@
+"""What does `calibrail certify` say about a guardrail on fresh labels?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from calibrail.evaluation.stats.phrases import percent
+from calibrail.report.document import Column, Document, Section, Table, Text, Tile
+from calibrail.report.documents.calibrate import VERDICTS, label_more
+from calibrail.report.documents.calibrate_sections import (
+    flips,
+    measures_table,
+    rates,
+    risk_lines,
+)
+from calibrail.report.phrases import interval, plain, share, share_with_bounds
+
+_Dict = Mapping[str, Any]
+
+
+def document(certificate: _Dict) -> Document:
+    """Return the verdict with its exact bounds.
+
+    Parameters
+    ----------
+    certificate : mapping
+        What ``calibrail certify --json`` prints; ``name``, where it is there, is the guardrail's.
+    """
+    coverage, fpr, limit = certificate["coverage"], certificate["fpr"], certificate["max_fpr"]
+    lines = rates(coverage, fpr, certificate["min_coverage"], limit)
+    joint = percent(certificate["confidence"])
+    flagged, risks = certificate.get("blocked"), certificate.get("risks")
+    return Document(
+        "certificate of",
+        subject=str(certificate.get("name", "the guardrail")),
+        headline=certificate["verdict"],
+        verdict=certificate["verdict"],
+        summary=f"{VERDICTS[certificate['verdict']]} {certificate['reason']}",
+        tiles=(Tile("Caught", *lines[0][1:4]), Tile("False alarms", *lines[1][1:4])),
+        blocks=(
+            Section(
+                "On the held-out data",
+                (
+                    measures_table("On the held-out data", lines, coverage["confidence"]),
+                    Text(
+                        "The bounds are exact (Clopper-Pearson). Those that decide, coverage from "
+                        f"below and the FPR from above, hold together with {joint} confidence."
+                    ),
+                    Text(flips(certificate)),
+                    Text(
+                        "Faithful answers flagged, not merely reviewed: "
+                        f"{share(flagged)} ({interval(flagged)})."
+                        if flagged
+                        else ""
+                    ),
+                ),
+            ),
+            Section(
+                "The risks",
+                (measures_table("The risks", risk_lines(risks), certificate["confidence"]),),
+            )
+            if risks
+            else None,
+            _groups(certificate["by_group"]) if certificate.get("by_group") else None,
+        ),
+        next_step=_next_step(certificate),
+        footer="Every number on this page is in what --json prints.",
+    )
+
+
+def _groups(section: _Dict) -> Section:
+    """Show bounds and verdict of every group."""
+    title = f"By {plain(section['column'])}"
+    names = ("Group", "Caught", "False alarms", "Verdict", "More needed")
+    rows = [
+        (
+            plain(row["group"]) or "(none)",
+            share_with_bounds(row["coverage"]),
+            share_with_bounds(row["fpr"]),
+            str(row["verdict"]),
+            _needed(row["needed"]) if row["verdict"] == "inconclusive" else "",
+        )
+        for row in section["rows"]
+    ]
+    corrected = (
+        f"Corrected for the {len(rows)} groups: with {percent(section['confidence'])} confidence "
+        "no verdict among them is wrong."
+    )
+    return Section(title, (Table(title, [Column(n) for n in names], rows), Text(corrected)))
+
+
+def _needed(needed: _Dict) -> str:
+    return ", ".join(
+        f"{'?' if needed[label] is None else format(needed[label], ',')} {label}"
+        for label in ("hallucinated", "faithful")
+        if needed[label] != 0
+    )
+
+
+def _next_step(certificate: _Dict) -> str:
+    verdict = certificate["verdict"]
+    if verdict == "certified":
+        return "Put this guardrail to use on answers from the same source."
+    if verdict == "rejected":
+        return (
+            "Do not rely on this guardrail for what was asked; try another detector, or ask for "
+            "less (--min-coverage, --max-fpr)."
+        )
+    if certificate["max_fpr"] is None:
+        return "Say how many false alarms you accept, e.g. --max-fpr 0.2, to get a verdict."
+    return label_more(certificate["needed"]) or (
+        "The requirement lies too close to what the guardrail does for more examples to settle it; "
+        "ask for less (--min-coverage, --max-fpr)."
+    )

@@ -1,0 +1,84 @@
+"""How do measures, intervals and names read, in every document?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from calibrail.evaluation.stats.phrases import number, percent
+from calibrail.report.document import Cell
+
+_Dict = Mapping[str, Any]
+
+
+def plain(text: object) -> str:
+    """Return text on one line without control characters, safe to print to a terminal."""
+    joined = " ".join(str(text).split())
+    return "".join(ch if ch.isprintable() else "\N{REPLACEMENT CHARACTER}" for ch in joined)
+
+
+def score_name(report: _Dict) -> str:
+    """Return the score's name with the parameters that are set, as ``--score`` takes them."""
+    score = report["score"]
+    if score.get("key"):
+        return plain(score["key"])
+    params = score.get("params") or {}
+    listed = ",".join(f"{key}={value}" for key, value in params.items() if value is not None)
+    return plain(f"{score['name']}:{listed}" if listed else score["name"])
+
+
+def share(value: _Dict | None) -> str:
+    """Return a share's estimate in percent, or a word where there is none.
+
+    Examples
+    --------
+    >>> share({"estimate": 0.934}), share({"estimate": None}), share(None)
+    ('93.4%', 'none', 'none')
+    """
+    if value is None or value["estimate"] is None:
+        return "none"
+    return percent(value["estimate"])
+
+
+def interval(value: _Dict | None) -> str:
+    """Return ``91.7 to 96%`` for a share's interval in percent, nothing without one."""
+    if value is None:
+        return ""
+    return f"{percent(value['lower']).removesuffix('%')} to {percent(value['upper'])}"
+
+
+def share_cell(value: _Dict | None) -> Cell:
+    """Return a share with its interval below."""
+    return Cell(share(value), interval(value))
+
+
+def share_with_bounds(value: _Dict) -> str:
+    """Return ``93.4% (91 to 96)``, or a word where there is no share."""
+    if value["estimate"] is None:
+        return "none"
+    return f"{share(value)} ({100 * value['lower']:.0f} to {100 * value['upper']:.0f})"
+
+
+def estimate(value: _Dict | None, digits: int = 3) -> str:
+    """Return a measure's estimate, or a word where there is none."""
+    if not value or value["estimate"] is None:
+        return "none"
+    return f"{value['estimate']:.{digits}f}"
+
+
+def bounds(value: _Dict | None, digits: int = 3) -> str:
+    """Return a measure's interval, nothing where there is none."""
+    if not value or value["lower"] is None or value["upper"] is None:
+        return ""
+    return f"{value['lower']:.{digits}f} to {value['upper']:.{digits}f}"
+
+
+def measure_cell(value: _Dict | None, digits: int = 3) -> Cell:
+    """Return a measure with its interval below."""
+    known = estimate(value, digits)
+    return Cell(known, "" if known == "none" else bounds(value, digits))
+
+
+def threshold(value: float | None) -> str:
+    """Return a threshold, or a word where there is none."""
+    return "none" if value is None else number(value)

@@ -1,0 +1,193 @@
+"""How does a document look in a terminal?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table as Grid
+from rich.text import Text as Line
+
+from calibrail.evaluation.stats.phrases import count
+from calibrail.report import document as parts
+from calibrail.report.phrases import plain
+
+_STYLES: Final = {
+    "": "",
+    "strong": "bold",
+    "muted": "dim",
+    "good": "green",
+    "bad": "bold red",
+    "warning": "bold yellow",
+    "certified": "bold green",
+    "rejected": "bold red",
+    "inconclusive": "bold yellow",
+}
+_EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
+#: Characters of a full bar.
+_BAR: Final = 30
+
+
+def print_document(document: parts.Document, console: Console) -> None:
+    """Print a document: headline, blocks, warnings, notes, next step.
+
+    Parameters
+    ----------
+    document : Document
+        From ``report.documents``.
+    console : rich.console.Console
+        Where to print; 80 columns without colours are enough. Texts are never read as markup, and
+        characters that steer a terminal are replaced.
+    """
+    document = document.shown_on("terminal")
+    if document.verdict:
+        head = _line(document.headline.upper(), _STYLES[document.verdict])
+        head.append(f"  {plain(document.subject)}", style="bold")
+        console.print(head)
+        _paragraph(console, document.summary)
+    elif document.brief is not None:
+        _paragraph(console, document.brief, "strong")
+    else:
+        _paragraph(console, document.headline, "strong")
+        _paragraph(console, document.summary)
+    _blocks(document.blocks, console)
+    warnings = parts.Bullets(
+        count(len(document.warnings), "warning"), document.warnings, style="warning"
+    )
+    _bullets(warnings, console)
+    _bullets(parts.Bullets("Notes", document.notes), console)
+    if document.next_step:
+        console.print(Line.assemble(("Next: ", "bold"), plain(document.next_step)))
+
+
+def _blocks(blocks: Iterable[parts.Block | None], console: Console) -> None:
+    for block in blocks:
+        match block:
+            case parts.Text():
+                _paragraph(console, block.text, block.style)
+            case parts.Bullets():
+                _bullets(block, console)
+            case parts.Table():
+                _table(block, console)
+            case parts.Facts():
+                _facts(block, console)
+            case parts.Evidence():
+                _evidence(block, console, indent=0)
+                console.print()
+            case parts.Section() | parts.Folded():
+                _blocks(block.blocks, console)
+            case _:  # for the page alone
+                continue
+
+
+def _paragraph(console: Console, text: str, style: str = "") -> None:
+    if text:
+        console.print(_line(text, _STYLES[style]))
+        console.print()
+
+
+def _bullets(block: parts.Bullets, console: Console) -> None:
+    if not block.items:
+        return
+    if block.heading:
+        console.print(_line(block.heading, _STYLES[block.style or "strong"]))
+    grid = Grid(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for item in block.items:
+        grid.add_row("-", _line(item if isinstance(item, str) else item.text))
+    console.print(grid)
+    console.print()
+
+
+def _facts(block: parts.Facts, console: Console) -> None:
+    grid = Grid(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    grid.add_column(style="bold", overflow="fold", max_width=26)
+    grid.add_column(overflow="fold")
+    for name, value in block.items:
+        grid.add_row(_line(name), _line(value))
+    console.print(grid)
+    console.print()
+
+
+def _table(block: parts.Table, console: Console) -> None:
+    if block.title:
+        console.print(_line(block.title, "bold"))
+    headed = any(column.name for column in block.columns)
+    grid = Grid(
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+        header_style="underline",
+        collapse_padding=True,
+        show_header=headed,
+    )
+    for column in block.columns:
+        name = column.name if column.brief is None else column.brief
+        grid.add_column(_line(name), justify=column.align, overflow="fold", max_width=column.most)
+    for place, row in enumerate(block.rows):
+        if isinstance(row, parts.Part):
+            if place:
+                grid.add_row()
+            grid.add_row(_line(row.text, "underline"))
+        else:
+            grid.add_row(*(_cell(cell, block.two_lines, console) for cell in row))
+    console.print(grid)
+    console.print()
+
+
+def _cell(cell: parts.Cell | str, two_lines: bool, console: Console) -> Line:
+    if isinstance(cell, str):
+        return _line(cell)
+    if cell.bar is not None:
+        return Line(_bar(cell.bar, console.options.ascii_only), "green", no_wrap=True)
+    line = _line(cell.text, "" if cell.style == "strong" else _STYLES[cell.style])
+    if two_lines:
+        line.append(f"\n{plain(cell.below)}")
+    return line
+
+
+def _bar(share: float, ascii_only: bool) -> str:
+    """Return a bar for a share, exact to an eighth of a character where blocks can be shown."""
+    if ascii_only:
+        return ("#" * round(share * _BAR)).ljust(_BAR)
+    whole, rest = divmod(round(share * _BAR * 8), 8)
+    return ("█" * whole + _EIGHTHS[rest].strip()).ljust(_BAR)
+
+
+def _evidence(block: parts.Evidence, console: Console, indent: int) -> None:
+    def put(line: Line, extra: int = 0) -> None:
+        margin = min(indent + extra, console.width // 2)
+        console.print(Padding(line, (0, 0, 0, margin), expand=False))
+
+    put(_line(block.heading, "bold"))
+    if not block.items:
+        put(Line("none"), 2)
+    for item in block.items:
+        quoted = [f'"{plain(text)}"' for text in item.texts]
+        pieces = [
+            (plain(item.verdict), _STYLES[item.style]),
+            (plain(item.name), "bold"),
+            *((text, "") for text in (plain(item.value), *quoted, plain(item.remark))),
+        ]
+        pieces = [piece for piece in pieces if piece[0]]
+        if item.measures:
+            pieces.append((f"({item.measures})" if pieces else item.measures, ""))
+        line = Line()
+        for place, (text, style) in enumerate(pieces):
+            line.append("  " if place else "")
+            line.append(text, style)
+        put(line, 2)
+        if item.quote:
+            put(_line(f'{item.place}: "{plain(item.quote)}"', "dim"), 6)
+        if item.nested is not None:
+            _evidence(item.nested, console, indent + 6)
+    if block.more:
+        put(_line(f"and {block.more:,} more", "dim"), 2)
+
+
+def _line(text: str, style: str = "") -> Line:
+    """Return literal text on one line: names from data are never read as markup."""
+    return Line(plain(text), style=style)

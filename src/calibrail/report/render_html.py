@@ -1,0 +1,113 @@
+"""How does a document look as one self-contained page?"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from calibrail.report.document import Document, Figure, Slider, all_blocks
+from calibrail.report.sanitize import clean, short
+from calibrail.report.slider import embedded_json, source_hash
+from calibrail.report.svg import inline
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+
+def render_page(document: Document) -> str:
+    """Return a document as one HTML page that loads nothing.
+
+    Light and dark follow the reader's preference; names, messages and texts are escaped and rid of
+    characters that act unseen. The page's own content security policy forbids every script but the
+    one that moves the slider, which it names by its hash. Without scripts the page says the same.
+
+    Parameters
+    ----------
+    document : Document
+        From ``report.documents``.
+
+    Returns
+    -------
+    str
+        The page; the same document gives the same text.
+    """
+    from markupsafe import Markup
+
+    document = document.shown_on("page")
+    pages = environment()
+    sliders = [block for block in all_blocks(document.blocks) if isinstance(block, Slider)]
+    script = pages.get_template("slider.js.j2").render() if sliders else ""
+    return pages.get_template("page.html.j2").render(
+        page=document,
+        points=Markup(embedded_json(sliders[0].points)) if sliders else None,
+        script=Markup(script),
+        script_hash=Markup(source_hash(script) if sliders else "'none'"),
+    )
+
+
+def environment() -> Environment:
+    """Return where pages come from: everything escaped, every name known, nothing unseen."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(
+        loader=PackageLoader("calibrail.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+        finalize=_clean,
+    )
+    made.filters.update(
+        short=short, flat=lambda mapping: list(_flat(mapping)), options=_options, signs=_signs
+    )
+    made.globals["svg"] = _svg
+    from calibrail.evaluation.stats.phrases import number, percent
+    from calibrail.report import phrases
+    from calibrail.report.documents.calibrate import title
+
+    made.filters.update(
+        number=number, percent=percent, share=phrases.share, interval=phrases.interval,
+        title_of=title,
+    )  # fmt: skip
+    return made
+
+
+def _clean(value: object) -> object:
+    """Return what a template shows without characters that act unseen."""
+    # What is markup already was cleaned before it was made.
+    return clean(value) if type(value) is str else value
+
+
+def _svg(figure: Figure, size: str) -> Markup:
+    """Return a figure for one width; its names were escaped when it was drawn."""
+    from markupsafe import Markup
+
+    drawn = figure.draw(size == "narrow")
+    return Markup(inline(drawn, f"{figure.name}-{size}", figure.limits))
+
+
+def _options(text: str) -> Markup:
+    """Return escaped text in which no command line option is broken over two lines."""
+    from markupsafe import Markup, escape
+
+    option = re.compile(r"--[a-z][a-z-]*")
+    return Markup(option.sub(r'<span class="option">\g<0></span>', str(escape(clean(text)))))
+
+
+def _signs(text: str) -> str:
+    """Return what was asked with the sign that a keyboard lacks."""
+    return re.sub(r"^([<>])= (?=\d)", lambda found: "≤ " if found[1] == "<" else "≥ ", text)
+
+
+def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the leaves of a mapping with their dotted path, lists as compact JSON."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _flat(item, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, str):
+        yield path, value
+    else:
+        yield path, json.dumps(value, ensure_ascii=False)
