@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
 from calibrail.errors import InputError
 from calibrail.settings import Promise, Requirement, SplitOptions
+from calibrail.settings.short import Short, collect
 
 
 @pytest.mark.parametrize(
@@ -75,3 +77,15 @@ def test_shares_of_a_split() -> None:
 def test_settings_load_no_numpy() -> None:
     code = "import sys, calibrail.settings; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_short_keywords_are_the_fields() -> None:
+    names = {item.name for kind in (Promise, Requirement) for item in fields(kind)}
+    assert set(Short.__annotations__) == names
+    promise, wanted = collect(None, None, {"alpha": 0.2, "confidence": 0.9})
+    assert (promise, wanted) == (Promise(alpha=0.2), Requirement(confidence=0.9))
+    assert collect(promise, wanted, {}) == (promise, wanted)
+    with pytest.raises(InputError, match="give alpha by itself or in the promise, not both"):
+        collect(promise, None, {"alpha": 0.1})
+    with pytest.raises(InputError, match="unknown argument 'alhpa'; known are alpha, guarantee"):
+        collect(None, None, {"alhpa": 0.1})

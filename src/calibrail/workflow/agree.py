@@ -27,6 +27,7 @@ from calibrail.evaluation.stats.measure import checked_confidence
 from calibrail.evaluation.stats.phrases import count, percent
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.settings import ReadOptions
+from calibrail.workflow.context import Progress
 from calibrail.workflow.judged_rows import (
     ByColumn,
     Flagging,
@@ -35,7 +36,7 @@ from calibrail.workflow.judged_rows import (
     batches,
     choose_flagging,
 )
-from calibrail.workflow.sources import Progress, Source, open_source
+from calibrail.workflow.sources import Source, open_source
 
 SCHEMA: Final = "calibrail.agreement/1"
 

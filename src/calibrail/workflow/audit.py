@@ -22,7 +22,7 @@ from calibrail.scores.features import Angle
 from calibrail.scores.learned import learns
 from calibrail.scores.registry import key_of
 from calibrail.scores.table import ScoreTable
-from calibrail.settings import ReadOptions, SplitOptions
+from calibrail.settings import ReadOptions, SplitOptions, Undefined
 from calibrail.workflow.audit_parts import (
     NO_TEXTS,
     Texts,
@@ -32,11 +32,13 @@ from calibrail.workflow.audit_parts import (
     leaks,
     surface_scores,
 )
-from calibrail.workflow.calibrate import Undefined
-from calibrail.workflow.run import cost_dict, describe, installed_versions, write_json
+from calibrail.workflow.context import Progress
+from calibrail.workflow.run import describe
+from calibrail.workflow.run_folder import cost_dict, write_json
 from calibrail.workflow.scoring import columns_of, resolve_scores
-from calibrail.workflow.sources import Progress, Source, open_source
+from calibrail.workflow.sources import Source, open_source
 from calibrail.workflow.splitting import fitted, group_codes, split_codes
+from calibrail.workflow.versions import installed_versions
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,25 +20,26 @@ from calibrail.conformal.risk_spec import parse_risks
 from calibrail.conformal.risks import control_risks
 from calibrail.conformal.rule import Rule
 from calibrail.conformal.three_way import upper_calibration
-from calibrail.data.splits import CALIBRATION, TEST
+from calibrail.data.splits import CALIBRATION
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation import evaluate
 from calibrail.guardrail.runtime import group_name
 from calibrail.scores.base import Score
 from calibrail.scores.learned import state_bytes
 from calibrail.settings import ReadOptions, SplitOptions
+from calibrail.workflow.context import Progress
 from calibrail.workflow.error_examples import show_examples
 from calibrail.workflow.notes import remarks
 from calibrail.workflow.run import (
     Run,
     calibration_digests,
     describe,
-    installed_versions,
     score_config,
 )
-from calibrail.workflow.scoring import Scored, score_only, score_source
-from calibrail.workflow.sources import Progress, Source
+from calibrail.workflow.scoring import require_usable, score_only, score_source
+from calibrail.workflow.sources import Source
 from calibrail.workflow.splitting import group_codes
+from calibrail.workflow.versions import installed_versions
 
 Guarantee = Literal["marginal", "pac", "paper"]
 Undefined = Literal["flag", "review", "pass"]
@@ -155,8 +156,8 @@ def calibrate(
     if clustered and guarantee == "paper":
         raise InputError("clustered needs the guarantee marginal or pac; got paper")
     scored = score_source(
-        source, score, reading=reading, splitting=splitting, keep=() if by is None else (by,),
-        progress=progress,
+        source, score, reading=reading, splitting=splitting or SplitOptions(),
+        keep=() if by is None else (by,), progress=progress,
     )  # fmt: skip
     require_usable(scored, 0)
     table, codes = scored.table, scored.codes
@@ -290,33 +291,3 @@ def _rule(
         faithful = values[(codes == CALIBRATION) & (labels == 0)]
         upper = upper_calibration(faithful, beta, guarantee, delta, undefined)
     return Rule(calibration, grouped, upper)
-
-
-def require_usable(scored: Scored, index: int) -> None:
-    """Refuse a table on which nothing can be calibrated, naming what is missing and the remedy."""
-    table, codes = scored.table, scored.codes
-    key = list(table.columns)[index]
-    values = table.columns[key]
-    if np.isnan(values).all():
-        examples = list(dict.fromkeys(table.reasons.get(key, {}).values()))[:3]
-        raise DataError(
-            f"the score {key} is undefined for all {len(values)} examples "
-            f"({'; '.join(examples)}); choose another score or column "
-            "(`calibrail doctor DATA` lists the columns that hold numbers)"
-        )
-    for label, name in ((1, "hallucinated"), (0, "faithful")):
-        if not (table.labels == label).any():
-            raise DataError(
-                f"no example is labelled {name} ({label}); calibration needs both classes. Is the "
-                "label column right (--label-column), and is 1 = hallucinated?"
-            )
-    for code, name in ((CALIBRATION, "calibration"), (TEST, "test")):
-        if not (codes == code).any():
-            raise DataError(
-                f"the {name} split is empty; change --calibration-share or the split column"
-            )
-    if not ((codes == TEST) & (table.labels == 0)).any():
-        raise InputError(
-            "the test split holds no faithful example, so false alarms cannot be measured; "
-            "change --seed or --calibration-share, or label more faithful answers"
-        )

@@ -23,7 +23,8 @@ from calibrail.errors import DataError, InputError
 from calibrail.evaluation.sections.measured_risks import risk_bounds, risk_verdict
 from calibrail.guardrail.runtime import Guardrail, group_name
 from calibrail.settings import ReadOptions
-from calibrail.workflow.sources import Progress, Source, open_source
+from calibrail.workflow.context import Progress
+from calibrail.workflow.sources import Source, open_source
 
 BLOCK = 256
 

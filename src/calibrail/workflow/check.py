@@ -17,7 +17,8 @@ import numpy as np
 from calibrail.data.example import Example
 from calibrail.guardrail.runtime import Decision, Guardrail
 from calibrail.settings import ReadOptions
-from calibrail.workflow.sources import Progress, Source, open_source
+from calibrail.workflow.context import Progress
+from calibrail.workflow.sources import Source, open_source
 
 
 def check_source(

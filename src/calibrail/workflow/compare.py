@@ -12,13 +12,15 @@ import numpy as np
 from calibrail.evaluation import Comparison, compare_detectors
 from calibrail.guardrail.frozen import write_atomically
 from calibrail.scores.base import Score
-from calibrail.settings import ReadOptions, SplitOptions
-from calibrail.workflow.calibrate import Guarantee, Undefined, require_usable
+from calibrail.settings import Guarantee, ReadOptions, SplitOptions, Undefined
+from calibrail.workflow.context import Progress
 from calibrail.workflow.notes import remarks
-from calibrail.workflow.run import cost_dict, describe, installed_versions, write_json
-from calibrail.workflow.scoring import Scored, score_source
-from calibrail.workflow.sources import Progress, Source
+from calibrail.workflow.run import describe
+from calibrail.workflow.run_folder import cost_dict, write_json
+from calibrail.workflow.scoring import Scored, require_usable, score_source
+from calibrail.workflow.sources import Source
 from calibrail.workflow.splitting import group_codes
+from calibrail.workflow.versions import installed_versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,7 @@ def compare(
     ComparisonRun
         ``to_dict()["detectors"]`` holds one report a detector, fewest false alarms first.
     """
+    splitting = splitting or SplitOptions()
     scored = score_source(source, scores, reading=reading, splitting=splitting, progress=progress)
     keys, table = scored.keys, scored.table
     usable = [i for i, key in enumerate(keys) if not np.isnan(table.columns[key]).all()]
@@ -130,6 +133,6 @@ def compare(
         data=scored.data,
         notes=remarks(scored),
         reproduce={"command": command, "versions": installed_versions()},
-        seed=(splitting or SplitOptions()).seed,
+        seed=splitting.seed,
     )
     return ComparisonRun(comparison, scored)

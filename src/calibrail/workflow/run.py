@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import importlib.metadata
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,18 +31,12 @@ from calibrail.scores.base import Score
 from calibrail.scores.registry import key_of
 from calibrail.scores.table import ScoreTable
 from calibrail.workflow.error_examples import Shown
+from calibrail.workflow.run_folder import cost_dict, read_json, write_json
 
 SCHEMA = "calibrail.calibration/1"
-COST_SCHEMA = "calibrail.cost/1"
 
 #: File of what a detector has learnt.
 STATE = "state.safetensors"
-
-#: Distributions whose version is recorded, since they can change a score.
-RECORDED = (
-    "calibrail", "numpy", "scipy", "scikit-learn", "nupunkt", "tokenizers", "torch",
-    "transformers", "sentence-transformers",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,11 +230,6 @@ class Run:
         }
 
 
-def cost_dict(table: ScoreTable) -> dict[str, Any]:
-    """Return what each score cost, as ``cost.json`` holds it."""
-    return {"schema": COST_SCHEMA, "scores": [cost.to_dict() for cost in table.costs]}
-
-
 def _in_base64(state: bytes | None) -> str | None:
     return None if state is None else base64.b64encode(state).decode("ascii")
 
@@ -287,36 +274,3 @@ def calibration_digests(
     rows = (codes == CALIBRATION) & (both | (table.labels == 1))
     rows |= learnt & (codes == FIT)
     return tuple(f"{digest:016x}" for digest in np.sort(table.digests[rows]))
-
-
-def installed_versions() -> dict[str, str]:
-    """Return the versions of the libraries that can change a score, without importing them."""
-    versions = {}
-    for name in RECORDED:
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return versions
-
-
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write JSON that any parser reads (no NaN), whole or not at all."""
-    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    write_atomically(path, text.encode("utf-8", "surrogatepass"))
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object, with an error that says which file of a run is missing or damaged."""
-    try:
-        content = json.loads(path.read_bytes())
-    except OSError as error:
-        raise DataError(
-            f"cannot read {path}: {error.strerror or error}; name the folder that "
-            "`calibrail calibrate ... -o FOLDER` wrote"
-        ) from error
-    except ValueError as error:
-        raise DataError(f"{path} is not JSON: {error}; run `calibrail calibrate` again") from error
-    if not isinstance(content, dict):
-        raise DataError(f"{path} does not hold a JSON object; run `calibrail calibrate` again")
-    return content

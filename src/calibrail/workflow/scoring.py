@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from calibrail.data.duplicates import cross_split_duplicates
 from calibrail.data.example import Example
-from calibrail.data.sketches import Sketcher
-from calibrail.data.splits import FIT
+from calibrail.data.sketches import Sketcher, Sketches
+from calibrail.data.splits import CALIBRATION, FIT, TEST
 from calibrail.engine.local import score_examples
 from calibrail.errors import DataError, InputError
+from calibrail.evaluation.sample import Sample
 from calibrail.models.call_limits import account
 from calibrail.scores.base import Fittable, Pinning, Score
 from calibrail.scores.judge import NO_REPLY
@@ -24,8 +25,12 @@ from calibrail.scores.learned import learns
 from calibrail.scores.registry import BASELINES, build, key_of, parse_specs
 from calibrail.scores.table import ScoreTable
 from calibrail.settings import ReadOptions, SplitOptions
-from calibrail.workflow.sources import Progress, Source, open_source
+from calibrail.workflow.context import Progress
+from calibrail.workflow.sources import Source, open_source, source_name
 from calibrail.workflow.splitting import fitted, group_codes, split_codes
+
+#: What is computed beside the detectors, told from them and the first example.
+Beside = Callable[[Sequence[Score], Example], Sequence[Score]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,25 +42,48 @@ class Scored:
     table : ScoreTable
         One row per example, one column per score.
     codes : ndarray of int8, shape (n,)
-        FIT, CALIBRATION or TEST.
+        FIT, CALIBRATION or TEST; without a split all are TEST.
     detectors : tuple of Score
-        What was asked for, in order, fitted and pinned; then what stands beside it unasked.
-    baselines : tuple of str
-        Which baselines the data has the texts for.
+        What was asked for, in order, fitted and pinned; then their companions.
+    beside : tuple of Score
+        What was computed beside them: the baselines that the data has the texts for.
     data : mapping
         Source, digests and counts, JSON-able: the report's ``data``.
+    sketches : Sketches or None
+        What tells copies apart; None where there are no texts.
     """
 
     table: ScoreTable
     codes: NDArray[np.int8]
     detectors: tuple[Score, ...]
-    baselines: tuple[str, ...]
+    beside: tuple[Score, ...]
     data: Mapping[str, Any]
+    sketches: Sketches | None = None
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The detectors' columns in the table, in their order."""
         return tuple(self.table.columns)[: len(self.detectors)]
+
+    @property
+    def baselines(self) -> tuple[str, ...]:
+        """The columns of what was computed beside the detectors."""
+        return tuple(key_of(score) for score in self.beside)
+
+    @property
+    def groups(self) -> NDArray[np.int64]:
+        """One integer per group; an example without a group is a group of its own."""
+        return group_codes(self.table)
+
+    def sample(self, index: int = 0) -> Sample:
+        """Return the scores of one detector beside labels, split and groups."""
+        return Sample(
+            self.table.columns[self.keys[index]],
+            self.table.labels,
+            self.codes,
+            self.groups,
+            self.detectors[index].tolerance,
+        )
 
 
 def resolve_scores(scores: str | Score | Sequence[str | Score]) -> tuple[Score, ...]:
@@ -71,20 +99,49 @@ def resolve_scores(scores: str | Score | Sequence[str | Score]) -> tuple[Score, 
     return tuple(built)
 
 
+def baselines_beside(detectors: Sequence[Score], first: Example) -> tuple[Score, ...]:
+    """Return the baselines that are not detectors themselves; without answers' texts none."""
+    if not first.response:
+        return ()
+    named = {score.name for score in detectors}
+    baselines = (build(spec) for spec in parse_specs(",".join(BASELINES)))
+    return tuple(score for score in baselines if score.name not in named)
+
+
 def score_source(
     source: Source,
     scores: str | Score | Sequence[str | Score],
     *,
     reading: ReadOptions | None = None,
     splitting: SplitOptions | None = None,
-    with_baselines: bool = True,
-    labelled: bool = True,
+    beside: Beside = baselines_beside,
+    companions: bool = True,
     keep: Sequence[str] = (),
+    watch: Callable[[Example], None] | None = None,
     progress: Progress | None = None,
 ) -> Scored:
-    """Read, score and split in one streaming pass; no text is kept.
+    """Read, score and split labelled answers in one streaming pass; no text is kept.
 
-    The values of the columns named in ``keep`` stand in the table's ``kept``.
+    Parameters
+    ----------
+    source : path, str or iterable of Example
+        Labelled answers.
+    scores : str, Score or sequence
+        The detectors.
+    reading : ReadOptions, optional
+        How to read the source.
+    splitting : SplitOptions or None
+        How to split it; None leaves all answers in one part.
+    beside : callable
+        What is computed beside the detectors.
+    companions : bool
+        Whether scores that a detector yields at no further cost stand among the detectors.
+    keep : sequence of str
+        Columns of the data whose values stand in the table's ``kept``.
+    watch : callable, optional
+        Called with every example as it is read.
+    progress : callable, optional
+        Called with the number of examples scored so far.
 
     Raises
     ------
@@ -92,15 +149,14 @@ def score_source(
         If no row is usable or a split is impossible.
     """
     reading = reading or ReadOptions()
-    splitting = splitting or SplitOptions()
     detectors = resolve_scores(scores)
     require = tuple(dict.fromkeys(name for score in detectors for name in score.requires))
-    asked = (*keep, *((splitting.column,) if splitting.column is not None else ()))
-    columns = tuple(dict.fromkeys(asked))
+    by_split = (splitting.column,) if splitting is not None and splitting.column is not None else ()
+    columns = tuple(dict.fromkeys((*keep, *by_split)))
     needed = tuple(dict.fromkeys((*columns_of(detectors), *columns)))
     learning = any(map(learns, detectors))
     objects = [scores] if not isinstance(scores, Sequence) else scores
-    learnt = [
+    learnt_before = [
         score.name
         for score in objects
         if isinstance(score, Fittable) and isinstance(score, Score) and score.fitted
@@ -109,64 +165,54 @@ def score_source(
         # Once to see who belongs to the fit split, once to learn, and then as always.
         if not isinstance(source, str | Path):
             source = list(source)
-        detectors = fitted(detectors, source, reading, splitting, require, needed)
-    examples, opened = open_source(source, reading, require=require, keep=needed, labelled=labelled)
+        detectors = fitted(detectors, source, reading, splitting or SplitOptions(), require, needed)
+    examples, opened = open_source(source, reading, require=require, keep=needed)
     first = next(examples, None)
     if first is None:
         raise DataError("there is no example to score; the source is empty")
-    companions = _companions(detectors)
-    baselines: tuple[Score, ...] = ()
-    if with_baselines and first.response:
-        named = {score.name for score in detectors}
-        baselines = tuple(build(spec) for spec in parse_specs(",".join(BASELINES)))
-        baselines = tuple(score for score in baselines if score.name not in named)
+    further = _companions(detectors) if companions else ()
+    others = tuple(beside(detectors, first))
     # Scores without texts have nothing that could be alike.
     sketcher = Sketcher() if first.question or first.response else None
-    n_read = 0
 
     def watched() -> Iterator[Example]:
-        nonlocal n_read
         for example in chain((first,), examples):
             if sketcher is not None:
                 sketcher.add(example)
-            n_read += 1
+            if watch is not None:
+                watch(example)
             yield example
 
     table = score_examples(
-        watched(), (*detectors, *companions, *baselines), keep=columns, progress=progress
+        watched(), (*detectors, *further, *others), keep=columns, progress=progress
     )
-    unusable = [
-        key_of(score) for score in companions if np.isnan(table.columns[key_of(score)]).all()
-    ]
+    unusable = [key_of(score) for score in further if np.isnan(table.columns[key_of(score)]).all()]
     table = table.without(unusable)
-    shown = (*detectors, *(score for score in companions if key_of(score) not in unusable))
-    groups = group_codes(table)
-    codes = split_codes(table, splitting, learning)
+    listed = (*detectors, *(score for score in further if key_of(score) not in unusable))
+    if splitting is None:
+        codes = np.full(len(table), TEST, dtype=np.int8)
+    else:
+        codes = split_codes(table, splitting, learning)
     unanswered = _unanswered(table, [key_of(score) for score in detectors])
     # Whether a call failed says nothing of the answer: counted as caught, it would flatter.
     codes[unanswered] = FIT
-    calibration_share, fit_share = splitting.shares(learning)
-    duplicates = (
-        None
-        if sketcher is None
-        else cross_split_duplicates(sketcher.finish(), codes, groups, ids=table.ids)
-    )
+    sketches = None if sketcher is None else sketcher.finish()
+    duplicates = None
+    if sketches is not None and splitting is not None:
+        duplicates = cross_split_duplicates(
+            sketches, codes, group_codes(table), ids=table.ids
+        )
     data: dict[str, Any] = {
-        "source": str(source) if isinstance(source, str | Path) else "examples in memory",
+        "source": source_name(source),
         "format": opened.format if opened is not None else "examples",
         "sha256": opened.digest() if opened is not None else None,
-        "n_examples": n_read,
+        "n_examples": len(table),
         "n_quarantined": opened.n_quarantined if opened is not None else 0,
-        "split": {
-            "column": splitting.column,
-            "seed": None if splitting.column is not None else splitting.seed,
-            "calibration_share": calibration_share,
-            "fit_share": fit_share,
-        },
+        "split": _split_dict(splitting or SplitOptions(), learning),
         "near_duplicates": None if duplicates is None else duplicates.to_dict(),
         "n_truncated": table.n_truncated,
         "n_cut": table.n_cut,
-        "learnt_before": learnt,
+        "learnt_before": learnt_before,
         "n_unanswered": len(unanswered),
         "calls": [
             cost.calls.to_dict(cost.score, account().limits.price)
@@ -174,8 +220,66 @@ def score_source(
             if cost.calls is not None and cost.score in map(key_of, detectors)
         ],
     }
-    pinned = tuple(score.pinned() if isinstance(score, Pinning) else score for score in shown)
-    return Scored(table, codes, pinned, tuple(score.name for score in baselines), data)
+    pinned = tuple(score.pinned() if isinstance(score, Pinning) else score for score in listed)
+    return Scored(table, codes, pinned, others, data, sketches)
+
+
+def require_usable(scored: Scored, index: int = 0, *, split: bool = True) -> None:
+    """Refuse a table on which nothing can be measured, naming what is missing and the remedy.
+
+    Parameters
+    ----------
+    scored : Scored
+        What was scored.
+    index : int
+        The detector that is looked at.
+    split : bool
+        Whether a calibration and a test part are needed, too.
+
+    Raises
+    ------
+    DataError
+        If the detector is undefined everywhere, a class is missing, or a part is empty.
+    """
+    table, codes = scored.table, scored.codes
+    key = scored.keys[index]
+    values = table.columns[key]
+    if np.isnan(values).all():
+        reasons = list(dict.fromkeys(table.reasons.get(key, {}).values()))[:3]
+        raise DataError(
+            f"the score {key} is undefined for all {len(values)} examples "
+            f"({'; '.join(reasons)}); choose another score or column "
+            "(`calibrail doctor DATA` lists the columns that hold numbers)"
+        )
+    for label, name in ((1, "hallucinated"), (0, "faithful")):
+        if not (table.labels == label).any():
+            purpose = "calibration needs" if split else "this needs"
+            raise DataError(
+                f"no example is labelled {name} ({label}); {purpose} both classes. Is the "
+                "label column right (--label-column), and is 1 = hallucinated?"
+            )
+    if not split:
+        return
+    for code, name in ((CALIBRATION, "calibration"), (TEST, "test")):
+        if not (codes == code).any():
+            raise DataError(
+                f"the {name} split is empty; change --calibration-share or the split column"
+            )
+    if not ((codes == TEST) & (table.labels == 0)).any():
+        raise InputError(
+            "the test split holds no faithful example, so false alarms cannot be measured; "
+            "change --seed or --calibration-share, or label more faithful answers"
+        )
+
+
+def _split_dict(splitting: SplitOptions, learning: bool) -> dict[str, Any]:
+    calibration_share, fit_share = splitting.shares(learning)
+    return {
+        "column": splitting.column,
+        "seed": None if splitting.column is not None else splitting.seed,
+        "calibration_share": calibration_share,
+        "fit_share": fit_share,
+    }
 
 
 def _unanswered(table: ScoreTable, keys: Sequence[str]) -> list[int]:
@@ -192,10 +296,10 @@ def _unanswered(table: ScoreTable, keys: Sequence[str]) -> list[int]:
 def _companions(detectors: Sequence[Score]) -> tuple[Score, ...]:
     """Return what detectors have shown beside them at no further cost, unless it was asked for."""
     known = {key_of(score) for score in detectors}
-    found = {
+    companions = {
         key_of(other): other for score in detectors for other in getattr(score, "companions", ())
     }
-    return tuple(other for key, other in found.items() if key not in known)
+    return tuple(other for key, other in companions.items() if key not in known)
 
 
 def columns_of(scores: Iterable[Score]) -> tuple[str, ...]:

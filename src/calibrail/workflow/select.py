@@ -24,7 +24,8 @@ from calibrail.guardrail.frozen import write_atomically
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.settings import ReadOptions
 from calibrail.workflow.check import decide_source
-from calibrail.workflow.sources import Progress, Source
+from calibrail.workflow.context import Progress
+from calibrail.workflow.sources import Source
 
 #: Cut-offs of the p-value that a table for people shows.
 SHOWN: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)

@@ -20,11 +20,13 @@ from calibrail.scores.base import Pinning, Score
 from calibrail.scores.learned import learns
 from calibrail.scores.registry import BASELINES, build, parse_specs
 from calibrail.scores.table import ScoreTable
-from calibrail.settings import ReadOptions
-from calibrail.workflow.calibrate import Guarantee, Undefined
-from calibrail.workflow.run import cost_dict, describe, installed_versions, write_json
+from calibrail.settings import Guarantee, ReadOptions, Undefined
+from calibrail.workflow.context import Progress
+from calibrail.workflow.run import describe
+from calibrail.workflow.run_folder import cost_dict, write_json
 from calibrail.workflow.scoring import columns_of, resolve_scores
-from calibrail.workflow.sources import Progress, Source, open_source
+from calibrail.workflow.sources import Source, open_source
+from calibrail.workflow.versions import installed_versions
 
 SCHEMA: Final = "calibrail.shift/1"
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.reading import Reading, read
 from calibrail.settings.reading import ReadOptions
-
-#: Called with the number of examples scored so far.
-Progress = Callable[[int], None]
 
 #: A file, a folder, ``example:NAME``, or examples that are already in memory.
 Source = str | Path | Iterable[Example]
@@ -38,3 +35,10 @@ def open_source(
         allow_none=allow_none,
     )
     return (example for example in opened), opened
+
+
+def source_name(source: Source | None) -> str | None:
+    """Return how a report names a source."""
+    if source is None:
+        return None
+    return str(source) if isinstance(source, str | Path) else "examples in memory"
