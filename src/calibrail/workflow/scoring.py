@@ -199,9 +199,7 @@ def score_source(
     sketches = None if sketcher is None else sketcher.finish()
     duplicates = None
     if sketches is not None and splitting is not None:
-        duplicates = cross_split_duplicates(
-            sketches, codes, group_codes(table), ids=table.ids
-        )
+        duplicates = cross_split_duplicates(sketches, codes, group_codes(table), ids=table.ids)
     data: dict[str, Any] = {
         "source": source_name(source),
         "format": opened.format if opened is not None else "examples",
