@@ -149,9 +149,7 @@ def test_the_auroc_of_a_column_leaves_out_rows_without_a_value(tmp_path: Path) -
     labels = rng.integers(0, 2, 80)
     path = tmp_path / "scores.csv"
     cells = ["" if np.isnan(value) else value for value in values]
-    rows = (
-        f"{i},{label},{cell}" for i, (label, cell) in enumerate(zip(labels, cells, strict=True))
-    )
+    rows = (f"{label},{cell}" for label, cell in zip(labels, cells, strict=True))
     path.write_text("label,score\n" + "\n".join(rows))
     high, low = (values[~np.isnan(values) & (labels == side)] for side in (1, 0))
     wins = (high[:, None] > low).mean() + 0.5 * (high[:, None] == low).mean()
