@@ -5,9 +5,10 @@ from calibrail.evaluation.evaluate import evaluate
 from calibrail.evaluation.findings import Band, Finding
 from calibrail.evaluation.report import SCHEMA, Report, Tested
 from calibrail.evaluation.rows import Row, row
-from calibrail.evaluation.stats.auroc import auroc, auroc_difference
+from calibrail.evaluation.stats.auroc import auroc
 from calibrail.evaluation.stats.measure import Measure
 from calibrail.evaluation.stats.overlap import median_overlap, overlap
+from calibrail.evaluation.stats.paired_auroc import auroc_difference
 from calibrail.evaluation.stats.rates import accuracy, wilson
 from calibrail.evaluation.stats.separation import Moments, Welch, cohens_d, moments, welch
 

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from calibrail.conformal import Bound, Calibration, calibrate
 from calibrail.errors import InputError
 from calibrail.evaluation.sample import CALIBRATION, TEST
-from calibrail.evaluation.stats.auroc import auroc, auroc_difference
+from calibrail.evaluation.stats.auroc import auroc
 from calibrail.evaluation.stats.measure import Measure
+from calibrail.evaluation.stats.paired_auroc import auroc_difference
 from calibrail.evaluation.stats.rates import wilson
 from calibrail.evaluation.stats.undefined import ranked_values
 

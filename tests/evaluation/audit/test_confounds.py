@@ -138,8 +138,8 @@ def test_ranking_within_bins_counts_pairs() -> None:
     found = rank_within(values, labels, bins)
     area, pairs = brute(values, labels, bins)
     assert found.n_pairs == pairs
-    assert found.found.value == pytest.approx(area, abs=1e-12)
-    assert found.found.influence.sum() == pytest.approx(0.0, abs=1e-12)
+    assert found.area.value == pytest.approx(area, abs=1e-12)
+    assert found.area.influence.sum() == pytest.approx(0.0, abs=1e-12)
     whole = ranked(values, labels)
     assert whole.value == pytest.approx(roc_auc_score(labels, values), abs=1e-12)
 
@@ -150,7 +150,7 @@ def test_by_hand() -> None:
     labels = np.array([1, 0, 0, 1, 0], np.int8)
     found = rank_within(values, labels, np.array([0, 0, 0, 1, 1]))
     assert (found.n_pairs, found.n_hallucinated, found.n_faithful) == (3, 2, 3)
-    assert found.found.value == pytest.approx(0.5)
+    assert found.area.value == pytest.approx(0.5)
 
 
 def test_influence_is_the_jackknife_to_first_order() -> None:
@@ -231,5 +231,5 @@ def test_matching_ends_at_equal_values() -> None:
     labels = np.zeros(2000, np.int8)
     labels[300:900] = labels[1000:1900] = 1
     found = match(column, labels)
-    assert abs(found.balance.found.value - 0.5) < 1e-12
+    assert abs(found.balance.area.value - 0.5) < 1e-12
     assert len(np.unique(found.bins)) == 3

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from calibrail.evaluation.sections.baselines import confounds, spearman
+from calibrail.evaluation.sections.baselines import confounds
+from calibrail.evaluation.stats.correlation import rank_correlation
 
 RNG = np.random.default_rng(3)
 LABELS = np.tile([0, 1], 300).astype(np.int8)
@@ -53,7 +54,7 @@ def test_the_interval_covers_as_often_as_it_says() -> None:
     for _ in range(1000):
         x = rng.normal(size=n)
         y = rho * x + np.sqrt(1.0 - rho**2) * rng.normal(size=n)
-        measure = spearman(x, y, 0.95)
+        measure = rank_correlation(x, y, 0.95)
         assert measure.lower is not None and measure.upper is not None
         covered += measure.lower <= true <= measure.upper
     # Four standard errors of a share of 1,000, and a point for the approximation.
@@ -69,5 +70,5 @@ def test_where_nothing_can_be_said_nothing_is() -> None:
     for row in never["rows"]:
         assert row["spearman"]["estimate"] is None and row["spearman"]["reason"]
     assert "Spearman" not in never["finding"]
-    perfect = spearman(np.arange(9.0), np.arange(9.0), 0.95)
+    perfect = rank_correlation(np.arange(9.0), np.arange(9.0), 0.95)
     assert perfect.estimate == 1.0 and perfect.lower is None

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from calibrail.evaluation.audit.strata import Division
 from calibrail.evaluation.stats.correlation import correlation_measure, partial, spearman
-from calibrail.evaluation.stats.folds import fold_numbers
 from calibrail.evaluation.stats.influence import Estimated, chained, measured
 from calibrail.evaluation.stats.measure import Measure, missing
 from calibrail.evaluation.stats.ranking import (
@@ -23,6 +22,7 @@ from calibrail.evaluation.stats.ranking import (
     ranked,
     too_few,
 )
+from calibrail.evaluation.stats.resampling import fold_numbers
 
 _Floats = NDArray[np.float64]
 _Ints = NDArray[np.int64]
@@ -208,7 +208,7 @@ def confound(
         given = partial(with_label, with_feature, between)
     same = with_feature is not None and abs(with_feature.value) > 1.0 - 1e-9
     matched = matched_measure(alike, groups, matching.reason, confidence)
-    share = _share(everywhere, area, alike.found, matched, groups, confidence)
+    share = _share(everywhere, area, alike.area, matched, groups, confidence)
     together = cross_fitted((feature.values, score), classes, groups, seed)
     return Confound(
         feature=feature.name,

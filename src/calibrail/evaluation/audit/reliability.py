@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from calibrail.conformal import Bound
-from calibrail.evaluation.stats.folds import fold_numbers
 from calibrail.evaluation.stats.rates import wilson
+from calibrail.evaluation.stats.resampling import fold_numbers
 
 _Floats = NDArray[np.float64]
 _Labels = NDArray[np.int8]

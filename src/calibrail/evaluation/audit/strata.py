@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2, rankdata
 
 from calibrail.conformal import holm
-from calibrail.evaluation.stats.influence import sums
+from calibrail.evaluation.stats.influence import cluster_sums
 from calibrail.evaluation.stats.measure import Measure
 from calibrail.evaluation.stats.ranking import area_measure, ranked
 from calibrail.evaluation.stats.separation import Moments, cohens_d, moments
@@ -289,7 +289,7 @@ def heterogeneity(
     if len(logits) < 2:
         reason = f"fewer than two strata hold {TESTED} answers of each class"
         return Heterogeneity(None, None, None, None, out, reason)
-    totals = sums(np.stack(influences, axis=1), clusters)
+    totals = cluster_sums(np.stack(influences, axis=1), clusters)
     covariance = totals.T @ totals * len(totals) / (len(totals) - 1)
     k = len(logits)
     contrasts = np.eye(k)[1:] - np.eye(k)[0]

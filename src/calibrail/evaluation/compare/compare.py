@@ -24,7 +24,7 @@ from calibrail.evaluation.sample import TEST
 from calibrail.evaluation.stats.measure import Measure
 from calibrail.evaluation.stats.overlap import overlap
 from calibrail.evaluation.stats.partial_auroc import LEAST_COVERAGE, partial_auroc
-from calibrail.evaluation.stats.resampling import own_groups
+from calibrail.evaluation.stats.resampling import with_singletons
 from calibrail.evaluation.stats.undefined import ranked_values
 
 #: Name of the format that ``Comparison.to_dict`` writes.
@@ -181,7 +181,7 @@ def compare_detectors(
     if twice := sorted(set(values) & set(trivial)):
         raise InputError(f"baselines must have names of their own; {twice[0]} is also a detector")
     source = (codes == 1) & (labels == 1)
-    members = own_groups(groups, len(labels))
+    members = with_singletons(groups, len(labels))
     reports: list[tuple[str, Report]] = []
     contenders: list[Contender] = []
     uncalibrated: dict[str, str] = {}

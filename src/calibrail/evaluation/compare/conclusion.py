@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from calibrail.evaluation.compare.paired import PairedTest
 from calibrail.evaluation.compare.winner import Winner
 from calibrail.evaluation.report import Report
-from calibrail.evaluation.stats.difference import Difference
+from calibrail.evaluation.stats.measure import Difference
 from calibrail.evaluation.stats.phrases import count, listed, percent
 
 #: Names of a list that are said one by one.

@@ -19,8 +19,8 @@ from scipy.special import stdtr, stdtrit
 
 from calibrail.evaluation.compare.candidate import Contender
 from calibrail.evaluation.compare.fixed_coverage import FixedCoverage
-from calibrail.evaluation.stats.difference import Difference, no_difference
-from calibrail.evaluation.stats.resampling import drawn_again, draws_for
+from calibrail.evaluation.stats.measure import Difference, no_difference
+from calibrail.evaluation.stats.resampling import bootstrap_counts, draws_for
 
 _Bools = NDArray[np.bool_]
 
@@ -82,7 +82,7 @@ class FalseAlarms:
         self._drawn = np.concatenate(
             [
                 np.stack([one.fpr(counts[:, caught], counts[:, faithful]) for one in ladders], 1)
-                for counts in drawn_again(
+                for counts in bootstrap_counts(
                     members, labels[part], draws=draws_for(len(members)), seed=seed, stream=2
                 )
             ]

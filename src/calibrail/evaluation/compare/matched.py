@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from calibrail.evaluation.compare.candidate import Contender
 from calibrail.evaluation.compare.fixed_coverage import FixedCoverage
 from calibrail.evaluation.stats.rates import wilson
-from calibrail.evaluation.stats.resampling import drawn_again, draws_for
+from calibrail.evaluation.stats.resampling import bootstrap_counts, draws_for
 
 #: A score with at most this many distinct test values has its attainable coverages listed.
 FEW_VALUES: Final = 20
@@ -141,7 +141,7 @@ def _rows(
     drawn = np.concatenate(
         [
             np.stack([fpr(place, counts) for place in range(len(contenders))], axis=1)
-            for counts in drawn_again(
+            for counts in bootstrap_counts(
                 groups[test], labels[test], draws=draws_for(int(test.sum()), draws), seed=seed,
                 stream=4,
             )

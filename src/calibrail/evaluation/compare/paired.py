@@ -29,8 +29,8 @@ from scipy.special import stdtrit
 from calibrail.conformal import holm
 from calibrail.evaluation.compare.candidate import Contender
 from calibrail.evaluation.compare.false_alarms import FalseAlarms, clustered_variance
-from calibrail.evaluation.stats.difference import Difference, no_difference
 from calibrail.evaluation.stats.mcnemar import McNemar, mcnemar
+from calibrail.evaluation.stats.measure import Difference, no_difference
 from calibrail.evaluation.stats.paired_auroc import auroc_test
 
 

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
-from scipy.stats import rankdata
 
 from calibrail.evaluation.sample import TEST
-from calibrail.evaluation.stats.auroc import auroc, auroc_difference
-from calibrail.evaluation.stats.measure import Measure, missing
+from calibrail.evaluation.stats.auroc import auroc
+from calibrail.evaluation.stats.correlation import rank_correlation
+from calibrail.evaluation.stats.measure import Measure
+from calibrail.evaluation.stats.paired_auroc import auroc_difference
 from calibrail.evaluation.stats.phrases import count, listed
 from calibrail.evaluation.stats.undefined import ranked_values
 
 _Floats = NDArray[np.float64]
-_METHOD = "spearman, bonett-wright"
 
 
 def confounds(
@@ -76,7 +74,7 @@ def confounds(
                 "n": int(both.sum()),
                 "auroc": theirs.to_dict(),
                 "reversed": turned,
-                "spearman": spearman(own[both], column[test][both], confidence).to_dict(),
+                "spearman": rank_correlation(own[both], column[test][both], confidence).to_dict(),
                 "ranks": _ranks(difference),
             }
         )
@@ -86,31 +84,6 @@ def confounds(
         "rows": rows,
         "finding": _finding(rows, area, int(test.sum())),
     }
-
-
-def spearman(x: _Floats, y: _Floats, confidence: float) -> Measure:
-    """Return Spearman's rank correlation (midranks) with its interval.
-
-    On Fisher's scale with variance (1 + r^2/2)/(n - 3): Bonett and Wright, "Sample size
-    requirements for estimating Pearson, Kendall and Spearman correlations", 2000.
-
-    Examples
-    --------
-    >>> spearman(np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 3.0, 2.0, 4.0]), 0.95).estimate
-    0.8
-    """
-    if len(x) < 3:
-        return missing(_METHOD, "fewer than 3 answers have both", confidence)
-    u, v = (rankdata(column) - (len(x) + 1) / 2.0 for column in (x, y))
-    scale = math.sqrt(float(u @ u) * float(v @ v))
-    if scale == 0.0:
-        return missing(_METHOD, "one of the two does not vary", confidence)
-    value = max(-1.0, min(1.0, float(u @ v) / scale))
-    if len(x) < 4 or abs(value) > 1.0 - 1e-12:
-        return Measure(value, None, None, _METHOD, confidence)
-    half = float(ndtri((1.0 + confidence) / 2.0)) * math.sqrt((1.0 + value**2 / 2.0) / (len(x) - 3))
-    lower, upper = (math.tanh(math.atanh(value) + side * half) for side in (-1.0, 1.0))
-    return Measure(value, lower, upper, _METHOD, confidence)
 
 
 def _ranks(difference: Measure) -> str | None:

@@ -1,31 +1,32 @@
-"""How well does a score rank hallucinated answers above faithful ones?"""
+"""How well does a score rank hallucinated answers above faithful ones?
+
+No library that calibrail needs anyway has the variance of an AUROC: scikit-learn gives the area
+alone (the tests hold ours against it), scipy the U statistic. Everything here and in
+``paired_auroc`` and ``ranking`` rests on the same placement counts.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit, ndtri
+from scipy.special import ndtri
 
+from calibrail.evaluation.stats.influence import interval
 from calibrail.evaluation.stats.measure import Measure, checked_confidence, missing
 
+_Floats = NDArray[np.float64]
 _Counts = NDArray[np.int64]
 
 
-def auroc(
-    hallucinated: NDArray[np.float64],
-    faithful: NDArray[np.float64],
-    *,
-    confidence: float = 0.95,
-) -> Measure:
+def auroc(hallucinated: _Floats, faithful: _Floats, *, confidence: float = 0.95) -> Measure:
     """Return the area under the ROC curve with DeLong's interval on the logit scale.
 
-    The area is P(S_h > S_f) + P(S_h = S_f)/2. Placement values come from two sorts and binary
-    searches, O((m + n) log(m + n)), which gives the same numbers as the midrank algorithm of Sun
-    and Xu (2014) for the variance of DeLong et al. (1988). The interval is taken for logit(A),
-    whose standard error is se/(A(1 - A)), and mapped back, so that it stays inside (0, 1).
+    The area is P(S_h > S_f) + P(S_h = S_f)/2. Placement counts come from one sort, O(N log N),
+    which gives the same numbers as the midrank algorithm of Sun and Xu (2014) for the variance of
+    DeLong et al. (1988). The interval is taken for logit(A), whose standard error is
+    se/(A(1 - A)), and mapped back, so that it stays inside (0, 1).
 
     DeLong's variance is zero or undefined in three cases, where a valid interval replaces it:
     at A = 0 or 1, Clopper-Pearson's for min(m, n) disjoint pairs that were all ordered the same
@@ -53,102 +54,90 @@ def auroc(
     level = checked_confidence(confidence)
     m, n = len(hallucinated), len(faithful)
     if m == 0 or n == 0:
-        return missing("delong-logit", _empty(m), level)
-    above, below = _placements(hallucinated, faithful)
-    area = _mean_placement(above, n)
-    pairs = min(m, n)
-    tail = (1.0 - level) / 2.0
-    if area in (0.0, 1.0):
-        edge = tail ** (1.0 / pairs)
-        lower, upper = (edge, 1.0) if area == 1.0 else (0.0, 1.0 - edge)
-        return Measure(area, lower, upper, "clopper-pearson-pairs", level)
-    variance = _variance(above, n) + _variance(below, m) if pairs > 1 else 0.0
-    if variance <= 0.0:
-        half = math.sqrt(math.log(1.0 / tail) / (2.0 * pairs))
-        bounds = max(0.0, area - half), min(1.0, area + half)
-        return Measure(area, *bounds, "hoeffding", level)
-    half = float(ndtri(1.0 - tail)) * math.sqrt(variance) / (area * (1.0 - area))
-    centre = float(logit(area))
-    return Measure(
-        area, float(expit(centre - half)), float(expit(centre + half)), "delong-logit", level
+        return missing("delong-logit", empty_class(m), level)
+    doubled = placements(
+        np.concatenate([hallucinated, faithful]), np.repeat([1, 0], [m, n]).astype(np.int8)
     )
-
-
-def auroc_difference(
-    first: NDArray[np.float64],
-    second: NDArray[np.float64],
-    labels: NDArray[Any],
-    *,
-    confidence: float = 0.95,
-) -> Measure:
-    """Return AUROC(first) - AUROC(second) on the same examples with DeLong's paired interval.
-
-    The variance is that of the paired placement differences (DeLong et al., 1988). Where it is
-    zero or undefined, Hoeffding's interval for a kernel in [-1, 1] takes its place.
-
-    Parameters
-    ----------
-    first, second : ndarray of float64, shape (n,)
-        Two scores of the same examples, without NaN, both higher = more likely hallucinated.
-    labels : ndarray of integers, shape (n,)
-        1 = hallucinated, 0 = faithful.
-    confidence : float
-        Level of the two-sided interval.
-
-    Returns
-    -------
-    Measure
-        The difference is shown to differ from zero where its interval leaves zero out.
-    """
-    level = checked_confidence(confidence)
-    positive, negative = labels == 1, labels == 0
-    m, n = int(positive.sum()), int(negative.sum())
-    if m == 0 or n == 0:
-        return missing("delong-paired", _empty(m), level)
-    above_1, below_1 = _placements(first[positive], first[negative])
-    above_2, below_2 = _placements(second[positive], second[negative])
-    difference = _mean_placement(above_1 - above_2, n)
+    area = mean_placement(doubled[:m], n)
     pairs = min(m, n)
-    tail = (1.0 - level) / 2.0
-    variance = 0.0
-    if pairs > 1:
-        variance = _variance(above_1 - above_2, n) + _variance(below_1 - below_2, m)
-    if variance > 0.0:
-        half, method = float(ndtri(1.0 - tail)) * math.sqrt(variance), "delong-paired"
-    else:
-        half, method = math.sqrt(2.0 * math.log(1.0 / tail) / pairs), "hoeffding-paired"
-    lower, upper = max(-1.0, difference - half), min(1.0, difference + half)
-    return Measure(difference, lower, upper, method, level)
+    variance = _variance(doubled[:m], n) + _variance(doubled[m:], m) if pairs > 1 else 0.0
+    if variance <= 0.0:
+        return without_variance(Measure(area, None, None, "delong-logit", level), pairs)
+    half = float(ndtri(1.0 - (1.0 - level) / 2.0)) * math.sqrt(variance)
+    return Measure(area, *interval(area, half, "logit"), "delong-logit", level)
 
 
-def _empty(m: int) -> str:
-    return f"there is no {'hallucinated' if m == 0 else 'faithful'} example"
+def without_variance(area: Measure, pairs: int) -> Measure:
+    """Return an AUROC whose missing interval is replaced by one that holds for any scores.
+
+    At 0 or 1 it is Clopper-Pearson's for so many disjoint pairs, elsewhere Hoeffding's.
+    """
+    if area.estimate is None or area.lower is not None or area.confidence is None:
+        return area
+    tail = (1.0 - area.confidence) / 2.0
+    if area.estimate in (0.0, 1.0):
+        edge = tail ** (1.0 / pairs)
+        lower, upper = (edge, 1.0) if area.estimate == 1.0 else (0.0, 1.0 - edge)
+        return Measure(area.estimate, lower, upper, "clopper-pearson-pairs", area.confidence)
+    half = math.sqrt(math.log(1.0 / tail) / (2.0 * pairs))
+    lower, upper = max(0.0, area.estimate - half), min(1.0, area.estimate + half)
+    return Measure(area.estimate, lower, upper, "hoeffding", area.confidence)
 
 
-def _placements(
-    hallucinated: NDArray[np.float64], faithful: NDArray[np.float64]
-) -> tuple[_Counts, _Counts]:
+def empty_class(n_hallucinated: int) -> str:
+    """Return why there is no AUROC where a class is empty."""
+    return f"there is no {'faithful' if n_hallucinated else 'hallucinated'} example"
+
+
+def placements(values: _Floats, labels: NDArray[np.int8], bins: _Counts | None = None) -> _Counts:
     """Return, per example, twice the number of other-class examples that it is ranked right of.
 
     Integers, so that equal placements are exactly equal and a zero variance is exactly zero.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n,)
+        Scores without NaN, higher = more likely hallucinated.
+    labels : ndarray of int8, shape (n,)
+        1 = hallucinated, 0 = faithful.
+    bins : ndarray of int64, shape (n,), optional
+        Compare only examples of the same bin.
+
+    Examples
+    --------
+    >>> labels = np.array([1, 1, 0, 0], dtype=np.int8)
+    >>> placements(np.array([3.0, 2.0, 2.0, 1.0]), labels).tolist()
+    [4, 3, 3, 4]
     """
-    order_h, order_f = np.argsort(hallucinated), np.argsort(faithful)
-    ordered_h, ordered_f = hallucinated[order_h], faithful[order_f]
-    above = np.empty(len(order_h), dtype=np.int64)
-    below = np.empty(len(order_f), dtype=np.int64)
-    # Sorted queries walk through memory in order, which is several times faster than random ones.
-    above[order_h] = _doubled_rank(ordered_f, ordered_h)
-    below[order_f] = 2 * len(order_h) - _doubled_rank(ordered_h, ordered_f)
-    return above, below
+    if not len(values):
+        return np.zeros(0, dtype=np.int64)
+    order = np.argsort(values) if bins is None else np.lexsort((values, bins))
+    ordered, hallucinated = values[order], labels[order] == 1
+    first = np.append(True, ordered[1:] != ordered[:-1])
+    bin_first = np.append(True, np.zeros(len(order) - 1, dtype=bool))
+    if bins is not None:
+        bin_first[1:] = np.diff(bins[order]) != 0
+        first |= bin_first
+
+    def both_ends(starts: NDArray[np.bool_], members: NDArray[np.bool_]) -> tuple[_Counts, _Counts]:
+        """Return how many members stand before the start and the end of each example's run."""
+        before = np.append(0, np.cumsum(members))
+        begins = np.flatnonzero(starts)
+        ends = np.append(begins[1:], len(members))
+        run = np.cumsum(starts) - 1
+        return before[begins][run], before[ends][run]
+
+    below, upto = both_ends(first, ~hallucinated)
+    doubled = below + upto - 2 * both_ends(bin_first, ~hallucinated)[0]
+    below, upto = both_ends(first, hallucinated)
+    above = 2 * both_ends(bin_first, hallucinated)[1] - below - upto
+    result = np.empty(len(order), dtype=np.int64)
+    result[order] = np.where(hallucinated, doubled, above)
+    return result
 
 
-def _doubled_rank(ordered: NDArray[np.float64], queries: NDArray[np.float64]) -> _Counts:
-    """Return twice the number of smaller values plus the number of equal ones."""
-    smaller = np.searchsorted(ordered, queries, "left").astype(np.int64)
-    return smaller + np.searchsorted(ordered, queries, "right")
-
-
-def _mean_placement(doubled: _Counts, others: int) -> float:
+def mean_placement(doubled: _Counts, others: int) -> float:
+    """Return the share of pairs that are ranked right, from doubled counts of one class."""
     return float(int(doubled.sum()) / (2 * others * len(doubled)))
 
 

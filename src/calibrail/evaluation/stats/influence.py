@@ -15,6 +15,10 @@ from calibrail.evaluation.stats.measure import Measure, checked_confidence
 
 _Floats = NDArray[np.float64]
 
+#: Where an interval is symmetric: on the value itself, on its logit (a share), or on its inverse
+#: hyperbolic tangent (a correlation).
+Scale = Literal["plain", "logit", "fisher"]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimated:
@@ -39,12 +43,12 @@ class Estimated:
         times G/(G - 1): the jackknife's variance to first order, which for an AUROC is that of
         Obuchowski (1997), and of DeLong et al. (1988) where every example stands alone.
         """
-        total = sums(self.influence[:, None], clusters)[:, 0]
+        total = cluster_sums(self.influence[:, None], clusters)[:, 0]
         n = len(total)
         return (float(total @ total) * n / (n - 1) if n > 1 else 0.0), n
 
 
-def sums(influence: _Floats, clusters: NDArray[np.int64]) -> _Floats:
+def cluster_sums(influence: _Floats, clusters: NDArray[np.int64]) -> _Floats:
     """Return the sums of rows of an array (n, k) per cluster, without rows of nothing but zeros."""
     there = influence.any(axis=1)
     _, member = np.unique(clusters[there], return_inverse=True)
@@ -57,18 +61,42 @@ def chained(value: float, parts: Sequence[tuple[Estimated, float]]) -> Estimated
     return Estimated(value, np.sum([slope * part.influence for part, slope in parts], axis=0))
 
 
+def difference_from_half(first: Estimated, second: Estimated) -> Estimated:
+    """Return how much farther from 1/2 the first of two AUROCs lies, in either direction."""
+    signs = [1.0 if item.value >= 0.5 else -1.0 for item in (first, second)]
+    value = abs(first.value - 0.5) - abs(second.value - 0.5)
+    return chained(value, ((first, signs[0]), (second, -signs[1])))
+
+
+def interval(value: float, half: float, scale: Scale) -> tuple[float, float]:
+    """Return an interval that is symmetric on a scale, ``half`` wide to first order.
+
+    Examples
+    --------
+    >>> [round(end, 3) for end in interval(0.9, 0.1, "logit")]
+    [0.748, 0.965]
+    """
+    if scale == "plain":
+        return value - half, value + half
+    if scale == "logit":
+        centre, reach = float(logit(value)), half / (value * (1.0 - value))
+        return float(expit(centre - reach)), float(expit(centre + reach))
+    centre, reach = math.atanh(value), half / (1.0 - value**2)
+    return math.tanh(centre - reach), math.tanh(centre + reach)
+
+
 def measured(
-    found: Estimated,
+    statistic: Estimated,
     clusters: NDArray[np.int64],
     method: str,
     confidence: float = 0.95,
-    scale: Literal["plain", "logit", "fisher"] = "plain",
+    scale: Scale = "plain",
 ) -> Measure:
     """Return a statistic with its interval, from the t distribution with G - 1 degrees of freedom.
 
     Parameters
     ----------
-    found : Estimated
+    statistic : Estimated
         The statistic.
     clusters : ndarray of int64, shape (n,)
         What examples hang together; G of them have any influence.
@@ -77,8 +105,7 @@ def measured(
     confidence : float
         Level of the two-sided interval.
     scale : {"plain", "logit", "fisher"}
-        Where the interval is symmetric: the value itself, its logit (a share), or its inverse
-        hyperbolic tangent (a correlation).
+        Where the interval is symmetric.
 
     Returns
     -------
@@ -86,19 +113,10 @@ def measured(
         Without an interval where the variance is zero or the value at the end of its range.
     """
     level = checked_confidence(confidence)
-    variance, n = found.variance(clusters)
-    value = found.value
-    ends = {"plain": (-math.inf, math.inf), "logit": (0.0, 1.0), "fisher": (-1.0, 1.0)}[scale]
-    inside = ends[0] + 1e-12 < value < ends[1] - 1e-12
-    if variance <= 0.0 or not inside:
+    variance, n = statistic.variance(clusters)
+    value = statistic.value
+    low, high = {"plain": (-math.inf, math.inf), "logit": (0.0, 1.0), "fisher": (-1.0, 1.0)}[scale]
+    if variance <= 0.0 or not low + 1e-12 < value < high - 1e-12:
         return Measure(value, None, None, method, level)
     half = float(stdtrit(n - 1, (1.0 + level) / 2.0)) * math.sqrt(variance)
-    if scale == "plain":
-        return Measure(value, value - half, value + half, method, level)
-    if scale == "logit":
-        centre, reach = float(logit(value)), half / (value * (1.0 - value))
-        return Measure(
-            value, float(expit(centre - reach)), float(expit(centre + reach)), method, level
-        )
-    centre, reach = math.atanh(value), half / (1.0 - value**2)
-    return Measure(value, math.tanh(centre - reach), math.tanh(centre + reach), method, level)
+    return Measure(value, *interval(value, half, scale), method, level)

@@ -1,4 +1,7 @@
-"""Do two thresholds flag the same faithful answers equally often?"""
+"""Do two thresholds flag the same faithful answers equally often?
+
+statsmodels has McNemar's exact test; for answers that share groups it has none.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,16 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtr, gammaln, ndtr
+from scipy.special import gammaln, ndtr
+
+from calibrail.record import Record
 
 #: Up to this many discordant answers in groups the sign-flip test adds up every outcome.
 _MOST_FLIPS: Final = 4000
 
 
 @dataclass(frozen=True, slots=True)
-class McNemar:
+class McNemar(Record):
     """Faithful answers that only one of two thresholds flags.
 
     Attributes
@@ -60,29 +65,29 @@ def mcnemar(
     >>> mcnemar(first, second, np.arange(7)).p_value, mcnemar(first, second, np.zeros(7)).p_value
     (0.125, 1.0)
     """
+    from statsmodels.stats.contingency_tables import mcnemar as exact
+
     only_first, only_second = int(np.sum(first & ~second)), int(np.sum(second & ~first))
     _, member = np.unique(groups, return_inverse=True)
     signs = first.astype(np.int64) - second
-    surplus = np.bincount(member.reshape(-1), weights=signs).astype(np.int64)
-    alone = len(surplus) == len(signs)
-    if alone:
-        p = 2.0 * float(bdtr(min(only_first, only_second), only_first + only_second, 0.5))
-    else:
-        p = _flipped(surplus[surplus != 0])
-    method = "mcnemar-exact" if alone else "mcnemar-groups-flipped"
-    return McNemar(only_first, only_second, min(1.0, p), min(1.0, p), method)
+    surplus = np.bincount(member, weights=signs).astype(np.int64)
+    if len(surplus) == len(signs):
+        p = float(exact([[0, only_first], [only_second, 0]], exact=True).pvalue)
+        return McNemar(only_first, only_second, p, p, "mcnemar-exact")
+    p = min(1.0, _flipped(surplus[surplus != 0]))
+    return McNemar(only_first, only_second, p, p, "mcnemar-groups-flipped")
 
 
 def _flipped(surplus: NDArray[np.int64]) -> float:
     """Return the share of sign patterns whose sum is at least as far from zero as the one seen."""
-    seen = abs(int(surplus.sum()))
+    observed = abs(int(surplus.sum()))
     sizes, repeats = np.unique(np.abs(surplus), return_counts=True)
     total = int(sizes @ repeats)
-    if seen == 0:
+    if observed == 0:
         return 1.0
     if total > _MOST_FLIPS:
         # Sums lie two greatest common divisors apart; half of that is the continuity correction.
-        nearer = seen - float(np.gcd.reduce(sizes))
+        nearer = observed - float(np.gcd.reduce(sizes))
         return 2.0 * float(ndtr(-nearer / math.sqrt(float(sizes**2 @ repeats))))
     mass = np.ones(1)
     for size, m in zip(sizes.tolist(), repeats.tolist(), strict=True):
@@ -92,4 +97,4 @@ def _flipped(surplus: NDArray[np.int64]) -> float:
         spread[::size] = np.exp(log_mass)
         mass = np.convolve(mass, spread)
     sums = 2 * np.arange(total + 1) - total
-    return float(mass[np.abs(sums) >= seen].sum())
+    return float(mass[np.abs(sums) >= observed].sum())

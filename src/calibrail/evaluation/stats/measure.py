@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from calibrail.errors import InputError
+from calibrail.record import Record
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class Measure(Record):
     """A number with its interval, or the reason why there is none.
 
     Parameters
@@ -43,14 +42,51 @@ class Measure:
         if (self.estimate is None) != (self.reason is not None):
             raise ValueError("a measure has an estimate or a reason, never both and never neither")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON-able dictionary."""
-        return asdict(self)
+    def lies_below(self, value: float) -> bool:
+        """Return whether the whole interval lies below a value; False without an interval."""
+        return self.upper is not None and self.upper < value
+
+    def lies_above(self, value: float) -> bool:
+        """Return whether the whole interval lies above a value; False without an interval."""
+        return self.lower is not None and self.lower > value
+
+
+@dataclass(frozen=True, slots=True)
+class Difference(Record):
+    """How far two paired measures lie apart, and whether chance explains it.
+
+    Attributes
+    ----------
+    estimate : float or None
+        First minus second; None where it cannot be computed.
+    lower, upper : float or None
+        Two-sided interval, of this difference alone.
+    p_value : float
+        Two-sided, for "no difference"; 1 where nothing can be computed.
+    p_adjusted : float
+        The same, corrected for all comparisons of the family (Holm).
+    method : str
+        How it was computed.
+    """
+
+    estimate: float | None
+    lower: float | None
+    upper: float | None
+    p_value: float
+    p_adjusted: float
+    method: str
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Measure:
-        """Rebuild a measure from ``to_dict``."""
-        return cls(**data)
+    def of(cls, estimate: float, half: float, p_value: float, method: str) -> Difference:
+        """Return a difference of shares, its interval ``half`` wide on each side within [-1, 1]."""
+        lower, upper = max(-1.0, estimate - half), min(1.0, estimate + half)
+        p = min(1.0, p_value)
+        return cls(estimate, lower, upper, p, p, method)
+
+
+def no_difference(method: str) -> Difference:
+    """Return the difference of measures that could not be computed: nothing is shown."""
+    return Difference(None, None, None, 1.0, 1.0, method)
 
 
 def missing(method: str, reason: str, confidence: float | None = None) -> Measure:

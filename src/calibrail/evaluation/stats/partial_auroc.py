@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.evaluation.stats.measure import Measure, checked_confidence, missing
-from calibrail.evaluation.stats.resampling import drawn_again, draws_for
+from calibrail.evaluation.stats.resampling import bootstrap_counts, draws_for
 
 #: The region: coverage from here up to 1.
 LEAST_COVERAGE: Final = 0.8
@@ -75,7 +75,7 @@ def partial_auroc(
     drawn = np.concatenate(
         [
             area.of(counts)
-            for counts in drawn_again(
+            for counts in bootstrap_counts(
                 groups, labels, draws=draws_for(len(ranked), draws), seed=seed, stream=1
             )
         ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from calibrail.evaluation.stats.auroc import auroc
+from calibrail.evaluation.stats.auroc import auroc, placements, without_variance
 from calibrail.evaluation.stats.influence import Estimated, measured
 from calibrail.evaluation.stats.measure import Measure, missing
 
@@ -40,7 +39,7 @@ class Ranking:
 
     Parameters
     ----------
-    found : Estimated or None
+    area : Estimated or None
         The share of these pairs in which the hallucinated answer scores higher (ties count half);
         None without a pair.
     n_pairs : int
@@ -49,7 +48,7 @@ class Ranking:
         Answers that are in a pair.
     """
 
-    found: Estimated | None
+    area: Estimated | None
     n_pairs: int
     n_hallucinated: int
     n_faithful: int
@@ -70,36 +69,25 @@ def rank_within(values: _Floats, labels: _Labels, bins: _Ints) -> Ranking:
     Examples
     --------
     >>> labels, bins = np.array([1, 0, 1, 0], np.int8), np.array([0, 0, 1, 1])
-    >>> rank_within(np.array([2.0, 1.0, 3.0, 4.0]), labels, bins).found.value
+    >>> rank_within(np.array([2.0, 1.0, 3.0, 4.0]), labels, bins).area.value
     0.5
     """
-    ranks = np.unique(values, return_inverse=True)[1].astype(np.int64)
-    width = int(ranks.max(initial=0)) + 1
-    keys = bins.astype(np.int64) * width + ranks
     size = int(bins.max(initial=0)) + 1
-    counts = [np.bincount(bins[labels == k], minlength=size) for k in (0, 1)]
-    n_pairs = int(counts[0] @ counts[1])
-    mixed = (counts[0] > 0) & (counts[1] > 0)
-    sizes = (int(counts[1][mixed].sum()), int(counts[0][mixed].sum()))
+    faithful, hallucinated = (np.bincount(bins[labels == k], minlength=size) for k in (0, 1))
+    n_pairs = int(faithful @ hallucinated)
     if not n_pairs:
         return Ranking(None, 0, 0, 0)
-    won = np.zeros(len(values))
-    for own in (0, 1):
-        rows, others = labels == own, np.sort(keys[labels != own])
-        first = np.searchsorted(others, bins[rows] * width, "left")
-        low = np.searchsorted(others, keys[rows], "left") - first
-        upto = np.searchsorted(others, keys[rows], "right") - first
-        below = (low + upto) / 2.0
-        # Of a faithful answer, the hallucinated ones above it.
-        won[rows] = below if own else counts[1][bins[rows]] - below
+    won = placements(values, labels, bins) / 2.0
     area = float(won[labels == 1].sum()) / n_pairs
-    others_there = np.where(labels == 1, counts[0][bins], counts[1][bins])
-    return Ranking(Estimated(area, (won - area * others_there) / n_pairs), n_pairs, *sizes)
+    others = np.where(labels == 1, faithful[bins], hallucinated[bins])
+    mixed = (faithful > 0) & (hallucinated > 0)
+    sizes = int(hallucinated[mixed].sum()), int(faithful[mixed].sum())
+    return Ranking(Estimated(area, (won - area * others) / n_pairs), n_pairs, *sizes)
 
 
 def ranked(values: _Floats, labels: _Labels) -> Estimated | None:
     """Return the AUROC with each answer's influence; None without both classes."""
-    return rank_within(values, labels, np.zeros(len(values), np.int64)).found
+    return rank_within(values, labels, np.zeros(len(values), np.int64)).area
 
 
 def area_measure(
@@ -111,26 +99,11 @@ def area_measure(
     as there are clusters that hold the rarer class.
     """
     hallucinated, faithful = labels == 1, labels == 0
-    if len(np.unique(clusters)) == len(clusters) or not hallucinated.any() or not faithful.any():
+    area = ranked(values, labels)
+    if area is None or len(np.unique(clusters)) == len(clusters):
         return auroc(values[hallucinated], values[faithful], confidence=confidence)
-    found = ranked(values, labels)
-    assert found is not None
     pairs = min(len(np.unique(clusters[part])) for part in (hallucinated, faithful))
-    return edged(measured(found, clusters, CLUSTERED, confidence, "logit"), pairs)
-
-
-def edged(area: Measure, pairs: int) -> Measure:
-    """Return an AUROC whose missing interval is replaced by one that holds for any scores."""
-    if area.estimate is None or area.lower is not None or area.confidence is None:
-        return area
-    tail = (1.0 - area.confidence) / 2.0
-    if area.estimate in (0.0, 1.0):
-        edge = tail ** (1.0 / pairs)
-        lower, upper = (edge, 1.0) if area.estimate == 1.0 else (0.0, 1.0 - edge)
-        return Measure(area.estimate, lower, upper, "clopper-pearson-pairs", area.confidence)
-    half = math.sqrt(math.log(1.0 / tail) / (2.0 * pairs))
-    bounds = max(0.0, area.estimate - half), min(1.0, area.estimate + half)
-    return Measure(area.estimate, *bounds, "hoeffding", area.confidence)
+    return without_variance(measured(area, clusters, CLUSTERED, confidence, "logit"), pairs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,9 +147,9 @@ def match(feature: _Floats, labels: _Labels) -> Matching:
         if n_bins is not None:
             bins = np.minimum((places * n_bins).astype(np.int64), n_bins - 1)
         balance = rank_within(feature, labels, bins)
-        if balance.found is None or too_few(balance) is not None:
+        if balance.area is None or too_few(balance) is not None:
             continue
-        away = abs(balance.found.value - 0.5)
+        away = abs(balance.area.value - 0.5)
         if away < off:
             best, off = Matching(bins, n_bins, balance, None), away
         if away <= BALANCE:
@@ -203,7 +176,8 @@ def matched_measure(
     ranking: Ranking, clusters: _Ints, reason: str | None, confidence: float = 0.95
 ) -> Measure:
     """Return an AUROC over matched pairs with its interval, or why there is none."""
-    if reason is not None or ranking.found is None:
+    if reason is not None or ranking.area is None:
         return missing(CLUSTERED, reason or "no two answers of both classes are alike", confidence)
     pairs = min(ranking.n_hallucinated, ranking.n_faithful)
-    return edged(measured(ranking.found, clusters, CLUSTERED, confidence, "logit"), pairs)
+    area = measured(ranking.area, clusters, CLUSTERED, confidence, "logit")
+    return without_variance(area, pairs)

@@ -1,4 +1,4 @@
-"""How is labelled data drawn again by chance so that groups stay whole?
+"""How are groups of answers kept whole where data is drawn again by chance, or left out in turn?
 
 The bootstrap imitates another collection of the same kind of data. Answers that share a question or
 a source are not independent, so whole groups are drawn, with replacement. Groups are drawn among
@@ -21,6 +21,8 @@ _MOST_NUMBERS: Final = 100_000_000
 _LEAST_DRAWS: Final = 200
 #: Numbers held at once.
 _CHUNK: Final = 2_000_000
+#: Parts of which each is left out once.
+FOLDS: Final = 5
 
 
 def draws_for(n: int, wanted: int = DRAWS) -> int:
@@ -34,7 +36,7 @@ def draws_for(n: int, wanted: int = DRAWS) -> int:
     return max(min(wanted, _LEAST_DRAWS), min(wanted, _MOST_NUMBERS // max(1, n)))
 
 
-def drawn_again(
+def bootstrap_counts(
     groups: NDArray[np.int64],
     labels: NDArray[np.int8],
     *,
@@ -66,16 +68,15 @@ def drawn_again(
     Examples
     --------
     >>> labels = np.array([1, 0, 0], dtype=np.int8)
-    >>> next(drawn_again(np.array([7, 7, 8]), labels, draws=2, seed=0)).tolist()
+    >>> next(bootstrap_counts(np.array([7, 7, 8]), labels, draws=2, seed=0)).tolist()
     [[1, 1, 1], [1, 1, 1]]
     """
     _, member = np.unique(groups, return_inverse=True)
-    member = member.reshape(-1)
-    n_groups = int(member.max()) + 1 if len(member) else 0
-    held = np.zeros(n_groups, dtype=np.int64)
+    n_groups = int(member.max(initial=-1)) + 1
+    classes_held = np.zeros(n_groups, dtype=np.int64)
     for label in (0, 1):
-        held[np.unique(member[labels == label])] += 1 + label
-    strata = [np.flatnonzero(held == kind) for kind in np.unique(held)]
+        classes_held[np.unique(member[labels == label])] += 1 + label
+    strata = [np.flatnonzero(classes_held == kind) for kind in np.unique(classes_held)]
     rng = np.random.default_rng([seed, stream])
     chunk = max(1, _CHUNK // max(1, size or len(member)))
     for start in range(0, draws, chunk):
@@ -88,12 +89,31 @@ def drawn_again(
         yield counts[:, member]
 
 
-def own_groups(groups: NDArray[np.int64] | None, n: int) -> NDArray[np.int64]:
+def fold_numbers(clusters: NDArray[np.int64], seed: int = 0) -> NDArray[np.int64]:
+    """Return a fold in 0..4 for every answer; a cluster is in one fold.
+
+    The clusters are shuffled, and dealt out in turn.
+
+    Examples
+    --------
+    >>> folds = fold_numbers(np.array([7, 7, 8, 9]))
+    >>> int(folds[0]) == int(folds[1]), len(set(folds.tolist()))
+    (True, 3)
+    """
+    _, member = np.unique(clusters, return_inverse=True)
+    n = int(member.max(initial=-1)) + 1
+    fold = np.empty(n, dtype=np.int64)
+    fold[np.random.default_rng(seed).permutation(n)] = np.arange(n) % FOLDS
+    result: NDArray[np.int64] = fold[member]
+    return result
+
+
+def with_singletons(groups: NDArray[np.int64] | None, n: int) -> NDArray[np.int64]:
     """Return groups in which every example without one (None, negative) has a number of its own.
 
     Examples
     --------
-    >>> own_groups(np.array([4, -1, 4, -1]), 4).tolist()
+    >>> with_singletons(np.array([4, -1, 4, -1]), 4).tolist()
     [4, 5, 4, 6]
     """
     if groups is None:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
 
 from calibrail.evaluation.stats.measure import Measure, missing, value_only
+from calibrail.record import Record
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
+class Moments(Record):
     """Mean and standard deviation of one class's defined scores.
 
     Parameters
@@ -33,18 +32,9 @@ class Moments:
     mean: float | None
     sd: float | None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON-able dictionary."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Moments:
-        """Rebuild the moments from ``to_dict``."""
-        return cls(**data)
-
 
 @dataclass(frozen=True, slots=True)
-class Welch:
+class Welch(Record):
     """Welch's t-test of "both classes have the same mean score", two-sided.
 
     Parameters
@@ -60,15 +50,6 @@ class Welch:
     df: float | None
     p_value: float | None
     reason: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON-able dictionary."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Welch:
-        """Rebuild the test from ``to_dict``."""
-        return cls(**data)
 
 
 def moments(values: NDArray[np.float64]) -> Moments:
@@ -145,8 +126,8 @@ def _scaled_pair(
     scale = max(float(np.abs(defined_h).max()), float(np.abs(defined_f).max())) or 1.0
     triples = []
     for values in (defined_h, defined_f):
-        own_scale, mean, variance = _scaled_moments(values)
-        ratio = own_scale / scale
+        class_scale, mean, variance = _scaled_moments(values)
+        ratio = class_scale / scale
         assert variance is not None
         triples.append((len(values), ratio * mean, ratio * ratio * variance))
     return triples[0], triples[1]
