@@ -1,4 +1,4 @@
-"""Does the cheap score decide what is clear, the dear one the rest, in one order?"""
+"""Does the cheap score decide what is clear, the expensive one the rest, in one order?"""
 
 from __future__ import annotations
 
@@ -20,21 +20,25 @@ from calibrail.scores.learned import state_bytes, with_state
 from calibrail.scores.registry import ScoreSpec, spell
 
 CHEAP = "column:column=cheap,higher=hallucinated"
-DEAR = "column:column=dear,higher=hallucinated"
+EXPENSIVE = "column:column=expensive,higher=hallucinated"
 
 
 def hybrid(**params: object) -> Hybrid:
-    found = build(ScoreSpec("hybrid", {"cheap": CHEAP, "dear": DEAR, **params}))
+    found = build(ScoreSpec("hybrid", {"cheap": CHEAP, "expensive": EXPENSIVE, **params}))
     assert isinstance(found, Hybrid)
     return found
 
 
 def examples(
-    cheap: Sequence[float | None], dear: Sequence[float | None], labels: Sequence[int] = ()
+    cheap: Sequence[float | None], expensive: Sequence[float | None], labels: Sequence[int] = ()
 ) -> list[Example]:
     return [
-        Example(id=str(row), columns={"cheap": a, "dear": b}, label=labels[row] if labels else None)
-        for row, (a, b) in enumerate(zip(cheap, dear, strict=True))
+        Example(
+            id=str(row),
+            columns={"cheap": a, "expensive": b},
+            label=labels[row] if labels else None,
+        )
+        for row, (a, b) in enumerate(zip(cheap, expensive, strict=True))
     ]
 
 
@@ -42,7 +46,7 @@ def test_the_three_regions_are_one_order() -> None:
     found = hybrid(low=2.0, high=4.0).score(
         examples([1.0, 1.5, 2.0, 3.0, 4.0, 5.0], [0.9, 0.9, 0.1, 0.8, 1.0, 0.0])
     )
-    # Cleared: the distance below the band. Judged: the dear value. Condemned: 1 + the distance.
+    # Cleared: the distance below the band. Judged: the value. Condemned: 1 + the distance.
     assert found.values.tolist() == [-1.0, -0.5, 0.1, 0.8, 1.0, 2.0]
     assert found.evidence is not None
     assert [len(item["items"]) for item in found.evidence] == [1, 1, 2, 2, 2, 1]
@@ -51,7 +55,7 @@ def test_the_three_regions_are_one_order() -> None:
 def test_only_the_undecided_are_judged() -> None:
     score = hybrid(low=2.0, high=4.0)
     asked: list[str] = []
-    inner = score.dear
+    inner = score.expensive
 
     class Watched:
         name, requires, tolerance = inner.name, inner.requires, 0.0
@@ -60,7 +64,7 @@ def test_only_the_undecided_are_judged() -> None:
             asked.extend(example.id for example in batch)
             return inner.score(batch)
 
-    vars(score)["dear"] = Watched()
+    vars(score)["expensive"] = Watched()
     items = examples([1.0, 3.0, None, 9.0], [0.5, 0.25, 0.75, 0.5])
     values = score.score(items).values
     assert asked == ["1", "2"]
@@ -127,7 +131,7 @@ def test_a_hybrid_is_rebuilt_from_its_parameters() -> None:
     assert again.params == score.params and again.fingerprint() == score.fingerprint()
     named = build(parse_spec(spell(score)))
     assert named.params == score.params
-    assert score.columns == ("cheap", "dear")
+    assert score.columns == ("cheap", "expensive")
 
 
 @pytest.mark.parametrize(
@@ -138,9 +142,9 @@ def test_a_hybrid_is_rebuilt_from_its_parameters() -> None:
         ({"low": "a", "high": 2.0}, "low must be a number"),
         ({"lost": 0.5}, "lost must be a share"),
         ({"cheap": 3}, "must name a score"),
-        ({"dear": "hybrid:dear=length"}, "cannot be a hybrid"),
+        ({"expensive": "hybrid:expensive=length"}, "cannot be a hybrid"),
         ({"cheap": "fused"}, "learns itself"),
-        ({"dear": "nothing"}, "unknown score"),
+        ({"expensive": "nothing"}, "unknown score"),
     ],
 )
 def test_bad_parameters_are_named(params: dict[str, object], why: str) -> None:
@@ -148,12 +152,13 @@ def test_bad_parameters_are_named(params: dict[str, object], why: str) -> None:
         hybrid(**params)
 
 
-def test_a_dear_score_outside_0_to_1_is_refused() -> None:
+def test_an_expensive_score_outside_0_to_1_is_refused() -> None:
     with pytest.raises(InputError, match=r"must lie in \[0, 1\]"):
         hybrid(low=2.0, high=4.0).score(examples([3.0], [7.0]))
 
 
 def test_missing_fields_are_undefined_and_not_judged() -> None:
-    score = build(ScoreSpec("hybrid", {"cheap": "length", "dear": DEAR, "low": 1, "high": 9}))
-    found = score.score([Example(id="a", response=" ", columns={"dear": 0.5})])
+    params = {"cheap": "length", "expensive": EXPENSIVE, "low": 1, "high": 9}
+    score = build(ScoreSpec("hybrid", params))
+    found = score.score([Example(id="a", response=" ", columns={"expensive": 0.5})])
     assert np.isnan(found.values[0]) and "empty" in found.reasons[0]

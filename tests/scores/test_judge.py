@@ -15,11 +15,10 @@ from calibrail.errors import InputError
 from calibrail.models import retry as caller_module
 from calibrail.models.call_limits import CallLimits, limit_calls
 from calibrail.models.llm import open_cache
-from calibrail.scores.base import Demanding, Pinning, Score, prepare
+from calibrail.scores.base import EMPTY_RESPONSE, NO_CONTEXT, Demanding, Pinning, Score, prepare
 from calibrail.scores.judge import Judge
 from calibrail.scores.judge_prompts import DEFAULT
 from calibrail.scores.registry import ScoreSpec, build, key_of, parse_spec, spell
-from calibrail.scores.undefined import EMPTY_RESPONSE, NO_CONTEXT
 from calibrail.testing import check_score
 from tests.chat_server import (
     ChatServer,

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from calibrail.data.arrow import string_array
 from calibrail.errors import DataError
 from calibrail.scores import ScoreTable
-from calibrail.scores.arrow import string_array
 
 NAN = float("nan")
 

@@ -184,9 +184,9 @@ def test_two_thousand_examples_through_every_fault(tmp_path: Path) -> None:
 
 
 def test_a_hybrid_judges_only_what_is_unclear(answers: Path, tmp_path: Path) -> None:
-    dear = json.dumps
+    quoted = json.dumps
     with ChatServer(verdicts(supported)) as server:
-        text = f"hybrid:cheap=novelty,low=0.2,high=0.6,dear={dear(spec(server))}"
+        text = f"hybrid:cheap=novelty,low=0.2,high=0.6,expensive={quoted(spec(server))}"
         planned = plan_calls(str(answers), text)
         assert not server.seen
         run = calibrate(answers, text, alpha=0.2)
@@ -200,7 +200,7 @@ def test_a_hybrid_judges_only_what_is_unclear(answers: Path, tmp_path: Path) -> 
         assert any(f"judged {judged:,} of {len(run.table):,}" in note for note in run.report.notes)
         run.save(tmp_path / "run")
         guardrail = run.freeze()
-        assert 'mode="logprob"' in guardrail.config.score.params["dear"]
+        assert 'mode="logprob"' in guardrail.config.score.params["expensive"]
         from calibrail import read
 
         decisions = guardrail.decide(list(read(answers)))
@@ -211,7 +211,8 @@ def test_a_hybrid_judges_only_what_is_unclear(answers: Path, tmp_path: Path) -> 
 
 def test_a_hybrid_learns_its_band_from_the_fit_split(answers: Path) -> None:
     with ChatServer(verdicts(supported)) as server:
-        run = calibrate(answers, f"hybrid:cheap=novelty,dear={json.dumps(spec(server))}", alpha=0.3)
+        judge = json.dumps(spec(server))
+        run = calibrate(answers, f"hybrid:cheap=novelty,expensive={judge}", alpha=0.3)
     assert run.state is not None and run.codes is not None
     assert run.data["split"]["fit_share"] == 0.3
     # What the band was learnt from is not judged, and nobody pays for it.
@@ -289,8 +290,8 @@ def test_answers_that_could_not_be_asked_about_take_no_part(answers: Path) -> No
 
 def test_a_hybrid_over_verdicts_shows_logprob_beside_it_too(answers: Path) -> None:
     with ChatServer(verdicts(lambda text: 0.25 + 0.5 * supported(text))) as server:
-        dear = json.dumps(spec(server, ",mode=verdict"))
-        run = calibrate(answers, f"hybrid:cheap=length,low=0,high=60,dear={dear}", alpha=0.3)
+        judge = json.dumps(spec(server, ",mode=verdict"))
+        run = calibrate(answers, f"hybrid:cheap=length,low=0,high=60,expensive={judge}", alpha=0.3)
     report = run.report.to_dict()
     assert any("mode" in row["name"] and "logprob" in row["name"] for row in report["detectors"])
 

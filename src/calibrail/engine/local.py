@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from calibrail.data.arrow import string_array
 from calibrail.data.example import Example
 from calibrail.engine.ledger import Ledger
 from calibrail.errors import InputError
 from calibrail.models.encoder import Encoder
-from calibrail.scores.arrow import string_array
 from calibrail.scores.base import Demand, Demanding, Score, SharedModel, prepare
 from calibrail.scores.registry import key_of
 from calibrail.scores.table import Cost, ScoreTable

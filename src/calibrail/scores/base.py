@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,12 @@ from calibrail.data.example import Example
 
 #: Values that a score's parameters and fingerprint may hold: what JSON can hold.
 JSON = Any
+
+#: Why an example that lacks a field has no value.
+EMPTY_RESPONSE: Final = "the response is empty"
+NO_CONTEXT: Final = "there is no context"
+EMPTY_QUESTION: Final = "the question is empty"
+NO_SAMPLES: Final = "there are no further answers sampled to compare with (samples)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,48 @@ class Scores:
         undefined = {int(i) for i in np.flatnonzero(np.isnan(values))}
         if undefined != set(self.reasons):
             raise ValueError("every NaN needs a reason, and nothing else has one")
+
+
+#: What one example is given: a value, alone or with its evidence.
+Valued: TypeAlias = float | tuple[float, Mapping[str, JSON]]
+
+
+def missing(example: Example, requires: Sequence[str]) -> str | None:
+    """Return why an example lacks what a score reads, None where nothing is missing.
+
+    >>> missing(Example(response="yes"), ("contexts", "response"))
+    'there is no context'
+    """
+    if "response" in requires and not example.response.strip():
+        return EMPTY_RESPONSE
+    if "contexts" in requires and not any(chunk.strip() for chunk in example.contexts):
+        return NO_CONTEXT
+    if "question" in requires and not example.question.strip():
+        return EMPTY_QUESTION
+    if "samples" in requires and not any(sample.strip() for sample in example.samples):
+        return NO_SAMPLES
+    return None
+
+
+def each(
+    examples: Sequence[Example],
+    requires: Sequence[str],
+    value: Callable[[Example], Valued | str],
+) -> Scores:
+    """Score one by one; ``value`` returns a number, a number with its evidence, or why not."""
+    values = np.full(len(examples), np.nan)
+    reasons: dict[int, str] = {}
+    evidence: dict[int, Mapping[str, JSON]] = {}
+    for index, example in enumerate(examples):
+        result = missing(example, requires) or value(example)
+        if isinstance(result, str):
+            reasons[index] = result
+        elif isinstance(result, tuple):
+            values[index], evidence[index] = result
+        else:
+            values[index] = result
+    by_row = tuple(evidence.get(index, {}) for index in range(len(examples)))
+    return Scores(values, reasons, by_row if evidence else None)
 
 
 @runtime_checkable

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from calibrail.data.example import Example
-from calibrail.scores.base import JSON, Scores
-from calibrail.scores.undefined import Valued, each
+from calibrail.scores.base import JSON, Scores, Valued, each
 from calibrail.text.lcs import lcs_length
 from calibrail.text.names import NAMES_VERSION, Name, name_spans
 from calibrail.text.numbers import NUMBERS_VERSION, Number, number_spans, numbers

@@ -1,4 +1,4 @@
-"""What does a cheap score decide by itself, and what does it leave to a dear one?"""
+"""What does a cheap score decide by itself, and what does it leave to an expensive one?"""
 
 from __future__ import annotations
 
@@ -11,11 +11,19 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.scores.base import JSON, Demand, Demanding, Pinning, Score, Scores, SharedModel
+from calibrail.scores.base import (
+    JSON,
+    Demand,
+    Demanding,
+    Pinning,
+    Score,
+    Scores,
+    SharedModel,
+    missing,
+)
 from calibrail.scores.labelled import both_classes
 from calibrail.scores.learned import learns
 from calibrail.scores.registry import ScoreSpec, build, parse_spec, spell
-from calibrail.scores.undefined import missing
 
 #: Why an example of the fit split has no value.
 TAUGHT: Final = "it is one of those that the hybrid learnt from, and is not judged"
@@ -27,24 +35,24 @@ CHEAP: Final = "novel_stretch"
 
 
 class Hybrid:
-    """A cascade: a cheap score decides the clear cases, a dear one, such as a judge, the rest.
+    """A cheap score decides the clear cases, an expensive one, such as a judge, the rest.
 
     Below the band the cheap score clears an answer, above the band it condemns it, and in between
-    the dear score decides, which must lie in [0, 1]. The whole is one score with one order: what is
-    cleared lies below 0, by its distance from the band; what the dear score judged lies in [0, 1];
-    what is condemned lies at 1 or above. One calibration covers all of it (the hybrid architecture
-    that Sinha, arXiv 2512.15068, appendix B, proposes). Where the cheap score is undefined the dear
-    one decides.
+    the expensive score decides, which must lie in [0, 1]. The whole is one score with one order:
+    what is cleared lies below 0, by its distance from the band; what the expensive score judged
+    lies in [0, 1]; what is condemned lies at 1 or above. One calibration covers all of it (the
+    hybrid architecture that Sinha, arXiv 2512.15068, appendix B, proposes). Where the cheap score
+    is undefined the expensive one decides.
 
     Parameters
     ----------
-    dear : str
+    expensive : str
         The score that judges, e.g. ``"judge:model=gpt-4o-mini"``.
     cheap : str
         The score that decides the clear cases, e.g. ``"rad"``.
     low, high : float or None
-        The band of the cheap score's values that the dear one judges, both ends included. Without
-        them the band is learnt from the fit split.
+        The band of the cheap score's values that the expensive one judges, both ends included.
+        Without them the band is learnt from the fit split.
     lost : float
         When it is learnt: at most this share of the hallucinated fit examples is cleared, and at
         most this share of the faithful ones condemned, by the cheap score alone.
@@ -56,13 +64,13 @@ class Hybrid:
     def __init__(
         self,
         *,
-        dear: str,
+        expensive: str,
         cheap: str = CHEAP,
         low: float | None = None,
         high: float | None = None,
         lost: float = 0.02,
     ) -> None:
-        self.cheap, self.dear = _member("cheap", cheap), _member("dear", dear)
+        self.cheap, self.expensive = _member("cheap", cheap), _member("expensive", expensive)
         if (low is None) != (high is None):
             raise InputError("low and high bound the band together; give both or neither")
         for name, edge in (("low", low), ("high", high)):
@@ -74,7 +82,7 @@ class Hybrid:
             raise InputError(f"lost must be a share from 0 to less than 0.5; got {lost!r}")
         self.low, self.high, self.lost = low, high, float(lost)
         self._band = None if low is None or high is None else (float(low), float(high))
-        #: Answers scored, and those among them that the dear score judged; figures only grow.
+        #: Answers scored, and those among them that the expensive score judged; figures only grow.
         self.n_scored = self.n_judged = 0
         self._taught: frozenset[str] = frozenset()
 
@@ -82,7 +90,7 @@ class Hybrid:
     def params(self) -> Mapping[str, JSON]:
         """Every parameter with its value; the members as specifications."""
         return {
-            "dear": spell(self.dear),
+            "expensive": spell(self.expensive),
             "cheap": spell(self.cheap),
             "low": self.low,
             "high": self.high,
@@ -91,7 +99,7 @@ class Hybrid:
 
     def fingerprint(self) -> Mapping[str, JSON]:
         """Return the version of the cascade and the members' fingerprints."""
-        members = {"cheap": self.cheap, "dear": self.dear}
+        members = {"cheap": self.cheap, "expensive": self.expensive}
         return {
             "version": self.version,
             **{name: dict(member.fingerprint()) for name, member in members.items()},
@@ -100,44 +108,44 @@ class Hybrid:
     @property
     def requires(self) -> tuple[str, ...]:
         """Fields that either member reads."""
-        return tuple(dict.fromkeys((*self.cheap.requires, *self.dear.requires)))
+        return tuple(dict.fromkeys((*self.cheap.requires, *self.expensive.requires)))
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns of the data that members read."""
-        named = [getattr(member, "columns", ()) for member in (self.cheap, self.dear)]
+        named = [getattr(member, "columns", ()) for member in (self.cheap, self.expensive)]
         return tuple(dict.fromkeys(name for names in named for name in names))
 
     @property
     def tolerance(self) -> float:
         """The larger of the members' tolerances."""
-        return max(self.cheap.tolerance, self.dear.tolerance)
+        return max(self.cheap.tolerance, self.expensive.tolerance)
 
     @property
     def models(self) -> tuple[SharedModel, ...]:
         """Every model that a member calls, once."""
-        members: list[Any] = [self.cheap, self.dear]
+        members: list[Any] = [self.cheap, self.expensive]
         found = [
             model for member in members if isinstance(member, Demanding) for model in member.models
         ]
         return tuple({id(model): model for model in found}.values())
 
     def demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
-        """Return what the cheap score will look up; the dear one's cases are not known yet."""
+        """Return what the cheap score will look up; the expensive one's cases are not known yet."""
         cheap: Any = self.cheap
         return cheap.demands(examples) if isinstance(cheap, Demanding) else ()
 
     def undecided(self, examples: Sequence[Example]) -> list[int]:
-        """Return the positions of the examples that the dear score has to judge."""
+        """Return the positions of the examples that the expensive score has to judge."""
         return self._undecided(examples, self._cheap_values(examples, self._edges()))
 
     def eventual_demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
-        """Return all that scoring will look up, the dear score's part included."""
-        dear: Any = self.dear
-        if not isinstance(dear, Demanding):
+        """Return all that scoring will look up, the expensive score's part included."""
+        expensive: Any = self.expensive
+        if not isinstance(expensive, Demanding):
             return self.demands(examples)
         judged = [examples[row] for row in self.undecided(examples)]
-        return (*self.demands(examples), *dear.demands(judged))
+        return (*self.demands(examples), *expensive.demands(judged))
 
     def forget(self) -> None:
         """Drop what models have computed."""
@@ -178,7 +186,7 @@ class Hybrid:
     def pinned(self) -> Score:
         """Return a copy whose members are pinned."""
         other = copy.copy(self)
-        for name in ("cheap", "dear"):
+        for name in ("cheap", "expensive"):
             member: Any = getattr(self, name)
             if isinstance(member, Pinning):
                 setattr(other, name, member.pinned())
@@ -186,12 +194,12 @@ class Hybrid:
 
     @property
     def companions(self) -> tuple[Score, ...]:
-        """The same cascade over what the dear score shows beside itself at no further call."""
-        return tuple(self._over(other) for other in getattr(self.dear, "companions", ()))
+        """The same cascade over what the expensive score shows beside itself at no further call."""
+        return tuple(self._over(other) for other in getattr(self.expensive, "companions", ()))
 
-    def _over(self, dear: Score) -> Hybrid:
+    def _over(self, expensive: Score) -> Hybrid:
         other = copy.copy(self)
-        other.dear = dear
+        other.expensive = expensive
         other.n_scored = other.n_judged = 0
         return other
 
@@ -203,10 +211,10 @@ class Hybrid:
         low, high = self._band
         said = (
             f"hybrid: {self.cheap.name} decides below {low:.4g} and above {high:.4g}; "
-            f"{self.dear.name} judged {self.n_judged:,} of {self.n_scored:,} answers "
+            f"{self.expensive.name} judged {self.n_judged:,} of {self.n_scored:,} answers "
             f"({self.n_judged / self.n_scored:.1%})."
         )
-        return (said, *getattr(self.dear, "lessons", ()))
+        return (said, *getattr(self.expensive, "lessons", ()))
 
     def score(self, examples: Sequence[Example]) -> Scores:
         """Return where each answer stands in the cascade; undefined where its judge is."""
@@ -217,8 +225,8 @@ class Hybrid:
         cheap = self._cheap_values(examples, (low, high))
         values = np.where(cheap < low, cheap - low, 1.0 + (cheap - high))
         judged = self._undecided(examples, cheap)
-        verdicts = self.dear.score([examples[row] for row in judged])
-        _refuse_outside(self.dear, verdicts.values)
+        verdicts = self.expensive.score([examples[row] for row in judged])
+        _refuse_outside(self.expensive, verdicts.values)
         values[judged] = verdicts.values
         reasons |= {judged[place]: why for place, why in verdicts.reasons.items()}
         values[list(reasons)] = np.nan
@@ -232,7 +240,7 @@ class Hybrid:
             first = None if np.isnan(cheap[row]) else float(cheap[row])
             items: list[dict[str, JSON]] = [{"score": self.cheap.name, "value": first}]
             if row in places:
-                item = {"score": self.dear.name, "value": float(values[row])}
+                item = {"score": self.expensive.name, "value": float(values[row])}
                 if verdicts.evidence is not None and verdicts.evidence[places[row]]:
                     item["evidence"] = dict(verdicts.evidence[places[row]])
                 items.append(item)
@@ -320,10 +328,10 @@ def _member(name: str, text: object) -> Score:
     return member
 
 
-def _refuse_outside(dear: Score, values: _Floats) -> None:
+def _refuse_outside(expensive: Score, values: _Floats) -> None:
     known = values[~np.isnan(values)]
     if len(known) and not (known.min() >= 0.0 and known.max() <= 1.0):
         raise InputError(
-            f"the dear score of hybrid must lie in [0, 1], as judge, nli, sec and claims do; "
-            f"{dear.name} gave {known.min():.4g} to {known.max():.4g}"
+            f"the expensive score of hybrid must lie in [0, 1], as judge, nli, sec and claims do; "
+            f"{expensive.name} gave {known.min():.4g} to {known.max():.4g}"
         )

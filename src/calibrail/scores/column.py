@@ -8,8 +8,7 @@ from typing import Literal, get_args
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.scores.base import JSON, Scores
-from calibrail.scores.undefined import each
+from calibrail.scores.base import JSON, Scores, each
 
 Higher = Literal["hallucinated", "faithful"]
 

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.scores.base import JSON, Demand, Demanding, Score, Scores, SharedModel
+from calibrail.scores.base import JSON, Demand, Demanding, Score, Scores, SharedModel, missing
 from calibrail.scores.learned import learns
 from calibrail.scores.registry import build, key_of, parse_specs
-from calibrail.scores.undefined import missing
 
 _Floats = NDArray[np.float64]
 

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from calibrail.data.example import Example
 from calibrail.errors import ModelError
 from calibrail.models.nli import Judgement, load_nli
-from calibrail.scores.base import JSON, Demand, Scores, SharedModel, prepare
+from calibrail.scores.base import JSON, Demand, Scores, SharedModel, missing, prepare
 from calibrail.scores.evidence import Piece, judged, nearest
 from calibrail.scores.neural import filled
-from calibrail.scores.undefined import missing
 from calibrail.text.sentences import sentences, sentences_version
 
 #: The model of the "Semantic Illusion" paper.

@@ -12,11 +12,10 @@ from typing import Final
 import numpy as np
 
 from calibrail.data.example import Example
-from calibrail.scores.base import JSON, Demand, Scores, prepare
+from calibrail.scores.base import JSON, Demand, Scores, Valued, prepare
 from calibrail.scores.baselines import Surface
 from calibrail.scores.geometry import joined
 from calibrail.scores.neural import Embedding, angles
-from calibrail.scores.undefined import Valued
 from calibrail.text.words import WORDS_VERSION, content_words
 
 

@@ -13,9 +13,8 @@ from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.models.chat import ChatAnswer, ChatRequest, Failure
 from calibrail.models.llm import LanguageModel, load_llm
-from calibrail.scores.base import JSON, Demand, Score, Scores, SharedModel
+from calibrail.scores.base import JSON, Demand, Score, Scores, SharedModel, missing
 from calibrail.scores.judge_prompts import DEFAULT, HALLUCINATION, Reply, load_template
-from calibrail.scores.undefined import missing
 from calibrail.scores.verdicts import read_grade, read_probability, read_verdict
 
 Mode = Literal["auto", "verdict", "logprob", "votes", "graded"]

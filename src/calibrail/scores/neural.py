@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from calibrail.data.example import Example
 from calibrail.models.encoder import load_encoder
 from calibrail.models.location import DEFAULT_MODEL
-from calibrail.scores.base import JSON, SharedModel
-from calibrail.scores.undefined import missing
+from calibrail.scores.base import JSON, SharedModel, missing
 
 #: Two computations of one value in different batches differ by about 1e-8 in float32; angles and
 #: ratios of angles magnify that.

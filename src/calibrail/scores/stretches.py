@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.example import Example
-from calibrail.scores.base import JSON
+from calibrail.scores.base import JSON, Valued
 from calibrail.scores.baselines import Surface, sources
-from calibrail.scores.undefined import Valued
 from calibrail.text.words import Word, content_words, words
 
 STRETCHES_VERSION: Final = "calibrail-stretches/1"

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from calibrail.data.arrow import number_array, string_array
 from calibrail.data.splits import SPLIT_NAMES
 from calibrail.errors import DataError
 from calibrail.models.call_limits import Price
 from calibrail.models.remote import Usage
-from calibrail.scores.arrow import number_array, string_array
 
 #: Columns that are not scores.
 RESERVED = ("id", "group", "label", "split")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from calibrail.data.example import Example
-from calibrail.scores.cross_encoder import CrossEncoder
+from calibrail.scores.papers.reranker import CrossEncoder
 from tests.scores.fakes import FakeRanker
 
 

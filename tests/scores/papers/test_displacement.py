@@ -11,15 +11,15 @@ from calibrail.data import Example
 from calibrail.errors import InputError
 from calibrail.models.encoder import load_encoder
 from calibrail.scores.base import Demanding, Fittable, Score
-from calibrail.scores.displacement import (
+from calibrail.scores.neural import Embedding
+from calibrail.scores.papers.displacement import (
     Dgi,
     DisplacementConsistency,
     DisplacementMagnitude,
     ExpectedResponseDeviation,
     TangentResidual,
 )
-from calibrail.scores.neural import Embedding
-from calibrail.scores.reference import Referring
+from calibrail.scores.papers.reference import Referring
 from calibrail.text.sentences import sentences, sentences_version
 from tests.scores.fakes import FakeEncoder, plane, with_encoder
 

@@ -18,8 +18,8 @@ from calibrail.scores.base import JSON, Score, Scores
 from calibrail.scores.combined import Combined, matrix, member_items
 from calibrail.scores.entailment import NLI_MODEL, Sec
 from calibrail.scores.labelled import both_classes, separation
+from calibrail.scores.papers.tfg import Tfg
 from calibrail.scores.retrieval import Rad
-from calibrail.scores.token_grounding import Tfg
 
 #: Weights tried, in steps of a twentieth.
 STEPS = 20

@@ -14,10 +14,9 @@ from calibrail.models.encoder import Encoder, load_encoder
 from calibrail.models.location import DEFAULT_MODEL
 from calibrail.models.nli import load_nli
 from calibrail.models.reranker import Reranker, load_reranker
-from calibrail.scores.base import JSON, Demand, Scores, SharedModel, prepare
+from calibrail.scores.base import JSON, Demand, Scores, SharedModel, missing, prepare
 from calibrail.scores.evidence import quoted
 from calibrail.scores.neural import filled
-from calibrail.scores.undefined import missing
 
 Selection = Literal["top_p", "top_k"]
 Aggregation = Literal["max", "min", "weighted"]

@@ -6,8 +6,8 @@ import pytest
 from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.scores.base import Scores
-from calibrail.scores.crg import Crg, best_weights
 from calibrail.scores.learned import learns, state_bytes, with_state
+from calibrail.scores.papers.crg import Crg, best_weights
 
 
 class Column:

@@ -10,9 +10,8 @@ from calibrail.data.example import Example
 from calibrail.models.attention import load_attention
 from calibrail.models.attention_shares import AttentionShare
 from calibrail.models.location import DEFAULT_MODEL
-from calibrail.scores.base import JSON, Demand, Scores, SharedModel, prepare
+from calibrail.scores.base import JSON, Demand, Scores, SharedModel, missing, prepare
 from calibrail.scores.neural import filled
-from calibrail.scores.undefined import missing
 from calibrail.text.sentences import sentences, sentences_version
 
 

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import FAITHFUL, Example
 from calibrail.errors import InputError
-from calibrail.scores.base import JSON, Demand, Scores, prepare
+from calibrail.scores.base import JSON, Demand, Scores, missing, prepare
 from calibrail.scores.geometry import joined
 from calibrail.scores.neural import Embedding
-from calibrail.scores.undefined import missing
 
 Floats = NDArray[np.float64]
 

@@ -8,10 +8,9 @@ import numpy as np
 
 from calibrail.data.example import Example
 from calibrail.models.reranker import load_reranker
-from calibrail.scores.base import JSON, Demand, Scores, SharedModel, prepare
+from calibrail.scores.base import JSON, Demand, Scores, SharedModel, missing, prepare
 from calibrail.scores.evidence import quoted
 from calibrail.scores.neural import filled
-from calibrail.scores.undefined import missing
 
 #: The cross-encoder of the "Semantic Illusion" paper.
 RERANKER = "BAAI/bge-reranker-v2-m3"

@@ -13,7 +13,7 @@ from calibrail.errors import InputError
 from calibrail.scores.base import JSON, Demand, Scores, prepare
 from calibrail.scores.geometry import SAME_PLACE, joined
 from calibrail.scores.neural import Embedding
-from calibrail.scores.reference import Floats, Neighbouring, Referring, whole
+from calibrail.scores.papers.reference import Floats, Neighbouring, Referring, whole
 from calibrail.text.sentences import Sentence, sentences, sentences_version
 
 #: The direction between two texts as near as a full stop (2e-2) magnifies the noise between two

@@ -13,7 +13,7 @@ from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.models.nli import Judgement, load_nli
 from calibrail.scores import stacking
-from calibrail.scores.base import JSON, Demand, Score, Scores, SharedModel, prepare
+from calibrail.scores.base import JSON, Demand, Score, Scores, SharedModel, missing, prepare
 from calibrail.scores.entailment import (
     NLI_MODEL,
     best_support,
@@ -24,7 +24,6 @@ from calibrail.scores.entailment import (
 from calibrail.scores.evidence import Piece, judged
 from calibrail.scores.labelled import both_classes
 from calibrail.scores.neural import filled
-from calibrail.scores.undefined import missing
 from calibrail.text.sentences import sentences, sentences_version
 
 #: The second model: "DeBERTa-v3 + BART-MNLI" in the "Semantic Illusion" paper's baseline.

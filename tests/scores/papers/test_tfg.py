@@ -6,7 +6,7 @@ import pytest
 from calibrail.data import Example
 from calibrail.errors import InputError
 from calibrail.scores import token_grounding
-from calibrail.scores.token_grounding import Tfg
+from calibrail.scores.papers.tfg import Tfg
 from tests.scores.fakes import FakeEncoder, plane, with_encoder
 
 WORDS = {
