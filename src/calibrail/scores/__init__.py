@@ -3,6 +3,7 @@
 from calibrail.scores.base import Demand, Demanding, Fittable, Score, Scores
 from calibrail.scores.registry import (
     BASELINES,
+    DEFAULT_SCORE,
     ScoreSpec,
     available,
     build,
@@ -15,6 +16,7 @@ from calibrail.scores.table import ScoreTable
 
 __all__ = [
     "BASELINES",
+    "DEFAULT_SCORE",
     "Demand",
     "Demanding",
     "Fittable",
