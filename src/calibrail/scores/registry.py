@@ -56,12 +56,12 @@ BUILT_IN: Final = {
 #: The scores that every comparison carries.
 BASELINES: Final = ("length", "novelty", "novel_count", "rouge_l", "numbers", "entities")
 
-#: The score where none is named: the one with the fewest false alarms at high coverage among those
-#: that need no label to learn, no model and no tuning on the data measured. It is itself a baseline,
-#: which the embedding scores do not beat. At 90 % coverage with 90 % confidence (``alpha=0.1``,
-#: ``guarantee="pac"``) it raised false alarms on 63 % of ``example:facts`` (AUROC 0.71), where
-#: ``novelty`` (0.78) flags every answer, ``rad`` (0.54) 84 % and ``sgi`` (0.49) 91 %; its AUROC is
-#: 0.79 on RAGTruth QA and 0.93 on HaluEval QA.
+#: The score where none is named: that with the fewest false alarms at high coverage among those
+#: that need no label to learn, no model and no tuning on the data measured. It is itself a
+#: baseline, which the embedding scores do not beat. At 90 % coverage with 90 % confidence
+#: (``alpha=0.1``, ``guarantee="pac"``) it raised false alarms on 63 % of ``example:facts`` (AUROC
+#: 0.71), where ``novelty`` (0.78) flags every answer, ``rad`` (0.54) 84 % and ``sgi`` (0.49) 91 %;
+#: its AUROC is 0.79 on RAGTruth QA and 0.93 on HaluEval QA.
 DEFAULT_SCORE: Final = "rouge_l"
 
 ENTRY_POINTS: Final = "calibrail.scores"

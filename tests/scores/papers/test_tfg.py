@@ -5,7 +5,6 @@ import pytest
 
 from calibrail.data import Example
 from calibrail.errors import InputError
-from calibrail.scores.papers import tfg
 from calibrail.scores.papers.tfg import Tfg
 from tests.scores.fakes import FakeEncoder, plane, with_encoder
 
@@ -41,7 +40,7 @@ def test_tiles_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     words = {"r": rng.normal(size=(23, 8)).tolist(), "c": rng.normal(size=(31, 8)).tolist()}
     score = with_encoder(Tfg(gamma=0.5), FakeEncoder(words=words))
     whole = score.score([Example("", ("c",), "r")]).values[0]
-    monkeypatch.setattr(tfg, "TILE", 7)
+    monkeypatch.setattr("calibrail.scores.papers.tfg.TILE", 7)
     assert score.score([Example("", ("c",), "r")]).values[0] == whole
     assert 0 < whole < 1
 
