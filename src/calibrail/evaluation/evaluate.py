@@ -30,6 +30,7 @@ from calibrail.evaluation.sections.clustering import clustering, one_per_group
 from calibrail.evaluation.sections.curve import operating_curve
 from calibrail.evaluation.sections.measured_risks import measured_risks, risk_verdict
 from calibrail.evaluation.sections.review import three_way_review
+from calibrail.evaluation.sample import Sample
 from calibrail.evaluation.shift.unlabelled import measured_shift
 from calibrail.evaluation.stats.auroc import auroc
 from calibrail.evaluation.stats.measure import checked_confidence
@@ -177,12 +178,10 @@ def evaluate(
     if target is not None:
         shift = measured_shift(
             calibration,
-            values,
+            Sample(values, labels, codes),
             {name: (baselines or {})[name] for name in target},
             target,
-            codes == CALIBRATION,
-            labels == 1,
-            confidence=level,
+            level,
         )
     measured = None
     if risks is not None:
