@@ -22,7 +22,7 @@ from calibrail.evaluation import findings as found
 from calibrail.evaluation.findings import Band, Finding
 from calibrail.evaluation.report import Report, Tested
 from calibrail.evaluation.rows import Row, compare_row, row
-from calibrail.evaluation.sample import CALIBRATION, FIT, TEST
+from calibrail.evaluation.sample import CALIBRATION, FIT, TEST, Sample
 from calibrail.evaluation.sections.attainable import attainable, few_distinct_scores
 from calibrail.evaluation.sections.baselines import confounds
 from calibrail.evaluation.sections.by_group import by_group
@@ -30,7 +30,6 @@ from calibrail.evaluation.sections.clustering import clustering, one_per_group
 from calibrail.evaluation.sections.curve import operating_curve
 from calibrail.evaluation.sections.measured_risks import measured_risks, risk_verdict
 from calibrail.evaluation.sections.review import three_way_review
-from calibrail.evaluation.sample import Sample
 from calibrail.evaluation.shift.unlabelled import measured_shift
 from calibrail.evaluation.stats.auroc import auroc
 from calibrail.evaluation.stats.measure import checked_confidence

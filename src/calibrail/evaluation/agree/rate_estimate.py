@@ -136,11 +136,12 @@ class Correction:
             Of the judge's labels.
         """
         half = self.quantile * math.sqrt(max(0.0, variance))
-        ends = {"estimate": float(share), "lower": share - half, "upper": share + half}
-        inside = {key: float(min(1.0, max(0.0, value))) for key, value in ends.items()}
-        clipped = tuple(key for key, value in ends.items() if inside[key] != value)
-        measure = Measure(*inside.values(), self.interval, self.level)
-        if ends["upper"] < 0.0 or ends["lower"] > 1.0:
+        ends = (float(share), float(share - half), float(share + half))
+        estimate, lower, upper = (min(1.0, max(0.0, end)) for end in ends)
+        measure = Measure(estimate, lower, upper, self.interval, self.level)
+        named = zip(("estimate", "lower", "upper"), ends, strict=True)
+        clipped = tuple(name for name, end in named if not 0.0 <= end <= 1.0)
+        if ends[2] < 0.0 or ends[1] > 1.0:
             clipped = ()
             measure = missing(
                 self.interval,

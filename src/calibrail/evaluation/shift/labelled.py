@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -71,8 +70,9 @@ def drift(
         "home_fpr": _rates(sample, flags, CALIBRATION, confidence)["fpr"],
         "band": band,
         "p_value": _chance(calibration, caught, n) if n else None,
-        "auroc": auroc(*map(_defined, (sample.scores(TEST, 1), sample.scores(TEST, 0))),
-                       confidence=confidence).to_dict(),
+        "auroc": auroc(
+            *map(_defined, (sample.scores(TEST, 1), sample.scores(TEST, 0))), confidence=confidence
+        ).to_dict(),
         "needed": _needed(sample, promise, confidence),
         "weighted": _weighted(sample, features, promise, confidence),
     }

@@ -36,8 +36,6 @@ def finding(results: Sequence[Mapping[str, Any]], alpha: float, left_out: int) -
     return text
 
 
-
-
 def sentence(item: Mapping[str, Any], alpha: float) -> str:
     """Return what one test shows, in words."""
     coverage, name = item["coverage"], item["tested_on"]
