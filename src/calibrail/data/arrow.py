@@ -133,12 +133,11 @@ def _batched(batches: Iterable[Any]) -> Iterator[TableItem]:
             rows = [_single(batch, i) for i in range(batch.num_rows)]
         for values in rows:
             number += 1
-            if values is None:
-                yield Problem(
-                    number, WHOLE_ROW, "invalid UTF-8", "", "", "write the texts as UTF-8"
-                )
-            else:
+            if values is not None:
                 yield Row(number, values)
+            else:
+                remedy = "write the texts as UTF-8"
+                yield Problem(number, WHOLE_ROW, "invalid UTF-8", "", "", remedy)
 
 
 def _single(batch: Any, position: int) -> dict[str, object] | None:

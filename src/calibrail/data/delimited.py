@@ -80,20 +80,15 @@ def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:
 
 def _row(number: int, header: list[str], cells: list[str]) -> TableItem:
     if len(cells) != len(header):
-        return Problem(
-            number,
-            WHOLE_ROW,
-            "wrong number of cells",
-            shorten(cells),
-            f"{len(cells)} where the header has {len(header)}",
-            "quote cells that hold the delimiter or a line break",
-        )
+        detail = f"{len(cells)} where the header has {len(header)}"
+        remedy = "quote cells that hold the delimiter or a line break"
+        seen = shorten(cells)
+        return Problem(number, WHOLE_ROW, "wrong number of cells", seen, detail, remedy)
     for cell in cells:
         # Bytes that are not UTF-8 were decoded to surrogates, which no valid UTF-8 yields.
         try:
             cell.encode("utf-8")
         except UnicodeEncodeError:
-            return Problem(
-                number, WHOLE_ROW, "invalid UTF-8", shorten(cell), "", "save the file as UTF-8"
-            )
+            remedy = "save the file as UTF-8"
+            return Problem(number, WHOLE_ROW, "invalid UTF-8", shorten(cell), "", remedy)
     return Row(number, dict(zip(header, (cell if cell else None for cell in cells), strict=True)))

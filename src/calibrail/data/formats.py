@@ -155,7 +155,7 @@ def open_rows(
     for native in NATIVES:
         if reading.format == native.name or (fields and native.recognises(fields)):
             _refuse_unknown(native.name, options, (*native.options, *known))
-            items = native.convert(open_table, options)
+            items = native.rows(open_table, options)
             return Opened(native.name, False, table == "csv", files, items)
     _refuse_unknown(table, options, known)
     return Opened(table, True, table == "csv", files, open_table())

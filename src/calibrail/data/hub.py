@@ -15,7 +15,6 @@ from calibrail.errors import DataError
 class HubTable:
     """One split of a data set that the ``datasets`` package downloaded."""
 
-    name: str
     dataset: Any
 
     def rows(self) -> Iterator[TableItem]:
@@ -55,4 +54,4 @@ def open_hub(reference: str) -> HubTable:
             f"cannot load {name!r} (split {split or 'test'!r}) from the hub: {error}; the split "
             "can be named: hf:NAME:SPLIT"
         ) from error
-    return HubTable(reference, table)
+    return HubTable(table)

@@ -48,14 +48,9 @@ def parse_object(number: int, raw: bytes) -> TableItem:
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        return Problem(
-            number,
-            WHOLE_ROW,
-            "invalid UTF-8",
-            shorten(raw[max(0, error.start - 20) : error.start + 20]),
-            f"byte {error.start + 1} of the row",
-            "save the file as UTF-8",
-        )
+        seen = raw[max(0, error.start - 20) : error.start + 20]
+        remedy, where = "save the file as UTF-8", f"byte {error.start + 1} of the row"
+        return Problem(number, WHOLE_ROW, "invalid UTF-8", shorten(seen), where, remedy)
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:

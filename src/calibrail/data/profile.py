@@ -78,19 +78,11 @@ class Surveyor:
         self._labels.append(UNLABELLED if example.label is None else example.label)
         self._groups.append(example.group)
         self._ids.append(example.id)
-        contexts, question, response = example.contexts, example.question, example.response
-        self._sizes.extend(
-            (
-                len(question),
-                sum(map(len, contexts)),
-                len(response),
-                len(question.split()),
-                sum(len(chunk.split()) for chunk in contexts),
-                len(response.split()),
-                len(contexts),
-            )
-        )
-        worded = bool(question or response or contexts)
+        texts = ((example.question,), example.contexts, (example.response,))
+        self._sizes.extend(sum(map(len, parts)) for parts in texts)
+        self._sizes.extend(sum(len(part.split()) for part in parts) for parts in texts)
+        self._sizes.append(len(example.contexts))
+        worded = bool(example.question or example.response or example.contexts)
         self._texts.append(int(example.digest(), 16) if worded else 0)
         for name, values in self._columns.items():
             value = example.columns.get(name)

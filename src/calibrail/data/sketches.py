@@ -24,9 +24,8 @@ _ODD: Final = np.uint64(0x9E3779B97F4A7C15)
 
 # Fixed, so that sketches of different runs can be compared.
 _rng = np.random.default_rng(20_231_107)
-_MULTIPLIERS: Final = _rng.integers(0, 2**63, N_HASHES, dtype=np.uint64) * np.uint64(2) + np.uint64(
-    1
-)
+_EVEN: Final = _rng.integers(0, 2**63, N_HASHES, dtype=np.uint64) * np.uint64(2)
+_MULTIPLIERS: Final = _EVEN + np.uint64(1)
 _OFFSETS: Final = _rng.integers(0, 2**63, N_HASHES, dtype=np.uint64)
 
 

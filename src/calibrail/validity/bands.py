@@ -78,10 +78,8 @@ def escape(lower: Floats, upper: Floats) -> float:
         grown = reached[None, :] - counts[:, None]
         possible, left = grown >= 0, n - counts[:, None]
         grown = np.where(possible, grown, 0)
-        log = (
-            log_factorial[left] - log_factorial[grown] - log_factorial[n - reached[None, :]]
-            + grown * np.log(step) + (left - grown) * np.log1p(-step)
-        )  # fmt: skip
+        ways = log_factorial[left] - log_factorial[grown] - log_factorial[n - reached[None, :]]
+        log = ways + grown * np.log(step) + (left - grown) * np.log1p(-step)
         state = state @ np.where(possible, np.exp(log), 0.0)
         kept = np.flatnonzero(state > _NEGLIGIBLE)
         if not len(kept):

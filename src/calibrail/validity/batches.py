@@ -37,10 +37,9 @@ def false_discovery_rate(at: Setting) -> Iterator[Check]:
             wrong[run] = len(released) > 0 and rng.choice(released) < bad
         promised = at.alpha * round(m * pi) / m
         step = Fraction(repr(at.alpha)) * (at.n + 1) / m
-        yield at.check(
-            "selection, false discovery rate", wrong, promised,
-            exact=promised if step.denominator == 1 else None, design=f"batch of {m}, pi = {pi:g}",
-        )  # fmt: skip
+        exact, design = promised if step.denominator == 1 else None, _design(m, pi)
+        name = "selection, false discovery rate"
+        yield at.check(name, wrong, promised, exact=exact, design=design)
 
 
 def discoveries_everywhere(at: Setting) -> Iterator[Check]:
@@ -53,10 +52,12 @@ def discoveries_everywhere(at: Setting) -> Iterator[Check]:
             table = discoveries(p, at.n, 1.0 - at.alpha)
             hallucinated = np.searchsorted(np.sort(p[:bad]), table.cutoffs, side="right")
             wrong[run] = np.any(hallucinated > table.most) or bad > table.most_hallucinated
-        yield at.check(
-            "discoveries, bound at any cut-off", wrong, at.alpha,
-            design=f"batch of {m}, pi = {pi:g}",
-        )  # fmt: skip
+        design = _design(m, pi)
+        yield at.check("discoveries, bound at any cut-off", wrong, at.alpha, design=design)
+
+
+def _design(m: int, pi: float) -> str:
+    return f"batch of {m}, pi = {pi:g}"
 
 
 def _batch(rng: np.random.Generator, at: Setting, m: int, pi: float) -> tuple[Floats, int]:

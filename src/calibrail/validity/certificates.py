@@ -8,7 +8,7 @@ one class beside counts of the other that leave the decision to the first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from calibrail.conformal import (
     clopper_pearson,
     holm,
     rank,
-)  # fmt: skip
+)
 from calibrail.conformal.bound import interval
 from calibrail.validity.check import CONFIDENCE, DELTA, Check, Observation, Setting
 from calibrail.validity.distributions import below, draw, quantile
@@ -53,20 +53,14 @@ def wrong_verdicts(at: Setting) -> Iterator[Check]:
 
     rng, n, runs = at.rng("wrong verdicts"), at.n, at.runs
     caught, alarms = rng.binomial(n, required, runs), rng.binomial(n, MAX_FPR, runs)
-    law = _Law(n, required, CONFIDENCE)
-    yield at.check(
-        "wrong certificate", _over(caught, lambda x: certify(x, n, 0, n), "certified"), _TAIL,
-        exact=law.certified_coverage * law.clean_fpr, design="coverage just too low",
-    )  # fmt: skip
-    yield at.check(
-        "wrong certificate", _over(alarms, lambda x: certify(n, n, x, n), "certified"), _TAIL,
-        exact=law.certified_fpr * law.clean_coverage, design="FPR just too high",
-    )  # fmt: skip
-    rejected = _over(caught, lambda x: certify(x, n, 0, n), "rejected")
-    rejected |= _over(alarms, lambda x: certify(n, n, x, n), "rejected")
-    yield at.check(
-        "wrong rejection", rejected, 2.0 * _TAIL, exact=law.rejected, design="both just met"
-    )
+    verdicts, exact = _Verdicts(n, certify), _Exact(n, required, CONFIDENCE)
+    for wrong, probability, design in (
+        (verdicts.by_coverage(caught, "certified"), exact.by_coverage, "coverage just too low"),
+        (verdicts.by_fpr(alarms, "certified"), exact.by_fpr, "FPR just too high"),
+    ):
+        yield at.check("wrong certificate", wrong, _TAIL, exact=probability, design=design)
+    wrong, design = verdicts.rejected(caught, alarms), "both just met"
+    yield at.check("wrong rejection", wrong, 2.0 * _TAIL, exact=exact.rejected, design=design)
 
 
 def wrong_joint_certificate(at: Setting) -> Iterator[Check]:
@@ -94,30 +88,26 @@ def wrong_group_verdicts(at: Setting) -> Iterator[Check]:
     def certify(caught: int, positives: int, alarms: int, negatives: int) -> Certificate:
         counts = {"0": GroupCounts(caught, positives, alarms, negatives)}
         counts |= {str(other): GroupCounts(0, 0, 0, 0) for other in range(1, N_GROUPS)}
-        found = certify_groups(counts, required, MAX_FPR, 1.0 - at.alpha)
-        return found["0"].certificate
+        return certify_groups(counts, required, MAX_FPR, 1.0 - at.alpha)["0"].certificate
 
     rng = at.rng("group verdicts")
     caught = rng.binomial(n, required, (runs, N_GROUPS))
     alarms = rng.binomial(n, MAX_FPR, (runs, N_GROUPS))
-    law = _Law(n, required, 1.0 - at.alpha / N_GROUPS)
-    rejected = _over(caught, lambda x: certify(x, n, 0, n), "rejected")
-    rejected |= _over(alarms, lambda x: certify(n, n, x, n), "rejected")
-    yield at.check(
-        "group certificates, any wrong verdict", rejected.any(axis=1), at.alpha,
-        exact=1.0 - (1.0 - law.rejected) ** N_GROUPS, design="all groups just good enough",
-    )  # fmt: skip
-    low = _over(caught[:, 0], lambda x: certify(x, n, 0, n), "certified")
-    high = _over(alarms[:, 2], lambda x: certify(n, n, x, n), "certified")
-    right = (
-        (1.0 - law.certified_coverage * law.clean_fpr)
-        * (1.0 - law.rejected)
-        * (1.0 - law.certified_fpr * law.clean_coverage)
-    )
-    yield at.check(
-        "group certificates, any wrong verdict", low | rejected[:, 1] | high, at.alpha,
-        exact=1.0 - right, design="coverage too low, just good enough, FPR too high",
-    )  # fmt: skip
+    verdicts, exact = _Verdicts(n, certify), _Exact(n, required, 1.0 - at.alpha / N_GROUPS)
+    rejected = verdicts.rejected(caught, alarms)
+    too_low = verdicts.by_coverage(caught[:, 0], "certified")
+    too_high = verdicts.by_fpr(alarms[:, 2], "certified")
+    all_right = (1.0 - exact.by_coverage) * (1.0 - exact.rejected) * (1.0 - exact.by_fpr)
+    for wrong, right, design in (
+        (rejected.any(axis=1), (1.0 - exact.rejected) ** N_GROUPS, "all groups just good enough"),
+        (
+            too_low | rejected[:, 1] | too_high,
+            all_right,
+            "coverage too low, just good enough, FPR too high",
+        ),
+    ):
+        name = "group certificates, any wrong verdict"
+        yield at.check(name, wrong, at.alpha, exact=1.0 - right, design=design)
 
 
 def holm_family(at: Setting) -> Iterator[Check]:
@@ -151,14 +141,14 @@ def _flipped(at: Setting, *, claimed: bool) -> Iterator[tuple[str, _Bools]]:
     n, required = at.n, 1.0 - at.alpha
     rng, other = at.rng("wrong labels"), int(_RARE * at.n)
     caught, alarms = rng.binomial(n, required, at.runs), rng.binomial(n, MAX_FPR, at.runs)
-    for design, drawn in (("coverage just too low", caught), ("FPR just too high", alarms)):
-        values, place = np.unique(drawn, return_inverse=True)
-        wrong = [
-            _can_be_certified((int(x), other) if drawn is caught else (n - other, int(x)),
-                              n, required, claimed)
-            for x in values
-        ]  # fmt: skip
-        yield design, np.asarray(wrong)[place]
+    yield (
+        "coverage just too low",
+        _where(caught, lambda x: _can_be_certified((x, other), n, required, claimed)),
+    )
+    yield (
+        "FPR just too high",
+        _where(alarms, lambda x: _can_be_certified((n - other, x), n, required, claimed)),
+    )
 
 
 def _can_be_certified(counts: tuple[int, int], n: int, required: float, claimed: bool) -> bool:
@@ -167,44 +157,67 @@ def _can_be_certified(counts: tuple[int, int], n: int, required: float, claimed:
     for flips in FLIPS:
         for hidden in range(flips + 1):
             # Missed hallucinations become passed faithful answers, false alarms become catches.
-            caught_more = flips - hidden
-            if hidden > n - caught or caught_more > alarms:
+            gained = flips - hidden
+            if hidden > n - caught or gained > alarms:
                 continue
-            seen = (caught + caught_more, n - hidden + caught_more,
-                    alarms - caught_more, n + hidden - caught_more)  # fmt: skip
-            if min(seen) < 0 or clopper_pearson(*seen[:2], CONFIDENCE)[0] < required:
+            positives = caught + gained, n - hidden + gained
+            negatives = alarms - gained, n + hidden - gained
+            if min(*positives, *negatives) < 0:
                 continue
-            if clopper_pearson(*seen[2:], CONFIDENCE)[1] > MAX_FPR:
+            if clopper_pearson(*positives, CONFIDENCE)[0] < required:
                 continue
-            found = certify_counts(*seen, required, MAX_FPR, CONFIDENCE)
-            survives = 0 if found.flips is None else found.flips.flips
-            if found.verdict == "certified" and (not claimed or survives >= flips):
+            if clopper_pearson(*negatives, CONFIDENCE)[1] > MAX_FPR:
+                continue
+            certificate = certify_counts(*positives, *negatives, required, MAX_FPR, CONFIDENCE)
+            survives = 0 if certificate.flips is None else certificate.flips.flips
+            if certificate.verdict == "certified" and (not claimed or survives >= flips):
                 return True
     return False
 
 
-def _over(counts: _Ints, certify: Callable[[int], Certificate], verdict: str) -> _Bools:
-    """Return where a count gets a verdict; each distinct count is decided once."""
+def _where(counts: _Ints, decide: Callable[[int], bool]) -> _Bools:
+    """Return where a count is decided so; each distinct count is decided once."""
     values, place = np.unique(counts, return_inverse=True)
-    given = np.array([certify(int(value)).verdict == verdict for value in values])
-    return given[place].reshape(counts.shape)
+    decided = np.array([decide(int(value)) for value in values])
+    return decided[place].reshape(counts.shape)
 
 
-class _Law:
+class _Verdicts(NamedTuple):
+    """What counts of one class lead to, on ``n`` of each, beside perfect counts of the other."""
+
+    n: int
+    certify: _Certify
+
+    def by_coverage(self, caught: _Ints, verdict: str) -> _Bools:
+        return _where(caught, lambda x: self.certify(x, self.n, 0, self.n).verdict == verdict)
+
+    def by_fpr(self, alarms: _Ints, verdict: str) -> _Bools:
+        return _where(alarms, lambda x: self.certify(self.n, self.n, x, self.n).verdict == verdict)
+
+    def rejected(self, caught: _Ints, alarms: _Ints) -> _Bools:
+        return self.by_coverage(caught, "rejected") | self.by_fpr(alarms, "rejected")
+
+
+class _Exact:
     """Exact probabilities of verdicts on n examples of each class, truth at both requirements.
 
     By definition of Clopper-Pearson bounds a count certifies if so good a one has a probability of
     at most the tail at the requirement, and rejects if so bad a one has one below the tail.
+
+    Attributes
+    ----------
+    by_coverage, by_fpr : float
+        That counts of one class certify beside perfect counts of the other.
+    rejected : float
+        That counts of either class reject.
     """
 
     def __init__(self, n: int, required: float, level: float) -> None:
         tail, counts = (1.0 - level) / 2.0, np.arange(n + 1)
         hits, alarms = binom(n, required), binom(n, MAX_FPR)
         good, clean = hits.sf(counts - 1) <= tail, alarms.cdf(counts) <= tail
-        self.certified_coverage = float(hits.pmf(counts[good]).sum())
-        self.certified_fpr = float(alarms.pmf(counts[clean]).sum())
-        #: Whether perfect counts of one class let the other decide.
-        self.clean_coverage, self.clean_fpr = float(good[n]), float(clean[0])
+        self.by_coverage = float(hits.pmf(counts[good]).sum()) * float(clean[0])
+        self.by_fpr = float(alarms.pmf(counts[clean]).sum()) * float(good[n])
         few = float(hits.pmf(counts[hits.cdf(counts) < tail]).sum())
         many = float(alarms.pmf(counts[alarms.sf(counts - 1) < tail]).sum())
         self.rejected = 1.0 - (1.0 - few) * (1.0 - many)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
 
 from calibrail.conformal import clopper_pearson
@@ -146,19 +146,28 @@ class Setting:
 
         ``exact`` is the probability of a failure with continuous scores; ties only lower it.
         """
-        count = int(np.count_nonzero(np.asarray(failed, dtype=bool)))
         return Check(
-            promise, self.kind, self.n, self.alpha, self.runs, count, promised,
+            promise,
+            *self._counted(failed),
+            promised,
             promised if exact is None else exact,
-            exact is not None and self.kind == "continuous", design,
-        )  # fmt: skip
+            exact is not None and self.kind == "continuous",
+            design,
+        )
 
     def observed(
         self, what: str, failed: ArrayLike, wanted: float, *, design: str = ""
     ) -> Observation:
         """Return what happened in each run, where nothing is promised."""
+        return Observation(what, *self._counted(failed), wanted, design)
+
+    def repeated(self, run: Callable[[], bool]) -> NDArray[np.bool_]:
+        """Return whether each of the runs failed."""
+        return np.array([run() for _ in range(self.runs)], dtype=bool)
+
+    def _counted(self, failed: ArrayLike) -> tuple[Kind, int, float, int, int]:
         count = int(np.count_nonzero(np.asarray(failed, dtype=bool)))
-        return Observation(what, self.kind, self.n, self.alpha, self.runs, count, wanted, design)
+        return self.kind, self.n, self.alpha, self.runs, count
 
 
 def failures(checks: Sequence[Check], error: float = 1e-3) -> tuple[Check, ...]:

@@ -28,49 +28,36 @@ DESIGN: Final = f"1 to {LARGEST} answers a cluster, correlation {CORRELATION:g}"
 
 def clustered_marginal(at: Setting) -> Iterator[Check]:
     """Miss a fresh hallucination of a new cluster: at most alpha."""
-    rng = at.rng("clusters")
-    thresholds = np.array(
-        [calibrate_clusters(*_sample(rng, at), at.alpha).threshold for _ in range(at.runs)]
-    )
+    thresholds = [calibrate_clusters(*sample, at.alpha).threshold for sample in _samples(at)]
     missed = draw(at.rng("new cluster"), at.kind, at.runs) < thresholds
     yield at.check("clusters, marginal coverage", missed, at.alpha, design=DESIGN)
 
 
 def clustered_pac(at: Setting) -> Iterator[Check]:
     """Draw a ``pac`` threshold that misses more than alpha of new clusters: at most ``DELTA``."""
-    rng = at.rng("clusters")
-    thresholds = np.array(
-        [
-            calibrate_clusters(*_sample(rng, at), at.alpha, "pac", DELTA).threshold
-            for _ in range(at.runs)
-        ]
-    )
-    bad = below(at.kind, thresholds) > at.alpha
+    calibrated = (calibrate_clusters(*part, at.alpha, "pac", DELTA) for part in _samples(at))
+    bad = below(at.kind, np.array([item.threshold for item in calibrated])) > at.alpha
     yield at.check("clusters, pac coverage", bad, DELTA, design=DESIGN)
 
 
 def naive_on_clusters(at: Setting) -> Iterator[Observation]:
     """Calibrate on the same data as if all answers were independent; nothing is promised."""
-    rng = at.rng("clusters")
-    samples = [_sample(rng, at)[0] for _ in range(at.runs)]
-    marginal = np.array([calibrate(scores, at.alpha).threshold for scores in samples])
+    samples = [scores for scores, _ in _samples(at)]
+    marginal = [calibrate(scores, at.alpha).threshold for scores in samples]
     missed = draw(at.rng("new cluster"), at.kind, at.runs) < marginal
     yield at.observed("naive threshold misses an answer of a new cluster", missed, at.alpha)
-    pac = np.array(
-        [
-            calibrate(scores, at.alpha, "pac", DELTA, allow_flag_all=True).threshold
-            for scores in samples
-        ]
-    )
-    bad = ndtr(pac) > at.alpha
+    pac = (calibrate(scores, at.alpha, "pac", DELTA, allow_flag_all=True) for scores in samples)
+    bad = ndtr([item.threshold for item in pac]) > at.alpha
     yield at.observed("naive pac threshold misses more than alpha", bad, DELTA)
 
 
-def _sample(rng: np.random.Generator, at: Setting) -> tuple[Floats, NDArray[np.int64]]:
-    """Return the scores of ``n`` clusters and the cluster of each."""
-    effects = rng.standard_normal(at.n)
-    sizes = 1 + rng.binomial(LARGEST - 1, ndtr(effects))
-    clusters = np.repeat(np.arange(at.n), sizes)
-    noise = rng.standard_normal(len(clusters))
-    normal = np.sqrt(CORRELATION) * effects[clusters] + np.sqrt(1.0 - CORRELATION) * noise
-    return as_score(at.kind, normal), clusters
+def _samples(at: Setting) -> Iterator[tuple[Floats, NDArray[np.int64]]]:
+    """Yield for each run the scores of ``n`` clusters and the cluster of each."""
+    rng = at.rng("clusters")
+    for _ in range(at.runs):
+        effects = rng.standard_normal(at.n)
+        sizes = 1 + rng.binomial(LARGEST - 1, ndtr(effects))
+        clusters = np.repeat(np.arange(at.n), sizes)
+        noise = rng.standard_normal(len(clusters))
+        normal = np.sqrt(CORRELATION) * effects[clusters] + np.sqrt(1.0 - CORRELATION) * noise
+        yield as_score(at.kind, normal), clusters

@@ -41,8 +41,8 @@ def three_way_pac(at: Setting) -> Iterator[Check]:
     low, high = np.empty(at.runs), np.empty(at.runs)
     for run in range(at.runs):
         bad, good = draw(rng, at.kind, at.n), draw(rng, at.kind, at.n, -_SHIFT)
-        found = three_way(bad, good, at.alpha, at.alpha, "pac", DELTA)
-        low[run], high[run] = found.pass_below, found.flag_above
+        decision = three_way(bad, good, at.alpha, at.alpha, "pac", DELTA)
+        low[run], high[run] = decision.pass_below, decision.flag_above
     exact = float(binom.cdf(rank(at.n, at.alpha, "pac", DELTA) - 1, at.n, at.alpha))
     name = "three-way, pac"
     passed = below(at.kind, low) > at.alpha

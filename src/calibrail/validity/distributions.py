@@ -1,4 +1,4 @@
-"""From which laws do the simulated scores come, and how likely is each of their values?
+"""From which distributions do the simulated scores come, and how likely is each value?
 
 Every score is a normal number, taken as it is, rounded, or binned. So the true rates of every
 threshold are known exactly.
@@ -34,7 +34,7 @@ def as_score(kind: Kind, normal: Floats) -> Floats:
 def draw(
     rng: np.random.Generator, kind: Kind, shape: int | tuple[int, ...], loc: Floats | float = 0.0
 ) -> Floats:
-    """Draw scores of a normal law around ``loc`` (one, or one each) with standard deviation 1."""
+    """Draw scores, normal around ``loc`` (one, or one each) with standard deviation 1."""
     return as_score(kind, rng.standard_normal(shape) + loc)
 
 

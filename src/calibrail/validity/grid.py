@@ -20,7 +20,7 @@ from calibrail.validity import (
     risks,
     shift,
     thresholds,
-)  # fmt: skip
+)
 from calibrail.validity.check import DELTA, Check, Observation, Setting
 from calibrail.validity.distributions import KINDS, Kind
 

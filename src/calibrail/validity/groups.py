@@ -20,27 +20,23 @@ _SMALL: Final = {"rare": 0.5, "rarer": -0.5}
 
 def grouped_marginal(at: Setting) -> Iterator[Check]:
     """Miss a fresh hallucination of one group: k / (n + 1), at most alpha, in each."""
-    thresholds = _own(at, "marginal")
-    rng, k = at.rng("new answers"), rank(at.n, at.alpha)
+    thresholds = _by_group(at, "marginal")
+    rng, exact = at.rng("new answers"), rank(at.n, at.alpha) / (at.n + 1)
     for name, loc in GROUPS.items():
         missed = draw(rng, at.kind, at.runs, loc) < thresholds[name]
-        yield at.check(
-            "groups, marginal coverage", missed, at.alpha, exact=k / (at.n + 1), design=name
-        )
+        yield at.check("groups, marginal coverage", missed, at.alpha, exact=exact, design=name)
 
 
 def grouped_pac(at: Setting) -> Iterator[Check]:
     """Draw a ``pac`` threshold that misses more than alpha in a group: at most ``DELTA`` each."""
-    thresholds = _own(at, "pac")
+    thresholds = _by_group(at, "pac")
     each = float(binom.cdf(rank(at.n, at.alpha, "pac", DELTA) - 1, at.n, at.alpha))
     bad = {name: below(at.kind, thresholds[name], loc) > at.alpha for name, loc in GROUPS.items()}
     for name, failed in bad.items():
         yield at.check("groups, pac coverage", failed, DELTA, exact=each, design=name)
-    some = np.logical_or.reduce(list(bad.values()))
-    yield at.check(
-        "groups, pac coverage", some, len(GROUPS) * DELTA, exact=1.0 - (1.0 - each) ** len(GROUPS),
-        design="any of the three",
-    )  # fmt: skip
+    some, count = np.logical_or.reduce(list(bad.values())), len(GROUPS)
+    any_exact, design = 1.0 - (1.0 - each) ** count, "any of the three"
+    yield at.check("groups, pac coverage", some, count * DELTA, exact=any_exact, design=design)
 
 
 def fallback(at: Setting) -> Iterator[Check]:
@@ -50,39 +46,38 @@ def fallback(at: Setting) -> Iterator[Check]:
     the calibration ones. Without that nothing is promised for the fallback.
     """
     rng, locs = at.rng("fallback"), np.array(list(_SMALL.values()))
-    missed = np.zeros(at.runs, dtype=bool)
-    for run in range(at.runs):
+
+    def missed() -> bool:
         members = rng.integers(len(locs), size=at.n + 1)
         scores = draw(rng, at.kind, at.n + 1, locs[members])
         names = [list(_SMALL)[member] for member in members.tolist()]
         # No group reaches a minimum of all n, so they share one threshold.
-        found = calibrate_groups(scores[1:], names[1:], at.alpha, min_n=at.n)
-        missed[run] = not found.flags(scores[:1], names[:1])[0]
-    yield at.check(
-        "groups, fallback coverage", missed, at.alpha, exact=rank(at.n, at.alpha) / (at.n + 1),
-        design="two groups known to be small, same mix",
-    )  # fmt: skip
+        calibrated = calibrate_groups(scores[1:], names[1:], at.alpha, min_n=at.n)
+        return not calibrated.flags(scores[:1], names[:1])[0]
+
+    exact, design = rank(at.n, at.alpha) / (at.n + 1), "two groups known to be small, same mix"
+    name = "groups, fallback coverage"
+    yield at.check(name, at.repeated(missed), at.alpha, exact=exact, design=design)
 
 
 def pooled_over_groups(at: Setting) -> Iterator[Observation]:
     """Miss a fresh hallucination of a group with one threshold for all; nothing is promised."""
-    rng = at.rng("groups")
-    parts = [draw(rng, at.kind, (at.runs, at.n), loc) for loc in GROUPS.values()]
-    pooled = np.array([calibrate(row, at.alpha).threshold for row in np.concatenate(parts, axis=1)])
+    pooled = [calibrate(row, at.alpha).threshold for row in _pooled(at)]
     fresh = at.rng("new answers")
     for name, loc in GROUPS.items():
         missed = draw(fresh, at.kind, at.runs, loc) < pooled
         yield at.observed(f"one threshold for all misses in the {name} group", missed, at.alpha)
 
 
-def _own(at: Setting, guarantee: Guarantee) -> dict[str, Floats]:
-    """Return each group's thresholds over the runs."""
+def _pooled(at: Setting) -> Floats:
+    """Return n scores of each group, group by group, shape (runs, groups * n)."""
     rng = at.rng("groups")
     parts = [draw(rng, at.kind, (at.runs, at.n), loc) for loc in GROUPS.values()]
-    rows, names = np.concatenate(parts, axis=1), np.repeat(list(GROUPS), at.n).tolist()
-    kept: dict[str, Floats] = {name: np.empty(at.runs) for name in GROUPS}
-    for run, row in enumerate(rows):
-        found = calibrate_groups(row, names, at.alpha, guarantee, DELTA)
-        for name in GROUPS:
-            kept[name][run] = found.of(name).threshold
-    return kept
+    return np.concatenate(parts, axis=1)
+
+
+def _by_group(at: Setting, guarantee: Guarantee) -> dict[str, Floats]:
+    """Return each group's thresholds over the runs."""
+    names = np.repeat(list(GROUPS), at.n).tolist()
+    calibrated = [calibrate_groups(row, names, at.alpha, guarantee, DELTA) for row in _pooled(at)]
+    return {name: np.array([item.of(name).threshold for item in calibrated]) for name in GROUPS}

@@ -23,22 +23,23 @@ PAIRS: Final = (("recall", "fpr"), ("recall", "precision"), ("accuracy", "absten
 
 def several_risks(at: Setting) -> Iterator[Check]:
     """Accept any threshold that breaks any promise: at most alpha = 1 - confidence."""
+    required = _true(at, np.array([quantile(at.kind, _MISSED)]))
+    at_most = ("fpr", "abstention")
     for pair in PAIRS:
         rng = at.rng(f"risks {pair}")
-        asked = _true(at, np.array([quantile(at.kind, _MISSED)]))
-        signs = {"fpr": "<=", "abstention": "<="}
-        risks = [f"{name}{signs.get(name, '>=')}{float(asked[name][0]):.9f}" for name in pair]
+        signs = {name: "<=" if name in at_most else ">=" for name in pair}
+        limits = [f"{name}{signs[name]}{float(required[name][0]):.9f}" for name in pair]
         wrong = np.zeros(at.runs, dtype=bool)
         for run in range(at.runs):
             labels = np.concatenate([[1, 0], rng.integers(2, size=2 * at.n - 2)])
             scores = draw(rng, at.kind, 2 * at.n, np.where(labels == 1, 0.0, -_SHIFT))
-            found = control_risks(scores, labels, risks, 1.0 - at.alpha, grid=30, seed=run)
-            true = _true(at, np.array(found.candidates)[list(found.valid)])
+            control = control_risks(scores, labels, limits, 1.0 - at.alpha, grid=30, seed=run)
+            true = _true(at, np.array(control.candidates)[list(control.valid)])
             for name in pair:
-                worst = 1.0 if name in signs else -1.0
-                wrong[run] |= bool(np.any(worst * (true[name] - asked[name]) > 1e-8))
-        yield at.check("several risks, any accepted threshold", wrong, at.alpha,
-                       design=" and ".join(pair))  # fmt: skip
+                worst = 1.0 if name in at_most else -1.0
+                wrong[run] |= bool(np.any(worst * (true[name] - required[name]) > 1e-8))
+        design = " and ".join(pair)
+        yield at.check("several risks, any accepted threshold", wrong, at.alpha, design=design)
 
 
 def _true(at: Setting, thresholds: Floats) -> dict[str, Floats]:

@@ -1,8 +1,8 @@
 """Does weighting keep the promise under covariate shift, and how much depends on the weights?
 
 A feature x is standard normal in the calibration data and shifted in production; the score falls
-with x, so production's hallucinations are harder to catch. The law of the score given x is the same
-in both, and the ratio of the two densities of x is known.
+with x, so production's hallucinations are harder to catch. The distribution of the score given x
+is the same in both, and the ratio of the two densities of x is known.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ UNLABELLED: Final = 50
 def weighted_coverage(at: Setting) -> Iterator[Check]:
     """Miss a fresh hallucination of production with known weights: at most alpha."""
     rng = at.rng("shift")
-    missed = np.zeros(at.runs, dtype=bool)
-    for run in range(at.runs):
+
+    def missed() -> bool:
         x, scores, new, score = _sample(rng, at)
         weighted = calibrate_weighted(scores, _ratio(x, MOVED), at.alpha)
-        missed[run] = not weighted.flags([score], [float(_ratio(new, MOVED))])[0]
-    yield at.check("covariate shift, known ratio", missed, at.alpha)
+        return not weighted.flags([score], [float(_ratio(new, MOVED))])[0]
+
+    yield at.check("covariate shift, known ratio", at.repeated(missed), at.alpha)
 
 
 def without_known_ratio(at: Setting) -> Iterator[Observation]:
@@ -40,11 +41,10 @@ def without_known_ratio(at: Setting) -> Iterator[Observation]:
     estimated, plain = np.zeros(at.runs, dtype=bool), np.zeros(at.runs, dtype=bool)
     for run in range(at.runs):
         x, scores, new, score = _sample(rng, at)
-        # Two normal laws of the same spread, so the difference of the means is all there is.
+        # Two normal distributions of the same spread: the difference of the means is all there is.
         moved = float(other.normal(MOVED, 1.0, UNLABELLED).mean() - x.mean())
         weighted = calibrate_weighted(scores, _ratio(x, moved), at.alpha)
-        own = float(_ratio(new, moved))
-        estimated[run] = not weighted.flags([score], [own])[0]
+        estimated[run] = not weighted.flags([score], [float(_ratio(new, moved))])[0]
         plain[run] = score < calibrate(scores, at.alpha).threshold
     what = f"ratio estimated from {UNLABELLED} unlabelled answers: misses in production"
     yield at.observed(what, estimated, at.alpha)

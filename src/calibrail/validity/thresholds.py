@@ -44,8 +44,8 @@ def band_coverage(at: Setting) -> Iterator[Check]:
     threshold = _thresholds(at, rng, k)[:, None]
     caught = np.count_nonzero(draw(rng, at.kind, (at.runs, BATCH)) >= threshold, axis=1)
     lowest, highest = coverage_band((k, at.n), BATCH, CONFIDENCE)
-    law = betabinom(BATCH, at.n + 1 - k, k)
-    under, over = float(law.cdf(lowest - 1)), float(law.sf(highest))
+    caught_of_batch = betabinom(BATCH, at.n + 1 - k, k)
+    under, over = float(caught_of_batch.cdf(lowest - 1)), float(caught_of_batch.sf(highest))
     error = 1.0 - CONFIDENCE
     if at.kind == "continuous":
         outside = (caught < lowest) | (caught > highest)

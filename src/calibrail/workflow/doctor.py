@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +24,7 @@ from calibrail.data.profile import (
 from calibrail.data.reading import Reading, read
 from calibrail.data.splits import CALIBRATION, split
 from calibrail.evaluation.stats.auroc import auroc
+from calibrail.scores.registry import build, parse_specs
 from calibrail.settings import ReadOptions
 
 #: Guarantees that are looked up, each at every one of these tolerated miss rates.
@@ -32,18 +32,8 @@ ALPHAS: Final = (0.01, 0.05, 0.1, 0.2)
 GUARANTEES: Final = ("marginal", "pac")
 DELTA: Final = 0.1
 
-_GROUNDED: Final = ("contexts", "response")
-_SCORES: Final[Mapping[str, tuple[str, ...]]] = {
-    "sgi": TEXT_FIELDS,
-    "rad": _GROUNDED,
-    "tfg": _GROUNDED,
-    "novelty": _GROUNDED,
-    "novel_count": _GROUNDED,
-    "rouge_l": _GROUNDED,
-    "numbers": _GROUNDED,
-    "entities": _GROUNDED,
-    "length": ("response",),
-}
+# What can be computed from texts without a choice to make.
+_SCORES: Final = "sgi,rad,tfg,novelty,novel_count,rouge_l,numbers,entities,length"
 
 
 def diagnose(source: str | Path, reading: ReadOptions | None = None, **fields: Any) -> Diagnosis:
@@ -147,9 +137,10 @@ def _at_the_default_split(
 def _score_support(survey: Survey) -> tuple[ScoreSupport, ...]:
     there = survey.chars > 0
     supports = []
-    for name, requires in _SCORES.items():
-        read_fields = [TEXT_FIELDS.index(field) for field in requires]
-        supports.append(ScoreSupport(name, requires, int(there[:, read_fields].all(axis=1).sum())))
+    for score in map(build, parse_specs(_SCORES)):
+        read_fields = [TEXT_FIELDS.index(field) for field in score.requires]
+        n = int(there[:, read_fields].all(axis=1).sum())
+        supports.append(ScoreSupport(score.name, tuple(score.requires), n))
     return tuple(supports)
 
 

@@ -11,7 +11,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from calibrail.data.benchmarks.native import Native, NativeItem, missing_field, whole_number
+from calibrail.data.benchmarks.native import (
+    Convert,
+    Native,
+    NativeItem,
+    missing_field,
+    whole_number,
+)
 from calibrail.data.example import FAITHFUL, HALLUCINATED
 from calibrail.data.rows import Filtered, OpenTable, Problem, Row, shorten
 
@@ -36,18 +42,18 @@ _GENERAL: Final = ("user_query", "chatgpt_response", "hallucination")
 _JUDGED: Final = {"yes": HALLUCINATED, "no": FAITHFUL}
 
 
-def _convert(open_table: OpenTable, options: Mapping[str, object]) -> Iterator[NativeItem]:
+def _converter(_: OpenTable, options: Mapping[str, object]) -> Convert:
     least = whole_number(options, "min_chars", 0)
-    for item in open_table():
-        if isinstance(item, Problem):
-            yield item
-            continue
-        for made in _examples(item):
+
+    def convert(row: Row) -> Iterator[NativeItem]:
+        for made in _examples(row):
             response = made.values.get("response") if isinstance(made, Row) else None
             if isinstance(response, str) and 0 < len(response) < least:
-                yield Filtered(item.number, f"answer shorter than {least} characters")
+                yield Filtered(row.number, f"answer shorter than {least} characters")
             else:
                 yield made
+
+    return convert
 
 
 def _examples(row: Row) -> Iterator[Row | Problem]:
@@ -104,5 +110,5 @@ HALUEVAL: Final = Native(
         frozenset(_GENERAL),
     ),
     options=("min_chars",),
-    convert=_convert,
+    converter=_converter,
 )

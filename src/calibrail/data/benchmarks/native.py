@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -10,6 +10,7 @@ from calibrail.data.rows import Filtered, OpenTable, Problem, Row
 from calibrail.errors import InputError
 
 NativeItem: TypeAlias = Row | Problem | Filtered
+Convert: TypeAlias = Callable[[Row], Iterable[NativeItem]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,18 +25,25 @@ class Native:
         A file whose rows have all the fields of one of these sets is of this format.
     options : tuple of str
         The reader options that it knows.
-    convert : callable
-        ``convert(open_table, options)`` yields rows under calibrail's field names.
+    converter : callable
+        ``converter(open_table, options)`` returns a function from a row of the file to rows under
+        calibrail's field names; it may read the table beforehand.
     """
 
     name: str
     signatures: tuple[frozenset[str], ...]
     options: tuple[str, ...]
-    convert: Callable[[OpenTable, Mapping[str, object]], Iterator[NativeItem]]
+    converter: Callable[[OpenTable, Mapping[str, object]], Convert]
 
     def recognises(self, fields: Collection[str]) -> bool:
         """Say whether a table with these column names is this benchmark."""
         return any(signature <= set(fields) for signature in self.signatures)
+
+    def rows(self, open_table: OpenTable, options: Mapping[str, object]) -> Iterator[NativeItem]:
+        """Yield rows under calibrail's field names; what cannot be parsed stays a problem."""
+        convert = self.converter(open_table, options)
+        for item in open_table():
+            yield from (item,) if isinstance(item, Problem) else convert(item)
 
 
 def missing_field(row: Row, field: str, column: str) -> Problem:

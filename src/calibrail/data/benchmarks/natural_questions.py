@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from calibrail.data.benchmarks.native import Native, NativeItem, whole_number
+from calibrail.data.benchmarks.native import Convert, Native, NativeItem, whole_number
 from calibrail.data.example import FAITHFUL, HALLUCINATED
 from calibrail.data.rows import Filtered, OpenTable, Problem, Row
 
@@ -58,37 +58,39 @@ def answer_kind(question: str, answer: str) -> str:
     return "other"
 
 
-def _convert(open_table: OpenTable, options: Mapping[str, object]) -> Iterator[NativeItem]:
-    """Yield two examples a question; a first pass collects the answers that may be swapped in."""
+def _converter(open_table: OpenTable, options: Mapping[str, object]) -> Convert:
+    """Return what makes two examples of a question, once the answers to swap in are collected."""
     seed = whole_number(options, "seed", 0)
     pools: dict[str, list[str]] = {}
     for item in open_table():
-        answers = _answers(item) if isinstance(item, Row) else []
-        if isinstance(item, Row) and answers:
-            kind = answer_kind(str(item.values.get("question")), answers[0])
-            pools.setdefault(kind, []).append(answers[0])
-    for item in open_table():
-        if isinstance(item, Problem):
-            yield item
-            continue
-        answers = _answers(item)
+        if isinstance(item, Row) and (answers := _answers(item)):
+            pools.setdefault(_kind(item, answers), []).append(answers[0])
+
+    def convert(row: Row) -> Iterator[NativeItem]:
+        answers = _answers(row)
         if not answers:
             remedy = "answers must be a list of texts"
-            yield Problem(item.number, "response", "missing", "", "no answers", remedy)
-            continue
-        yield _example(item, answers[0], FAITHFUL, "own")
-        kind = answer_kind(str(item.values.get("question")), answers[0])
-        swapped = _other_answer(pools[kind], answers, _passage(item)[0], (seed, item.number))
+            yield Problem(row.number, "response", "missing", "", "no answers", remedy)
+            return
+        yield _example(row, answers[0], FAITHFUL, "own")
+        kind = _kind(row, answers)
+        swapped = _other_answer(pools[kind], answers, _passage(row)[0], (seed, row.number))
         if swapped is None:
-            yield Filtered(item.number, f"no other answer of the kind {kind} to swap in")
+            yield Filtered(row.number, f"no other answer of the kind {kind} to swap in")
         else:
-            yield _example(item, swapped, HALLUCINATED, "swapped")
+            yield _example(row, swapped, HALLUCINATED, "swapped")
+
+    return convert
+
+
+def _kind(row: Row, answers: list[str]) -> str:
+    return answer_kind(str(row.values.get("question")), answers[0])
 
 
 def _other_answer(
-    pool: list[str], own: list[str], passage: str, seed: tuple[int, int]
+    pool: list[str], answers: list[str], passage: str, seed: tuple[int, int]
 ) -> str | None:
-    taken = [f" {_plain(answer)} " for answer in own]
+    taken = [f" {_plain(answer)} " for answer in answers]
     text = f" {_plain(passage)} "
     start = int(np.random.default_rng(seed).integers(len(pool)))
     for offset in range(len(pool)):
@@ -141,5 +143,5 @@ NATURAL_QUESTIONS: Final = Native(
     name="natural_questions",
     signatures=(frozenset({"question", "answers", "passage"}),),
     options=("seed",),
-    convert=_convert,
+    converter=_converter,
 )

@@ -7,38 +7,34 @@ Releases before 2025 have no column for the best incorrect answer: the first of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
-from calibrail.data.benchmarks.native import Native, NativeItem
+from calibrail.data.benchmarks.native import Native
 from calibrail.data.example import FAITHFUL, HALLUCINATED
-from calibrail.data.rows import OpenTable, Problem, Row
+from calibrail.data.rows import Row
 
 
-def _convert(open_table: OpenTable, options: Mapping[str, object]) -> Iterator[NativeItem]:
-    for item in open_table():
-        if isinstance(item, Problem):
-            yield item
-            continue
-        incorrect = item.values.get("Best Incorrect Answer")
-        if incorrect is None:
-            listed = str(item.values.get("Incorrect Answers") or "")
-            incorrect = listed.split(";")[0].strip() or None
-        answers = (
-            (item.values.get("Best Answer"), FAITHFUL, "best"),
-            (incorrect, HALLUCINATED, "incorrect"),
-        )
-        for response, label, name in answers:
-            values = {
-                "question": item.values.get("Question"),
-                "response": response,
-                "label": label,
-                "group": item.values.get("Question"),
-                "id": f"truthfulqa-{item.number}-{name}",
-                "type": item.values.get("Type"),
-                "category": item.values.get("Category"),
-            }
-            yield Row(item.number, values)
+def _examples(row: Row) -> Iterator[Row]:
+    incorrect = row.values.get("Best Incorrect Answer")
+    if incorrect is None:
+        listed = str(row.values.get("Incorrect Answers") or "")
+        incorrect = listed.split(";")[0].strip() or None
+    answers = (
+        (row.values.get("Best Answer"), FAITHFUL, "best"),
+        (incorrect, HALLUCINATED, "incorrect"),
+    )
+    for response, label, name in answers:
+        values = {
+            "question": row.values.get("Question"),
+            "response": response,
+            "label": label,
+            "group": row.values.get("Question"),
+            "id": f"truthfulqa-{row.number}-{name}",
+            "type": row.values.get("Type"),
+            "category": row.values.get("Category"),
+        }
+        yield Row(row.number, values)
 
 
 TRUTHFULQA: Final = Native(
@@ -48,5 +44,5 @@ TRUTHFULQA: Final = Native(
         frozenset({"Question", "Best Answer", "Incorrect Answers"}),
     ),
     options=(),
-    convert=_convert,
+    converter=lambda *_: _examples,
 )

@@ -7,19 +7,13 @@ when any sentence is inaccurate; its context is the person's Wikipedia text; the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from typing import Final
 
-from calibrail.data.benchmarks.native import Native, NativeItem, missing_field
+from calibrail.data.benchmarks.native import Native, missing_field
 from calibrail.data.example import FAITHFUL, HALLUCINATED
-from calibrail.data.rows import OpenTable, Problem, Row, shorten
+from calibrail.data.rows import Problem, Row, shorten
 
 _VERDICTS: Final = frozenset({"accurate", "minor_inaccurate", "major_inaccurate"})
-
-
-def _convert(open_table: OpenTable, options: Mapping[str, object]) -> Iterator[NativeItem]:
-    for item in open_table():
-        yield item if isinstance(item, Problem) else _passage(item)
 
 
 def _passage(row: Row) -> Row | Problem:
@@ -51,5 +45,5 @@ WIKIBIO: Final = Native(
     name="wikibio",
     signatures=(frozenset({"gpt3_text", "wiki_bio_text", "annotation"}),),
     options=(),
-    convert=_convert,
+    converter=lambda *_: lambda row: [_passage(row)],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -10,7 +11,14 @@ from numpy.typing import NDArray
 from scipy.stats import fisher_exact
 
 from calibrail.evaluation.agree.judge_labels import LabelCounts
-from calibrail.evaluation.agree.rate_estimate import Correction, RateEstimate, agresti_coull
+from calibrail.evaluation.agree.rate_estimate import (
+    RateEstimate,
+    agresti_coull,
+    normal_interval,
+    quantile,
+    rate_estimate,
+)
+from calibrail.evaluation.stats.measure import missing
 from calibrail.evaluation.stats.phrases import count
 
 #: Human labels of a class below which the judge's error rate in it is not known well enough.
@@ -49,9 +57,14 @@ def rogan_gladen_share(counts: LabelCounts, level: float, names: tuple[str, str]
         Without an estimate where the judge is not shown to know anything, or where the corrected
         share of the class is not clearly above 0.
     """
-    correction = Correction("rogan_gladen", _NAME, counts, level)
+
+    def refused(reason: str) -> RateEstimate:
+        return rate_estimate(
+            "rogan_gladen", missing(_NAME, reason, level), counts.n_both, counts.n_judge
+        )
+
     if reason := _uninformative(counts, level):
-        return correction.refused(reason)
+        return refused(reason)
     both, alone = counts.both.astype(np.float64), counts.judge_alone.astype(np.float64)
     rows, n_other = both.sum(axis=0) + alone, both[0].sum()
     n = rows.sum()
@@ -59,18 +72,22 @@ def rogan_gladen_share(counts: LabelCounts, level: float, names: tuple[str, str]
     called, flagged, joint = rows[1].sum() / n, rows[:, 1].sum() / n, rows[1, 1] / n
     below = called - error
     by_human = (_Y == 0) * (_J - error) * n / n_other
+    z = quantile(level)
     extra = agresti_coull(both[0, 1].sum(), n_other)
     spread = _influence(_J - called - by_human, both, _J[0] - called, alone) + extra
-    if below <= correction.quantile * math.sqrt(spread):
-        return correction.refused(
+    if below <= z * math.sqrt(spread):
+        return refused(
             f"the corrected share of {names[0]} answers is not clearly above 0, and the rate is a "
             "share of it"
         )
     share = (joint - error * flagged) / below
     base = (_J - error) * (_F - share)
-    variance = _influence(base + (share - flagged) * by_human, both, base[0], alone)
-    variance = (variance + (share - flagged) ** 2 * extra) / below**2
-    return correction.estimate(share, variance, _few_of_a_class(counts, {names[1]: int(n_other)}))
+    own = _influence(base + (share - flagged) * by_human, both, base[0], alone)
+    variance = (own + (share - flagged) ** 2 * extra) / below**2
+    needed, caution = _few_of_a_class(counts, {names[1]: int(n_other)})
+    return normal_interval(
+        "rogan_gladen", _NAME, share, variance, level, counts, caution=caution, n_needed=needed
+    )
 
 
 def rogan_gladen_prevalence(counts: LabelCounts, level: float) -> RateEstimate:
@@ -86,9 +103,10 @@ def rogan_gladen_prevalence(counts: LabelCounts, level: float) -> RateEstimate:
     level : float
         Of the interval.
     """
-    correction = Correction("rogan_gladen", _NAME, counts, level, _OF_PREVALENCE)
     if reason := _uninformative(counts, level):
-        return correction.refused(reason)
+        measure = missing(_NAME, reason, level)
+        refused = rate_estimate("rogan_gladen", measure, counts.n_both, counts.n_judge)
+        return replace(refused, assumption=_OF_PREVALENCE)
     both, alone = counts.both.astype(np.float64), counts.judge_alone.astype(np.float64)
     rows, sizes = both.sum(axis=0) + alone, both.sum(axis=(1, 2))
     n = rows.sum()
@@ -97,13 +115,16 @@ def rogan_gladen_prevalence(counts: LabelCounts, level: float) -> RateEstimate:
     share = (called - error) / gain
     by_human = (1 - share) * (_Y == 0) * (_J - error) * n / sizes[0]
     by_human += share * (_Y == 1) * (_J - sensitivity) * n / sizes[1]
-    variance = _influence(_J - called - by_human, both, _J[0] - called, alone)
+    own = _influence(_J - called - by_human, both, _J[0] - called, alone)
     extra = (1 - share) ** 2 * agresti_coull(both[0, 1].sum(), sizes[0])
     extra += share**2 * agresti_coull(both[1, 1].sum(), sizes[1])
     classes = {"faithful": int(sizes[0]), "hallucinated": int(sizes[1])}
-    return correction.estimate(
-        share, (variance + extra) / gain**2, _few_of_a_class(counts, classes)
-    )
+    needed, caution = _few_of_a_class(counts, classes)
+    found = normal_interval(
+        "rogan_gladen", _NAME, share, (own + extra) / gain**2, level, counts,
+        caution=caution, n_needed=needed,
+    )  # fmt: skip
+    return replace(found, assumption=_OF_PREVALENCE)
 
 
 def _uninformative(counts: LabelCounts, level: float) -> str | None:
@@ -136,11 +157,11 @@ def _influence(
 def _few_of_a_class(counts: LabelCounts, classes: dict[str, int]) -> tuple[int | None, str | None]:
     """Return how many human labels the judge's error rates need, and why, where there are fewer."""
     name = min(classes, key=lambda key: classes[key])
-    n_labels = classes[name]
-    if n_labels >= FEWEST_OF_A_CLASS:
+    seen = classes[name]
+    if seen >= FEWEST_OF_A_CLASS:
         return None, None
-    n_needed = math.ceil(FEWEST_OF_A_CLASS * counts.n_both / n_labels)
-    return n_needed, (
-        f"the judge's error rate on {name} answers rests on {count(n_labels, 'human label')}; "
-        f"about {FEWEST_OF_A_CLASS} are wanted, so about {n_needed:,} human labels in all"
+    needed = math.ceil(FEWEST_OF_A_CLASS * counts.n_both / seen)
+    return needed, (
+        f"the judge's error rate on {name} answers rests on {count(seen, 'human label')}; about "
+        f"{FEWEST_OF_A_CLASS} are wanted, so about {needed:,} human labels in all"
     )
