@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import betabinom
+from scipy.stats import betabinom, binom
+from typer.testing import CliRunner
 
 from calibrail import DataError, Example, InputError, TooFewExamplesError
-from calibrail.evaluation.shift.labelled import Side, drift, judge_drift
+from calibrail.cli import app
+from calibrail.evaluation.sample import CALIBRATION, TEST, Sample
+from calibrail.evaluation.shift.labelled import drift, judge_drift
+from calibrail.scores.base import Scores
+from calibrail.scores.judge import NO_REPLY
+from calibrail.settings import Promise, Requirement, ShiftSplit
 from calibrail.workflow.shift import shift
 from tests.answers import rows, write
 
@@ -39,8 +46,8 @@ def answers(
 
 
 def outcome(**options: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = shift(score=COLUMN, alpha=0.1, **options).to_dict()["tests"]
-    return found
+    tests: list[dict[str, Any]] = shift(score=COLUMN, alpha=0.1, **options).to_dict()["tests"]
+    return tests
 
 
 def test_another_set_of_the_same_kind_does_not_contradict_the_promise() -> None:
@@ -63,31 +70,35 @@ def test_lower_scores_elsewhere_break_it_and_the_needed_threshold_is_theirs() ->
 
 
 def test_the_p_value_is_the_beta_binomial_tail() -> None:
-    side = Side(np.arange(1.0, 100.0), np.ones(99, dtype=np.int8), {})
-    away = Side(np.r_[np.full(6, 0.5), np.full(14, 50.0)], np.ones(20, dtype=np.int8), {})
-    item = drift(
-        side, away, alpha=0.1, guarantee="marginal", delta=0.1, undefined="flag",
-        confidence=0.95, tolerance=0.0,
-    )  # fmt: skip
+    values = np.r_[np.arange(1.0, 100.0), np.full(6, 0.5), np.full(14, 50.0)]
+    split = np.repeat([CALIBRATION, TEST], [99, 20]).astype(np.int8)
+    sample = Sample(values, np.ones(119, dtype=np.int8), split)
+    item = drift(sample, {}, Promise(alpha=0.1))
     # Rank 10 of 99; 6 of 20 are missed.
     assert item["rank"] == 10 and item["coverage"]["count"] == 14
     assert item["p_value"] == pytest.approx(sum(betabinom.pmf(k, 20, 10, 90) for k in range(6, 21)))
 
 
-def test_a_promise_that_holds_is_called_broken_no_more_often_than_stated() -> None:
-    """5,000 pairs of sets from one process, at 90 % confidence."""
+def test_a_promise_that_holds_is_called_broken_no_more_often_than_stated(tmp_path: Path) -> None:
+    """Files of two groups from one process, at 90 % confidence: misses are beta-binomial."""
+    runs, n_home, n_away = 150, 60, 40
+    rank = 6  # floor(0.1 * 61)
+    misses = np.arange(n_away + 1)
+    law = betabinom(n_away, rank, n_home + 1 - rank)
+    share = float(law.pmf(misses)[law.sf(misses - 1) <= 0.1].sum())
+    assert 0.03 < share <= 0.1
     rng = np.random.default_rng(0)
-    runs, wrong = 5000, 0
-    from scipy.stats import binom
-
+    source = tmp_path / "scores.csv"
+    broken = 0
     for _ in range(runs):
-        home, away = rng.normal(size=60), rng.normal(size=40)
-        threshold = np.sort(home)[5]  # floor(0.1 * 61) = 6
-        misses = int((away < threshold).sum())
-        wrong += betabinom.sf(misses - 1, 40, 6, 55) <= 0.1
-    assert wrong <= binom.ppf(1 - 1e-6, runs, 0.1)
-    # The bound is not empty: it is reached up to the steps of a discrete law.
-    assert wrong >= 0.03 * runs
+        values = rng.normal(size=n_home + n_away)
+        groups = np.repeat(["a", "b"], [n_home, n_away])
+        lines = [f"{value},1,{group}" for value, group in zip(values, groups, strict=True)]
+        source.write_text("\n".join(["s,label,g", *lines]))
+        (item,) = outcome(source=source, by="g", calibrate_on=["a"], confidence=0.9)
+        broken += item["finding"] == "broken"
+    low, high = binom.ppf([1e-4, 1 - 1e-4], runs, share)
+    assert low <= broken <= high
 
 
 def test_every_group_is_tested_by_the_others() -> None:
@@ -153,16 +164,15 @@ def test_holm_corrects_over_all_tests_and_few_answers_say_nothing() -> None:
         return {"p_value": p, "coverage": share, "weighted": None}
 
     found = [item(0.03), item(0.01), item(0.2), item(1e-9, n=5)]
-    judge_drift(found, 0.1, 0.95)
+    found = judge_drift(found, 0.1, 0.95)
     assert [i["adjusted_p"] for i in found] == [pytest.approx(0.06), pytest.approx(0.03), 0.2, None]
     assert [i["finding"] for i in found] == ["consistent", "broken", "consistent", "too few"]
 
 
 def test_undefined_scores_count_as_the_policy_says() -> None:
     data = answers(200)
-    away = [*answers(60, seed=1), *(
-        Example(id=f"u{i}", label=1, columns={"s": None}) for i in range(40)
-    )]  # fmt: skip
+    undefined = [Example(id=f"u{i}", label=1, columns={"s": None}) for i in range(40)]
+    away = [*answers(60, seed=1), *undefined]
     flag = shift(data, COLUMN, test=away, alpha=0.1).to_dict()["tests"][0]
     passed = shift(data, COLUMN, test=away, alpha=0.1, undefined="pass").to_dict()["tests"][0]
     assert flag["coverage"]["count"] == passed["coverage"]["count"] + 40
@@ -215,6 +225,76 @@ def test_files_with_texts(tmp_path: Path) -> None:
     found = shift(one, "novelty", test=two, alpha=0.2).to_dict()
     assert found["tests"][0]["weighted"]["features"][0] == "length"
     assert found["finding"]
+
+
+BROKEN_ROWS = ("{not json", {"id": "x", "response": "no label"}, {"id": "y", "label": "maybe"})
+
+
+def test_unusable_rows_of_both_files_are_kept_and_counted(tmp_path: Path) -> None:
+    one = write(tmp_path / "one.jsonl", [*rows(60), BROKEN_ROWS[0]])
+    two = write(tmp_path / "two.jsonl", [*rows(60, prefix="New "), *BROKEN_ROWS])
+    folder = tmp_path / "run"
+    command = ["shift", str(one), "--score", "novelty", "--alpha", "0.2", "-o", str(folder)]
+    done = CliRunner().invoke(app, [*command, "--test", str(two)])
+    assert done.exit_code == 0, done.output
+    data = json.loads((folder / "shift.json").read_text())["data"]
+    assert (data["n_examples"], data["n_quarantined"]) == (240, 4)
+    assert "4 unusable rows" in done.stderr
+    kept = {
+        name: [json.loads(line)["row"] for line in (folder / name).open()]
+        for name in ("quarantine.jsonl", "quarantine-test.jsonl")
+    }
+    assert kept == {"quarantine.jsonl": [121], "quarantine-test.jsonl": [121, 122, 123]}
+    # Without another file, nothing of the last one may stay behind.
+    done = CliRunner().invoke(app, [*command, "--time", "height"])
+    assert done.exit_code != 0 and not (folder / "quarantine-test.jsonl").exists()
+
+
+def test_the_costs_of_both_files_are_accounted_for(tmp_path: Path) -> None:
+    folder = shift(answers(200), COLUMN, test=answers(60, seed=1), alpha=0.1).save(tmp_path)
+    costs = json.loads((folder / "cost.json").read_text())["scores"]
+    assert [cost["n"] for cost in costs] == [200, 60]
+
+
+class Unreachable:
+    """The column ``s``, of a judge that could not be asked about some answers."""
+
+    name, requires, tolerance = "unreachable", (), 0.0
+    columns = ("s",)
+    params: Mapping[str, Any] = {}
+
+    def fingerprint(self) -> dict[str, Any]:
+        return {}
+
+    def score(self, examples: Sequence[Example]) -> Scores:
+        values = np.array([float(example.columns["s"]) for example in examples])
+        lost = [row for row, example in enumerate(examples) if example.id.startswith("lost")]
+        values[lost] = np.nan
+        return Scores(values, dict.fromkeys(lost, f"{NO_REPLY} HTTP 500"))
+
+
+def test_answers_that_could_not_be_asked_about_count_on_neither_side() -> None:
+    home, away = answers(200), answers(100, seed=1)
+    lost = answers(40, seed=2, group="lost")
+    whole = shift([*home, *lost], Unreachable(), test=[*away, *lost], alpha=0.1).to_dict()
+    rest = shift(home, Unreachable(), test=away, alpha=0.1).to_dict()
+    assert whole["tests"] == rest["tests"]
+    assert (whole["data"]["n_unanswered"], rest["data"]["n_unanswered"]) == (80, 0)
+
+
+def test_what_a_drift_audit_would_not_do_is_refused() -> None:
+    data = [*answers(40), *answers(40, group="b")]
+    for options in ({"beta": 0.1}, {"clustered": True}, {"max_fpr": 0.5}, {"nonsense": 1}):
+        with pytest.raises(InputError):
+            shift(data, COLUMN, by="g", alpha=0.2, **options)
+    by_objects = shift(
+        data,
+        COLUMN,
+        split=ShiftSplit(by="g"),
+        promise=Promise(alpha=0.2),
+        requirement=Requirement(),
+    )
+    assert by_objects.to_dict() == shift(data, COLUMN, by="g", alpha=0.2).to_dict()
 
 
 def test_frank_bertscore_does_not_carry_over_between_sources(real_data: Path) -> None:

@@ -64,6 +64,7 @@ def run(
     from calibrail.cli.progress import counting
     from calibrail.errors import InputError
     from calibrail.report.shift_page import print_shift
+    from calibrail.workflow.context import Context
     from calibrail.workflow.shift import shift
 
     specs = opt.score_specs(score, score_column, higher)
@@ -95,12 +96,13 @@ def run(
             confidence=confidence,
             undefined=opt.one_of(undefined, ("flag", "review", "pass"), "--undefined"),
             reading=reading,
-            command=command_line(),
-            progress=progress,
+            context=Context(command_line(), progress),
         )
         result.save(output)
     if json:
         print_json(result.to_dict())
     else:
         print_shift(result.to_dict(), stdout_console())
+    if result.n_quarantined:
+        note(f"{result.n_quarantined} unusable rows: see {output}/quarantine*.jsonl")
     note(f"wrote {output}/shift.json, report.html, figures/shift.svg")

@@ -22,7 +22,7 @@ from calibrail.evaluation import findings as found
 from calibrail.evaluation.findings import Band, Finding
 from calibrail.evaluation.report import Report, Tested
 from calibrail.evaluation.rows import Row, compare_row, row
-from calibrail.evaluation.sample import CALIBRATION, FIT, TEST
+from calibrail.evaluation.sample import CALIBRATION, FIT, TEST, Sample
 from calibrail.evaluation.sections.attainable import attainable, few_distinct_scores
 from calibrail.evaluation.sections.baselines import confounds
 from calibrail.evaluation.sections.by_group import by_group
@@ -177,12 +177,10 @@ def evaluate(
     if target is not None:
         shift = measured_shift(
             calibration,
-            values,
+            Sample(values, labels, codes),
             {name: (baselines or {})[name] for name in target},
             target,
-            codes == CALIBRATION,
-            labels == 1,
-            confidence=level,
+            level,
         )
     measured = None
     if risks is not None:

@@ -6,6 +6,15 @@ Light to import: no numpy, no models, so that the command line can show its help
 from calibrail.settings.promise import Guarantee, Promise, Undefined
 from calibrail.settings.reading import ReadOptions
 from calibrail.settings.requirement import Requirement
+from calibrail.settings.shift import ShiftSplit
 from calibrail.settings.splitting import SplitOptions
 
-__all__ = ["Guarantee", "Promise", "ReadOptions", "Requirement", "SplitOptions", "Undefined"]
+__all__ = [
+    "Guarantee",
+    "Promise",
+    "ReadOptions",
+    "Requirement",
+    "ShiftSplit",
+    "SplitOptions",
+    "Undefined",
+]

@@ -48,17 +48,19 @@ def collect(
     (0.1, 0.2)
     """
     rest = dict(short)
-    made = (_made(Promise, promise, rest), _made(Requirement, requirement, rest))
+    made = (from_keywords(Promise, promise, rest), from_keywords(Requirement, requirement, rest))
     if rest:
         known = [item.name for kind in (Promise, Requirement) for item in fields(kind)]
         raise InputError(f"unknown argument {next(iter(rest))!r}; known are {', '.join(known)}")
     return made
 
 
-def _made(kind: type[Settings], given: Settings | None, rest: dict[str, Any]) -> Settings:
-    """Return the object given, or one from its fields, which are taken out of ``rest``."""
-    names = [item.name for item in fields(kind) if item.name in rest]  # type: ignore[arg-type]
-    values = {name: rest.pop(name) for name in names}
+def from_keywords(
+    kind: type[Settings], given: Settings | None, keywords: dict[str, Any]
+) -> Settings:
+    """Return the object given, or one from its fields, which are taken out of ``keywords``."""
+    names = [item.name for item in fields(kind) if item.name in keywords]  # type: ignore[arg-type]
+    values = {name: keywords.pop(name) for name in names}
     if given is None:
         return kind(**values)
     if names:

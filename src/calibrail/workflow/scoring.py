@@ -239,16 +239,8 @@ def require_usable(scored: Scored, index: int = 0, *, split: bool = True) -> Non
     DataError
         If the detector is undefined everywhere, a class is missing, or a part is empty.
     """
+    require_defined(scored, index)
     table, codes = scored.table, scored.codes
-    key = scored.keys[index]
-    values = table.columns[key]
-    if np.isnan(values).all():
-        reasons = list(dict.fromkeys(table.reasons.get(key, {}).values()))[:3]
-        raise DataError(
-            f"the score {key} is undefined for all {len(values)} examples "
-            f"({'; '.join(reasons)}); choose another score or column "
-            "(`calibrail doctor DATA` lists the columns that hold numbers)"
-        )
     for label, name in ((1, "hallucinated"), (0, "faithful")):
         if not (table.labels == label).any():
             purpose = "calibration needs" if split else "this needs"
@@ -267,6 +259,19 @@ def require_usable(scored: Scored, index: int = 0, *, split: bool = True) -> Non
         raise InputError(
             "the test split holds no faithful example, so false alarms cannot be measured; "
             "change --seed or --calibration-share, or label more faithful answers"
+        )
+
+
+def require_defined(scored: Scored, index: int = 0) -> None:
+    """Refuse a detector that is undefined everywhere, with the reasons."""
+    key = scored.keys[index]
+    values = scored.table.columns[key]
+    if np.isnan(values).all():
+        reasons = list(dict.fromkeys(scored.table.reasons.get(key, {}).values()))[:3]
+        raise DataError(
+            f"the score {key} is undefined for all {len(values)} examples "
+            f"({'; '.join(reasons)}); choose another score or column "
+            "(`calibrail doctor DATA` lists the columns that hold numbers)"
         )
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from calibrail.conformal import calibrate
 from calibrail.errors import InputError
+from calibrail.evaluation.sample import CALIBRATION, Sample
 from calibrail.evaluation.shift.unlabelled import measured_shift
 from calibrail.evaluation.stats.density_ratio import density_ratio
 from calibrail.report.documents.calibrate_sections import shift_sentences
@@ -30,10 +31,9 @@ def test_the_further_production_moves_the_less_is_left(move: float, share: float
     feature, labels = rng.normal(0.0, 1.0, n), np.arange(n) % 2
     values = feature + labels
     calibration = calibrate(values[labels == 1], 0.1)
-    found = measured_shift(
-        calibration, values, {"length": feature}, {"length": rng.normal(move, 1.0, 500)},
-        np.ones(n, dtype=bool), labels == 1, confidence=0.95,
-    )  # fmt: skip
+    sample = Sample(values, labels.astype(np.int8), np.full(n, CALIBRATION, dtype=np.int8))
+    target = {"length": rng.normal(move, 1.0, 500)}
+    found = measured_shift(calibration, sample, {"length": feature}, target)
     assert found["n"] == 1000
     assert found["effective_n"] < 1000
     # exp(-move^2) of the examples are left, for normal laws and the true ratio.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -19,6 +19,7 @@ from calibrail.evaluation.agree.rate_estimate import METHODS, Method, RateEstima
 from calibrail.evaluation.agree.rogan_gladen import rogan_gladen_prevalence, rogan_gladen_share
 from calibrail.evaluation.stats.measure import Measure, checked_confidence, missing
 from calibrail.evaluation.stats.phrases import percent
+from calibrail.record import Record
 
 RateName = Literal["prevalence", "coverage", "fpr"]
 
@@ -54,7 +55,7 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
-class Trust:
+class Trust(Record):
     """Which of the four estimates to rely on.
 
     Attributes
@@ -67,10 +68,6 @@ class Trust:
 
     method: Method | None
     reason: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields."""
-        return asdict(self)
 
 
 def corrected_rates(counts: LabelCounts, confidence: float = 0.95) -> dict[RateName, Rate]:
@@ -180,9 +177,9 @@ def _share_flagged(
     )
 
 
-def _exact(method: Method, found: NDArray[np.int64], level: float, reason: str) -> RateEstimate:
+def _exact(method: Method, rows: NDArray[np.int64], level: float, reason: str) -> RateEstimate:
     """Return the exact interval of a share counted as (without, with)."""
-    bound = exact_bound(int(found[1]), int(found.sum()), level)
+    bound = exact_bound(int(rows[1]), int(rows.sum()), level)
     measure = missing(_EXACT, reason, level)
     if bound.estimate is not None:
         measure = Measure(bound.estimate, bound.lower, bound.upper, _EXACT, level)

@@ -55,9 +55,9 @@ class LabelCounts:
             raise InputError(f"cells must not be negative; got {given.min()}")
         if not self.decided and given[..., 1].any():
             raise InputError("cells must hold no flagged row where decided is False")
-        own = given.astype(np.int64)
-        own.setflags(write=False)
-        object.__setattr__(self, "cells", own)
+        cells = given.astype(np.int64)
+        cells.setflags(write=False)
+        object.__setattr__(self, "cells", cells)
 
     @property
     def n(self) -> int:
@@ -250,14 +250,15 @@ def _share_test(
 ) -> ShareTest:
     """Compare rows counted as (without, with) the property."""
     sizes = [int(part.sum()) for part in rows]
-    p_value = None if 0 in sizes else float(fisher_exact(np.stack(rows)).pvalue)
-    empty = [name.replace("_", "-") for name, size in zip(names, sizes, strict=True) if not size]
-    return ShareTest(
-        share, *names, int(rows[0][1]), sizes[0], int(rows[1][1]), sizes[1],
-        None if p_value is None else min(1.0, p_value), level,
-        f"no row is {empty[0]}" if empty and empty[0] != "others" else
-        "no row has a judge label alone" if empty else None,
-    )  # fmt: skip
+    counts = (int(rows[0][1]), sizes[0], int(rows[1][1]), sizes[1])
+    for name, size in zip(names, sizes, strict=True):
+        if not size:
+            reason = f"no row is {name.replace('_', '-')}"
+            if name == "others":
+                reason = "no row has a judge label alone"
+            return ShareTest(share, *names, *counts, None, level, reason)
+    p_value = min(1.0, float(fisher_exact(np.stack(rows)).pvalue))
+    return ShareTest(share, *names, *counts, p_value, level)
 
 
 def _labels(values: ArrayLike, name: str) -> NDArray[np.int64]:

@@ -9,14 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.evaluation.agree.judge_labels import LabelCounts
-from calibrail.evaluation.agree.rate_estimate import (
-    RateEstimate,
-    agresti_coull,
-    normal_interval,
-    quantile,
-    rate_estimate,
-)
-from calibrail.evaluation.stats.measure import missing
+from calibrail.evaluation.agree.rate_estimate import Correction, RateEstimate, agresti_coull
 from calibrail.evaluation.stats.phrases import count
 
 #: Human labels of each kind (caught and missed, say) below which the interval is not to be relied
@@ -77,10 +70,7 @@ def _tuned_ratio(
     """
     both, alone = counts.both.astype(np.float64), counts.judge_alone.astype(np.float64)
     n, n_alone = float(both.sum()), float(alone.sum())
-
-    def refused(reason: str) -> RateEstimate:
-        measure = missing(_NAME, reason, level)
-        return rate_estimate("prediction_powered", measure, counts.n_both, counts.n_judge)
+    correction = Correction("prediction_powered", _NAME, counts, level)
 
     def by_both(values: NDArray[np.float64]) -> float:
         return float((both * values).sum()) / n
@@ -90,47 +80,44 @@ def _tuned_ratio(
         return float((alone * values[0]).sum()) / n_alone
 
     if n < 2:
-        return refused("fewer than two rows have both labels")
+        return correction.refused("fewer than two rows have both labels")
     hits, trials = (round(by_both(values) * n) for values in truth)
     if not trials:
-        return refused(f"no row with both labels is {kinds[0].split(' and ')[0]}")
+        return correction.refused(f"no row with both labels is {kinds[0].split(' and ')[0]}")
     weight = 0.0
     if n_alone > 1:
-        mine, its = (part[0] - hits / trials * part[1] for part in (truth, judged))
+        by_people, by_judgement = (part[0] - hits / trials * part[1] for part in (truth, judged))
         rows = both.sum(axis=0) + alone
-        mean = float((rows * its[0]).sum() / rows.sum())
-        spread = float((rows * (its[0] - mean) ** 2).sum() / rows.sum())
-        shared = by_both(mine * its) - by_both(mine) * by_both(its)
+        mean = float((rows * by_judgement[0]).sum() / rows.sum())
+        spread = float((rows * (by_judgement[0] - mean) ** 2).sum() / rows.sum())
+        shared = by_both(by_people * by_judgement) - by_both(by_people) * by_both(by_judgement)
         if spread > 0.0:
             weight = min(1.0, max(0.0, shared / ((1.0 + n / n_alone) * spread)))
 
-    def mean_of(mine: NDArray[np.float64], its: NDArray[np.float64]) -> float:
-        return by_both(mine) + (weight * (by_judge(its) - by_both(its)) if weight else 0.0)
+    def mean_of(people: NDArray[np.float64], judge: NDArray[np.float64]) -> float:
+        return by_both(people) + (weight * (by_judge(judge) - by_both(judge)) if weight else 0.0)
 
-    def variance_of(mine: NDArray[np.float64], its: NDArray[np.float64]) -> float:
-        rest = mine - weight * its
-        own = by_both((rest - by_both(rest)) ** 2) / (n - 1.0)
+    def variance_of(people: NDArray[np.float64], judge: NDArray[np.float64]) -> float:
+        rest = people - weight * judge
+        variance = by_both((rest - by_both(rest)) ** 2) / (n - 1.0)
         if weight:
-            own += weight**2 * by_judge((its - by_judge(its)) ** 2) / (n_alone - 1.0)
-        return own
+            variance += weight**2 * by_judge((judge - by_judge(judge)) ** 2) / (n_alone - 1.0)
+        return variance
 
     above, below = (mean_of(*pair) for pair in zip(truth, judged, strict=True))
-    if below <= quantile(level) * math.sqrt(variance_of(truth[1], judged[1])):
-        return refused("the share that the rate divides by is not clearly above 0")
+    if below <= correction.quantile * math.sqrt(variance_of(truth[1], judged[1])):
+        return correction.refused("the share that the rate divides by is not clearly above 0")
     share = above / below
     variance = variance_of(*(part[0] - share * part[1] for part in (truth, judged))) / below**2
-    n_needed, caution = _few_of_a_kind(counts.n_both, (hits, trials - hits), kinds)
-    return normal_interval(
-        "prediction_powered", _NAME, share, variance + agresti_coull(hits, trials), level, counts,
-        caution=caution, n_needed=n_needed, weight=weight,
-    )  # fmt: skip
+    too_few = _few_of_a_kind(counts.n_both, (hits, trials - hits), kinds)
+    return correction.estimate(share, variance + agresti_coull(hits, trials), too_few, weight)
 
 
 def _few_of_a_kind(
-    n: int, seen: tuple[int, int], kinds: tuple[str, str]
+    n: int, counts: tuple[int, int], kinds: tuple[str, str]
 ) -> tuple[int | None, str | None]:
     """Return how many human labels the normal approximation wants, and why, if there are fewer."""
-    fewest = min(seen)
+    fewest = min(counts)
     if fewest >= FEWEST_OF_A_KIND:
         return None, None
     # None seen among n: by the rule of three their share is probably below 3 / n.
@@ -138,6 +125,6 @@ def _few_of_a_kind(
     number = f"only {fewest} of" if fewest else "none of"
     return n_needed, (
         f"{number} the {count(n, 'row')} with both labels {'is' if fewest < 2 else 'are'} "
-        f"{kinds[seen.index(fewest)]}; the normal approximation wants {FEWEST_OF_A_KIND}: "
+        f"{kinds[counts.index(fewest)]}; the normal approximation wants {FEWEST_OF_A_KIND}: "
         f"about {n_needed:,} human labels{'' if fewest else ' or more'}"
     )

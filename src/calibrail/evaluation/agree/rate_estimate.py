@@ -10,12 +10,16 @@ from scipy.special import ndtri
 
 from calibrail.evaluation.agree.judge_labels import LabelCounts
 from calibrail.evaluation.stats.measure import Measure, missing
+from calibrail.record import Record
 
 Method = Literal["judge_only", "human_only", "rogan_gladen", "prediction_powered"]
 
 METHODS: Final[tuple[Method, ...]] = (
-    "judge_only", "human_only", "rogan_gladen", "prediction_powered",
-)  # fmt: skip
+    "judge_only",
+    "human_only",
+    "rogan_gladen",
+    "prediction_powered",
+)
 
 #: What each method takes for granted.
 ASSUMPTIONS: Final = {
@@ -39,7 +43,7 @@ _TRIALS: Final = 4.0
 
 
 @dataclass(frozen=True, slots=True)
-class RateEstimate:
+class RateEstimate(Record):
     """One estimate of a rate with what it rests on.
 
     Attributes
@@ -72,53 +76,91 @@ class RateEstimate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields, JSON-able, those of the measure beside the others."""
-        return {
-            **self.measure.to_dict(),
-            "n_human": self.n_human,
-            "n_judge": self.n_judge,
-            "assumption": self.assumption,
-            "promise": self.promise,
-            "clipped": list(self.clipped),
-            "caution": self.caution,
-            "n_needed": self.n_needed,
-            "weight": self.weight,
-        }
+        content = Record.to_dict(self)
+        measure: dict[str, Any] = content.pop("measure")
+        return measure | content
 
 
-def normal_interval(
-    method: Method,
-    name: str,
-    share: float,
-    variance: float,
-    level: float,
-    counts: LabelCounts,
-    *,
-    caution: str | None = None,
-    n_needed: int | None = None,
-    weight: float | None = None,
-) -> RateEstimate:
-    """Return an estimate with its normal interval, cut to [0, 1].
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """A method that corrects the judge by people, on the rows of one file.
 
-    A corrected value that lies outside with its whole interval contradicts what it assumes: it is
-    refused.
+    Attributes
+    ----------
+    method : {"rogan_gladen", "prediction_powered"}
+        Which one.
+    interval : str
+        How its interval is computed.
+    counts : LabelCounts
+        The rows.
+    level : float
+        Of the interval.
+    assumption : str or None
+        What it takes for granted of this rate, where that is not what ``ASSUMPTIONS`` says.
     """
-    half = quantile(level) * math.sqrt(max(0.0, variance))
-    values = {"estimate": float(share), "lower": share - half, "upper": share + half}
-    kept = {key: float(min(1.0, max(0.0, value))) for key, value in values.items()}
-    clipped = tuple(key for key, value in values.items() if kept[key] != value)
-    measure = Measure(kept["estimate"], kept["lower"], kept["upper"], name, level)
-    if values["upper"] < 0.0 or values["lower"] > 1.0:
-        clipped = ()
-        measure = missing(
-            name,
-            f"the corrected value is {share:.2f} and its whole interval lies outside [0, 1]: the "
-            "assumption does not hold",
-            level,
+
+    method: Method
+    interval: str
+    counts: LabelCounts
+    level: float
+    assumption: str | None = None
+
+    @property
+    def quantile(self) -> float:
+        """The normal quantile of the two-sided level."""
+        return float(ndtri((1.0 + self.level) / 2.0))
+
+    def refused(self, reason: str) -> RateEstimate:
+        """Return no estimate, with the reason."""
+        return self._estimate(missing(self.interval, reason, self.level))
+
+    def estimate(
+        self,
+        share: float,
+        variance: float,
+        too_few: tuple[int | None, str | None],
+        weight: float | None = None,
+    ) -> RateEstimate:
+        """Return an estimate with its normal interval, cut to [0, 1].
+
+        A corrected value that lies outside with its whole interval contradicts what it assumes: it
+        is refused.
+
+        Parameters
+        ----------
+        share, variance : float
+            The corrected rate, and its variance.
+        too_few : (int or None, str or None)
+            ``n_needed`` and ``caution``.
+        weight : float, optional
+            Of the judge's labels.
+        """
+        half = self.quantile * math.sqrt(max(0.0, variance))
+        ends = (float(share), float(share - half), float(share + half))
+        estimate, lower, upper = (min(1.0, max(0.0, end)) for end in ends)
+        measure = Measure(estimate, lower, upper, self.interval, self.level)
+        named = zip(("estimate", "lower", "upper"), ends, strict=True)
+        clipped = tuple(name for name, end in named if not 0.0 <= end <= 1.0)
+        if ends[2] < 0.0 or ends[1] > 1.0:
+            clipped = ()
+            measure = missing(
+                self.interval,
+                f"the corrected value is {share:.2f} and its whole interval lies outside [0, 1]: "
+                "the assumption does not hold",
+                self.level,
+            )
+        n_needed, caution = too_few
+        return replace(
+            self._estimate(measure),
+            clipped=clipped,
+            caution=caution,
+            n_needed=n_needed,
+            weight=weight,
         )
-    return replace(
-        rate_estimate(method, measure, counts.n_both, counts.n_judge),
-        clipped=clipped, caution=caution, n_needed=n_needed, weight=weight,
-    )  # fmt: skip
+
+    def _estimate(self, measure: Measure) -> RateEstimate:
+        estimate = rate_estimate(self.method, measure, self.counts.n_both, self.counts.n_judge)
+        return replace(estimate, assumption=self.assumption or estimate.assumption)
 
 
 def rate_estimate(method: Method, measure: Measure, n_human: int, n_judge: int) -> RateEstimate:
@@ -138,8 +180,3 @@ def agresti_coull(hits: float, trials: float) -> float:
     steadied = (hits + _SUCCESSES) / (trials + _TRIALS)
     more = steadied * (1 - steadied) / (trials + _TRIALS) - share * (1 - share) / trials
     return float(max(0.0, more))
-
-
-def quantile(level: float) -> float:
-    """Return the normal quantile of a two-sided level."""
-    return float(ndtri((1.0 + level) / 2.0))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -11,14 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import fisher_exact
 
 from calibrail.evaluation.agree.judge_labels import LabelCounts
-from calibrail.evaluation.agree.rate_estimate import (
-    RateEstimate,
-    agresti_coull,
-    normal_interval,
-    quantile,
-    rate_estimate,
-)
-from calibrail.evaluation.stats.measure import missing
+from calibrail.evaluation.agree.rate_estimate import Correction, RateEstimate, agresti_coull
 from calibrail.evaluation.stats.phrases import count
 
 #: Human labels of a class below which the judge's error rate in it is not known well enough.
@@ -57,14 +49,9 @@ def rogan_gladen_share(counts: LabelCounts, level: float, names: tuple[str, str]
         Without an estimate where the judge is not shown to know anything, or where the corrected
         share of the class is not clearly above 0.
     """
-
-    def refused(reason: str) -> RateEstimate:
-        return rate_estimate(
-            "rogan_gladen", missing(_NAME, reason, level), counts.n_both, counts.n_judge
-        )
-
+    correction = Correction("rogan_gladen", _NAME, counts, level)
     if reason := _uninformative(counts, level):
-        return refused(reason)
+        return correction.refused(reason)
     both, alone = counts.both.astype(np.float64), counts.judge_alone.astype(np.float64)
     rows, n_other = both.sum(axis=0) + alone, both[0].sum()
     n = rows.sum()
@@ -72,22 +59,18 @@ def rogan_gladen_share(counts: LabelCounts, level: float, names: tuple[str, str]
     called, flagged, joint = rows[1].sum() / n, rows[:, 1].sum() / n, rows[1, 1] / n
     below = called - error
     by_human = (_Y == 0) * (_J - error) * n / n_other
-    z = quantile(level)
     extra = agresti_coull(both[0, 1].sum(), n_other)
     spread = _influence(_J - called - by_human, both, _J[0] - called, alone) + extra
-    if below <= z * math.sqrt(spread):
-        return refused(
+    if below <= correction.quantile * math.sqrt(spread):
+        return correction.refused(
             f"the corrected share of {names[0]} answers is not clearly above 0, and the rate is a "
             "share of it"
         )
     share = (joint - error * flagged) / below
     base = (_J - error) * (_F - share)
-    own = _influence(base + (share - flagged) * by_human, both, base[0], alone)
-    variance = (own + (share - flagged) ** 2 * extra) / below**2
-    needed, caution = _few_of_a_class(counts, {names[1]: int(n_other)})
-    return normal_interval(
-        "rogan_gladen", _NAME, share, variance, level, counts, caution=caution, n_needed=needed
-    )
+    variance = _influence(base + (share - flagged) * by_human, both, base[0], alone)
+    variance = (variance + (share - flagged) ** 2 * extra) / below**2
+    return correction.estimate(share, variance, _few_of_a_class(counts, {names[1]: int(n_other)}))
 
 
 def rogan_gladen_prevalence(counts: LabelCounts, level: float) -> RateEstimate:
@@ -103,10 +86,9 @@ def rogan_gladen_prevalence(counts: LabelCounts, level: float) -> RateEstimate:
     level : float
         Of the interval.
     """
+    correction = Correction("rogan_gladen", _NAME, counts, level, _OF_PREVALENCE)
     if reason := _uninformative(counts, level):
-        measure = missing(_NAME, reason, level)
-        refused = rate_estimate("rogan_gladen", measure, counts.n_both, counts.n_judge)
-        return replace(refused, assumption=_OF_PREVALENCE)
+        return correction.refused(reason)
     both, alone = counts.both.astype(np.float64), counts.judge_alone.astype(np.float64)
     rows, sizes = both.sum(axis=0) + alone, both.sum(axis=(1, 2))
     n = rows.sum()
@@ -115,16 +97,13 @@ def rogan_gladen_prevalence(counts: LabelCounts, level: float) -> RateEstimate:
     share = (called - error) / gain
     by_human = (1 - share) * (_Y == 0) * (_J - error) * n / sizes[0]
     by_human += share * (_Y == 1) * (_J - sensitivity) * n / sizes[1]
-    own = _influence(_J - called - by_human, both, _J[0] - called, alone)
+    variance = _influence(_J - called - by_human, both, _J[0] - called, alone)
     extra = (1 - share) ** 2 * agresti_coull(both[0, 1].sum(), sizes[0])
     extra += share**2 * agresti_coull(both[1, 1].sum(), sizes[1])
     classes = {"faithful": int(sizes[0]), "hallucinated": int(sizes[1])}
-    needed, caution = _few_of_a_class(counts, classes)
-    found = normal_interval(
-        "rogan_gladen", _NAME, share, (own + extra) / gain**2, level, counts,
-        caution=caution, n_needed=needed,
-    )  # fmt: skip
-    return replace(found, assumption=_OF_PREVALENCE)
+    return correction.estimate(
+        share, (variance + extra) / gain**2, _few_of_a_class(counts, classes)
+    )
 
 
 def _uninformative(counts: LabelCounts, level: float) -> str | None:
@@ -157,11 +136,11 @@ def _influence(
 def _few_of_a_class(counts: LabelCounts, classes: dict[str, int]) -> tuple[int | None, str | None]:
     """Return how many human labels the judge's error rates need, and why, where there are fewer."""
     name = min(classes, key=lambda key: classes[key])
-    seen = classes[name]
-    if seen >= FEWEST_OF_A_CLASS:
+    n_labels = classes[name]
+    if n_labels >= FEWEST_OF_A_CLASS:
         return None, None
-    needed = math.ceil(FEWEST_OF_A_CLASS * counts.n_both / seen)
-    return needed, (
-        f"the judge's error rate on {name} answers rests on {count(seen, 'human label')}; about "
-        f"{FEWEST_OF_A_CLASS} are wanted, so about {needed:,} human labels in all"
+    n_needed = math.ceil(FEWEST_OF_A_CLASS * counts.n_both / n_labels)
+    return n_needed, (
+        f"the judge's error rate on {name} answers rests on {count(n_labels, 'human label')}; "
+        f"about {FEWEST_OF_A_CLASS} are wanted, so about {n_needed:,} human labels in all"
     )

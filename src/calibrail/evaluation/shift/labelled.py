@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import betabinom
 
-from calibrail.conformal import Calibration, calibrate, calibrate_weighted, coverage_band
+from calibrail.conformal import Calibration, calibrate, coverage_band, holm
 from calibrail.errors import InputError
+from calibrail.evaluation.sample import CALIBRATION, TEST, Floats, Mask, Sample
+from calibrail.evaluation.shift.weighting import Features, weight_towards
 from calibrail.evaluation.stats.auroc import auroc
-from calibrail.evaluation.stats.density_ratio import density_ratio
-from calibrail.evaluation.stats.phrases import count, number, percent
 from calibrail.evaluation.stats.rates import wilson
-
-_Floats = NDArray[np.float64]
-_Bools = NDArray[np.bool_]
+from calibrail.settings import Promise
 
 #: What a test says about the promise.
 HOLDS: Final = "consistent"
@@ -28,51 +24,21 @@ UNTESTED: Final = "too few"
 FEWEST: Final = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
-    """Answers with their scores: those that set a threshold, or those that it is tried on.
+def drift(
+    sample: Sample, features: Features, promise: Promise, confidence: float = 0.95
+) -> dict[str, Any]:
+    """Set a threshold on the calibration part and measure it on the test part.
 
-    Attributes
+    Parameters
     ----------
-    values : ndarray of float64, shape (n,)
-        Scores, higher = more likely hallucinated; NaN where undefined.
-    labels : ndarray of int8, shape (n,)
-        1 = hallucinated, 0 = faithful.
+    sample : Sample
+        Answers of both sides; those of neither belong to the fit part.
     features : mapping of str to ndarray of float64, shape (n,)
         What is known of an answer without its label; empty where there are no texts.
-    """
-
-    values: _Floats
-    labels: NDArray[np.int8]
-    features: Mapping[str, _Floats]
-
-    def part(self, rows: _Bools) -> Side:
-        """Return some of the answers."""
-        return Side(
-            self.values[rows],
-            self.labels[rows],
-            {name: column[rows] for name, column in self.features.items()},
-        )
-
-    @property
-    def hallucinated(self) -> _Floats:
-        """Scores of the hallucinated answers."""
-        own: _Floats = self.values[self.labels == 1]
-        return own
-
-
-def drift(
-    home: Side,
-    away: Side,
-    *,
-    alpha: float,
-    guarantee: Any,
-    delta: float,
-    undefined: Any,
-    confidence: float,
-    tolerance: float,
-) -> dict[str, Any]:
-    """Set a threshold on one side and measure it on the other.
+    promise : Promise
+        One threshold's: without groups, clusters or a second threshold.
+    confidence : float
+        Level of every interval.
 
     Returns
     -------
@@ -88,22 +54,9 @@ def drift(
     TooFewExamplesError
         If no threshold short of flagging everything keeps the promise.
     """
-    calibration = calibrate(home.hallucinated, alpha, guarantee, delta, undefined)
-    policy = calibration.undefined != "pass"
-
-    def flags(side: Side, threshold: float) -> _Bools:
-        result: _Bools = (side.values + tolerance >= threshold) | (np.isnan(side.values) & policy)
-        return result
-
-    def rates(side: Side, flagged: _Bools) -> dict[str, Any]:
-        shares = {}
-        for name, label in (("coverage", 1), ("fpr", 0)):
-            own = side.labels == label
-            shares[name] = wilson(int(flagged[own].sum()), int(own.sum()), confidence).to_dict()
-        return shares
-
-    flagged = flags(away, calibration.threshold)
-    measured = rates(away, flagged)
+    calibration = _calibrated(sample.scores(CALIBRATION, 1), promise)
+    flags = _flags(sample, calibration.threshold, promise)
+    measured = _rates(sample, flags, TEST, confidence)
     caught, n = measured["coverage"]["count"], measured["coverage"]["n"]
     band = None
     if n:
@@ -114,17 +67,38 @@ def drift(
         "n_calibration": calibration.n,
         "rank": calibration.rank,
         **measured,
-        "home_fpr": rates(home, flags(home, calibration.threshold))["fpr"],
+        "home_fpr": _rates(sample, flags, CALIBRATION, confidence)["fpr"],
         "band": band,
         "p_value": _chance(calibration, caught, n) if n else None,
         "auroc": auroc(
-            away.hallucinated[~np.isnan(away.hallucinated)],
-            away.values[(away.labels == 0) & ~np.isnan(away.values)],
-            confidence=confidence,
+            *map(_defined, (sample.scores(TEST, 1), sample.scores(TEST, 0))), confidence=confidence
         ).to_dict(),
-        "needed": _needed(away, calibration, flags, rates),
-        "weighted": _weighted(home, away, calibration, tolerance, confidence, rates),
+        "needed": _needed(sample, promise, confidence),
+        "weighted": _weighted(sample, features, promise, confidence),
     }
+
+
+def _calibrated(scores: Floats, promise: Promise) -> Calibration:
+    return calibrate(scores, promise.alpha, promise.guarantee, promise.delta, promise.undefined)
+
+
+def _defined(values: Floats) -> Floats:
+    return values[~np.isnan(values)]
+
+
+def _flags(sample: Sample, threshold: float, promise: Promise) -> Mask:
+    undefined = np.isnan(sample.values) & (promise.undefined != "pass")
+    flags: Mask = (sample.values + sample.tolerance >= threshold) | undefined
+    return flags
+
+
+def _rates(sample: Sample, flags: Mask, part: int, confidence: float) -> dict[str, Any]:
+    """Return the caught share and the share of false alarms in one part."""
+    rates = {}
+    for name, label in (("coverage", 1), ("fpr", 0)):
+        flagged = flags[sample.rows(part, label)]
+        rates[name] = wilson(int(flagged.sum()), len(flagged), confidence).to_dict()
+    return rates
 
 
 def _chance(calibration: Calibration, caught: int, n: int) -> float:
@@ -137,58 +111,48 @@ def _chance(calibration: Calibration, caught: int, n: int) -> float:
     return float(betabinom.sf(n - caught - 1, n, k, calibration.n + 1 - k))
 
 
-def _needed(away: Side, calibration: Calibration, flags: Any, rates: Any) -> dict[str, Any] | None:
+def _needed(sample: Sample, promise: Promise, confidence: float) -> dict[str, Any] | None:
     """Return the threshold that the other side's own hallucinated answers would set."""
     try:
-        own = calibrate(
-            away.hallucinated, calibration.alpha, calibration.guarantee,
-            calibration.delta or 0.1, calibration.undefined,
-        )  # fmt: skip
+        calibration = _calibrated(sample.scores(TEST, 1), promise)
     except InputError:
         return None
+    flags = _flags(sample, calibration.threshold, promise)
     return {
-        "threshold": own.threshold,
-        "n": own.n,
-        "fpr": rates(away, flags(away, own.threshold))["fpr"],
+        "threshold": calibration.threshold,
+        "n": calibration.n,
+        "fpr": _rates(sample, flags, TEST, confidence)["fpr"],
     }
 
 
 def _weighted(
-    home: Side,
-    away: Side,
-    calibration: Calibration,
-    tolerance: float,
-    confidence: float,
-    rates: Any,
+    sample: Sample, features: Features, promise: Promise, confidence: float
 ) -> dict[str, Any] | None:
     """Return what happens when calibration examples are weighted towards the other side."""
-    if not home.features or not len(away.values):
+    home, away = sample.rows(CALIBRATION), sample.rows(TEST)
+    if not features or not away.any():
         return None
-    near, far = _matrix(home.features), _matrix(away.features)
-    mine, theirs = density_ratio(near, far)
-    chosen = (home.labels == 1) & ~np.isnan(home.values)
-    weighted = calibrate_weighted(home.values[chosen], mine[chosen], calibration.alpha)
-    defined = ~np.isnan(away.values)
-    flagged = np.full(len(away.values), calibration.undefined != "pass")
-    flagged[defined] = weighted.flags(away.values[defined], theirs[defined], tolerance)
+    near, far = ({name: column[part] for name, column in features.items()} for part in (home, away))
+    weighting = weight_towards(
+        sample.values[home], sample.labels[home], near, far, promise.alpha, confidence
+    )
+    flags = np.full(len(sample), promise.undefined != "pass")
+    defined = away & ~np.isnan(sample.values)
+    flags[defined] = weighting.calibration.flags(
+        sample.values[defined], weighting.weights[defined[away]], sample.tolerance
+    )
     return {
-        "features": list(home.features),
-        "effective_n": weighted.effective_n,
-        "told_apart": auroc(theirs, mine, confidence=confidence).to_dict(),
-        **rates(away, flagged),
+        "features": list(features),
+        "effective_n": weighting.calibration.effective_n,
+        "told_apart": weighting.told_apart.to_dict(),
+        **_rates(sample, flags, TEST, confidence),
     }
 
 
-def _matrix(features: Mapping[str, _Floats]) -> _Floats:
-    """Return one column a feature, 0 where undefined, and one that says where it is undefined."""
-    found = list(features.values())
-    return np.column_stack(
-        [*map(np.nan_to_num, found), *(np.isnan(part).astype(np.float64) for part in found)]
-    )
-
-
-def judge_drift(results: Sequence[dict[str, Any]], alpha: float, confidence: float) -> None:
-    """Add ``adjusted_p``, ``finding`` and ``repair`` to every result, Holm over all of them.
+def judge_drift(
+    results: Sequence[dict[str, Any]], alpha: float, confidence: float
+) -> list[dict[str, Any]]:
+    """Return every result with ``adjusted_p``, ``finding`` and ``repair``, Holm over all of them.
 
     ``finding`` is ``broken`` where so few are caught that both sides cannot be alike, at the stated
     confidence for all tests together; ``consistent`` where the data does not contradict the promise
@@ -196,56 +160,16 @@ def judge_drift(results: Sequence[dict[str, Any]], alpha: float, confidence: flo
     weighting brings the caught share back: ``repaired`` if its interval holds the target or lies
     above it, ``not repaired`` if it lies below.
     """
-    tested = [item for item in results if item["coverage"]["n"] >= FEWEST]
-    ordered = sorted(tested, key=lambda item: item["p_value"])
-    running = 0.0
-    for place, item in enumerate(ordered):
-        running = max(running, min(1.0, (len(ordered) - place) * item["p_value"]))
-        item["adjusted_p"] = running
+    tested = [item["p_value"] for item in results if item["coverage"]["n"] >= FEWEST]
+    adjusted = iter(holm(tested).tolist() if tested else ())
+    judged = []
     for item in results:
-        if item["coverage"]["n"] < FEWEST:
-            item |= {"adjusted_p": None, "finding": UNTESTED, "repair": None}
-            continue
-        item["finding"] = BROKEN if item["adjusted_p"] <= 1.0 - confidence else HOLDS
-        weighted = item["weighted"]
-        item["repair"] = None
-        if item["finding"] == BROKEN and weighted is not None:
-            reached = weighted["coverage"]["upper"] >= 1.0 - alpha
-            item["repair"] = "repaired" if reached else "not repaired"
-
-
-def sentence(item: Mapping[str, Any], alpha: float) -> str:
-    """Return what one test shows, in words."""
-    coverage, name = item["coverage"], item["tested_on"]
-    told = f"{name}: {coverage['count']:,} of {count(coverage['n'], 'hallucinated answer')} caught"
-    if item["finding"] == UNTESTED:
-        return f"{told}; too few to tell."
-    told += (
-        f" ({percent(coverage['estimate'])}, {percent(coverage['lower'])} to "
-        f"{percent(coverage['upper'])}), {percent(1.0 - alpha)} promised"
-    )
-    if item["finding"] == HOLDS:
-        return f"{told}: no contradiction to the promise (p = {number(item['p_value'])})."
-    told += f": the promise is broken (corrected p = {number(item['adjusted_p'])})."
-    if needed := item["needed"]:
-        told += (
-            f" A threshold of {number(needed['threshold'])} instead of "
-            f"{number(item['threshold'])} would be needed, at "
-            f"{percent(needed['fpr']['estimate'])} false alarms"
-            if needed["fpr"]["estimate"] is not None
-            else f" A threshold of {number(needed['threshold'])} would be needed"
-        )
-        told += "."
-    weighted = item["weighted"]
-    if item["repair"] == "repaired" and weighted["fpr"]["estimate"] is not None:
-        told += (
-            f" Weighting brings it back to {percent(weighted['coverage']['estimate'])}, at "
-            f"{percent(weighted['fpr']['estimate'])} false alarms and an effective sample of "
-            f"{weighted['effective_n']:,.0f}; that is seen here, not promised."
-        )
-    elif item["repair"] == "not repaired":
-        told += (
-            f" Weighting does not repair it ({percent(weighted['coverage']['estimate'])} caught): "
-            "more than the mix of surface features has changed."
-        )
-    return told
+        p_value, finding, repair = None, UNTESTED, None
+        if item["coverage"]["n"] >= FEWEST:
+            p_value = next(adjusted)
+            finding = BROKEN if p_value <= 1.0 - confidence else HOLDS
+        if finding == BROKEN and item["weighted"] is not None:
+            reached = item["weighted"]["coverage"]["upper"] >= 1.0 - alpha
+            repair = "repaired" if reached else "not repaired"
+        judged.append({**item, "adjusted_p": p_value, "finding": finding, "repair": repair})
+    return judged

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from calibrail.conformal import Calibration, calibrate_weighted
+from calibrail.conformal import Calibration
 from calibrail.errors import InputError
-from calibrail.evaluation.stats.auroc import auroc
-from calibrail.evaluation.stats.density_ratio import density_ratio
-
-_Floats = NDArray[np.float64]
+from calibrail.evaluation.sample import CALIBRATION, Sample
+from calibrail.evaluation.shift.weighting import Features, weight_towards
 
 
 def measured_shift(
     calibration: Calibration,
-    values: _Floats,
-    features: Mapping[str, _Floats],
-    target: Mapping[str, _Floats],
-    source: NDArray[np.bool_],
-    hallucinated: NDArray[np.bool_],
-    *,
-    confidence: float,
+    sample: Sample,
+    features: Features,
+    target: Features,
+    confidence: float = 0.95,
 ) -> dict[str, Any]:
     """Weight the calibration examples towards production, and say how much is left of them.
 
@@ -35,12 +28,10 @@ def measured_shift(
     ----------
     calibration : Calibration
         The unweighted threshold.
-    values : ndarray of float64, shape (n,)
-        Scores, NaN where undefined.
+    sample : Sample
+        The labelled answers; the weighted ones are those of the calibration part.
     features, target : mapping of str to ndarray of float64, shapes (n,) and (m,)
         The same features of the labelled answers and of unlabelled production answers.
-    source, hallucinated : ndarray of bool, shape (n,)
-        Calibration part; hallucinated examples.
     confidence : float
         Level of the AUROC's interval.
 
@@ -52,24 +43,22 @@ def measured_shift(
     """
     if calibration.flag_all:
         raise InputError("target needs a threshold; there are too few calibration examples for one")
-    near, far = _matrix(features, features)[source], _matrix(target, features)
-    mine, theirs = density_ratio(near, far)
-    chosen = hallucinated[source] & ~np.isnan(values[source])
-    weighted = calibrate_weighted(values[source][chosen], mine[chosen], calibration.alpha)
-    threshold = weighted.threshold(float(theirs.mean()))
+    part = sample.rows(CALIBRATION)
+    weighting = weight_towards(
+        sample.values[part],
+        sample.labels[part],
+        {name: column[part] for name, column in features.items()},
+        target,
+        calibration.alpha,
+        confidence,
+    )
+    threshold = weighting.calibration.threshold(float(weighting.weights.mean()))
     return {
         "features": list(features),
-        "n_target": len(far),
-        "n": int(chosen.sum()),
-        "effective_n": weighted.effective_n,
+        "n_target": len(weighting.weights),
+        "n": weighting.n,
+        "effective_n": weighting.calibration.effective_n,
         "threshold": calibration.threshold,
         "weighted_threshold": None if np.isinf(threshold) else threshold,
-        "auroc": auroc(theirs, mine, confidence=confidence).to_dict(),
+        "auroc": weighting.told_apart.to_dict(),
     }
-
-
-def _matrix(columns: Mapping[str, _Floats], names: Mapping[str, _Floats]) -> _Floats:
-    """Return one column a feature, 0 where undefined, and one that says where it is undefined."""
-    parts = [columns[name] for name in names]
-    found = [np.nan_to_num(part) for part in parts]
-    return np.column_stack([*found, *(np.isnan(part).astype(np.float64) for part in parts)])
