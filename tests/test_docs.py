@@ -13,6 +13,7 @@ import pytest
 
 from calibrail.cli import app
 from calibrail.cli.exits import INCONCLUSIVE, REJECTED
+from calibrail.models.encoder import load_encoder
 from tests.answers import rows, write
 from tests.chat_server import ChatServer, sampled
 
@@ -40,8 +41,20 @@ def blocks(page: Path) -> list[tuple[str, str]]:
     return found
 
 
+@pytest.fixture(scope="module")
+def one_encoder() -> Iterator[None]:
+    """The encoder of all pages, which keeps its vectors: most pages embed the same example."""
+    encoder = load_encoder()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encoder, "forget", lambda: None)
+        yield
+    encoder.forget()
+
+
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def desk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_encoder: None
+) -> Iterator[Path]:
     """A folder with the files that the pages speak of, and an endpoint for their judges."""
     monkeypatch.chdir(tmp_path)
     with ChatServer(sampled(_suspicion)) as endpoint:
