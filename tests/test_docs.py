@@ -52,9 +52,7 @@ def one_encoder() -> Iterator[None]:
 
 
 @pytest.fixture
-def desk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_encoder: None
-) -> Iterator[Path]:
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_encoder: None) -> Iterator[Path]:
     """A folder with the files that the pages speak of, and an endpoint for their judges."""
     monkeypatch.chdir(tmp_path)
     with ChatServer(sampled(_suspicion)) as endpoint:
