@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,12 @@ from calibrail.evaluation.agree.corrected_rates import corrected_rates
 from calibrail.evaluation.agree.judge_labels import count_labels
 from calibrail.guardrail import Guardrail
 from calibrail.scores.registry import build_column
-from calibrail.settings import ReadOptions
+from calibrail.settings import ReadOptions, ScoreThreshold
 from calibrail.workflow.agree import JudgedRates, agree
 from tests.answers import rows, write
 
 COLUMNS = {"human": "human", "judge": "judge"}
-SCORES: dict[str, Any] = {"score_column": "detector", "higher": "hallucinated", "threshold": 0.75}
+SCORES: dict[str, Any] = {"scores": ScoreThreshold("detector", "hallucinated", 0.75)}
 
 
 def judged(n: int = 300, seed: int = 1, prefix: str = "New ") -> list[dict[str, Any]]:
@@ -62,10 +63,10 @@ def expected(items: Iterable[Mapping[str, Any]], flagged: list[bool]) -> dict[st
 
 
 def without_trust(result: JudgedRates) -> dict[str, Any]:
-    found: dict[str, Any] = result.to_dict()["rates"]
+    rates: dict[str, Any] = result.to_dict()["rates"]
     return {
         name: {key: value for key, value in rate.items() if key != "trust"}
-        for name, rate in found.items()
+        for name, rate in rates.items()
     }
 
 
@@ -94,8 +95,8 @@ def test_a_score_that_is_higher_for_faithful_flags_at_and_below(
         tmp_path / "turned.jsonl", [{**item, "detector": -item["detector"]} for item in items]
     )
     edge = sorted(item["detector"] for item in items)[300]
-    given = agree(answers, **COLUMNS, **{**SCORES, "threshold": edge})
-    other = agree(turned, **COLUMNS, score_column="detector", higher="faithful", threshold=-edge)
+    given = agree(answers, **COLUMNS, scores=ScoreThreshold("detector", "hallucinated", edge))
+    other = agree(turned, **COLUMNS, scores=ScoreThreshold("detector", "faithful", -edge))
     assert without_trust(given) == without_trust(other)
     assert given.counts.cells[..., 1].sum() == 300  # the answer at the threshold, too
 
@@ -140,14 +141,14 @@ def test_labels_are_read_as_the_package_reads_them(tmp_path: Path) -> None:
     lines = ["judge,human", "1,true", "TRUE,1", "0, ", "false,", "0.0,0", ",1", ",", "1,0"]
     result = agree(table(tmp_path / "a.csv", lines), **COLUMNS)
     counts = result.counts
-    assert counts.to_dict() == {
-        "n": 7, "n_human": 5, "n_judge": 6, "n_both": 4, "n_human_alone": 1, "n_judge_alone": 2,
-    }  # fmt: skip
+    assert (counts.n, counts.n_human, counts.n_judge, counts.n_both) == (7, 5, 6, 4)
+    alone = counts.to_dict()
+    assert (alone["n_human_alone"], alone["n_judge_alone"]) == (1, 2)
     assert result.agreement.table["hallucinated_hallucinated"] == 2
     assert result.data["n_unlabelled"] == 1
     assert result.rates["prevalence"].human_only.n_human == 5
     assert result.rates["prevalence"].prediction_powered.n_human == 4
-    assert any("1 row with a human label and no judge label" in said for said in result.warnings)
+    assert any("1 row with a human label and no judge label" in text for text in result.warnings)
 
 
 def test_a_label_that_says_neither_is_set_aside_with_row_and_field(tmp_path: Path) -> None:
@@ -157,12 +158,10 @@ def test_a_label_that_says_neither_is_set_aside_with_row_and_field(tmp_path: Pat
     result = agree(source, **COLUMNS, reading=ReadOptions(quarantine=quarantine))
     assert result.n_quarantined == 3 and result.counts.n == 3
     entries = [json.loads(line) for line in quarantine.open()]
-    assert [(entry["row"], entry["field"]) for entry in entries] == [
-        (7, "row"), (3, "human"), (5, "judge"),
-    ]  # fmt: skip
-    assert entries[1] == {
-        "row": 3, "id": "row-3", "field": "human", "reason": "not 0 or 1", "value": "'yes'",
-    }  # fmt: skip
+    places = [(entry["row"], entry["field"]) for entry in entries]
+    assert places == [(7, "row"), (3, "human"), (5, "judge")]
+    row = {"row": 3, "id": "row-3", "field": "human"}
+    assert entries[1] == {**row, "reason": "not 0 or 1", "value": "'yes'"}
     with pytest.raises(DataError, match=r"a\.csv, row 3, field human: not 0 or 1, got 'yes'\. "):
         agree(source, **COLUMNS, reading=ReadOptions(strict=True))
 
@@ -178,15 +177,15 @@ def test_a_row_with_an_id_is_named_by_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "reason"),
     [
         (["1,", "0,"], "no human label: the column 'human' is blank"),
         ([",1", ",0"], "no judge label: the column 'judge' is blank"),
         (["1,yes", "0,no"], "no usable row has a human label .* 2 rows could not be used"),
     ],
 )
-def test_a_column_without_labels_is_an_error(lines: list[str], said: str, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=said):
+def test_a_column_without_labels_is_an_error(lines: list[str], reason: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=reason):
         agree(table(tmp_path / "a.csv", ["judge,human", *lines]), **COLUMNS)
 
 
@@ -204,7 +203,7 @@ def test_human_labels_of_flagged_answers_alone_are_no_random_sample(
     result = agree(write(tmp_path / "a.jsonl", chosen), **COLUMNS, **SCORES)
     assert {trust.method for trust in result.trust.values()} == {None}
     assert "label rows drawn at random" in result.trust["coverage"].reason
-    assert sum("not like the others" in said for said in result.warnings) == 2
+    assert sum("not like the others" in text for text in result.warnings) == 2
     assert all(test["differs"] for test in result.to_dict()["random_sample"])
 
 
@@ -218,7 +217,7 @@ def test_a_judge_that_errs_along_with_the_detector_is_noticed(
         for index, item in enumerate(items)
     ]
     result = agree(write(tmp_path / "a.jsonl", along), **COLUMNS, **SCORES)
-    assert sum("errs differently on flagged" in said for said in result.warnings) == 2
+    assert sum("errs differently on flagged" in text for text in result.warnings) == 2
 
 
 def test_what_else_weakens_the_result_is_said(items: list[dict[str, Any]], tmp_path: Path) -> None:
@@ -228,9 +227,9 @@ def test_what_else_weakens_the_result_is_said(items: list[dict[str, Any]], tmp_p
     human = [item for item in odd if item["human"] is not None]
     sharing = len(human) - len({item["group"] for item in human})
     assert result.data["n_sharing_a_group"] == sharing > 0
-    assert any(f"{sharing} of {len(human)} rows with a human label share" in said
-               for said in result.warnings)  # fmt: skip
-    assert any("2 answers without a score: counted as flagged" in s for s in result.warnings)
+    text = "; ".join(result.warnings)
+    assert f"{sharing} of {len(human)} rows with a human label share" in text
+    assert "2 answers without a score: counted as flagged" in text
     # Both count as flagged.
     flagged = [not isinstance(item["detector"], float) or item["detector"] >= 0.75 for item in odd]
     assert without_trust(result) == expected(odd, flagged)
@@ -245,7 +244,7 @@ def test_a_detector_that_fails_flags_and_is_counted(
     monkeypatch.setattr(guardrail.score, "score", fail, raising=True)
     result = agree(answers, **COLUMNS, guardrail=guardrail)
     assert result.counts.cells[..., 0].sum() == 0
-    assert any("failed on 600 answers: counted as flagged" in said for said in result.warnings)
+    assert any("failed on 600 answers: counted as flagged" in text for text in result.warnings)
 
 
 def test_examples_in_memory_and_progress() -> None:
@@ -261,20 +260,30 @@ def test_examples_in_memory_and_progress() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "reason"),
     [
         ({"human": "judge"}, "two columns; got 'judge' twice"),
-        ({"higher": "faithful"}, "belong to a score_column"),
-        ({"threshold": 1.0}, "belong to a score_column"),
-        ({"score_column": "detector", "threshold": 1.0}, "higher must be .* got None"),
-        ({"score_column": "detector", "higher": "faithful"}, "threshold must be .* got None"),
-        ({**SCORES, "threshold": float("nan")}, "threshold must be a finite number .* got nan"),
-        ({**SCORES, "confidence": 1.0}, r"confidence must lie in \(0, 1\)"),
+        ({"confidence": 1.0}, r"confidence must lie in \(0, 1\)"),
     ],
 )
-def test_refusals(answers: Path, options: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_refusals(answers: Path, options: dict[str, Any], reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
         agree(answers, **{**COLUMNS, **options})
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ((None, "faithful", None), "belong to a score_column"),
+        ((None, None, 1.0), "belong to a score_column"),
+        (("detector", None, 1.0), "higher must be .* got None"),
+        (("detector", "faithful", None), "threshold must be .* got None"),
+        (("detector", "hallucinated", math.nan), "threshold must be a finite number .* got nan"),
+    ],
+)
+def test_a_threshold_that_is_named_in_part_is_refused(fields: Any, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        ScoreThreshold(*fields)
 
 
 def test_a_guardrail_and_a_column_are_one_too_many(answers: Path, guardrail: Guardrail) -> None:

@@ -52,6 +52,7 @@ def run(
     from calibrail.cli.progress import counting
     from calibrail.guardrail import Guardrail
     from calibrail.report.agreement import print_agreement
+    from calibrail.settings import ScoreThreshold
     from calibrail.workflow.agree import agree
 
     reading = opt.read_options(
@@ -65,15 +66,15 @@ def run(
         strict=strict,
         quarantine=Path("quarantine.jsonl"),
     )
+    named = (score_column, higher, threshold)
+    scores = None if named == (None, None, None) else ScoreThreshold(*named)
     with counting("comparing") as progress:
         result = agree(
             data,
             human=human,
             judge=judge,
             guardrail=None if guardrail is None else Guardrail.load(guardrail),
-            score_column=score_column,
-            higher=higher,
-            threshold=threshold,
+            scores=scores,
             confidence=confidence,
             reading=reading,
             progress=progress,

@@ -6,6 +6,7 @@ Light to import: no numpy, no models, so that the command line can show its help
 from calibrail.settings.promise import Guarantee, Promise, Undefined
 from calibrail.settings.reading import ReadOptions
 from calibrail.settings.requirement import Requirement
+from calibrail.settings.score_threshold import ScoreThreshold
 from calibrail.settings.shift import ShiftSplit
 from calibrail.settings.splitting import SplitOptions
 
@@ -14,6 +15,7 @@ __all__ = [
     "Promise",
     "ReadOptions",
     "Requirement",
+    "ScoreThreshold",
     "ShiftSplit",
     "SplitOptions",
     "Undefined",

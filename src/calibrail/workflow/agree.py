@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from calibrail.errors import DataError, InputError
@@ -23,20 +22,13 @@ from calibrail.evaluation.agree.judge_labels import (
     sample_tests,
 )
 from calibrail.evaluation.agree.judge_vs_human import Agreement, agreement
+from calibrail.evaluation.agree.wording import doubt, no_label, warnings
 from calibrail.evaluation.stats.measure import checked_confidence
-from calibrail.evaluation.stats.phrases import count, percent
 from calibrail.guardrail.runtime import Guardrail
-from calibrail.settings import ReadOptions
+from calibrail.settings import ReadOptions, ScoreThreshold
 from calibrail.workflow.context import Progress
-from calibrail.workflow.judged_rows import (
-    ByColumn,
-    Flagging,
-    Tally,
-    Unreadable,
-    batches,
-    choose_flagging,
-)
-from calibrail.workflow.sources import Source, open_source
+from calibrail.workflow.judged_rows import Tally, Unreadable, choose_flagging
+from calibrail.workflow.sources import Source, open_source, source_name
 
 SCHEMA: Final = "calibrail.agreement/1"
 
@@ -113,9 +105,7 @@ def agree(
     human: str,
     judge: str,
     guardrail: Guardrail | None = None,
-    score_column: str | None = None,
-    higher: str | None = None,
-    threshold: float | None = None,
+    scores: ScoreThreshold | None = None,
     confidence: float = 0.95,
     reading: ReadOptions | None = None,
     progress: Progress | None = None,
@@ -135,13 +125,8 @@ def agree(
     guardrail : Guardrail, optional
         Flags every answer that it does not pass. Hallucinated answers that set its threshold are
         left out.
-    score_column : str, optional
-        A column of scores that flags, in the guardrail's place.
-    higher : {"hallucinated", "faithful"}
-        What a higher score means.
-    threshold : float
-        Flags scores at or above it, or at or below it where a higher score means faithful, and
-        answers without a score.
+    scores : ScoreThreshold, optional
+        A column of scores that flags, in the guardrail's place, and answers without a score.
     confidence : float
         Level of every interval.
     reading : ReadOptions, optional
@@ -156,7 +141,7 @@ def agree(
     Raises
     ------
     InputError
-        If the columns are the same, or what flags is named twice or in part.
+        If the columns are the same, or what flags is named twice.
     DataError
         If no row has a human label, or none a judge label; with ``strict`` at the first label that
         cannot be read.
@@ -167,129 +152,54 @@ def agree(
     >>> labels = [("1", "1"), ("0", "0"), (None, "1"), (None, "0")]
     >>> rows = [Example(id=str(i), columns={"human": human, "judge": judge})
     ...         for i, (human, judge) in enumerate(labels)]
-    >>> found = agree(rows, human="human", judge="judge")
-    >>> found.counts.n_both, found.rates["prevalence"].judge_only.measure.estimate
+    >>> result = agree(rows, human="human", judge="judge")
+    >>> result.counts.n_both, result.rates["prevalence"].judge_only.measure.estimate
     (2, 0.5)
     """
     level = checked_confidence(confidence)
     if human == judge:
         raise InputError(f"human and judge must be two columns; got {human!r} twice")
-    flagging = choose_flagging(guardrail, score_column, higher, threshold)
+    flagging = choose_flagging(guardrail, scores)
     reading = reading or ReadOptions()
     keep = tuple(dict.fromkeys((human, judge, *flagging.columns)))
     examples, opened = open_source(source, reading, require=(), keep=keep, labelled=False)
-    name = str(source) if isinstance(source, str | Path) else "the examples"
+    name = str(source) if opened is not None else "the examples"
     seen = set() if guardrail is None else set(guardrail.config.data.calibration_examples)
     tally = Tally()
     with Unreadable(name, reading) as unreadable:
-        for batch in batches(unreadable.readable(examples, human, judge)):
-            fresh = [item for item in batch if not seen or item[0].digest() not in seen]
+        for batch in unreadable.readable(examples, human, judge):
+            fresh = [row for row in batch if not seen or row[0].digest() not in seen]
             tally.n_seen_before += len(batch) - len(fresh)
-            flags = flagging.flags([example for example, _ in fresh])
-            for (example, labels), flag in zip(fresh, flags, strict=True):
-                tally.add(example, labels, flag)
+            tally.add(fresh, flagging)
             if progress is not None:
                 progress(tally.n)
         unreadable.append()
-    counts = LabelCounts(tally.cells, flagging.decides)
+    counts = LabelCounts(tally.cells, flagging.described is not None)
     for column, role, n in ((human, "human", counts.n_human), (judge, "judge", counts.n_judge)):
         if not n:
-            raise DataError(_no_label(name, column, role, unreadable))
+            raise DataError(no_label(name, column, role, unreadable.n, unreadable.first))
     sample, alike = sample_tests(counts), alike_tests(counts)
     rates = corrected_rates(counts, level)
+    data = {
+        "source": source_name(source),
+        "sha256": opened.digest() if opened is not None else None,
+        "n_unlabelled": int(tally.cells[NONE, NONE].sum()),
+        "n_quarantined": unreadable.n + (opened.n_quarantined if opened is not None else 0),
+        "n_seen_before": tally.n_seen_before,
+        "n_undefined": tally.n_undefined,
+        "n_errors": tally.n_errors,
+        "n_sharing_a_group": tally.n_sharing,
+    }
     return JudgedRates(
         counts=counts,
         agreement=agreement(counts, level),
         rates=rates,
-        trust=trusted(rates, _doubt(tally, sample)),
+        trust=trusted(rates, doubt(tally.n_seen_before, sample)),
         sample=sample,
         alike=alike,
         confidence=level,
         columns={"human": human, "judge": judge},
         flag=flagging.described,
-        data={
-            "source": name if isinstance(source, str | Path) else "examples in memory",
-            "sha256": opened.digest() if opened is not None else None,
-            "n_unlabelled": int(tally.cells[NONE, NONE].sum()),
-            "n_quarantined": unreadable.n + (opened.n_quarantined if opened is not None else 0),
-            "n_seen_before": tally.n_seen_before,
-            "n_undefined": flagging.n_undefined,
-            "n_errors": flagging.n_errors,
-            "n_sharing_a_group": tally.n_sharing,
-        },
-        warnings=tuple(_warnings(counts, tally, flagging, sample, alike)),
+        data=data,
+        warnings=tuple(warnings(counts, data, sample, alike, by_column=scores is not None)),
     )
-
-
-def _no_label(name: str, column: str, role: str, unreadable: Unreadable) -> str:
-    if unreadable.first is not None:
-        return (
-            f"no usable row has a {role} label in the column {column!r}; "
-            f"{count(unreadable.n, 'row')} could not be used, the first: {unreadable.first}"
-        )
-    return (
-        f"{name} has no {role} label: the column {column!r} is blank in every row that can be "
-        "used; write 1 for hallucinated and 0 for faithful"
-    )
-
-
-def _doubt(tally: Tally, sample: Iterable[ShareTest]) -> str | None:
-    """Say why the rows with human labels are no random sample, if it shows."""
-    if tally.n_seen_before:
-        return "answers that set the guardrail's threshold had to be left out; use fresh ones"
-    differing = [_differing(test) for test in sample if test.differs]
-    return f"{' and '.join(differing)}; label rows drawn at random" if differing else None
-
-
-def _differing(test: ShareTest) -> str:
-    first, second = test.first_count / test.first_n, test.second_count / test.second_n
-    return (
-        f"{percent(first)} of them are {test.share}, of the rest {percent(second)} "
-        f"(Fisher's exact test, p = {test.p_value:.2g})"
-    )
-
-
-def _warnings(
-    counts: LabelCounts,
-    tally: Tally,
-    flagging: Flagging,
-    sample: Iterable[ShareTest],
-    alike: Iterable[ShareTest],
-) -> Iterator[str]:
-    for test in sample:
-        if test.differs:
-            yield (
-                "rows with a human label are not like the others: "
-                f"{_differing(test)}; estimates from them do not hold for the file"
-            )
-    for test in alike:
-        if test.differs:
-            yield (
-                f"the judge errs differently on flagged answers: {test.share}, "
-                f"{percent(test.first_count / test.first_n)} of the flagged and "
-                f"{percent(test.second_count / test.second_n)} of the others (p = "
-                f"{test.p_value:.2g}); Rogan-Gladen assumes that they are alike"
-            )
-    if tally.n_seen_before:
-        yield (
-            f"{count(tally.n_seen_before, 'hallucinated answer')} set the guardrail's threshold "
-            "and were left out, so the share of hallucinated answers is not that of the file; use "
-            "answers that the calibration has not seen"
-        )
-    if tally.n_sharing:
-        yield (
-            f"{tally.n_sharing:,} of {count(counts.n_human, 'row')} with a human label share a "
-            "group (a question, a source) with another one; every interval takes rows as "
-            "independent, so all are somewhat too narrow"
-        )
-    if alone := counts.n_human - counts.n_both:
-        yield (
-            f"{count(alone, 'row')} with a human label and no judge label: used by the human "
-            "labels alone, and left out of the comparison and the corrections"
-        )
-    if flagging.n_errors:
-        yield f"the detector failed on {count(flagging.n_errors, 'answer')}: counted as flagged"
-    if flagging.n_undefined:
-        by_column = isinstance(flagging, ByColumn)
-        what = "counted as flagged" if by_column else "the guardrail's policy decided"
-        yield f"{count(flagging.n_undefined, 'answer')} without a score: {what}"

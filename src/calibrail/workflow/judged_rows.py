@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from tempfile import TemporaryFile
 from typing import IO, Any, Final
@@ -17,9 +17,8 @@ from calibrail.data.rows import shorten
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation.agree.judge_labels import NONE
 from calibrail.guardrail.runtime import Guardrail
-from calibrail.scores.base import Score
 from calibrail.scores.registry import build_column
-from calibrail.settings import ReadOptions
+from calibrail.settings import ReadOptions, ScoreThreshold
 
 BLOCK: Final = 256
 
@@ -27,86 +26,64 @@ BLOCK: Final = 256
 Labels = tuple[int, int]
 
 
+@dataclass(frozen=True, slots=True)
 class Flagging:
-    """What flags answers: nothing, by default."""
+    """What flags answers.
 
-    columns: tuple[str, ...] = ()
-    decides = False
-    described: Mapping[str, Any] | None = None
-    n_undefined = n_errors = 0
+    Attributes
+    ----------
+    columns : tuple of str
+        Columns of the data that it reads.
+    described : mapping or None
+        How a result names it; None where nothing flags.
+    decide : callable
+        From answers to flags, with how many scores were undefined, and on how many it failed.
+    """
 
-    def flags(self, examples: list[Example]) -> list[bool]:
-        """Return whether each answer is flagged."""
-        return [False] * len(examples)
-
-
-class ByGuardrail(Flagging):
-    """A frozen guardrail flags every answer that it does not pass."""
-
-    decides = True
-
-    def __init__(self, guardrail: Guardrail) -> None:
-        self.guardrail = guardrail
-        self.columns = guardrail.columns
-        self.described = {
-            "guardrail": guardrail.score.name,
-            "threshold": None
-            if guardrail.calibration.flag_all
-            else float(guardrail.calibration.threshold),
-        }
-
-    def flags(self, examples: list[Example]) -> list[bool]:
-        """Return whether each answer is flagged, counting failures and undefined scores."""
-        decisions = self.guardrail.decide(examples)
-        for decision in decisions:
-            error = decision.outcome == "error"
-            self.n_errors += error
-            self.n_undefined += decision.score is None and not error
-        return [decision.flagged for decision in decisions]
+    columns: tuple[str, ...]
+    described: Mapping[str, Any] | None
+    decide: Callable[[Sequence[Example]], tuple[Sequence[bool], int, int]]
 
 
-class ByColumn(Flagging):
-    """A column of scores flags at its threshold and beyond, and where it has no score."""
-
-    decides = True
-
-    def __init__(self, column: str, higher: str, threshold: float) -> None:
-        # The column's score is turned so that higher means hallucinated; so is its threshold.
-        self.score: Score = build_column(column, higher=higher)
-        self.edge = threshold if higher == "hallucinated" else -threshold
-        self.columns = (column,)
-        self.described = {"column": column, "higher": higher, "threshold": threshold}
-
-    def flags(self, examples: list[Example]) -> list[bool]:
-        """Return whether each answer is flagged, counting undefined scores."""
-        values = self.score.score(examples).values
-        undefined = np.isnan(values)
-        self.n_undefined += int(undefined.sum())
-        return [bool(flag) for flag in (values >= self.edge) | undefined]
-
-
-def choose_flagging(
-    guardrail: Guardrail | None, column: str | None, higher: str | None, threshold: float | None
-) -> Flagging:
-    """Return what the arguments of ``agree`` name, or raise ``InputError``."""
+def choose_flagging(guardrail: Guardrail | None, scores: ScoreThreshold | None) -> Flagging:
+    """Return what flags answers: a guardrail, a column of scores, or nothing."""
+    if guardrail is not None and scores is not None:
+        raise InputError("give a guardrail or a score column with its threshold, not both")
     if guardrail is not None:
-        if (column, higher, threshold) != (None, None, None):
-            raise InputError("give a guardrail or a score column with its threshold, not both")
-        return ByGuardrail(guardrail)
-    if column is None:
-        if (higher, threshold) != (None, None):
-            raise InputError("higher and threshold belong to a score_column; name the column too")
-        return Flagging()
-    if higher not in ("hallucinated", "faithful"):
-        raise InputError(
-            "higher must be hallucinated or faithful: say what a higher value of the score column "
-            f"means; got {higher!r}"
-        )
-    if threshold is None or not math.isfinite(threshold):
-        raise InputError(
-            f"threshold must be a finite number with a score column; got {threshold!r}"
-        )
-    return ByColumn(column, str(higher), float(threshold))
+        return _by_guardrail(guardrail)
+    if scores is not None:
+        return _by_column(scores)
+    return Flagging((), None, lambda examples: ([False] * len(examples), 0, 0))
+
+
+def _by_guardrail(guardrail: Guardrail) -> Flagging:
+    """Flag every answer that a frozen guardrail does not pass."""
+    calibration = guardrail.calibration
+    threshold = None if calibration.flag_all else float(calibration.threshold)
+
+    def decide(examples: Sequence[Example]) -> tuple[Sequence[bool], int, int]:
+        decisions = guardrail.decide(examples)
+        failed = [decision.outcome == "error" for decision in decisions]
+        undefined = sum(decision.score is None for decision in decisions) - sum(failed)
+        return [decision.flagged for decision in decisions], undefined, sum(failed)
+
+    described = {"guardrail": guardrail.score.name, "threshold": threshold}
+    return Flagging(guardrail.columns, described, decide)
+
+
+def _by_column(scores: ScoreThreshold) -> Flagging:
+    """Flag answers at a threshold of scores and beyond, and where there is no score."""
+    column, higher, threshold = str(scores.column), str(scores.higher), float(scores.threshold or 0)
+    # The column's score is turned so that higher means hallucinated; so is its threshold.
+    score = build_column(column, higher=higher)
+    edge = threshold if higher == "hallucinated" else -threshold
+
+    def decide(examples: Sequence[Example]) -> tuple[Sequence[bool], int, int]:
+        values = score.score(examples).values
+        undefined = np.isnan(values)
+        return ((values >= edge) | undefined).tolist(), int(undefined.sum()), 0
+
+    return Flagging((column,), scores.to_dict(), decide)
 
 
 class Tally:
@@ -114,16 +91,20 @@ class Tally:
 
     def __init__(self) -> None:
         self.cells = np.zeros((3, 3, 2), np.int64)
-        self.n = self.n_seen_before = self.n_sharing = 0
+        self.n = self.n_seen_before = self.n_sharing = self.n_undefined = self.n_errors = 0
         self.groups: set[str] = set()
 
-    def add(self, example: Example, labels: Labels, flag: bool) -> None:
-        """Count a row."""
-        self.n += 1
-        self.cells[labels[0], labels[1], int(flag)] += 1
-        if labels[0] != NONE and example.group is not None:
-            self.n_sharing += example.group in self.groups
-            self.groups.add(example.group)
+    def add(self, rows: Sequence[tuple[Example, Labels]], flagging: Flagging) -> None:
+        """Flag and count rows."""
+        flags, n_undefined, n_errors = flagging.decide([example for example, _ in rows])
+        self.n += len(rows)
+        self.n_undefined += n_undefined
+        self.n_errors += n_errors
+        for (example, (human, judge)), flag in zip(rows, flags, strict=True):
+            self.cells[human, judge, int(flag)] += 1
+            if human != NONE and example.group is not None:
+                self.n_sharing += example.group in self.groups
+                self.groups.add(example.group)
 
 
 class Unreadable:
@@ -133,31 +114,33 @@ class Unreadable:
         self.source, self.strict, self.path = source, reading.strict, reading.quarantine
         self.n = 0
         self.first: str | None = None
-        self._kept: IO[str] = TemporaryFile("w+", encoding="utf-8", newline="\n")  # noqa: SIM115
+        self._entries: IO[str] = TemporaryFile("w+", encoding="utf-8", newline="\n")  # noqa: SIM115
 
     def __enter__(self) -> Unreadable:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._kept.close()
+        self._entries.close()
 
     def readable(
         self, examples: Iterable[Example], human: str, judge: str
+    ) -> Iterator[list[tuple[Example, Labels]]]:
+        """Yield the examples whose two labels can be read, a few hundred at a time."""
+        rows = self._rows(examples, human, judge)
+        while batch := list(islice(rows, BLOCK)):
+            yield batch
+
+    def _rows(
+        self, examples: Iterable[Example], human: str, judge: str
     ) -> Iterator[tuple[Example, Labels]]:
-        """Yield every example whose two labels can be read, with them."""
         for example in examples:
-            first, second = self._label(example, human), self._label(example, judge)
-            for column, label in ((human, first), (judge, second)):
+            labels = [_label(example.columns.get(column)) for column in (human, judge)]
+            for column, label in zip((human, judge), labels, strict=True):
                 if label is None:
                     self._set_aside(example, column, example.columns[column])
                     break
-            if first is not None and second is not None:
-                yield example, (first, second)
-
-    def _label(self, example: Example, column: str) -> int | None:
-        value = example.columns.get(column)
-        blank = value is None or (isinstance(value, str) and not value.strip())
-        return NONE if blank else parse_label(value)
+            else:
+                yield example, (int(labels[0] or 0), int(labels[1] or 0))
 
     def _set_aside(self, example: Example, column: str, value: object) -> None:
         # The reader numbers rows without an id of their own.
@@ -165,39 +148,31 @@ class Unreadable:
         row = int(number) if number.isdecimal() and number != example.id else None
         where = f"id {example.id!r}" if row is None else f"row {row}"
         remedy = label_remedy(value).removesuffix(", or name another column (--label-column)")
-        said = (
+        problem = (
             f"{self.source}, {where}, field {column}: not 0 or 1, got {shorten(value)}. "
             f"{remedy[0].upper()}{remedy[1:]}; leave the cell empty where there is no label"
         )
         if self.strict:
-            raise DataError(said)
-        self.first = self.first or said
+            raise DataError(problem)
+        self.first = self.first or problem
         self.n += 1
-        entry = {
-            "row": row,
-            "id": example.id,
-            "field": column,
-            "reason": "not 0 or 1",
-            "value": shorten(value),
-        }
-        self._kept.write(json.dumps(entry) + "\n")
+        entry = {"row": row, "id": example.id, "field": column, "reason": "not 0 or 1"}
+        self._entries.write(json.dumps({**entry, "value": shorten(value)}) + "\n")
 
     def append(self) -> None:
         """Write the rows behind those that the reader has put into the quarantine file."""
         if self.path is None or not self.n:
             return
-        self._kept.seek(0)
+        self._entries.seek(0)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a", encoding="utf-8", newline="\n") as file:
-                file.writelines(self._kept)
+                file.writelines(self._entries)
         except OSError as error:
             raise DataError(f"cannot write {self.path}: {error.strerror or error}") from error
 
 
-def batches(
-    examples: Iterator[tuple[Example, Labels]],
-) -> Iterator[list[tuple[Example, Labels]]]:
-    """Yield a few hundred rows at a time, as detectors like them."""
-    while batch := list(islice(examples, BLOCK)):
-        yield batch
+def _label(value: object) -> int | None:
+    """Return a label's index in the counts; None where it can be read as neither."""
+    blank = value is None or (isinstance(value, str) and not value.strip())
+    return NONE if blank else parse_label(value)

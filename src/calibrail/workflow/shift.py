@@ -121,7 +121,7 @@ def shift(
     --------
     >>> run = shift("example:facts", "novelty", by="kind", alpha=0.2)
     >>> len(run.to_dict()["tests"])
-    4
+    10
     """
     keywords = dict(short)
     split = from_keywords(ShiftSplit, split, keywords)
