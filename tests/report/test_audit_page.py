@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from calibrail.evaluation.audit import LeftOut, audit_scores, by_column, thirds
+from calibrail.evaluation.audit import Answers, LeftOut, Material, audit_scores, by_column, thirds
 from calibrail.evaluation.audit.leakage import Copies, Leakage, giveaway
 from calibrail.report.audit_figures import draw_audit
 from calibrail.report.audit_page import render_audit_html
@@ -32,24 +32,26 @@ def content(name: str = "toy", **changes: Any) -> dict[str, Any]:
         f"{name}3": np.where(rng.random(N) < 0.1, np.nan, rng.normal(size=N)),
     }
     angles = {"theta_rq": rng.random(N), "theta_rc": rng.random(N)}
-    options: dict[str, Any] = {
-        "labels": labels,
-        "clusters": clusters,
-        "leakage": Leakage(
-            (Copies("group", 3, 1, ((name, name),)),), (),
-            (giveaway(name, clusters, labels),), 1,
-        ),
+    answers = Answers(labels, clusters)
+    copied = Copies("group", 3, 1, ((name, name),))
+    leakage = Leakage((copied,), (), (giveaway(name, clusters, answers),), 1)
+    material: dict[str, Any] = {
         "features": {"length": length, "novelty": np.full(N, 0.5)},
         "divisions": [
-            thirds("length", length), by_column(name, [f"{name}{k % 3}" for k in range(N)]),
+            thirds("length", length),
+            by_column(name, [f"{name}{k % 3}" for k in range(N)]),
         ],
         "angles": {name: angles},
         "left_out": [LeftOut(name, name)],
-        "data": {"source": name},
-        "reproduce": {"command": f"calibrail audit {name}"},
         **changes,
-    }  # fmt: skip
-    return audit_scores(values, **options).to_dict()
+    }
+    return audit_scores(
+        values,
+        answers,
+        Material(leakage, **material),
+        data={"source": name},
+        reproduce={"command": f"calibrail audit {name}"},
+    ).to_dict()
 
 
 def page_of(audit: dict[str, Any]) -> str:
@@ -107,11 +109,12 @@ def test_without_texts_there_is_no_figure_of_matches() -> None:
 @pytest.mark.parametrize("values", [np.zeros(N), np.where(np.arange(N) % 7 == 0, 1e308, -1e308)])
 def test_odd_scores_make_a_page(values: np.ndarray) -> None:
     labels = np.tile([0, 1], N // 2).astype(np.int8)
-    audit = audit_scores(
-        {"odd": values}, labels=labels, clusters=np.arange(N), leakage=Leakage((), (), (), 0),
+    material = Material(
+        Leakage((), (), (), 0),
         features={"length": np.arange(float(N)) + 50 * labels},
         divisions=[thirds("length", np.arange(float(N)))],
-    ).to_dict()  # fmt: skip
+    )
+    audit = audit_scores({"odd": values}, Answers(labels, np.arange(N)), material).to_dict()
     page = page_of(audit)
     loads_nothing(page)
     assert not re.search(r"\b(nan|inf)\b", page, re.IGNORECASE)

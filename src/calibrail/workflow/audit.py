@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from calibrail.data.splits import FIT
 from calibrail.engine.local import score_examples
 from calibrail.errors import DataError
-from calibrail.evaluation.audit import Audit, LeftOut, audit_scores
+from calibrail.evaluation.audit import Answers, Audit, LeftOut, Material, audit_scores
 from calibrail.evaluation.audit.confounds import SURFACE
 from calibrail.guardrail.frozen import write_atomically
 from calibrail.scores.base import Score
@@ -200,21 +200,20 @@ def audit(
     if table.n_truncated:
         cut = f"the ends of {table.n_truncated:,} long texts, in what is embedded"
         left_out.append(LeftOut(cut, "the encoder reads only their beginning"))
-    result = audit_scores(
-        {key: columns[key] for key in keys},
-        labels=table.labels[used],
-        clusters=clusters[used],
-        leakage=leaks(table, codes, used, clusters, seen, strata_columns, confidence),
+    answers = Answers(table.labels[used], clusters[used], confidence, seed)
+    material = Material(
+        leakage=leaks(table, codes, used, clusters, seen, strata_columns, answers),
         features={name: features[name] for name in SURFACE if name in features},
         divisions=divisions,
         angles={name: triangle for name, triangle in found.items() if has_angles(triangle)},
-        specs={
-            key: describe(score, key) for key, score in zip(keys, detectors, strict=True)
-        },
         left_out=left_out,
+    )
+    result = audit_scores(
+        {key: columns[key] for key in keys},
+        answers,
+        material,
+        specs={key: describe(score, key) for key, score in zip(keys, detectors, strict=True)},
         undefined=undefined,
-        confidence=confidence,
-        seed=seed,
         data={
             "source": str(source) if isinstance(source, str | Path) else "examples in memory",
             "format": opened.format if opened is not None else "examples",
@@ -225,7 +224,7 @@ def audit(
             "n_truncated": table.n_truncated,
         },
         reproduce={"command": command, "versions": installed_versions()},
-    )  # fmt: skip
+    )
     unused = [
         key for key, column in table.columns.items() if key not in keys and np.isnan(column).all()
     ]

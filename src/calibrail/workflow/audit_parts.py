@@ -13,7 +13,7 @@ from calibrail.data.example import Example
 from calibrail.data.sketches import Sketcher, Sketches, normalise
 from calibrail.data.splits import group_numbers
 from calibrail.errors import DataError, ModelError
-from calibrail.evaluation.audit import Division, LeftOut, by_column, thirds
+from calibrail.evaluation.audit import Answers, Division, LeftOut, by_column, thirds
 from calibrail.evaluation.audit.confounds import SURFACE
 from calibrail.evaluation.audit.leakage import Leakage, copies, giveaway, repeated, shared
 from calibrail.models.encoder import Encoder
@@ -166,7 +166,7 @@ def leaks(
     clusters: NDArray[np.int64],
     seen: Texts,
     columns: Sequence[str],
-    confidence: float,
+    answers: Answers,
 ) -> Leakage:
     """Look for copies over all answers, for giveaways over those that are audited."""
     labels = table.labels
@@ -183,12 +183,12 @@ def leaks(
         shared("answer", seen.digests("answer"), labels),
         shared("whole", table.digests, labels) if worded else None,
     ]
-    told = [giveaway("group", _grouped(table, clusters)[used], labels[used], confidence)]
+    told = [giveaway("group", _grouped(table, clusters)[used], answers)]
     for name in dict.fromkeys(columns):
         cells = [None if cell in (None, "") else str(cell) for cell in table.kept[name]]
         numbers = group_numbers(cells, len(cells))
         numbers[[cell is None for cell in cells]] = -1
-        told.append(giveaway(name, numbers[used], labels[used], confidence))
+        told.append(giveaway(name, numbers[used], answers))
     return Leakage(
         copies=copies(sketches, sides, ids) if worded else (),
         shared=tuple(item for item in texts if item is not None),

@@ -8,6 +8,7 @@ from scipy.stats import norm, spearmanr
 from sklearn.metrics import roc_auc_score
 
 from calibrail.evaluation import auroc
+from calibrail.evaluation.audit import Answers
 from calibrail.evaluation.audit.confounds import confound, prepare, prepare_columns, verdict_of
 from calibrail.evaluation.audit.strata import by_column
 from calibrail.evaluation.stats.correlation import partial, pearson, spearman
@@ -26,8 +27,9 @@ def feature(seed: int, gap: float = 1.5) -> np.ndarray:
 
 
 def explained(score: np.ndarray, column: np.ndarray, clusters: np.ndarray = ALONE):
-    (prepared,) = prepare({"length": column}, LABELS, clusters)
-    return confound(prepared, score, LABELS, clusters)
+    answers = Answers(LABELS, clusters)
+    (prepared,) = prepare({"length": column}, answers)
+    return confound(prepared, score, answers)
 
 
 def test_a_score_that_is_the_feature_with_noise_is_explained() -> None:
@@ -114,12 +116,13 @@ def test_a_column_explains_what_differs_between_its_values() -> None:
     labels = (rng.random(2000) < np.where(model == 1, 0.8, 0.2)).astype(np.int8)
     division = by_column("model", [f"m{k}" for k in model])
     assert division is not None
-    (prepared,) = prepare_columns([division], labels, ALONE)
-    row = confound(prepared, model + rng.normal(size=2000), labels, ALONE)
+    answers = Answers(labels, ALONE)
+    (prepared,) = prepare_columns([division], answers)
+    row = confound(prepared, model + rng.normal(size=2000), answers)
     assert row.verdict == "explains"
     assert row.feature_auroc.estimate == pytest.approx(0.8, abs=0.05)
-    own = confound(prepared, rng.normal(size=2000) + 1.5 * labels, labels, ALONE)
-    assert own.verdict == "does not explain"
+    skilled = confound(prepared, rng.normal(size=2000) + 1.5 * labels, answers)
+    assert skilled.verdict == "does not explain"
 
 
 def brute(values: np.ndarray, labels: np.ndarray, bins: np.ndarray) -> tuple[float, int]:

@@ -3,43 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrail.errors import InputError
 from calibrail.evaluation.audit import conclusions as said
+from calibrail.evaluation.audit.answers import Answers, Floats
 from calibrail.evaluation.audit.components import Components, components
-from calibrail.evaluation.audit.confounds import confound, prepare, prepare_columns
-from calibrail.evaluation.audit.detector_pairs import Pair, agreement
+from calibrail.evaluation.audit.confounds import Matched, confound, prepare, prepare_columns
+from calibrail.evaluation.audit.detector_pairs import Pair, pair_agreement
 from calibrail.evaluation.audit.leakage import Leakage
 from calibrail.evaluation.audit.reliability import reliability
 from calibrail.evaluation.audit.result import Audit, Audited, Conclusion, LeftOut
 from calibrail.evaluation.audit.strata import Division, corrected, stratify
 from calibrail.evaluation.audit.wording import called, third
-from calibrail.evaluation.stats.measure import checked_confidence
-from calibrail.evaluation.stats.ranking import area_measure
 from calibrail.evaluation.stats.separation import cohens_d, moments
 from calibrail.evaluation.stats.undefined import ranked_values
 
-_Floats = NDArray[np.float64]
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Material:
+    """What is known of the answers beside the detectors' scores.
+
+    Attributes
+    ----------
+    leakage : Leakage
+        What could give labels away.
+    features : mapping of str to ndarray of float64, shape (n,)
+        Surface features, NaN where undefined.
+    divisions : sequence of Division
+        How to divide answers into strata.
+    angles : mapping of str to mapping
+        Per encoder, the angles ``theta_rq`` and ``theta_rc``.
+    left_out : sequence of LeftOut
+        Parts that could not be prepared.
+    """
+
+    leakage: Leakage
+    features: Mapping[str, Floats] = field(default_factory=dict)
+    divisions: Sequence[Division] = ()
+    angles: Mapping[str, Mapping[str, Floats]] = field(default_factory=dict)
+    left_out: Sequence[LeftOut] = ()
 
 
 def audit_scores(
-    values: Mapping[str, _Floats],
+    values: Mapping[str, Floats],
+    answers: Answers,
+    material: Material,
     *,
-    labels: NDArray[np.int8],
-    clusters: NDArray[np.int64],
-    leakage: Leakage,
-    features: Mapping[str, _Floats] | None = None,
-    divisions: Sequence[Division] = (),
-    angles: Mapping[str, Mapping[str, _Floats]] | None = None,
     specs: Mapping[str, Mapping[str, Any]] | None = None,
-    left_out: Sequence[LeftOut] = (),
     undefined: str = "flag",
-    confidence: float = 0.95,
-    seed: int = 0,
     data: Mapping[str, Any] | None = None,
     reproduce: Mapping[str, Any] | None = None,
 ) -> Audit:
@@ -49,28 +64,14 @@ def audit_scores(
     ----------
     values : mapping of str to ndarray of float64, shape (n,)
         Scores per detector, higher = more likely hallucinated; NaN where undefined.
-    labels : ndarray of int8, shape (n,)
-        1 = hallucinated, 0 = faithful.
-    clusters : ndarray of int64, shape (n,)
-        What answers hang together; a number of its own for one that stands alone.
-    leakage : Leakage
-        What could give labels away.
-    features : mapping of str to ndarray of float64, shape (n,)
-        Surface features, NaN where undefined.
-    divisions : sequence of Division
-        How to divide answers into strata.
-    angles : mapping of str to mapping, optional
-        Per encoder, the angles ``theta_rq`` and ``theta_rc``.
+    answers : Answers
+        Labels and groups, and the level of every interval.
+    material : Material
+        What is known of the answers beside.
     specs : mapping of str to mapping, optional
         Specifications of the detectors.
-    left_out : sequence of LeftOut
-        Parts that could not be prepared.
     undefined : {"flag", "review", "pass"}
         Policy for undefined scores.
-    confidence : float
-        Level of every interval.
-    seed : int
-        Seed of the folds.
     data, reproduce : mapping, optional
         Passed through.
 
@@ -79,68 +80,78 @@ def audit_scores(
     InputError
         If there is no detector, a class is empty, or arrays differ in length.
     """
-    level = checked_confidence(confidence)
     if not values:
         raise InputError("values must hold at least one detector; got none")
-    for name, column in {**values, **(features or {}), "clusters": clusters}.items():
-        if len(column) != len(labels):
-            raise InputError(f"{name} must have {len(labels)} values; got {len(column)}")
-    if not ((labels == 1).any() and (labels == 0).any()):
+    for name, column in {**values, **material.features}.items():
+        if len(column) != len(answers):
+            raise InputError(f"{name} must have {len(answers)} values; got {len(column)}")
+    if not answers.both_classes:
         raise InputError("labels must hold both classes, 1 = hallucinated and 0 = faithful")
     prepared = (
-        *prepare(features or {}, labels, clusters, seed),
-        *prepare_columns(divisions, labels, clusters, seed),
+        *prepare(material.features, answers),
+        *prepare_columns(material.divisions, answers),
     )
-    audited = []
-    for name, column in values.items():
-        ranks = ranked_values(column, undefined)
-        area = area_measure(ranks, labels, clusters, level)
-        high, low = column[labels == 1], column[labels == 0]
-        audited.append(
-            Audited(
-                name=name,
-                score=(specs or {}).get(name, {"name": name}),
-                n_undefined={
-                    "hallucinated": int(np.isnan(high).sum()),
-                    "faithful": int(np.isnan(low).sum()),
-                },
-                means={"hallucinated": moments(high), "faithful": moments(low)},
-                cohens_d=cohens_d(high, low),
-                auroc=area,
-                reversed=area.upper is not None and area.upper < 0.5,
-                confounds=tuple(
-                    confound(item, ranks, labels, clusters, level, seed) for item in prepared
-                ),
-                strata=corrected(
-                    [
-                        stratify(division, column, ranks, labels, clusters, level)
-                        for division in divisions
-                    ]
-                ),
-                reliability=reliability(column, labels, clusters, level, seed),
-            )
+    audited = [
+        _audited(
+            name,
+            (specs or {}).get(name, {"name": name}),
+            column,
+            ranked_values(column, undefined),
+            answers,
+            prepared,
+            material.divisions,
         )
-    parts = [
-        components(encoder, item, labels, clusters, level)
-        for encoder, item in (angles or {}).items()
+        for name, column in values.items()
     ]
-    pairs = agreement(values, labels, clusters, level)
+    parts = (components(encoder, angles, answers) for encoder, angles in material.angles.items())
     known = tuple(part for part in parts if part is not None)
+    pairs = pair_agreement(values, answers)
     return Audit(
-        n_hallucinated=int(np.sum(labels == 1)),
-        n_faithful=int(np.sum(labels == 0)),
-        n_groups=len(np.unique(clusters)),
-        confidence=level,
+        n_hallucinated=int(np.sum(answers.labels == 1)),
+        n_faithful=int(np.sum(answers.labels == 0)),
+        n_groups=len(np.unique(answers.clusters)),
+        confidence=answers.confidence,
         undefined=undefined,
-        seed=seed,
-        conclusions=tuple(_conclusions(audited, known, pairs, leakage, level, undefined)),
+        seed=answers.seed,
+        conclusions=tuple(
+            _conclusions(audited, known, pairs, material.leakage, answers.confidence, undefined)
+        ),
         detectors=tuple(audited),
         components=known,
         agreement=pairs,
-        leakage=leakage,
-        left_out=tuple(left_out),
+        leakage=material.leakage,
+        left_out=tuple(material.left_out),
         data=dict(data or {}),
         reproduce=dict(reproduce or {}),
+    )
+
+
+def _audited(
+    name: str,
+    score: Mapping[str, Any],
+    values: Floats,
+    ranks: Floats,
+    answers: Answers,
+    features: Sequence[Matched],
+    divisions: Sequence[Division],
+) -> Audited:
+    """Return everything about one detector by itself."""
+    area = answers.auroc(ranks)
+    high, low = answers.by_class(values)
+    return Audited(
+        name=name,
+        score=score,
+        n_undefined={
+            "hallucinated": int(np.isnan(high).sum()),
+            "faithful": int(np.isnan(low).sum()),
+        },
+        means={"hallucinated": moments(high), "faithful": moments(low)},
+        cohens_d=cohens_d(high, low),
+        auroc=area,
+        reversed=area.lies_below(0.5),
+        confounds=tuple(confound(feature, ranks, answers) for feature in features),
+        strata=corrected([stratify(item, values, ranks, answers) for item in divisions]),
+        reliability=reliability(values, answers),
     )
 
 

@@ -3,47 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal
+from dataclasses import dataclass
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
+from scipy.stats import rankdata
 
+from calibrail.evaluation.audit.answers import Answers, Floats
 from calibrail.evaluation.audit.strata import Division
-from calibrail.evaluation.stats.correlation import correlation_measure, partial, spearman
-from calibrail.evaluation.stats.influence import Estimated, chained, measured
+from calibrail.evaluation.stats.correlation import CONSTANT, partial, spearman
+from calibrail.evaluation.stats.influence import Estimated, chained, difference_from_half
 from calibrail.evaluation.stats.measure import Measure, missing
-from calibrail.evaluation.stats.ranking import (
-    Matching,
-    area_measure,
-    match,
-    matched_measure,
-    rank_within,
-    ranked,
-    too_few,
-)
+from calibrail.evaluation.stats.ranking import Matching, Ranking, match, rank_within, too_few
 from calibrail.evaluation.stats.resampling import fold_numbers
-
-_Floats = NDArray[np.float64]
-_Ints = NDArray[np.int64]
-_Labels = NDArray[np.int8]
+from calibrail.record import Record
 
 Verdict = Literal[
-    "explains", "explains most", "explains part", "does not explain", "cannot tell",
-    "nothing to explain", "is the score",
-]  # fmt: skip
+    "explains",
+    "explains most",
+    "explains part",
+    "does not explain",
+    "cannot tell",
+    "nothing to explain",
+    "is the score",
+]
 
 #: Features whose influence is looked at, in the order in which they are shown.
 SURFACE: Final = (
-    "length", "novelty", "novel_count", "question_words", "question_length", "context_length",
-)  # fmt: skip
+    "length",
+    "novelty",
+    "novel_count",
+    "question_words",
+    "question_length",
+    "context_length",
+)
 
 #: A share explained that is shown to exceed this is most of the result.
 MOST: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Confound:
+class Confound(Record):
     """What one feature has to do with one detector's AUROC.
 
     Parameters
@@ -95,10 +97,6 @@ class Confound:
     added: Measure
     verdict: Verdict
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, JSON-able."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matched:
@@ -120,64 +118,53 @@ class Matched:
 
     name: str
     rows: NDArray[np.bool_]
-    values: _Floats
+    values: Floats
     matching: Matching
-    alone: _Floats
+    alone: Floats
 
 
-def prepare(
-    features: Mapping[str, _Floats], labels: _Labels, clusters: _Ints, seed: int = 0
-) -> tuple[Matched, ...]:
+def prepare(features: Mapping[str, Floats], answers: Answers) -> tuple[Matched, ...]:
     """Match answers by every feature that varies and is there for both classes."""
     prepared = []
     for name, column in features.items():
         rows = ~np.isnan(column)
-        values, classes = column[rows], labels[rows]
-        if len(np.unique(classes)) < 2 or values.min() == values.max():
+        values, there = column[rows], answers.where(rows)
+        if not there.both_classes or values.min() == values.max():
             continue
-        alone = cross_fitted((values,), classes, clusters[rows], seed)
-        prepared.append(Matched(name, rows, values, match(values, classes), alone))
+        alone = cross_fitted((values,), there)
+        prepared.append(Matched(name, rows, values, match(values, there.labels), alone))
     return tuple(prepared)
 
 
-def prepare_columns(
-    divisions: Sequence[Division], labels: _Labels, clusters: _Ints, seed: int = 0
-) -> tuple[Matched, ...]:
+def prepare_columns(divisions: Sequence[Division], answers: Answers) -> tuple[Matched, ...]:
     """Match answers by the value of a column; the feature is the rate of hallucinations there.
 
     The rate comes from the other folds, so that an answer's own label is not in it.
     """
     prepared = []
-    folds = fold_numbers(clusters, seed)
+    folds = fold_numbers(answers.clusters, answers.seed)
     for division in divisions:
         rows = division.members >= 0
-        classes, members, fold = labels[rows], division.members[rows], folds[rows]
-        if division.kind != "column" or len(np.unique(classes)) < 2:
+        there, members, fold = answers.where(rows), division.members[rows], folds[rows]
+        if division.kind != "column" or not there.both_classes:
             continue
         size = int(members.max()) + 1
-        rates = np.zeros(len(classes))
+        rates = np.zeros(len(there))
         for k in np.unique(fold):
             train, test = fold != k, fold == k
             n = np.bincount(members[train], minlength=size)
-            halls = np.bincount(members[train], weights=classes[train], minlength=size)
+            hallucinated = np.bincount(members[train], weights=there.labels[train], minlength=size)
             # One answer of each class more, so that no rate is 0, 1 or undefined.
-            rates[test] = ((halls + 1.0) / (n + 2.0))[members[test]]
-        alone = cross_fitted((rates,), classes, clusters[rows], seed)
-        balance = rank_within(rates, classes, members)
+            rates[test] = ((hallucinated + 1.0) / (n + 2.0))[members[test]]
+        balance = rank_within(rates, there.labels, members)
         matching = Matching(members, None, balance, too_few(balance))
+        alone = cross_fitted((rates,), there)
         prepared.append(Matched(division.name, rows, rates, matching, alone))
     return tuple(prepared)
 
 
-def confound(
-    feature: Matched,
-    ranks: _Floats,
-    labels: _Labels,
-    clusters: _Ints,
-    confidence: float = 0.95,
-    seed: int = 0,
-) -> Confound:
-    """Say what a feature has to do with a detector's AUROC.
+def confound(feature: Matched, ranks: Floats, answers: Answers) -> Confound:
+    """Return what a feature has to do with a detector's AUROC.
 
     Parameters
     ----------
@@ -185,52 +172,49 @@ def confound(
         From ``prepare``.
     ranks : ndarray of float64, shape (n,)
         Scores without NaN: undefined ones where the policy puts them.
-    labels : ndarray of int8, shape (n,)
-        1 = hallucinated, 0 = faithful.
-    clusters : ndarray of int64, shape (n,)
-        What answers hang together.
-    confidence : float
-        Level of the intervals.
-    seed : int
-        Seed of the folds.
+    answers : Answers
+        Labels and groups.
     """
-    rows, matching = feature.rows, feature.matching
-    score, classes, groups = ranks[rows], labels[rows], clusters[rows]
-    everywhere, own = ranked(score, classes), ranked(feature.values, classes)
-    assert everywhere is not None and own is not None
-    area = area_measure(score, classes, groups, confidence)
-    alike = rank_within(score, classes, matching.bins)
-    with_label = spearman(score, classes.astype(np.float64))
-    with_feature = spearman(score, feature.values)
-    between = spearman(classes.astype(np.float64), feature.values)
-    given = None
-    if with_label is not None and with_feature is not None and between is not None:
-        given = partial(with_label, with_feature, between)
+    matching, values = feature.matching, feature.values
+    score, answers = ranks[feature.rows], answers.where(feature.rows)
+    classes = answers.labels.astype(np.float64)
+    of_score, of_feature = answers.ranked(score), answers.ranked(values)
+    area = answers.auroc(score)
+    alike = rank_within(score, answers.labels, matching.bins)
+    matched = answers.matched_auroc(alike, matching.reason)
+    with_feature = spearman(score, values)
+    given = partial(spearman(score, classes), with_feature, spearman(classes, values))
+    share = _share(of_score, area, alike, matched, answers)
     same = with_feature is not None and abs(with_feature.value) > 1.0 - 1e-9
-    matched = matched_measure(alike, groups, matching.reason, confidence)
-    share = _share(everywhere, area, alike.area, matched, groups, confidence)
-    together = cross_fitted((feature.values, score), classes, groups, seed)
+    alone, together = (
+        answers.ranked(log_odds)
+        for log_odds in (feature.alone, cross_fitted((values, score), answers))
+    )
+    added = chained(together.value - alone.value, ((together, 1.0), (alone, -1.0)))
     return Confound(
         feature=feature.name,
-        n=int(rows.sum()),
-        feature_auroc=area_measure(feature.values, classes, groups, confidence),
-        spearman=correlation_measure(with_feature, groups, "spearman", confidence),
-        partial=correlation_measure(
-            given, groups, "partial spearman", confidence,
+        n=len(answers),
+        feature_auroc=answers.auroc(values),
+        spearman=answers.correlation(with_feature, "spearman", CONSTANT),
+        partial=answers.correlation(
+            given,
+            "partial spearman",
             "the score does not vary, or the feature determines score or label",
         ),
         auroc=area,
         matched=matched,
-        balance=matched_measure(matching.balance, groups, matching.reason, confidence),
+        balance=answers.matched_auroc(matching.balance, matching.reason),
         n_bins=matching.n_bins,
         n_pairs=alike.n_pairs,
         n_hallucinated=alike.n_hallucinated,
         n_faithful=alike.n_faithful,
         share=share,
-        lead=_lead(own, everywhere, groups, confidence),
-        added=_added(feature.alone, together, classes, groups, confidence),
+        lead=answers.measured(
+            difference_from_half(of_feature, of_score), "paired, either direction"
+        ),
+        added=answers.measured(added, "cross-fitted logistic regression, paired"),
         verdict="is the score" if same else verdict_of(area, matched, share),
-    )  # fmt: skip
+    )
 
 
 def verdict_of(area: Measure, matched: Measure, share: Measure) -> Verdict:
@@ -242,13 +226,12 @@ def verdict_of(area: Measure, matched: Measure, share: Measure) -> Verdict:
     most half. *Does not explain*: no more than half goes, and some is not shown to. *Cannot
     tell*: everything else, too few matched pairs among it.
     """
-    if area.lower is None or area.upper is None or area.estimate is None:
+    above, below = area.lies_above(0.5), area.lies_below(0.5)
+    if not (above or below):
         return "nothing to explain"
-    if area.lower <= 0.5 <= area.upper:
-        return "nothing to explain"
-    if share.lower is None or share.upper is None or matched.lower is None or matched.upper is None:
+    if share.lower is None or share.upper is None or matched.lower is None:
         return "cannot tell"
-    left = matched.lower > 0.5 if area.estimate > 0.5 else matched.upper < 0.5
+    left = matched.lies_above(0.5) if above else matched.lies_below(0.5)
     if share.lower >= MOST:
         return "explains most" if left else "explains"
     if share.upper <= MOST:
@@ -257,61 +240,35 @@ def verdict_of(area: Measure, matched: Measure, share: Measure) -> Verdict:
 
 
 def _share(
-    everywhere: Estimated,
-    area: Measure,
-    alike: Estimated | None,
-    matched: Measure,
-    clusters: _Ints,
-    confidence: float,
+    everywhere: Estimated, area: Measure, alike: Ranking, matched: Measure, answers: Answers
 ) -> Measure:
+    """Return which share of the distance to 1/2 goes in matched pairs."""
     method = "delta method"
-    if area.lower is None or area.upper is None or area.lower <= 0.5 <= area.upper:
+    if not (area.lies_above(0.5) or area.lies_below(0.5)):
         reason = "the AUROC is not shown to differ from 0.5, so there is nothing to explain"
-        return missing(method, reason, confidence)
-    if alike is None or matched.estimate is None:
-        return missing(method, matched.reason or "no two answers are alike", confidence)
-    whole, left = everywhere.value - 0.5, alike.value - 0.5
-    found = chained(1.0 - left / whole, ((alike, -1.0 / whole), (everywhere, left / whole**2)))
-    return measured(found, clusters, method, confidence)
+        return missing(method, reason, answers.confidence)
+    if alike.area is None or matched.estimate is None:
+        return missing(method, matched.reason or "no two answers are alike", answers.confidence)
+    whole, left = everywhere.value - 0.5, alike.area.value - 0.5
+    parts = ((alike.area, -1.0 / whole), (everywhere, left / whole**2))
+    return answers.measured(chained(1.0 - left / whole, parts), method)
 
 
-def _lead(own: Estimated, score: Estimated, clusters: _Ints, confidence: float) -> Measure:
-    """Return how much better the feature ranks than the score, both in their better direction."""
-    signs = [1.0 if item.value >= 0.5 else -1.0 for item in (own, score)]
-    value = signs[0] * (own.value - 0.5) - signs[1] * (score.value - 0.5)
-    found = chained(value, ((own, signs[0]), (score, -signs[1])))
-    return measured(found, clusters, "paired, either direction", confidence)
-
-
-def _added(
-    alone: _Floats, together: _Floats, labels: _Labels, clusters: _Ints, confidence: float
-) -> Measure:
-    first, second = ranked(alone, labels), ranked(together, labels)
-    assert first is not None and second is not None
-    found = chained(second.value - first.value, ((second, 1.0), (first, -1.0)))
-    return measured(found, clusters, "cross-fitted logistic regression, paired", confidence)
-
-
-def cross_fitted(
-    columns: tuple[_Floats, ...], labels: _Labels, clusters: _Ints, seed: int
-) -> _Floats:
+def cross_fitted(columns: tuple[Floats, ...], answers: Answers) -> Floats:
     """Return log odds of a hallucination for every answer, from a model that has not seen it.
 
     Logistic regression on each column's mid-ranks, as normal scores, and their squares; five
     seeded folds that keep groups whole.
     """
-    from scipy.special import ndtri
-    from scipy.stats import rankdata
     from sklearn.linear_model import LogisticRegression
 
     scores = [ndtri((rankdata(column) - 0.5) / len(column)) for column in columns]
     design = np.stack([part for z in scores for part in (z, z**2)], axis=1)
-    folds = fold_numbers(clusters, seed)
-    result = np.zeros(len(labels))
+    folds = fold_numbers(answers.clusters, answers.seed)
+    result = np.zeros(len(answers))
     for fold in np.unique(folds):
         train, test = folds != fold, folds == fold
-        if len(np.unique(labels[train])) < 2:
-            continue
-        model = LogisticRegression(max_iter=500).fit(design[train], labels[train])
-        result[test] = model.decision_function(design[test])
+        if answers.where(train).both_classes:
+            model = LogisticRegression(max_iter=500).fit(design[train], answers.labels[train])
+            result[test] = model.decision_function(design[test])
     return result

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from calibrail.evaluation.stats.correlation import correlation_measure, partial, pearson, spearman
+from calibrail.evaluation.audit.answers import Answers, Floats
+from calibrail.evaluation.stats.correlation import partial, pearson, spearman
 from calibrail.evaluation.stats.measure import Measure
-
-_Floats = NDArray[np.float64]
+from calibrail.record import Record
 
 #: Shares of the answers that are looked at as the most suspicious ones.
 TOP: Final = (0.05, 0.1, 0.2)
 
 
 @dataclass(frozen=True, slots=True)
-class TopOverlap:
+class TopOverlap(Record):
     """How far two detectors agree on the most suspicious answers.
 
     Parameters
@@ -44,7 +43,7 @@ class TopOverlap:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Record):
     """Two detectors on the answers for which both are defined.
 
     Parameters
@@ -69,63 +68,41 @@ class Pair:
     given_label: Measure
     top: tuple[TopOverlap, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, JSON-able."""
-        return {**asdict(self), "top": [asdict(item) for item in self.top]}
 
-
-def agreement(
-    detectors: Mapping[str, _Floats],
-    labels: NDArray[np.int8],
-    clusters: NDArray[np.int64],
-    confidence: float = 0.95,
-) -> tuple[Pair, ...]:
+def pair_agreement(detectors: Mapping[str, Floats], answers: Answers) -> tuple[Pair, ...]:
     """Compare every two detectors.
 
     Parameters
     ----------
     detectors : mapping of str to ndarray of float64, shape (n,)
         Scores, higher = more likely hallucinated; NaN where undefined.
-    labels, clusters : ndarray, shape (n,)
-        1 = hallucinated, 0 = faithful; what answers hang together.
-    confidence : float
-        Level of the intervals.
+    answers : Answers
+        Labels and groups.
     """
     return tuple(
-        _pair(first, second, detectors[first], detectors[second], labels, clusters, confidence)
+        _pair((first, second), detectors[first], detectors[second], answers)
         for first, second in combinations(detectors, 2)
     )
 
 
-def _pair(
-    first: str,
-    second: str,
-    x: _Floats,
-    y: _Floats,
-    labels: NDArray[np.int8],
-    clusters: NDArray[np.int64],
-    confidence: float,
-) -> Pair:
+def _pair(names: tuple[str, str], x: Floats, y: Floats, answers: Answers) -> Pair:
     rows = ~np.isnan(x) & ~np.isnan(y)
-    x, y, groups = x[rows], y[rows], clusters[rows]
-    classes = labels[rows].astype(np.float64)
-    ranks, of_x, of_y = spearman(x, y), spearman(x, classes), spearman(y, classes)
-    given = None
-    if ranks is not None and of_x is not None and of_y is not None:
-        given = partial(ranks, of_x, of_y)
+    x, y, answers = x[rows], y[rows], answers.where(rows)
+    classes = answers.labels.astype(np.float64)
+    ranks = spearman(x, y)
+    given_label = partial(ranks, spearman(x, classes), spearman(y, classes))
     few = "fewer than three answers have both scores, or one of the two does not vary"
     return Pair(
-        first=first,
-        second=second,
+        *names,
         n=len(x),
-        pearson=correlation_measure(pearson(x, y), groups, "pearson", confidence, few),
-        spearman=correlation_measure(ranks, groups, "spearman", confidence, few),
-        given_label=correlation_measure(given, groups, "partial spearman", confidence, few),
+        pearson=answers.correlation(pearson(x, y), "pearson", few),
+        spearman=answers.correlation(ranks, "spearman", few),
+        given_label=answers.correlation(given_label, "partial spearman", few),
         top=tuple(overlap_at(x, y, share) for share in TOP) if len(x) else (),
     )
 
 
-def overlap_at(x: _Floats, y: _Floats, share: float) -> TopOverlap:
+def overlap_at(x: Floats, y: Floats, share: float) -> TopOverlap:
     """Return how much of the top ``share`` of one score is in that of the other.
 
     Examples
@@ -139,10 +116,10 @@ def overlap_at(x: _Floats, y: _Floats, share: float) -> TopOverlap:
     return TopOverlap(share, k, both / k, k / len(x))
 
 
-def _weights(values: _Floats, k: int) -> _Floats:
+def _weights(values: Floats, k: int) -> Floats:
     """Return the probability of being among the k highest where ties are broken by chance."""
     border = np.partition(values, len(values) - k)[len(values) - k]
     above, tied = values > border, values == border
     left = k - int(above.sum())
-    weights: _Floats = above + tied * (left / int(tied.sum()))
+    weights: Floats = above + tied * (left / int(tied.sum()))
     return weights

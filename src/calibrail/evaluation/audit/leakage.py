@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 # Pairs wherever they lie: the search for pairs across a split is the same one, filtered.
 from calibrail.data.duplicates import THRESHOLD, similar_pairs
 from calibrail.data.sketches import Sketches
+from calibrail.evaluation.audit.answers import Answers, Ints
 from calibrail.evaluation.stats.measure import Measure, missing
-from calibrail.evaluation.stats.ranking import area_measure
-
-_Ints = NDArray[np.int64]
+from calibrail.evaluation.stats.ranking import CLUSTERED, area_measure
+from calibrail.record import Record
 
 #: Pairs that are named.
 NAMED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Copies:
+class Copies(Record):
     """Near-duplicate answers (question and response) that lie apart.
 
     Parameters
@@ -45,7 +45,7 @@ class Copies:
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class Shared(Record):
     """A text that several answers have.
 
     Parameters
@@ -70,7 +70,7 @@ class Shared:
 
 
 @dataclass(frozen=True, slots=True)
-class Giveaway:
+class Giveaway(Record):
     """How well the label can be told from the labels of the other answers of a group.
 
     Parameters
@@ -94,17 +94,15 @@ class Giveaway:
     n_alike: int
     auroc: Measure
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, JSON-able."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
-class Leakage:
+class Leakage(Record):
     """Everything that could give labels away.
 
     Parameters
     ----------
+    threshold : float
+        Estimated Jaccard similarity of word pairs that makes a near-duplicate.
     copies : tuple of Copies
         Empty where there are no texts.
     shared : tuple of Shared
@@ -113,33 +111,16 @@ class Leakage:
         For the groups, and every column named.
     n_ids_repeated : int
         Ids that occur more than once.
-    threshold : float
-        Estimated Jaccard similarity of word pairs that makes a near-duplicate.
     """
 
+    threshold: float = field(default=THRESHOLD, kw_only=True)
     copies: tuple[Copies, ...]
     shared: tuple[Shared, ...]
     giveaways: tuple[Giveaway, ...]
     n_ids_repeated: int
-    threshold: float = THRESHOLD
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, JSON-able."""
-        return {
-            "threshold": self.threshold,
-            "copies": [
-                {**asdict(item), "pairs": [list(pair) for pair in item.pairs]}
-                for item in self.copies
-            ],
-            "shared": [asdict(item) for item in self.shared],
-            "giveaways": [item.to_dict() for item in self.giveaways],
-            "n_ids_repeated": self.n_ids_repeated,
-        }
 
 
-def copies(
-    sketches: Sketches, sides: Mapping[str, _Ints], ids: Sequence[str]
-) -> tuple[Copies, ...]:
+def copies(sketches: Sketches, sides: Mapping[str, Ints], ids: Sequence[str]) -> tuple[Copies, ...]:
     """Find near-duplicates that lie apart in a label, a group or a split.
 
     Parameters
@@ -156,32 +137,29 @@ def copies(
         return ()
     texts, first, member = np.unique(sketches.exact[worded], return_index=True, return_inverse=True)
     everywhere = np.full(len(texts), 3, dtype=np.uint8)
-    found = list(similar_pairs(sketches.minhash, worded[first], everywhere, THRESHOLD))
-    left = np.concatenate([np.zeros(0, np.intp), *(pair[0] for pair in found)])
-    right = np.concatenate([np.zeros(0, np.intp), *(pair[1] for pair in found)])
-    return tuple(
-        _apart(name, side[worded], member, worded[first], left, right, worded, ids)
-        for name, side in sides.items()
+    alike = list(similar_pairs(sketches.minhash, worded[first], everywhere, THRESHOLD))
+    left, right = (
+        np.concatenate([np.zeros(0, np.intp), *(pair[side] for pair in alike)]) for side in (0, 1)
     )
+    known = _Texts(worded, member, worded[first], left, right)
+    return tuple(_apart(name, side[worded], known, ids) for name, side in sides.items())
 
 
-def _apart(
-    name: str,
-    side: _Ints,
-    member: NDArray[np.intp],
-    holder: NDArray[np.intp],
-    left: NDArray[np.intp],
-    right: NDArray[np.intp],
-    worded: NDArray[np.intp],
-    ids: Sequence[str],
-) -> Copies:
-    """Count the answers whose text, or one like it, is on another side.
+class _Texts(NamedTuple):
+    """The answers with words, the text of each, one answer of each text, and texts alike."""
 
-    ``member`` is the text of each worded answer, ``holder`` one answer of each text.
-    """
-    n_texts = len(holder)
-    low = np.full(n_texts, np.iinfo(np.int64).max)
-    high = np.full(n_texts, np.iinfo(np.int64).min)
+    worded: NDArray[np.intp]
+    member: NDArray[np.intp]
+    holder: NDArray[np.intp]
+    left: NDArray[np.intp]
+    right: NDArray[np.intp]
+
+
+def _apart(name: str, side: Ints, texts: _Texts, ids: Sequence[str]) -> Copies:
+    """Count the answers whose text, or one like it, is on another side."""
+    worded, member, holder, left, right = texts
+    low = np.full(len(holder), np.iinfo(np.int64).max)
+    high = np.full(len(holder), np.iinfo(np.int64).min)
     np.minimum.at(low, member, side)
     np.maximum.at(high, member, side)
     wide_low, wide_high = low.copy(), high.copy()
@@ -208,8 +186,8 @@ def shared(what: str, digests: NDArray[np.uint64], labels: NDArray[np.int8]) -> 
 
     Examples
     --------
-    >>> found = shared("question", np.array([5, 5, 6], np.uint64), np.array([0, 1, 1], np.int8))
-    >>> found.n_distinct, found.n_both, found.n_answers_both
+    >>> texts = shared("question", np.array([5, 5, 6], np.uint64), np.array([0, 1, 1], np.int8))
+    >>> texts.n_distinct, texts.n_both, texts.n_answers_both
     (2, 1, 2)
     """
     there = digests != 0
@@ -229,10 +207,8 @@ def shared(what: str, digests: NDArray[np.uint64], labels: NDArray[np.int8]) -> 
     )
 
 
-def giveaway(
-    column: str, members: _Ints, labels: NDArray[np.int8], confidence: float = 0.95
-) -> Giveaway:
-    """Say how well the other answers of a group tell the label.
+def giveaway(column: str, members: Ints, answers: Answers) -> Giveaway:
+    """Measure how well the other answers of a group tell the label.
 
     Parameters
     ----------
@@ -240,24 +216,22 @@ def giveaway(
         How the groups are called.
     members : ndarray of int64, shape (n,)
         Group of each answer; negative for one without.
-    labels : ndarray of int8, shape (n,)
-        1 = hallucinated, 0 = faithful.
-    confidence : float
-        Level of the interval.
+    answers : Answers
+        Labels; the groups here are ``members``.
     """
     there = members >= 0
     _, member = np.unique(members[there], return_inverse=True)
-    classes = labels[there]
+    classes = answers.labels[there]
     size = np.bincount(member)
-    halls = np.bincount(member, weights=classes, minlength=len(size)).astype(np.int64)
+    hallucinated = np.bincount(member, weights=classes, minlength=len(size)).astype(np.int64)
     several = size > 1
-    mixed = several & (halls > 0) & (halls < size)
+    mixed = several & (hallucinated > 0) & (hallucinated < size)
     rows = several[member] if len(size) else np.zeros(0, dtype=bool)
-    area = missing("obuchowski-logit", "no group holds two answers", confidence)
+    area = missing(CLUSTERED, "no group holds two answers", answers.confidence)
     if rows.any():
-        own = member[rows]
-        rate = (halls[own] - classes[rows]) / (size[own] - 1)
-        area = area_measure(rate, classes[rows], own.astype(np.int64), confidence)
+        group, labels = member[rows].astype(np.int64), classes[rows]
+        rate = (hallucinated[group] - labels) / (size[group] - 1)
+        area = area_measure(rate, labels, group, answers.confidence)
     return Giveaway(column, len(size), int(mixed.sum()), int(np.sum(several & ~mixed)), area)
 
 

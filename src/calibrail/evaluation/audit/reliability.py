@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from calibrail.conformal import Bound
+from calibrail.evaluation.audit.answers import Answers, Floats, Labels
 from calibrail.evaluation.stats.rates import wilson
 from calibrail.evaluation.stats.resampling import fold_numbers
-
-_Floats = NDArray[np.float64]
-_Labels = NDArray[np.int8]
+from calibrail.record import Record
 
 BINS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Bin:
+class Bin(Record):
     """Answers with similar scores.
 
     Parameters
@@ -40,13 +38,9 @@ class Bin:
     predicted: float
     rate: Bound
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, JSON-able."""
-        return {**asdict(self), "rate": self.rate.to_dict()}
-
 
 @dataclass(frozen=True, slots=True)
-class Reliability:
+class Reliability(Record):
     """How far scores, read as probabilities, lie from the rates of hallucinations.
 
     Parameters
@@ -79,48 +73,30 @@ class Reliability:
     rising: bool
     reason: str | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, JSON-able."""
-        return {
-            **asdict(self),
-            "deciles": [item.to_dict() for item in self.deciles],
-            "isotonic": [item.to_dict() for item in self.isotonic],
-        }
 
-
-def reliability(
-    values: _Floats,
-    labels: _Labels,
-    clusters: NDArray[np.int64],
-    confidence: float = 0.95,
-    seed: int = 0,
-) -> Reliability | None:
+def reliability(values: Floats, answers: Answers) -> Reliability | None:
     """Measure the calibration of a score; None where no score is defined.
 
     Parameters
     ----------
     values : ndarray of float64, shape (n,)
         Scores, NaN where undefined.
-    labels, clusters : ndarray, shape (n,)
-        1 = hallucinated, 0 = faithful; what answers hang together, which folds keep whole.
-    confidence : float
-        Level of Wilson's intervals.
-    seed : int
-        Seed of the folds.
+    answers : Answers
+        Labels, and groups, which folds keep whole.
     """
     rows = ~np.isnan(values)
-    score, classes = values[rows], labels[rows]
+    score, answers = values[rows], answers.where(rows)
     if not len(score):
         return None
     # Halves first: the range of two finite numbers need not be finite.
     low, width = score.min() / 2.0, score.max() / 2.0 - score.min() / 2.0
     scaled = (score / 2.0 - low) / width if width > 0.0 else np.full(len(score), 0.5)
-    deciles = tenths(score, scaled, classes, confidence)
-    probabilities, reason = _isotonic(scaled, classes, clusters[rows], seed)
+    deciles = tenths(score, scaled, answers.labels, answers.confidence)
+    probabilities, reason = _isotonic(scaled, answers)
     bins: tuple[Bin, ...] = ()
     error = chance = None
     if probabilities is not None:
-        bins = tenths(probabilities, probabilities, classes, confidence)
+        bins = tenths(probabilities, probabilities, answers.labels, answers.confidence)
         error, chance = calibration_error(bins), _by_chance(bins)
     rates = [item.rate.estimate or 0.0 for item in deciles]
     return Reliability(
@@ -137,7 +113,7 @@ def reliability(
 
 
 def tenths(
-    order: _Floats, predicted: _Floats, labels: _Labels, confidence: float = 0.95
+    order: Floats, predicted: Floats, labels: Labels, confidence: float = 0.95
 ) -> tuple[Bin, ...]:
     """Divide answers into ten bins of equal frequency; equal scores stay together.
 
@@ -149,13 +125,13 @@ def tenths(
     """
     places = (rankdata(order) - 0.5) / len(order)
     member = np.minimum((BINS * places).astype(np.int64), BINS - 1)
-    found = []
+    bins = []
     for index in np.unique(member):
         here = member == index
         rate = wilson(int(labels[here].sum()), int(here.sum()), confidence)
         low, high = float(order[here].min()), float(order[here].max())
-        found.append(Bin(low, high, float(predicted[here].mean()), rate))
-    return tuple(found)
+        bins.append(Bin(low, high, float(predicted[here].mean()), rate))
+    return tuple(bins)
 
 
 def calibration_error(bins: tuple[Bin, ...]) -> float:
@@ -169,27 +145,25 @@ def _by_chance(bins: tuple[Bin, ...]) -> float:
     """Return the error that chance alone makes: the mean of a half-normal in each bin."""
     total = sum(item.rate.n for item in bins)
     spread = (
-        item.rate.n * math.sqrt(2.0 * item.predicted * (1.0 - item.predicted) / math.pi)
+        item.rate.n
+        * math.sqrt(2.0 * item.predicted * (1.0 - item.predicted) / math.pi)
         / math.sqrt(item.rate.n)
         for item in bins
-    )  # fmt: skip
+    )
     return float(sum(spread) / total)
 
 
-def _isotonic(
-    score: _Floats, labels: _Labels, clusters: NDArray[np.int64], seed: int
-) -> tuple[_Floats | None, str | None]:
+def _isotonic(score: Floats, answers: Answers) -> tuple[Floats | None, str | None]:
     from sklearn.isotonic import IsotonicRegression
 
-    folds = fold_numbers(clusters, seed)
+    folds = fold_numbers(answers.clusters, answers.seed)
+    labels = answers.labels.astype(np.float64)
     result = np.empty(len(score))
     for fold in np.unique(folds):
         train, test = folds != fold, folds == fold
         if not train.any():
             return None, "there are too few groups to fit on one part and try on another"
         model = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
-        result[test] = model.fit(score[train], labels[train].astype(np.float64)).predict(
-            score[test]
-        )
+        result[test] = model.fit(score[train], labels[train]).predict(score[test])
     # Rounding may leave a hair outside.
     return np.clip(result, 0.0, 1.0), None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final
 
 from calibrail.evaluation.audit.components import Components
 from calibrail.evaluation.audit.conclusions import components_sentence, confound_sentence
@@ -14,16 +14,16 @@ from calibrail.evaluation.audit.leakage import Leakage
 from calibrail.evaluation.audit.reliability import Reliability
 from calibrail.evaluation.audit.strata import Stratification
 from calibrail.evaluation.audit.wording import called
-from calibrail.evaluation.report import finite_json
 from calibrail.evaluation.stats.measure import Measure
 from calibrail.evaluation.stats.separation import Moments
+from calibrail.record import Record
 
 #: Name of the format that ``Audit.to_dict`` writes.
-SCHEMA = "calibrail.audit/1"
+SCHEMA: Final = "calibrail.audit/1"
 
 
 @dataclass(frozen=True, slots=True)
-class Conclusion:
+class Conclusion(Record):
     """A sentence that the audit supports.
 
     Parameters
@@ -42,7 +42,7 @@ class Conclusion:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(Record):
     """A part of the audit that could not be made.
 
     Parameters
@@ -58,7 +58,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
-class Audited:
+class Audited(Record):
     """One detector under audit.
 
     Parameters
@@ -96,29 +96,17 @@ class Audited:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields, JSON-able, each confound with its sentence."""
-        return {
-            "name": self.name,
-            "score": dict(self.score),
-            "n_undefined": dict(self.n_undefined),
-            "means": {name: item.to_dict() for name, item in self.means.items()},
-            "cohens_d": self.cohens_d.to_dict(),
-            "auroc": self.auroc.to_dict(),
-            "reversed": self.reversed,
-            "confounds": [
-                {
-                    **item.to_dict(),
-                    "called": called(item.feature),
-                    "sentence": confound_sentence(self.name, item),
-                }
-                for item in self.confounds
-            ],
-            "strata": [{**item.to_dict(), "called": called(item.name)} for item in self.strata],
-            "reliability": None if self.reliability is None else self.reliability.to_dict(),
-        }
+        content = Record.to_dict(self)
+        for row, item in zip(content["confounds"], self.confounds, strict=True):
+            row["called"] = called(item.feature)
+            row["sentence"] = confound_sentence(self.name, item)
+        for row in content["strata"]:
+            row["called"] = called(row["name"])
+        return content
 
 
 @dataclass(frozen=True, slots=True)
-class Audit:
+class Audit(Record):
     """Everything that an audit found.
 
     Parameters
@@ -143,6 +131,8 @@ class Audit:
         Passed through.
     """
 
+    schema: ClassVar = SCHEMA
+
     n_hallucinated: int
     n_faithful: int
     n_groups: int
@@ -160,26 +150,7 @@ class Audit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``audit.json``, which strict JSON can hold."""
-        content: dict[str, Any] = finite_json(
-            {
-                "schema": SCHEMA,
-                "n_hallucinated": self.n_hallucinated,
-                "n_faithful": self.n_faithful,
-                "n_groups": self.n_groups,
-                "confidence": self.confidence,
-                "undefined": self.undefined,
-                "seed": self.seed,
-                "conclusions": [asdict(item) for item in self.conclusions],
-                "detectors": [item.to_dict() for item in self.detectors],
-                "components": [
-                    {**item.to_dict(), "sentence": components_sentence(item)}
-                    for item in self.components
-                ],
-                "agreement": [item.to_dict() for item in self.agreement],
-                "leakage": self.leakage.to_dict(),
-                "left_out": [asdict(item) for item in self.left_out],
-                "data": dict(self.data),
-                "reproduce": dict(self.reproduce),
-            }
-        )
+        content = Record.to_dict(self)
+        for row, item in zip(content["components"], self.components, strict=True):
+            row["sentence"] = components_sentence(item)
         return content

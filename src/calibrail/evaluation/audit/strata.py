@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import chi2, rankdata
 
 from calibrail.conformal import holm
+from calibrail.evaluation.audit.answers import Answers, Floats, Ints
 from calibrail.evaluation.stats.influence import cluster_sums
 from calibrail.evaluation.stats.measure import Measure
-from calibrail.evaluation.stats.ranking import area_measure, ranked
+from calibrail.evaluation.stats.ranking import ranked
 from calibrail.evaluation.stats.separation import Moments, cohens_d, moments
-
-_Floats = NDArray[np.float64]
-_Ints = NDArray[np.int64]
-_Labels = NDArray[np.int8]
+from calibrail.record import Record
 
 #: Most values of a column that are strata of their own; the rarer ones are one stratum together.
 MOST: Final = 20
@@ -51,13 +48,13 @@ class Division:
 
     name: str
     kind: Literal["thirds", "column"]
-    members: _Ints
+    members: Ints
     names: tuple[str, ...]
     ranges: tuple[tuple[float, float] | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Stratum:
+class Stratum(Record):
     """A detector on the answers of one stratum.
 
     Parameters
@@ -87,23 +84,9 @@ class Stratum:
     auroc: Measure
     reversed: bool
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, JSON-able."""
-        return {
-            "name": self.name,
-            "range": None if self.range is None else list(self.range),
-            "n_hallucinated": self.n_hallucinated,
-            "n_faithful": self.n_faithful,
-            "n_undefined": self.n_undefined,
-            "means": {name: item.to_dict() for name, item in self.means.items()},
-            "cohens_d": self.cohens_d.to_dict(),
-            "auroc": self.auroc.to_dict(),
-            "reversed": self.reversed,
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class Heterogeneity:
+class Heterogeneity(Record):
     """Test of "the AUROC is the same in all strata".
 
     Parameters
@@ -125,13 +108,9 @@ class Heterogeneity:
     left_out: tuple[str, ...]
     reason: str | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, JSON-able."""
-        return {**asdict(self), "left_out": list(self.left_out)}
-
 
 @dataclass(frozen=True, slots=True)
-class Stratification:
+class Stratification(Record):
     """A detector on every stratum of one division.
 
     Parameters
@@ -152,18 +131,8 @@ class Stratification:
     strata: tuple[Stratum, ...]
     test: Heterogeneity
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, JSON-able."""
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "n_missing": self.n_missing,
-            "strata": [item.to_dict() for item in self.strata],
-            "test": self.test.to_dict(),
-        }
 
-
-def thirds(name: str, values: _Floats) -> Division | None:
+def thirds(name: str, values: Floats) -> Division | None:
     """Divide answers into thirds of a feature, equal values together; None if it does not vary.
 
     Examples
@@ -216,14 +185,7 @@ def by_column(name: str, cells: Sequence[Any]) -> Division | None:
     return Division(name, "column", members, tuple(names), (None,) * len(names))
 
 
-def stratify(
-    division: Division,
-    values: _Floats,
-    ranks: _Floats,
-    labels: _Labels,
-    clusters: _Ints,
-    confidence: float = 0.95,
-) -> Stratification:
+def stratify(division: Division, values: Floats, ranks: Floats, answers: Answers) -> Stratification:
     """Measure a detector in every stratum, and test whether they differ.
 
     Parameters
@@ -232,40 +194,34 @@ def stratify(
         Which answer is in which stratum.
     values, ranks : ndarray of float64, shape (n,)
         Scores, NaN where undefined; the same with undefined ones where the policy puts them.
-    labels : ndarray of int8, shape (n,)
-        1 = hallucinated, 0 = faithful.
-    clusters : ndarray of int64, shape (n,)
-        What answers hang together.
-    confidence : float
-        Level of the intervals.
+    answers : Answers
+        Labels and groups.
     """
     strata = []
     for index, name in enumerate(division.names):
         rows = division.members == index
-        here, classes = values[rows], labels[rows]
-        high, low = here[classes == 1], here[classes == 0]
-        area = area_measure(ranks[rows], classes, clusters[rows], confidence)
+        here = answers.where(rows)
+        high, low = here.by_class(values[rows])
+        area = here.auroc(ranks[rows])
         strata.append(
             Stratum(
                 name=name,
                 range=division.ranges[index],
                 n_hallucinated=len(high),
                 n_faithful=len(low),
-                n_undefined=int(np.isnan(here).sum()),
+                n_undefined=int(np.isnan(values[rows]).sum()),
                 means={"hallucinated": moments(high), "faithful": moments(low)},
                 cohens_d=cohens_d(high, low),
                 auroc=area,
-                reversed=area.upper is not None and area.upper < 0.5,
+                reversed=area.lies_below(0.5),
             )
         )
-    missing = int(np.sum(division.members < 0))
-    test = heterogeneity(division, ranks, labels, clusters)
-    return Stratification(division.name, division.kind, missing, tuple(strata), test)
+    n_missing = int(np.sum(division.members < 0))
+    test = heterogeneity(division, ranks, answers)
+    return Stratification(division.name, division.kind, n_missing, tuple(strata), test)
 
 
-def heterogeneity(
-    division: Division, ranks: _Floats, labels: _Labels, clusters: _Ints
-) -> Heterogeneity:
+def heterogeneity(division: Division, ranks: Floats, answers: Answers) -> Heterogeneity:
     """Test whether the AUROC is the same in all strata.
 
     Wald's test of equal logits. Where no group spans strata it is Cochran's (1954) Q, the sum of
@@ -274,22 +230,22 @@ def heterogeneity(
     logits, influences, left_out = [], [], []
     for index, name in enumerate(division.names):
         rows = np.flatnonzero(division.members == index)
-        classes = labels[rows]
-        found = ranked(ranks[rows], classes)
-        few = min(int(np.sum(classes == k)) for k in (0, 1)) < TESTED
-        slope = 0.0 if found is None else found.value * (1.0 - found.value)
-        if found is None or few or slope == 0.0 or found.variance(clusters[rows])[0] <= 0.0:
+        here = answers.where(rows)
+        area = ranked(ranks[rows], here.labels)
+        few = min(int(np.sum(here.labels == k)) for k in (0, 1)) < TESTED
+        slope = 0.0 if area is None else area.value * (1.0 - area.value)
+        if area is None or few or slope == 0.0 or area.variance(here.clusters)[0] <= 0.0:
             left_out.append(name)
             continue
         column = np.zeros(len(ranks))
-        column[rows] = found.influence / slope
+        column[rows] = area.influence / slope
         influences.append(column)
-        logits.append(np.log(found.value / (1.0 - found.value)))
+        logits.append(np.log(area.value / (1.0 - area.value)))
     out = tuple(left_out)
     if len(logits) < 2:
         reason = f"fewer than two strata hold {TESTED} answers of each class"
         return Heterogeneity(None, None, None, None, out, reason)
-    totals = cluster_sums(np.stack(influences, axis=1), clusters)
+    totals = cluster_sums(np.stack(influences, axis=1), answers.clusters)
     covariance = totals.T @ totals * len(totals) / (len(totals) - 1)
     k = len(logits)
     contrasts = np.eye(k)[1:] - np.eye(k)[0]
@@ -301,15 +257,14 @@ def heterogeneity(
     return Heterogeneity(statistic, k - 1, float(chi2.sf(statistic, k - 1)), None, out)
 
 
-def corrected(found: Sequence[Stratification]) -> tuple[Stratification, ...]:
+def corrected(divided: Sequence[Stratification]) -> tuple[Stratification, ...]:
     """Return one detector's stratifications with p-values corrected for their number (Holm)."""
-    p = [item.test.p_value for item in found if item.test.p_value is not None]
-    adjusted = iter(holm(p).tolist() if p else [])
+    adjusted = iter(holm([p for item in divided if (p := item.test.p_value) is not None]).tolist())
     return tuple(
         item
         if item.test.p_value is None
         else replace(item, test=replace(item.test, p_holm=float(next(adjusted))))
-        for item in found
+        for item in divided
     )
 
 

@@ -7,6 +7,7 @@ which intervals for answers in groups rest on, and no partial correlation.
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,8 @@ from calibrail.evaluation.stats.influence import Estimated, chained, measured
 from calibrail.evaluation.stats.measure import Measure, missing
 
 _Floats = NDArray[np.float64]
-_CONSTANT = "one of the two does not vary"
+#: Why two columns have no correlation.
+CONSTANT: Final = "one of the two does not vary"
 
 
 def spearman(x: _Floats, y: _Floats) -> Estimated | None:
@@ -71,11 +73,14 @@ def pearson(x: _Floats, y: _Floats) -> Estimated | None:
     return Estimated(value, influence / len(x))
 
 
-def partial(xy: Estimated, xz: Estimated, yz: Estimated) -> Estimated | None:
-    """Return the correlation of x and y given z, from the three pairwise ones; None if z is x or y.
+def partial(xy: Estimated | None, xz: Estimated | None, yz: Estimated | None) -> Estimated | None:
+    """Return the correlation of x and y given z, from the three pairwise ones.
 
-    r = (r_xy - r_xz r_yz) / sqrt((1 - r_xz^2)(1 - r_yz^2)).
+    r = (r_xy - r_xz r_yz) / sqrt((1 - r_xz^2)(1 - r_yz^2)). None if z is x or y, or where one of
+    the three does not vary.
     """
+    if xy is None or xz is None or yz is None:
+        return None
     left, right = 1.0 - xz.value**2, 1.0 - yz.value**2
     if min(left, right) < 1e-12:
         return None
@@ -95,8 +100,8 @@ def correlation_measure(
     correlation: Estimated | None,
     clusters: NDArray[np.int64],
     method: str,
-    confidence: float = 0.95,
-    reason: str = _CONSTANT,
+    confidence: float,
+    reason: str,
 ) -> Measure:
     """Return a correlation with its interval on Fisher's scale, or why there is none."""
     if correlation is None:
@@ -121,7 +126,7 @@ def rank_correlation(x: _Floats, y: _Floats, confidence: float = 0.95) -> Measur
     u, v = _centred_ranks(x), _centred_ranks(y)
     scale = math.sqrt(float(u @ u) * float(v @ v))
     if scale == 0.0:
-        return missing(method, _CONSTANT, confidence)
+        return missing(method, CONSTANT, confidence)
     value = max(-1.0, min(1.0, float(u @ v) / scale))
     if n < 4 or abs(value) > 1.0 - 1e-12:
         return Measure(value, None, None, method, confidence)

@@ -1,0 +1,43 @@
+"""Does an audit refuse what it cannot do, and count what is undefined?"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from calibrail.errors import InputError
+from calibrail.evaluation.audit import Answers, Material, audit_scores
+from calibrail.evaluation.audit.leakage import Leakage
+
+N = 1200
+RNG = np.random.default_rng(6)
+LABELS = np.tile([0, 1], N // 2).astype(np.int8)
+ALONE = np.arange(N)
+ANSWERS = Answers(LABELS, ALONE)
+NOTHING = Material(Leakage((), (), (), 0))
+
+
+def test_audits_are_refused_without_what_they_need() -> None:
+    with pytest.raises(InputError, match="at least one detector"):
+        audit_scores({}, ANSWERS, NOTHING)
+    with pytest.raises(InputError, match="must have 1200"):
+        audit_scores({"a": np.zeros(3)}, ANSWERS, NOTHING)
+    with pytest.raises(InputError, match="both classes"):
+        zeros = np.zeros(N, np.int8)
+        audit_scores({"a": np.zeros(N)}, Answers(zeros, ALONE), NOTHING)
+
+
+def test_undefined_scores_rank_by_policy_and_are_counted() -> None:
+    values = RNG.normal(size=N) + LABELS
+    values[LABELS == 1] = np.where(RNG.random(N // 2) < 0.3, np.nan, values[LABELS == 1])
+    found = {
+        policy: audit_scores({"a": values}, ANSWERS, NOTHING, undefined=policy)
+        for policy in ("flag", "pass")
+    }
+    areas = {policy: item.detectors[0].auroc.estimate for policy, item in found.items()}
+    assert areas["flag"] > areas["pass"]
+    count = int(np.isnan(values).sum())
+    for item in found.values():
+        assert item.detectors[0].n_undefined == {"hallucinated": count, "faithful": 0}
+        assert any(said.code == "undefined" for said in item.conclusions)
+        assert item.detectors[0].reliability.n_undefined == count
