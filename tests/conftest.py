@@ -38,15 +38,22 @@ def no_endpoint_of_this_machine() -> Iterator[None]:
 
 
 @pytest.fixture
+def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send again without waiting for long."""
+    monkeypatch.setattr("calibrail.models.retry.FIRST_WAIT", 0.002)
+    monkeypatch.setattr("calibrail.models.retry.LONGEST_WAIT", 0.01)
+
+
+@pytest.fixture
 def fresh_models() -> Iterator[None]:
     """Give a test models that have answered nothing yet, and an empty memory of answers."""
-    from calibrail.models import api_encoder, llm
+    from calibrail.models.answer_cache import open_cache
+    from calibrail.models.store import shared_models
 
-    shared = (llm._shared, llm.open_cache, api_encoder._shared)
-    for cached in shared:
+    for cached in (shared_models, open_cache):
         cached.cache_clear()
     yield
-    for cached in shared:
+    for cached in (shared_models, open_cache):
         cached.cache_clear()
 
 

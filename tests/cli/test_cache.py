@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from calibrail.cli import app
 from calibrail.errors import InputError
-from calibrail.models.answer_cache import AnswerCache, CacheError
+from calibrail.models.answer_cache import AnswerCache, CacheError, Source
 
 
 @pytest.fixture
@@ -24,9 +24,13 @@ def filled(path: Path) -> Path:
     cache = AnswerCache(path)
     for i in range(5):
         cache.put(
-            f"{i}", {"text": "the SAID"}, endpoint="http://e/v1", model="old" if i < 3 else "new",
-            kind="chat", characters=9, tokens_in=1000, tokens_out=2,
-        )  # fmt: skip
+            f"{i}",
+            {"text": "the SAID"},
+            Source("http://e/v1", "old" if i < 3 else "new", "chat"),
+            characters=9,
+            tokens_in=1000,
+            tokens_out=2,
+        )
     cache.close()
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE answers SET created = created - 10 * 86400 WHERE key < '2'")

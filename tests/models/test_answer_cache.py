@@ -15,19 +15,19 @@ from typing import Any
 
 import pytest
 
-from calibrail.models.answer_cache import AnswerCache, CacheError
+from calibrail.models.answer_cache import AnswerCache, CacheError, Source
 
 WRITER = """
 import sys, time
 from pathlib import Path
-from calibrail.models.answer_cache import AnswerCache
+from calibrail.models.answer_cache import AnswerCache, Source
 
 path, name, first, last, shared = sys.argv[1:]
 cache = AnswerCache(Path(path))
 for i in range(int(first), int(last)):
     key = f"{i}" if shared == "shared" else f"{name}-{i}"
-    cache.put(key, {"by": name, "i": i}, endpoint="e", model=name, kind="chat", characters=4,
-              tokens_in=1, tokens_out=1)
+    source = Source("e", name, "chat")
+    cache.put(key, {"by": name, "i": i}, source, characters=4, tokens_in=1, tokens_out=1)
     print(key, flush=True)
 """
 
@@ -40,9 +40,10 @@ def cache(tmp_path: Path) -> Iterator[AnswerCache]:
 
 
 def put(cache: AnswerCache, key: str, value: Any = None, **more: Any) -> None:
-    row = {"endpoint": "http://a/v1", "model": "m", "kind": "chat", "characters": 40,
-           "tokens_in": 10, "tokens_out": 1, **more}  # fmt: skip
-    cache.put(key, {"text": key} if value is None else value, **row)
+    source = {"endpoint": "http://a/v1", "model": "m", "kind": "chat"}
+    counts = {"characters": 40, "tokens_in": 10, "tokens_out": 1}
+    source |= {name: more.pop(name) for name in source if name in more}
+    cache.put(key, {"text": key} if value is None else value, Source(**source), **counts | more)
 
 
 def writer(path: Path, name: str, first: int, last: int, keys: str) -> subprocess.Popen[str]:
@@ -204,13 +205,13 @@ def test_contents_are_summed_by_model(cache: AnswerCache) -> None:
 
 
 def test_tokens_per_character(cache: AnswerCache) -> None:
-    assert cache.tokens_per_character("http://a/v1", "m", "chat") is None
+    assert cache.tokens_per_character(Source("http://a/v1", "m", "chat")) is None
     put(cache, "uncounted", tokens_in=None, characters=1000)
-    assert cache.tokens_per_character("http://a/v1", "m", "chat") is None
+    assert cache.tokens_per_character(Source("http://a/v1", "m", "chat")) is None
     put(cache, "1", tokens_in=10, characters=40)
     put(cache, "2", tokens_in=20, characters=60)
     put(cache, "3", tokens_in=999, characters=1, model="n")
-    assert cache.tokens_per_character("http://a/v1", "m", "chat") == pytest.approx(0.3)
+    assert cache.tokens_per_character(Source("http://a/v1", "m", "chat")) == pytest.approx(0.3)
 
 
 def test_clear_by_model_and_age(cache: AnswerCache) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,31 +8,21 @@ import pytest
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError, ModelError
-from calibrail.models import api_encoder, encoder
-from calibrail.models import retry as caller_module
 from calibrail.models.api_encoder import ApiEncoder, load_api_encoder, read_vectors
 from calibrail.models.call_limits import BudgetError, CallLimits, limit_calls
 from calibrail.models.encoder import load_encoder
-from calibrail.models.llm import open_cache
 from calibrail.models.remote import RemoteModel
 from calibrail.models.retry import Caller
-from calibrail.models.store import text_key
+from calibrail.models.store import shared_models, text_key
 from calibrail.scores.registry import build, parse_spec
 from tests.chat_server import WIDTH, ChatServer, Line, RefusedError, always, embed, script
 
-pytestmark = pytest.mark.usefixtures("fresh_models")
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caller_module, "FIRST_WAIT", 0.002)
-    monkeypatch.setattr(caller_module, "LONGEST_WAIT", 0.01)
+pytestmark = pytest.mark.usefixtures("fresh_models", "quick_retries")
 
 
 @pytest.fixture
-def cache(tmp_path: Path) -> Iterator[Path]:
-    yield tmp_path / "answers.sqlite"
-    open_cache.cache_clear()
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "answers.sqlite"
 
 
 def load(server: ChatServer, prompt: str = "") -> ApiEncoder:
@@ -80,7 +69,7 @@ def test_vectors_come_in_order_and_once() -> None:
 
 
 def test_a_call_holds_so_many_characters(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api_encoder, "BATCH_CHARACTERS", 100)
+    monkeypatch.setattr("calibrail.models.api_encoder.BATCH_CHARACTERS", 100)
     texts = ["a" * 40, "b" * 60, "c", "d" * 300, "e", "f"]
     with ChatServer() as server:
         np.testing.assert_array_equal(
@@ -95,7 +84,7 @@ def test_the_cache_serves_a_second_run(cache: Path) -> None:
     with ChatServer() as server, limit_calls(CallLimits(cache=cache)):
         first = load(server)
         said = first.sentences(texts)
-        api_encoder._shared.cache_clear()
+        shared_models.cache_clear()
         second = load(server)
         assert second is not first
         np.testing.assert_array_equal(second.sentences(texts), said)
@@ -112,7 +101,7 @@ def test_a_spent_budget_keeps_what_was_embedded(cache: Path) -> None:
     with ChatServer() as server:
         with limit_calls(CallLimits(cache=cache, max_calls=2)), pytest.raises(BudgetError):
             load(server).sentences(texts)
-        api_encoder._shared.cache_clear()
+        shared_models.cache_clear()
         with limit_calls(CallLimits(cache=cache, max_calls=2)):
             assert load(server).sentences(texts).shape == (256, WIDTH)
         assert len(server.seen) == 4
@@ -133,7 +122,7 @@ def test_a_long_text_is_cut_and_counted(cache: Path) -> None:
         np.testing.assert_array_equal(found[1], embed(beginning))
         assert model.n_truncated == 1
         assert model.cut(texts) == {text_key(long)}
-        api_encoder._shared.cache_clear()
+        shared_models.cache_clear()
         again = load(server)
         np.testing.assert_array_equal(again.sentences(texts, normal=False), found)
         assert again.n_truncated == 1
@@ -142,7 +131,7 @@ def test_a_long_text_is_cut_and_counted(cache: Path) -> None:
 
 
 def test_many_long_texts_do_not_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api_encoder, "BATCH_TEXTS", 16)
+    monkeypatch.setattr("calibrail.models.api_encoder.BATCH_TEXTS", 16)
     texts = [f"{i} " + "long " * 40 for i in range(128)]
     with ShortReader(100) as server:
         model = load(server)
@@ -225,7 +214,7 @@ def test_another_model_under_the_same_name_is_noticed(cache: Path) -> None:
 
     with Narrow() as server, limit_calls(CallLimits(cache=cache)):
         load(server).sentences(["old"])
-        api_encoder._shared.cache_clear()
+        shared_models.cache_clear()
         server.__class__ = ChatServer  # type: ignore[assignment]
         with pytest.raises(ModelError, match=r"of 8 numbers before.* --clear --model emb"):
             load(server).sentences(["old", "new"])
@@ -264,7 +253,6 @@ def test_an_encoder_behind_an_endpoint_is_named(monkeypatch: pytest.MonkeyPatch)
         load_encoder("openai:emb@host")
     with pytest.raises(InputError, match="not ours to choose"):
         load_encoder("openai:emb@http://host/v1", dtype="float16")
-    assert encoder._shared.cache_info().currsize >= 0
 
 
 def test_words_have_no_vectors_there() -> None:

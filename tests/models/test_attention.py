@@ -134,7 +134,7 @@ class TestLongTexts:
         (found,) = model.shares([((long, "the river", long), RESPONSE)])
         windows = attention_module._windows(
             attention_module.read_prompts(
-                model._opened[0].tokenizer,  # type: ignore[index]
+                model.head.tokenizer,
                 "{long}\n{short}",
                 ["\n".join([long, "the river", long])],
                 [RESPONSE],

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models.encoder import Encoder, load_encoder
+from calibrail.models.encoder import LocalEncoder, load_encoder
 from calibrail.models.location import DEFAULT_MODEL, locate
 from calibrail.text import content_words
 
@@ -18,8 +18,8 @@ TEXTS = ("the river flows", "Rhine", LONG, "snow in the alps.", "")
 
 
 @pytest.fixture(scope="module")
-def encoder(tiny: Path) -> Encoder:
-    return Encoder(str(tiny))
+def encoder(tiny: Path) -> LocalEncoder:
+    return LocalEncoder(str(tiny))
 
 
 def bare(folder: Path, texts: tuple[str, ...], prompt: str = "") -> np.ndarray:
@@ -31,7 +31,9 @@ def bare(folder: Path, texts: tuple[str, ...], prompt: str = "") -> np.ndarray:
 
 
 class TestSentences:
-    def test_they_are_those_of_sentence_transformers(self, encoder: Encoder, tiny: Path) -> None:
+    def test_they_are_those_of_sentence_transformers(
+        self, encoder: LocalEncoder, tiny: Path
+    ) -> None:
         vectors = encoder.sentences(TEXTS)
         assert vectors.dtype == np.float64
         np.testing.assert_allclose(vectors, bare(tiny, TEXTS), atol=1e-6)
@@ -44,22 +46,22 @@ class TestSentences:
         np.testing.assert_allclose(found, bare(locate(DEFAULT_MODEL).folder, texts), atol=1e-6)
 
     def test_a_prompt_goes_before_every_text(self, tiny: Path) -> None:
-        found = Encoder(str(tiny), prompt="sea: ").sentences(TEXTS)
+        found = LocalEncoder(str(tiny), prompt="sea: ").sentences(TEXTS)
         np.testing.assert_allclose(found, bare(tiny, TEXTS, "sea: "), atol=1e-6)
-        assert not np.allclose(found, Encoder(str(tiny)).sentences(TEXTS), atol=1e-3)
+        assert not np.allclose(found, LocalEncoder(str(tiny)).sentences(TEXTS), atol=1e-3)
 
-    def test_another_precision_is_another_vector(self, tiny: Path, encoder: Encoder) -> None:
-        low = Encoder(str(tiny), dtype="bfloat16").sentences(TEXTS[:1])
+    def test_another_precision_is_another_vector(self, tiny: Path, encoder: LocalEncoder) -> None:
+        low = LocalEncoder(str(tiny), dtype="bfloat16").sentences(TEXTS[:1])
         distance = np.linalg.norm(low - encoder.sentences(TEXTS[:1]))
         assert 1e-6 < distance < 0.1
 
-    def test_no_text_gives_no_vector(self, encoder: Encoder) -> None:
+    def test_no_text_gives_no_vector(self, encoder: LocalEncoder) -> None:
         assert len(encoder.sentences([])) == 0
 
 
 class TestOnce:
     def test_each_distinct_text_runs_once(self, tiny: Path) -> None:
-        encoder = Encoder(str(tiny))
+        encoder = LocalEncoder(str(tiny))
         encoder.prepare(["a", "b", "a"], ["b", "c", "b"])
         assert encoder.n_embedded == 3
         assert encoder.n_passes == 1
@@ -69,37 +71,37 @@ class TestOnce:
         assert (encoder.n_embedded, encoder.n_passes) == (3, 1)
 
     def test_words_of_a_text_known_by_its_sentence_need_a_pass(self, tiny: Path) -> None:
-        encoder = Encoder(str(tiny))
+        encoder = LocalEncoder(str(tiny))
         encoder.sentences(["river"])
         encoder.words("river")
         assert encoder.n_embedded == 2
 
     def test_forgetting_embeds_again(self, tiny: Path) -> None:
-        encoder = Encoder(str(tiny))
+        encoder = LocalEncoder(str(tiny))
         first = encoder.sentences(["river"])
         encoder.forget()
         np.testing.assert_array_equal(encoder.sentences(["river"]), first)
         assert encoder.n_embedded == 2
 
     def test_a_batch_changes_rounding_only(self, tiny: Path) -> None:
-        together = Encoder(str(tiny)).sentences(TEXTS)
-        alone = np.vstack([Encoder(str(tiny)).sentences([text]) for text in TEXTS])
+        together = LocalEncoder(str(tiny)).sentences(TEXTS)
+        alone = np.vstack([LocalEncoder(str(tiny)).sentences([text]) for text in TEXTS])
         np.testing.assert_allclose(together, alone, atol=1e-6)
 
     def test_truncated_texts_are_counted_and_known(self, tiny: Path) -> None:
-        encoder = Encoder(str(tiny))
+        encoder = LocalEncoder(str(tiny))
         encoder.prepare(["river", LONG], [LONG + " sea"])
         assert encoder.n_truncated == 2
         assert len(encoder.cut(["river", LONG, LONG + " sea", "never seen"])) == 2
 
 
 class TestWords:
-    def test_one_unit_vector_a_content_word(self, encoder: Encoder) -> None:
+    def test_one_unit_vector_a_content_word(self, encoder: LocalEncoder) -> None:
         vectors = encoder.words("The river Rhine flows, from the Alps!")
         assert vectors.shape == (4, 16)
         np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-6)
 
-    def test_a_word_is_the_mean_of_its_subwords(self, encoder: Encoder, tiny: Path) -> None:
+    def test_a_word_is_the_mean_of_its_subwords(self, encoder: LocalEncoder, tiny: Path) -> None:
         import torch
         from sentence_transformers import SentenceTransformer
 
@@ -115,30 +117,30 @@ class TestWords:
         np.testing.assert_allclose(encoder.words(text), expected, atol=1e-5)
 
     def test_a_prompt_has_no_words_of_its_own(self, tiny: Path) -> None:
-        assert Encoder(str(tiny), prompt="sea snow ").words("river").shape == (1, 16)
+        assert LocalEncoder(str(tiny), prompt="sea snow ").words("river").shape == (1, 16)
 
-    def test_windows_cover_a_text_beyond_the_maximum_length(self, encoder: Encoder) -> None:
+    def test_windows_cover_a_text_beyond_the_maximum_length(self, encoder: LocalEncoder) -> None:
         vectors = encoder.words(LONG)
         assert len(vectors) == len(content_words(LONG)) == 45
         assert (np.linalg.norm(vectors, axis=1) > 0.99).all()
 
     def test_the_first_window_serves_sentence_and_words(self, tiny: Path) -> None:
-        encoder = Encoder(str(tiny))
+        encoder = LocalEncoder(str(tiny))
         encoder.prepare([LONG], [LONG])
         np.testing.assert_allclose(encoder.sentences([LONG]), bare(tiny, (LONG,)), atol=1e-6)
         assert encoder.n_embedded == 1
 
     @pytest.mark.parametrize("text", ["", "the", "?!", "\x00\x07"])
-    def test_no_content_word_no_vector(self, encoder: Encoder, text: str) -> None:
+    def test_no_content_word_no_vector(self, encoder: LocalEncoder, text: str) -> None:
         assert len(encoder.words(text)) == 0
 
-    def test_a_lone_surrogate_is_no_failure(self, encoder: Encoder) -> None:
+    def test_a_lone_surrogate_is_no_failure(self, encoder: LocalEncoder) -> None:
         assert len(encoder.words("river \ud800 snow")) == 2
 
 
 class TestFingerprint:
     def test_it_pins_the_model_and_is_json(self, tiny: Path) -> None:
-        found = Encoder(str(tiny), prompt="p: ").fingerprint()
+        found = LocalEncoder(str(tiny), prompt="p: ").fingerprint()
         assert json.loads(json.dumps(found)) == found
         assert found["max_length"] == 16
         assert found["prompt"] == "p: "
@@ -146,10 +148,10 @@ class TestFingerprint:
 
     def test_no_path_is_in_it(self, tiny: Path, tmp_path: Path) -> None:
         copy = shutil.copytree(tiny, tmp_path / "copy")
-        assert Encoder(str(copy)).fingerprint() == Encoder(str(tiny)).fingerprint()
+        assert LocalEncoder(str(copy)).fingerprint() == LocalEncoder(str(tiny)).fingerprint()
 
     def test_its_length_is_the_one_in_use(self, tiny: Path) -> None:
-        encoder = Encoder(str(tiny))
+        encoder = LocalEncoder(str(tiny))
         assert encoder._load().max_seq_length == encoder.fingerprint()["max_length"]
 
 
@@ -161,25 +163,25 @@ class TestLoading:
 
     def test_an_unknown_precision_is_refused(self) -> None:
         with pytest.raises(InputError, match="dtype must be one of float32"):
-            Encoder(dtype="int4")
+            LocalEncoder(dtype="int4")
 
     @pytest.mark.parametrize("wrong", [{"prompt": 5}, {"model": 3}, {"revision": 1234567}])
     def test_what_must_be_a_string_is_said(self, wrong: dict[str, int]) -> None:
         with pytest.raises(InputError, match="must be a string"):
-            Encoder(**wrong)
+            LocalEncoder(**wrong)
 
     def test_the_extra_is_named_where_torch_is_missing(
         self, tiny: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(sys.modules, "sentence_transformers", None)
         with pytest.raises(ModelError, match=r'pip install "calibrail\[models\]"'):
-            Encoder(str(tiny)).sentences(["river"])
+            LocalEncoder(str(tiny)).sentences(["river"])
 
     def test_broken_weights_are_an_error_of_ours(self, tiny: Path, tmp_path: Path) -> None:
         copy = Path(shutil.copytree(tiny, tmp_path / "copy"))
         (copy / "model.safetensors").write_bytes(b"no tensors")
         with pytest.raises(ModelError, match="cannot be loaded as an encoder"):
-            Encoder(str(copy)).sentences(["river"])
+            LocalEncoder(str(copy)).sentences(["river"])
 
     def test_code_that_a_folder_names_is_not_run(self, tiny: Path, tmp_path: Path) -> None:
         copy = Path(shutil.copytree(tiny, tmp_path / "copy"))
@@ -189,5 +191,5 @@ class TestLoading:
         modules[1]["type"] = "evil.Evil"
         (copy / "modules.json").write_text(json.dumps(modules))
         with pytest.raises(ModelError, match="cannot be loaded as an encoder"):
-            Encoder(str(copy)).sentences(["river"])
+            LocalEncoder(str(copy)).sentences(["river"])
         assert not trap.exists()

@@ -2,36 +2,26 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models import llm
-from calibrail.models import retry as caller_module
 from calibrail.models.call_limits import BudgetError, CallLimits, limit_calls
 from calibrail.models.chat import ChatAnswer, ChatRequest, Failure
-from calibrail.models.llm import LanguageModel, load_llm, open_cache
+from calibrail.models.llm import LanguageModel, load_llm
 from calibrail.models.remote import RemoteModel
 from calibrail.models.retry import Caller
+from calibrail.models.store import shared_models
 from tests.chat_server import ChatServer, Reply, always, key_of, scattered, verdicts
 
-pytestmark = pytest.mark.usefixtures("fresh_models")
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caller_module, "FIRST_WAIT", 0.002)
-    monkeypatch.setattr(caller_module, "LONGEST_WAIT", 0.01)
+pytestmark = pytest.mark.usefixtures("fresh_models", "quick_retries")
 
 
 @pytest.fixture
-def cache(tmp_path: Path) -> Iterator[Path]:
-    path = tmp_path / "answers.sqlite"
-    yield path
-    open_cache.cache_clear()
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "answers.sqlite"
 
 
 def requests(n: int, text: str = "question") -> list[ChatRequest]:
@@ -82,7 +72,7 @@ def test_a_second_run_sends_nothing(forgetting: bool, cache: Path) -> None:
             first.forget()
             second = first
         else:
-            llm._shared.cache_clear()
+            shared_models.cache_clear()
             second = load_llm("m", server.url)
             assert second is not first
         before = second.usage
@@ -158,7 +148,7 @@ def test_a_spent_budget_keeps_what_was_answered(cache: Path) -> None:
         with limit_calls(CallLimits(cache=cache, max_calls=12)), pytest.raises(BudgetError):
             model.answers(asked)
         assert len(server.seen) == 12
-        llm._shared.cache_clear()
+        shared_models.cache_clear()
         with limit_calls(CallLimits(cache=cache, max_calls=18)) as spent:
             answers = load_llm("m", server.url).answers(asked)
         assert texts(answers) == [f"faithful, question {i}" for i in range(30)]
@@ -196,8 +186,8 @@ def test_an_interrupt_keeps_what_was_answered(cache: Path) -> None:
 
 
 def test_an_interrupt_does_not_wait_for_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caller_module, "FIRST_WAIT", 60.0)
-    monkeypatch.setattr(caller_module, "LONGEST_WAIT", 60.0)
+    monkeypatch.setattr("calibrail.models.retry.FIRST_WAIT", 60.0)
+    monkeypatch.setattr("calibrail.models.retry.LONGEST_WAIT", 60.0)
     asked = requests(8)
     good = key(asked[0])
 
@@ -218,7 +208,7 @@ def test_an_interrupt_does_not_wait_for_retries(monkeypatch: pytest.MonkeyPatch)
 def test_memory_is_bounded_and_serves_all_that_was_asked_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(llm, "HELD", 10)
+    monkeypatch.setattr("calibrail.models.llm.HELD", 10)
     bad = {key(request) for request in requests(8)}
     faults = lambda key, attempt: "400" if key in bad else None  # noqa: E731
     with ChatServer(echo, faults) as server:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from calibrail.errors import ModelError
-from calibrail.models.loading import open_network
+from calibrail.models.loading import Architecture, open_network
 from calibrail.models.location import locate, locate_tokenizer
 from calibrail.models.windows import Window
 from tests.tiny_models import change_config, make_classifier, make_hhem, make_tokenizer
@@ -21,13 +21,8 @@ def window(*ids: int) -> Window:
 @pytest.mark.parametrize(("kind", "has_types"), [("bert", True), ("roberta", False)])
 def test_batches_are_padded_on_the_right(tmp_path: Path, kind: str, has_types: bool) -> None:
     folder = make_classifier(tmp_path / kind, kind)
-    network = open_network(
-        locate(str(folder)),
-        "AutoModelForSequenceClassification",
-        model="m",
-        purpose="a test",
-        dtype="float32",
-    )
+    architecture = Architecture("AutoModelForSequenceClassification", "a test")
+    network = open_network(locate(str(folder)), architecture, model="m", dtype="float32")
     inputs = network.inputs([window(7, 8, 9), window(5)])
     padding = network.tokenizer.pad_token_id
     assert inputs["input_ids"].tolist() == [[7, 8, 9], [5, padding, padding]]
@@ -45,7 +40,8 @@ def test_a_model_without_a_fast_tokenizer_is_refused(tmp_path: Path) -> None:
         json.dumps({**settings, "tokenizer_class": "CTRLTokenizer"})
     )
     with pytest.raises(ModelError):
-        open_network(locate(str(folder)), "AutoModel", model="m", purpose="a test", dtype="float32")
+        architecture = Architecture("AutoModel", "a test")
+        open_network(locate(str(folder)), architecture, model="m", dtype="float32")
 
 
 @pytest.mark.parametrize(

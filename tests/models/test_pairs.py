@@ -12,8 +12,8 @@ import pytest
 
 from calibrail.errors import InputError, ModelError
 from calibrail.models import pairs as pairs_module
+from calibrail.models.batches import batches
 from calibrail.models.nli import EntailmentModel
-from calibrail.models.pairs import ResultStore
 from tests.tiny_models import (
     CLASSIFIERS,
     LENGTH,
@@ -167,7 +167,7 @@ class TestOnce:
         self, model: EntailmentModel, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         together = model.judge(PAIRS)
-        monkeypatch.setattr(pairs_module, "_BLOCK_CHARACTERS", 100)
+        monkeypatch.setattr(model, "block_characters", 100)
         model.forget()
         for one, other in zip(model.judge(PAIRS), together, strict=True):
             assert one == pytest.approx(other, abs=model.tolerance)
@@ -190,7 +190,7 @@ class TestBatches:
 
     def test_long_inputs_take_several_batches(self, model: EntailmentModel) -> None:
         (found,) = model.judge([(padding(8_000), CLAIM)])
-        per_batch = pairs_module.batches([LENGTH] * found.n_windows)
+        per_batch = batches([LENGTH] * found.n_windows)
         assert model.n_passes == len(list(per_batch)) > 1
 
 
@@ -273,8 +273,7 @@ class TestSpecification:
     def test_the_precision_is_the_stated_one(self, matcher: Path, dtype: str) -> None:
         model = EntailmentModel(str(matcher), dtype=dtype)
         model.judge([(FACT, CLAIM)])
-        assert model._opened is not None
-        module = model._opened[0]._head._network.module  # type: ignore[attr-defined]
+        module = model.head.network.module
         assert {str(weights.dtype) for weights in module.parameters()} == {f"torch.{dtype}"}
         assert not module.training
 
@@ -282,32 +281,8 @@ class TestSpecification:
         self, model: EntailmentModel, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         model.judge([(FACT, CLAIM)])
-        assert model._opened is not None
-        head = model._opened[0]
         monkeypatch.setattr(
-            head, "values", lambda windows: np.full((len(windows), 2), np.nan), raising=True
+            model.head, "values", lambda windows: np.full((len(windows), 2), np.nan), raising=True
         )
         with pytest.raises(ModelError, match=r'no numbers in float32; use dtype="float32"'):
             model.judge([("sea", "snow")])
-
-
-class TestStore:
-    def test_the_least_recently_used_result_goes_first(self) -> None:
-        store = ResultStore(budget=3)
-        for name in (b"a", b"b", b"c"):
-            store.put(name, name)
-        assert store.get(b"a") == b"a"
-        store.put(b"d", b"d")
-        assert store.get(b"b") is None
-        assert [store.get(name) for name in (b"a", b"c", b"d")] == [b"a", b"c", b"d"]
-
-    def test_sizes_count(self) -> None:
-        store = ResultStore(budget=10)
-        store.put(b"a", 1, size=6)
-        store.put(b"a", 2, size=4)
-        store.put(b"b", 3, size=6)
-        assert store.get(b"a") == 2
-        store.put(b"c", 4, size=100)
-        assert (store.get(b"a"), store.get(b"b"), store.get(b"c")) == (None, None, 4)
-        store.clear()
-        assert store.get(b"c") is None

@@ -65,7 +65,7 @@ def test_the_best_window_of_a_long_document_counts(tmp_path: Path) -> None:
     model = Reranker(str(folder))
     query = PAIRS[0][0]
     document = " ".join(PADDING * 60) + " the river rhine flows from the alps"
-    (best,) = model.best([(query, document)])
+    (best,) = model.results([(query, document)])
     assert best.n_windows > 5
     (start, end) = best.spans[0]
     (whole,) = model.relevance([(query, document)])

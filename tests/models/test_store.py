@@ -1,54 +1,67 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from calibrail.models.store import VectorStore, text_key
+from calibrail.models.store import ResultStore, shared, text_key
 
 
-def array(n: int) -> np.ndarray:
-    return np.ones(n, dtype=np.float32)
+def test_the_least_recently_used_result_goes_first() -> None:
+    store = ResultStore[bytes](budget=3)
+    for name in (b"a", b"b", b"c"):
+        store.put(name, name)
+    assert store.get(b"a") == b"a"
+    store.put(b"d", b"d")
+    assert store.get(b"b") is None
+    assert [store.get(name) for name in (b"a", b"c", b"d")] == [b"a", b"c", b"d"]
 
 
-def test_the_least_recently_used_array_goes_first() -> None:
-    store = VectorStore(budget=3 * 40)
-    for name in "abc":
-        store.put(text_key(name), array(10))
-    assert store.get(text_key("a")) is not None
-    store.put(text_key("d"), array(10))
-    assert store.get(text_key("b")) is None
-    assert all(store.get(text_key(name)) is not None for name in "acd")
-
-
-def test_the_newest_array_stays_even_beyond_the_budget() -> None:
-    store = VectorStore(budget=8)
-    store.put(b"1", array(1))
-    store.put(b"2", array(100))
-    assert store.get(b"1") is None
-    assert len(store.get(b"2")) == 100
-
-
-def test_replacing_an_array_frees_its_bytes() -> None:
-    store = VectorStore(budget=100)
-    for _ in range(50):
-        store.put(b"1", array(10))
-    store.put(b"2", array(10))
-    assert store.get(b"1") is not None
-
-
-def test_what_is_said_of_a_cut_text_goes_with_its_array() -> None:
-    store = VectorStore(budget=40)
-    store.put(b"1", array(10), cut=True)
-    assert store.is_cut(b"1")
-    store.put(b"2", array(10))
-    assert not store.is_cut(b"1")
-    store.put(b"2", array(10), cut=True)
+def test_sizes_count() -> None:
+    store = ResultStore[int](budget=10)
+    store.put(b"a", 1, size=6)
+    store.put(b"a", 2, size=4)
+    store.put(b"b", 3, size=6)
+    assert store.get(b"a") == 2
+    store.put(b"c", 4, size=100)
+    assert (store.get(b"a"), store.get(b"b"), store.get(b"c")) == (None, None, 4)
     store.clear()
-    assert not store.is_cut(b"2")
-    assert store.get(b"2") is None
+    assert store.get(b"c") is None
+
+
+def test_the_newest_result_stays_even_beyond_the_budget() -> None:
+    store = ResultStore[str](budget=8)
+    store.put(b"1", "small", size=4)
+    store.put(b"2", "large", size=400)
+    assert (store.get(b"1"), store.get(b"2")) == (None, "large")
+
+
+def test_a_look_does_not_count_as_use() -> None:
+    store = ResultStore[str](budget=2)
+    store.put(b"1", "first")
+    store.put(b"2", "second")
+    assert store.peek(b"1") == "first"
+    store.put(b"3", "third")
+    assert store.peek(b"1") is None
+
+
+def test_what_was_dropped_is_computed_again() -> None:
+    store = ResultStore[str](budget=1)
+    computed = []
+
+    def compute() -> None:
+        computed.append(1)
+        store.put(b"1", "again")
+
+    assert store.get_or(b"1", compute) == store.get_or(b"1", compute) == "again"
+    assert computed == [1]
+
+
+def test_a_model_is_made_once_per_specification() -> None:
+    assert shared(ResultStore, 7) is shared(ResultStore, 7)
+    assert shared(ResultStore, 7) is not shared(ResultStore, 8)
 
 
 @pytest.mark.parametrize("text", ["", "a", "\ud800", "\u4e2d"])
 def test_any_string_has_a_key(text: str) -> None:
     assert len(text_key(text)) == 16
     assert text_key(text) != text_key(text + " ")
+    assert text_key(text, "a") != text_key("a", text) or text == "a"

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from calibrail.errors import ModelError
 from calibrail.models.layout import Tokens
-from calibrail.models.windows import BATCH_TOKENS, assemble, batches, cut, stretches
+from calibrail.models.windows import assemble, cut, stretches
 
 
 def pair(n_long: int, n_short: int, *, long_first: bool = True, words: int = 1) -> Tokens:
@@ -135,14 +135,3 @@ def test_a_part_of_the_short_text_can_be_read_alone() -> None:
     window = assemble(pair(9, 9), (2, 4), (3, 6))
     assert window.ids == [0, 1002, 1003, 1, 5003, 5004, 5005, 2]
     assert (window.first, window.first_short) == (2, 3)
-
-
-def test_batches_hold_similar_lengths_within_the_limit() -> None:
-    lengths = [int(n) for n in np.random.default_rng(0).integers(1, 600, 500)]
-    found = list(batches(lengths))
-    assert sorted(index for batch in found for index in batch) == list(range(500))
-    assert all(max(lengths[i] for i in batch) * len(batch) <= BATCH_TOKENS for batch in found)
-    assert sum(max(lengths[i] for i in b) * len(b) for b in found) < 1.1 * sum(lengths)
-    assert [len(b) for b in batches([3, 3, 3], lambda length: 2)] == [2, 1]
-    assert [len(b) for b in batches([10**6, 10**6])] == [1, 1]
-    assert list(batches([])) == []

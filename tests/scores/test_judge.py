@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,7 @@ import pytest
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.models import retry as caller_module
 from calibrail.models.call_limits import CallLimits, limit_calls
-from calibrail.models.llm import open_cache
 from calibrail.scores.base import EMPTY_RESPONSE, NO_CONTEXT, Demanding, Pinning, Score, prepare
 from calibrail.scores.judge import Judge
 from calibrail.scores.judge_prompts import DEFAULT
@@ -32,21 +29,14 @@ from tests.chat_server import (
     verdicts,
 )
 
-pytestmark = pytest.mark.usefixtures("fresh_models")
+pytestmark = pytest.mark.usefixtures("fresh_models", "quick_retries")
 
 OWN = "Say faithful or hallucination.\n{contexts}\n{question}\n{response}\n"
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caller_module, "FIRST_WAIT", 0.002)
-    monkeypatch.setattr(caller_module, "LONGEST_WAIT", 0.01)
-
-
 @pytest.fixture
-def cache(tmp_path: Path) -> Iterator[Path]:
-    yield tmp_path / "answers.sqlite"
-    open_cache.cache_clear()
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "answers.sqlite"
 
 
 def judge(server: ChatServer, **params: Any) -> Judge:

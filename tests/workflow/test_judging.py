@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ import pytest
 from calibrail import Guardrail, calibrate, compare
 from calibrail.engine import score_examples
 from calibrail.errors import ModelError
-from calibrail.models import llm
 from calibrail.models.call_limits import BudgetError, CallLimits, Price, limit_calls
 from calibrail.scores import build, parse_spec
 from calibrail.scores.registry import ScoreSpec
@@ -46,18 +44,13 @@ def _unit(text: str) -> float:
 
 
 @pytest.fixture(autouse=True)
-def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_models: None) -> None:
     """A cache and an environment of one's own."""
     monkeypatch.setenv("CALIBRAIL_CACHE", str(tmp_path / "answers.sqlite"))
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     monkeypatch.setattr("calibrail.models.retry.FIRST_WAIT", 0.005)
     monkeypatch.setattr("calibrail.models.retry.LONGEST_WAIT", 0.02)
-    llm._shared.cache_clear()
-    llm.open_cache.cache_clear()
-    yield
-    llm._shared.cache_clear()
-    llm.open_cache.cache_clear()
 
 
 @pytest.fixture

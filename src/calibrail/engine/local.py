@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,8 @@ from calibrail.data.arrow import string_array
 from calibrail.data.example import Example
 from calibrail.engine.ledger import Ledger
 from calibrail.errors import InputError
-from calibrail.models.encoder import Encoder
+from calibrail.models.batches import blocks
+from calibrail.models.embedding import Encoder
 from calibrail.scores.base import Demand, Demanding, Score, SharedModel, prepare
 from calibrail.scores.registry import key_of
 from calibrail.scores.table import Cost, ScoreTable
@@ -69,7 +70,7 @@ def score_examples(
     # same bytes whatever ran before.
     for model in ledger.models:
         model.forget()
-    for batch in _blocks(examples, block):
+    for batch in blocks(examples, _characters, block, BLOCK_CHARACTERS):
         cut |= _prepare(batch, scores, ledger)
         for key, score in zip(keys, scores, strict=True):
             with ledger.scoring(key):
@@ -86,18 +87,8 @@ def score_examples(
     return rows.table(ledger.costs(rows.n), len(cut), ledger.n_cut())
 
 
-def _blocks(examples: Iterable[Example], block: int) -> Iterator[list[Example]]:
-    batch: list[Example] = []
-    characters = 0
-    for example in examples:
-        size = len(example.question) + len(example.response) + sum(map(len, example.contexts))
-        if batch and (len(batch) == block or characters + size > BLOCK_CHARACTERS):
-            yield batch
-            batch, characters = [], 0
-        batch.append(example)
-        characters += size
-    if batch:
-        yield batch
+def _characters(example: Example) -> int:
+    return len(example.question) + len(example.response) + sum(map(len, example.contexts))
 
 
 def _prepare(

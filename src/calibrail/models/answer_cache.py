@@ -7,12 +7,14 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import astuple, dataclass
+from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
 from calibrail.errors import CalibrailError
+from calibrail.record import Record
 
 #: Raised when the table's columns change.
 VERSION: Final = 1
@@ -43,7 +45,24 @@ class CacheError(CalibrailError):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Source:
+    """Whose answers, and of what kind.
+
+    Attributes
+    ----------
+    endpoint, model : str
+        Who answered.
+    kind : str
+        ``chat`` or ``embedding``.
+    """
+
+    endpoint: str
+    model: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class CachedModel(Record):
     """What the cache holds of one model.
 
     Attributes
@@ -68,10 +87,6 @@ class Kept:
     tokens_out: int
     oldest: float
     newest: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, JSON-able."""
-        return asdict(self)
 
 
 class AnswerCache:
@@ -140,17 +155,15 @@ class AnswerCache:
         self,
         key: str,
         value: Mapping[str, Any],
+        source: Source,
         *,
-        endpoint: str,
-        model: str,
-        kind: str,
         characters: int,
         tokens_in: int | None,
         tokens_out: int | None,
     ) -> None:
         """Keep a value; what another process has kept meanwhile stays."""
         text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
-        row = (key, endpoint, model, kind, characters, tokens_in, tokens_out, time.time(), text)
+        row = (key, *astuple(source), characters, tokens_in, tokens_out, time.time(), text)
         with self._explained(), self._lock:
             self._connection.execute(
                 "INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row
@@ -163,17 +176,17 @@ class AnswerCache:
                     (MOST_IN_MEMORY,),
                 )
 
-    def tokens_per_character(self, endpoint: str, model: str, kind: str) -> float | None:
+    def tokens_per_character(self, source: Source) -> float | None:
         """Return how many tokens a character of this model's questions took, None if unknown."""
         with self._explained(), self._lock:
             tokens, characters = self._connection.execute(
                 "SELECT SUM(tokens_in), SUM(characters) FROM answers WHERE endpoint = ? AND "
                 "model = ? AND kind = ? AND tokens_in IS NOT NULL",
-                (endpoint, model, kind),
+                astuple(source),
             ).fetchone()
         return tokens / characters if characters else None
 
-    def contents(self) -> list[Kept]:
+    def contents(self) -> list[CachedModel]:
         """Return what is kept, by endpoint, model and kind."""
         with self._explained(), self._lock:
             rows = self._connection.execute(
@@ -181,7 +194,7 @@ class AnswerCache:
                 "COALESCE(SUM(tokens_out), 0), MIN(created), MAX(created) FROM answers "
                 "GROUP BY endpoint, model, kind ORDER BY endpoint, model, kind"
             ).fetchall()
-        return [Kept(*row) for row in rows]
+        return [CachedModel(*row) for row in rows]
 
     def clear(self, model: str | None = None, older_than: float | None = None) -> int:
         """Remove answers and return how many.
@@ -229,3 +242,9 @@ class AnswerCache:
                 "another file with the environment variable CALIBRAIL_CACHE, or turn it off with "
                 "CALIBRAIL_CACHE=off"
             ) from error
+
+
+@lru_cache(maxsize=8)
+def open_cache(path: Path | None) -> AnswerCache:
+    """Return the process's one connection to a cache file."""
+    return AnswerCache(path)

@@ -5,28 +5,22 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
-from threading import Event
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models.answer_cache import AnswerCache
-from calibrail.models.call_limits import Account, account
+from calibrail.models.batches import blocks
 from calibrail.models.chat import read_count
-from calibrail.models.encoder import Encoder
+from calibrail.models.embedding import Encoder
 from calibrail.models.endpoint import resolve_endpoint
-from calibrail.models.llm import open_cache
-from calibrail.models.pool import each
-from calibrail.models.remote import Question, Usage
+from calibrail.models.remote import RemoteModel, Session, Usage
 from calibrail.models.retry import Caller
-from calibrail.models.store import text_key
+from calibrail.models.store import shared
 from calibrail.models.transport import RefusedError
-
-KIND: Final = "embedding"
 
 #: How an encoder behind an endpoint is named: ``openai:MODEL`` or ``openai:MODEL@ADDRESS``.
 PREFIX: Final = "openai:"
@@ -38,8 +32,11 @@ BATCH_CHARACTERS: Final = 200_000
 #: A text that is still refused at this length is not refused for its length.
 _SHORTEST: Final = 64
 
+#: Vectors in the order of their texts, and the tokens that they cost.
+Embedded = tuple[list[NDArray[np.float32]], int | None]
 
-class ApiEncoder(Encoder):
+
+class ApiEncoder(RemoteModel, Encoder):
     """An embedding model behind an OpenAI-compatible endpoint; gives sentence vectors only.
 
     Use ``load_encoder("openai:text-embedding-3-large")``. A text longer than the model reads is
@@ -57,15 +54,15 @@ class ApiEncoder(Encoder):
         What sends the requests.
     """
 
+    kind = "embedding"
     batch = BATCH_TEXTS
 
     def __init__(
         self, name: str, endpoint: str, prompt: str = "", caller: Caller | None = None
     ) -> None:
-        super().__init__(f"{PREFIX}{name}@{endpoint}", None, prompt)
-        self.name, self.endpoint = name, endpoint
-        self.usage = Usage()
-        self._caller = caller or Caller(endpoint)
+        RemoteModel.__init__(self, name, endpoint, caller)
+        Encoder.__init__(self, prompt)
+        self.model = f"{PREFIX}{name}@{endpoint}"
         self._width: int | None = None
 
     def fingerprint(self) -> dict[str, Any]:
@@ -89,51 +86,33 @@ class ApiEncoder(Encoder):
             )
         super().prepare(texts)
 
-    def questions(self, items: Sequence[str]) -> Iterator[Question]:
-        """Return what would be asked, and whether it is known; nothing is sent."""
-        cache = open_cache(account().limits.cache)
-        for text in items:
-            key = self._key(text)
-            n_bytes = len(text.encode("utf-8", "replace"))
-            yield Question(key, cache.get(key) is not None, len(text), n_bytes, 0)
+    def question(self, item: str) -> tuple[str, Sequence[str], int]:
+        """Return the digest under which a vector is kept, and the text."""
+        return self._key(item), [item], 0
 
-    def tokens_so_far(self) -> float | None:
-        """Return tokens per character of what was asked before, None if nothing was counted."""
-        cache = open_cache(account().limits.cache)
-        return cache.tokens_per_character(self.endpoint, self.name, KIND)
-
-    def _embed(self, items: Sequence[tuple[str, bool]]) -> None:
-        spent = account()
-        cache = open_cache(spent.limits.cache)
+    def embed(self, items: Sequence[tuple[str, bool]]) -> None:
+        """Keep the vectors of texts: from the cache, or by the endpoint."""
+        session = self.session()
         missing = []
         for text, _ in items:
-            found = cache.get(self._key(text))
-            if found is None:
+            known = session.cache.get(self._key(text))
+            if known is None:
                 missing.append(text)
             else:
-                self._put(text, found, n_cached=1)
-        stop = Event()
+                self._put(text, known, n_cached=1)
+        batches = list(blocks(missing, len, BATCH_TEXTS, BATCH_CHARACTERS))
+        for texts, values in self.ask_each(partial(self._ask, session), batches, session):
+            for text, value in zip(texts, values, strict=True):
+                self._put(text, value)
 
-        def ask(texts: Sequence[str]) -> list[dict[str, Any]]:
-            return self._ask(texts, cache, spent, stop)
-
-        before = self._caller.n_sent
-        try:
-            for texts, found in each(ask, list(_batches(missing)), spent.limits.concurrency, stop):
-                for text, value in zip(texts, found, strict=True):
-                    self._put(text, value)
-        finally:
-            self.usage += Usage(n_sent=self._caller.n_sent - before)
-
-    def _ask(
-        self, texts: Sequence[str], cache: AnswerCache, spent: Account, stop: Event
-    ) -> list[dict[str, Any]]:
+    def _ask(self, session: Session, texts: Sequence[str]) -> list[dict[str, Any]]:
         """Have a batch embedded; where it is too long, in halves, and at last cut short."""
         shortened = [text.encode("utf-8", "replace").decode() for text in texts]
         cut = False
         while True:
+            body = {"input": [self.prompt + text for text in shortened], "encoding_format": "float"}
             try:
-                vectors, tokens = self._call(shortened, spent, stop)
+                vectors, tokens = self.send(body, session, partial(read_vectors, n=len(texts)))
                 break
             except RefusedError as error:
                 if not error.too_long:
@@ -143,8 +122,7 @@ class ApiEncoder(Encoder):
                     ) from None
                 if len(texts) > 1:
                     half = len(texts) // 2
-                    first = self._ask(texts[:half], cache, spent, stop)
-                    return [*first, *self._ask(texts[half:], cache, spent, stop)]
+                    return [*self._ask(session, texts[:half]), *self._ask(session, texts[half:])]
                 if len(shortened[0]) < _SHORTEST:
                     raise ModelError(f"{self.model} refuses even short texts as too long") from None
                 shortened = [shortened[0][: len(shortened[0]) // 2]]
@@ -155,29 +133,8 @@ class ApiEncoder(Encoder):
             raw = base64.b64encode(vector.astype("<f4").tobytes()).decode("ascii")
             share = None if tokens is None else round(tokens * len(sent) / total)
             values.append({"vector": raw, "cut": cut, "tokens": share})
-            spent.answered()
-            cache.put(
-                self._key(text), values[-1], endpoint=self.endpoint, model=self.name, kind=KIND,
-                characters=len(sent), tokens_in=share, tokens_out=0,
-            )  # fmt: skip
+            self.keep_answer(session, self._key(text), values[-1], len(sent), (share, 0))
         return values
-
-    def _call(
-        self, texts: Sequence[str], spent: Account, stop: Event
-    ) -> tuple[list[NDArray[np.float32]], int | None]:
-        body = {
-            "model": self.name,
-            "input": [self.prompt + text for text in texts],
-            "encoding_format": "float",
-        }
-
-        def read(answer: Any) -> tuple[list[NDArray[np.float32]], int | None]:
-            return read_vectors(answer, len(texts))
-
-        result: tuple[list[NDArray[np.float32]], int | None] = self._caller.call(
-            KIND, body, spent, stop, read
-        )
-        return result
 
     def _put(self, text: str, value: dict[str, Any], n_cached: int = 0) -> None:
         vector = np.frombuffer(base64.b64decode(value["vector"]), dtype="<f4").astype(np.float32)
@@ -190,19 +147,20 @@ class ApiEncoder(Encoder):
                 f"calibrail cache --clear --model {self.name}"
             )
         tokens = value["tokens"]
-        self.usage += Usage(
-            n_answers=1, n_cached=n_cached, tokens_in=tokens or 0, n_counted=int(tokens is not None)
+        n_counted = int(tokens is not None)
+        self.count(
+            Usage(n_answers=1, n_cached=n_cached, tokens_in=tokens or 0, n_counted=n_counted)
         )
         self.n_embedded += 1
         self.n_truncated += bool(value["cut"])
-        self._sentences.put(text_key(text), vector, cut=bool(value["cut"]))
+        self.keep(text, vector, cut=bool(value["cut"]))
 
     def _key(self, text: str) -> str:
-        content = [self.endpoint, self.name, self.prompt, text]
-        return hashlib.sha256(json.dumps(["embedding", *content]).encode("ascii")).hexdigest()
+        content = [self.kind, self.endpoint, self.name, self.prompt, text]
+        return hashlib.sha256(json.dumps(content).encode("ascii")).hexdigest()
 
 
-def read_vectors(answer: Any, n: int) -> tuple[list[NDArray[np.float32]], int | None]:
+def read_vectors(answer: Any, n: int) -> Embedded:
     """Read the body of an embedding answer: n vectors in order, and the tokens they cost.
 
     Raises
@@ -236,18 +194,6 @@ def read_vectors(answer: Any, n: int) -> tuple[list[NDArray[np.float32]], int | 
     return vectors, read_count(tokens)
 
 
-def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
-    batch, characters = list[str](), 0
-    for text in texts:
-        if batch and (len(batch) == BATCH_TEXTS or characters + len(text) > BATCH_CHARACTERS):
-            yield batch
-            batch, characters = [], 0
-        batch.append(text)
-        characters += len(text)
-    if batch:
-        yield batch
-
-
 def load_api_encoder(model: str, prompt: str = "") -> ApiEncoder:
     """Return the process's one encoder for ``openai:MODEL`` or ``openai:MODEL@ADDRESS``.
 
@@ -259,9 +205,4 @@ def load_api_encoder(model: str, prompt: str = "") -> ApiEncoder:
     name, _, address = model.removeprefix(PREFIX).partition("@")
     if not name:
         raise InputError(f"an encoder behind an endpoint is named {PREFIX}MODEL; got {model!r}")
-    return _shared(name, resolve_endpoint(address or None), prompt)
-
-
-@lru_cache(maxsize=8)
-def _shared(name: str, endpoint: str, prompt: str) -> ApiEncoder:
-    return ApiEncoder(name, endpoint, prompt)
+    return shared(ApiEncoder, name, resolve_endpoint(address or None), prompt)

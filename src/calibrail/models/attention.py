@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+import sys
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -16,12 +16,16 @@ from calibrail.models.attention_shares import (
     summary,
     token_shares,
 )
+from calibrail.models.batches import BATCH_TOKENS, batches
 from calibrail.models.layout import Tokens, read_prompts
-from calibrail.models.loading import LocalModel, Network, open_network
-from calibrail.models.location import DEFAULT_MODEL, EMBEDDED_NAMES, Location
-from calibrail.models.pairs import ResultStore
-from calibrail.models.store import text_key
-from calibrail.models.windows import BATCH_TOKENS, WINDOWING, Window, assemble, batches, stretches
+from calibrail.models.loading import Architecture, Network
+from calibrail.models.location import DEFAULT_MODEL, Location, full_name
+from calibrail.models.reading import ReadingModel
+from calibrail.models.store import shared
+from calibrail.models.windows import Window, assemble, stretches
+
+#: Documents, and the response.
+DocumentsAndResponse = tuple[tuple[str, ...], str]
 
 #: Attention grows with the square of the length: tokens a pass, whatever the model could read.
 LONGEST: Final = 1024
@@ -31,10 +35,16 @@ BATCH_BYTES: Final = 256 * 2**20
 STORED_SHARES: Final = 2_000_000
 
 _TEMPLATE: Final = "{long}\n{short}"
-_BLOCK: Final = 256
+_ARCHITECTURE: Final = Architecture(
+    "AutoModel",
+    "a model whose attention is looked at",
+    # What follows the last layer.
+    may_lack=("pooler",),
+    options={"attn_implementation": "eager"},
+)
 
 
-class AttentionModel(LocalModel):
+class AttentionModel(ReadingModel[DocumentsAndResponse, Network, AttentionShare]):
     """A transformer whose attention is looked at while it reads documents and a response.
 
     Use ``load_attention``, which shares one model between all scores of a process.
@@ -65,6 +75,9 @@ class AttentionModel(LocalModel):
         Responses computed so far.
     """
 
+    block = 256
+    block_characters = sys.maxsize
+
     def __init__(
         self,
         model: str = DEFAULT_MODEL,
@@ -73,43 +86,21 @@ class AttentionModel(LocalModel):
         layers: int = 4,
         window: int | None = None,
     ) -> None:
-        super().__init__(model, revision, dtype, window)
+        super().__init__(model, revision, dtype, window, STORED_SHARES)
         if isinstance(layers, bool) or not isinstance(layers, int) or layers < 1:
             raise InputError(f"layers must be at least 1; got {layers!r}")
         self.layers = layers
         self.n_responses = 0
-        self._store = ResultStore(STORED_SHARES)
-        self._opened: tuple[Network, int, int] | None = None
 
-    def fingerprint(self) -> dict[str, Any]:
-        """Return what pins the shares; reads files, loads no torch.
+    def describe(self, place: Location) -> dict[str, Any]:
+        """Return how many layers count."""
+        return {"layers": self.layers}
 
-        Raises
-        ------
-        ModelError
-            If the model is not on this machine and the hub cannot be reached.
-        """
-        return {
-            **super().fingerprint(),
-            "layers": self.layers,
-            "max_length": _max_length(self.place()),
-            "window": self.window,
-            "windowing": WINDOWING,
-        }
+    def max_length(self, place: Location) -> int:
+        """Return how many tokens are read at a time."""
+        return min(place.positions(), LONGEST)
 
-    def prepare(self, items: Iterable[tuple[tuple[str, ...], str]]) -> None:
-        """Compute what is not yet known, in length-sorted batches.
-
-        Parameters
-        ----------
-        items : iterable of (tuple of str, str)
-            Documents, and the response.
-        """
-        unknown = [item for item in dict.fromkeys(items) if self._store.get(_key(item)) is None]
-        for start in range(0, len(unknown), _BLOCK):
-            self._run(unknown[start : start + _BLOCK])
-
-    def shares(self, items: Sequence[tuple[tuple[str, ...], str]]) -> list[AttentionShare]:
+    def shares(self, items: Sequence[DocumentsAndResponse]) -> list[AttentionShare]:
         """Return the attention share of each (documents, response).
 
         Raises
@@ -119,96 +110,72 @@ class AttentionModel(LocalModel):
         InputError
             If it has fewer layers than are asked for.
         """
-        self.prepare(items)
-        result = []
-        for item in items:
-            found: AttentionShare | None = self._store.get(_key(item))
-            if found is None:
-                # Dropped since it was prepared: more was asked for than is kept.
-                self._run([item])
-                found = self._store.get(_key(item))
-            assert found is not None
-            result.append(found)
-        return result
+        return self.results(items)
 
-    def forget(self) -> None:
-        """Drop all results, so that the next response is computed by itself."""
-        self._store.clear()
+    def texts(self, item: DocumentsAndResponse) -> Sequence[str]:
+        """Return the documents and the response."""
+        return *item[0], item[1]
 
-    def _run(self, items: Sequence[tuple[tuple[str, ...], str]]) -> None:
-        if self._opened is None:
-            self._opened = self._open(self.place())
-        network, length, heads = self._opened
-        longs = ["\n".join(documents) for documents, _ in items]
+    def compute(self, items: Sequence[DocumentsAndResponse]) -> None:
+        """Look at the attention of items in batches of their windows."""
+        network = self.head
         read = read_prompts(
-            network.tokenizer, _TEMPLATE, longs, [response for _, response in items]
+            network.tokenizer,
+            _TEMPLATE,
+            ["\n".join(documents) for documents, _ in items],
+            [response for _, response in items],
         )
-        owners: list[int] = []
-        windows: list[Window] = []
-        for index, tokens in enumerate(read):
-            own = _windows(tokens, length, self.window)
-            owners += [index] * len(own)
-            windows += own
+        windows = [
+            (index, window)
+            for index, tokens in enumerate(read)
+            for window in _windows(tokens, self.length, self.window)
+        ]
         places = [
             document_of(tokens.offsets, documents)
             for tokens, (documents, _) in zip(read, items, strict=True)
         ]
-        found: list[list[tuple[Window, NDArray[np.float64]]]] = [[] for _ in items]
+        config = network.module.config.get_text_config()
+        n_heads: int = config.num_hidden_layers * config.num_attention_heads
 
         def most_rows(length: int) -> int:
-            return min(BATCH_TOKENS // length, BATCH_BYTES // (4 * heads * length**2))
+            return min(BATCH_TOKENS // length, BATCH_BYTES // (4 * n_heads * length**2))
 
-        for batch in batches([len(window.ids) for window in windows], most_rows):
-            attentions = self._attend(network, [windows[index] for index in batch])
-            for row, index in enumerate(batch):
-                window, owner = windows[index], owners[index]
-                n = len(items[owner][0])
-                found[owner].append(
-                    (window, token_shares(attentions, row, window, places[owner], n))
-                )
-        for item, tokens, own_shares in zip(items, read, found, strict=True):
-            share = summary(tokens, own_shares, len(item[0]))
-            self._store.put(_key(item), share, 1 + len(share.tokens) + len(share.documents))
+        by_item: list[list[tuple[Window, NDArray[np.float64]]]] = [[] for _ in items]
+        for batch in batches([len(window.ids) for _, window in windows], most_rows):
+            attentions = self._attend([windows[place][1] for place in batch])
+            for row, place in enumerate(batch):
+                index, window = windows[place]
+                n = len(items[index][0])
+                shares = token_shares(attentions, row, window, places[index], n)
+                by_item[index].append((window, shares))
+        for item, tokens, window_shares in zip(items, read, by_item, strict=True):
+            share = summary(tokens, window_shares, len(item[0]))
+            self.keep(item, share, 1 + len(share.tokens) + len(share.documents))
         self.n_responses += len(items)
 
-    def _attend(self, network: Network, windows: Sequence[Window]) -> list[Any]:
-        import torch
-
-        with torch.inference_mode():
-            output = network.module(**network.inputs(windows), output_attentions=True)
+    def _attend(self, windows: Sequence[Window]) -> list[Any]:
+        output = self.head.run(windows, output_attentions=True)
         self.n_passes += 1
         attentions = (output.attentions or ())[-self.layers :]
         if not attentions or any(layer is None for layer in attentions):
             raise ModelError(f"{self.model} returns no attention; choose another model")
         return list(attentions)
 
-    def _open(self, place: Location) -> tuple[Network, int, int]:
-        network = open_network(
-            place,
-            "AutoModel",
-            model=self.model,
-            purpose="a model whose attention is looked at",
-            dtype=self.dtype,
-            # What follows the last layer.
-            may_lack={"pooler"},
-            attn_implementation="eager",
-        )
+    def open(self, place: Location) -> Network:
+        """Load the model, as far as it has the layers."""
+        network = self.open_network(_ARCHITECTURE)
         config = network.module.config.get_text_config()
         if config.is_encoder_decoder:
             raise ModelError(
                 f"{self.model} has an encoder and a decoder; attention shares need a model that "
                 "reads one text, such as a BERT or a causal language model"
             )
-        n_layers = config.num_hidden_layers
-        if self.layers > n_layers:
+        if self.layers > config.num_hidden_layers:
             raise InputError(
-                f"layers must be at most the {n_layers} of {self.model}; got {self.layers}"
+                f"layers must be at most the {config.num_hidden_layers} of {self.model}; "
+                f"got {self.layers}"
             )
-        return network, _max_length(place), n_layers * config.num_attention_heads
-
-
-def _max_length(place: Location) -> int:
-    return min(place.positions(), LONGEST)
+        return network
 
 
 def _windows(tokens: Tokens, max_length: int, window: int | None) -> list[Window]:
@@ -227,11 +194,6 @@ def _windows(tokens: Tokens, max_length: int, window: int | None) -> list[Window
         spans = stretches(n_long, min(size, window or size), tokens.words)
         result += [assemble(tokens, span, part) for span in spans]
     return result
-
-
-def _key(item: tuple[tuple[str, ...], str]) -> bytes:
-    documents, response = item
-    return b"".join(text_key(text) for text in (*documents, response))
 
 
 def load_attention(
@@ -266,12 +228,4 @@ def load_attention(
     >>> load_attention("all-MiniLM-L6-v2") is load_attention()
     True
     """
-    full = DEFAULT_MODEL if model in EMBEDDED_NAMES else model
-    return _shared(full, revision, dtype, layers, window)
-
-
-@lru_cache(maxsize=8)
-def _shared(
-    model: str, revision: str | None, dtype: str, layers: int, window: int | None
-) -> AttentionModel:
-    return AttentionModel(model, revision, dtype, layers, window)
+    return shared(AttentionModel, full_name(model), revision, dtype, layers, window)

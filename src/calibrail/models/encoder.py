@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models.location import DEFAULT_MODEL, EMBEDDED_NAMES, INSTALL, locate
-from calibrail.models.store import VectorStore, text_key
+from calibrail.models.api_encoder import PREFIX, load_api_encoder
+from calibrail.models.batches import batches
+from calibrail.models.embedding import Encoder
+from calibrail.models.layout import whole_characters
+from calibrail.models.loading import LocalModel
+from calibrail.models.location import DEFAULT_MODEL, INSTALL, full_name
+from calibrail.models.store import shared, text_key
 from calibrail.models.subwords import WordSums
 from calibrail.text.words import WORDS_VERSION
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-DTYPES: Final = ("float32", "bfloat16", "float16")
 
-#: Padded tokens a batch: enough to keep the cores busy, small enough for the caches.
-BATCH_TOKENS: Final = 4096
-# Halves of a character, left over from broken UTF-16: no tokenizer takes them.
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
-#: Texts tokenised at a time.
-_CHUNK: Final = 2048
-
-SENTENCE_BUDGET: Final = 256 * 2**20
-WORD_BUDGET: Final = 512 * 2**20
-
-
-class Encoder:
-    """A sentence encoder whose every distinct text runs through the model once.
+class LocalEncoder(LocalModel, Encoder):
+    """A sentence encoder that runs on this machine.
 
     Use ``load_encoder``, which shares one encoder between all scores of a process.
 
@@ -48,16 +38,6 @@ class Encoder:
         Put before every text, e.g. ``"query: "`` for E5 used with prompts.
     dtype : {"float32", "bfloat16", "float16"}
         Precision of the weights. Another precision is another score.
-
-    Attributes
-    ----------
-    n_passes : int
-        Forward passes so far (batches).
-    n_embedded : int
-        Texts embedded so far.
-    n_truncated : int
-        Texts longer than the model's maximum length so far: their sentence vector is that of their
-        beginning, as sentence-transformers computes it.
     """
 
     def __init__(
@@ -67,15 +47,11 @@ class Encoder:
         prompt: str = "",
         dtype: str = "float32",
     ) -> None:
-        if dtype not in DTYPES:
-            raise InputError(f"dtype must be one of {', '.join(DTYPES)}; got {dtype!r}")
-        for key, value in (("model", model), ("revision", revision), ("prompt", prompt)):
+        for key, value in (("revision", revision), ("prompt", prompt)):
             if not isinstance(value, str) and not (key == "revision" and value is None):
                 raise InputError(f'{key} must be a string; got {value!r}; write {key}="{value}"')
-        self.model, self.revision, self.prompt, self.dtype = model, revision, prompt, dtype
-        self.n_passes = self.n_embedded = self.n_truncated = 0
-        self._sentences = VectorStore(SENTENCE_BUDGET)
-        self._words = VectorStore(WORD_BUDGET)
+        LocalModel.__init__(self, model, revision, dtype)
+        Encoder.__init__(self, prompt)
         self._transformer: SentenceTransformer | None = None
 
     def fingerprint(self) -> dict[str, Any]:
@@ -86,89 +62,19 @@ class Encoder:
         ModelError
             If the model is not on this machine and the hub cannot be reached.
         """
-        place = locate(self.model, self.revision)
         return {
-            "model": place.name,
-            "revision": place.revision,
-            **place.digests(),
-            "dtype": self.dtype,
-            "max_length": place.max_length(),
+            **LocalModel.fingerprint(self),
+            "max_length": self.place().max_length(),
             "prompt": self.prompt,
             "windowing": "sentence vector: first window; words: consecutive windows",
             "words": WORDS_VERSION,
         }
 
-    def prepare(self, texts: Iterable[str], word_texts: Iterable[str] = ()) -> None:
-        """Embed what is not yet known, in length-sorted batches, one pass for both kinds.
-
-        Parameters
-        ----------
-        texts : iterable of str
-            Texts whose sentence vector will be asked for.
-        word_texts : iterable of str
-            Texts whose word vectors will be asked for; their sentence vector comes along.
-        """
-        wanted: dict[str, bool] = {}
-        for text in word_texts:
-            if self._words.get(text_key(text)) is None:
-                wanted[text] = True
-        for text in texts:
-            if text not in wanted and self._sentences.get(text_key(text)) is None:
-                wanted[text] = False
-        items = list(wanted.items())
-        for start in range(0, len(items), _CHUNK):
-            self._embed(items[start : start + _CHUNK])
-
-    def sentences(self, texts: Sequence[str], *, normal: bool = True) -> NDArray[np.float64]:
-        """Return L2-normalised sentence vectors, float64, shape (n, d); else as the model gives."""
-        self.prepare(texts)
-        rows = [self._sentence(text) for text in texts]
-        if not rows:
-            return np.zeros((0, 0))
-        vectors = np.array(rows, dtype=np.float64)
-        if not normal:
-            return vectors
-        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        return vectors / np.where(norms > 0.0, norms, 1.0)
-
-    def words(self, text: str) -> NDArray[np.float32]:
-        """Return L2-normalised vectors of the text's content words, shape (words, d).
-
-        A word's vector is the mean of its subwords' last hidden states in context.
-        """
-        vectors = self._words.get(text_key(text))
-        if vectors is None:
-            self.prepare((), (text,))
-            vectors = self._words.get(text_key(text))
-        if vectors is None:
-            raise ModelError("a single text exceeds the memory set aside for word vectors")
-        return vectors
-
-    def cut(self, texts: Iterable[str]) -> set[bytes]:
-        """Return the keys of those texts that are longer than the model reads.
-
-        Texts that were not prepared, or whose vectors were dropped since, are not among them.
-        """
-        return {key for key in map(text_key, texts) if self._sentences.is_cut(key)}
-
-    def forget(self) -> None:
-        """Drop all vectors, so that the next text is embedded by itself."""
-        self._sentences.clear()
-        self._words.clear()
-
-    def _sentence(self, text: str) -> NDArray[np.float32]:
-        vector = self._sentences.get(text_key(text))
-        if vector is None:
-            self._embed([(text, False)])
-            vector = self._sentences.get(text_key(text))
-        if vector is None:
-            raise ModelError("the memory set aside for sentence vectors holds not even one")
-        return vector
-
-    def _embed(self, items: Sequence[tuple[str, bool]]) -> None:
+    def embed(self, items: Sequence[tuple[str, bool]]) -> None:
+        """Compute the vectors of texts, and of their words where they are wanted, in one pass."""
         model = self._load()
         encoded = model.tokenizer(
-            [self.prompt + _SURROGATE.sub("\ufffd", text) for text, _ in items],
+            [self.prompt + whole_characters(text) for text, _ in items],
             truncation=True,
             max_length=model.max_seq_length,
             return_overflowing_tokens=True,
@@ -183,18 +89,18 @@ class Encoder:
         self.n_truncated += len(longer)
         self.n_embedded += len(items)
         sums = WordSums(items)
-        for batch in _batches(windows, [len(ids) for ids in encoded["input_ids"]]):
-            sentence, tokens = self._forward(model, encoded, batch)
-            for row, window in enumerate(batch):
+        for batch in batches([len(encoded["input_ids"][window]) for window in windows]):
+            rows = [windows[index] for index in batch]
+            sentence, tokens = self._forward(model, encoded, rows)
+            for row, window in enumerate(rows):
                 text, wants_words = items[owner[window]]
                 if first[window]:
-                    cut = owner[window] in longer
-                    self._sentences.put(text_key(text), sentence[row].copy(), cut=cut)
+                    self.keep(text, sentence[row].copy(), cut=owner[window] in longer)
                 if wants_words:
                     offsets = np.array(encoded["offset_mapping"][window]) - len(self.prompt)
                     sums.add(owner[window], offsets, tokens[row, : len(offsets)])
         for index, vectors in sums.finish():
-            self._words.put(text_key(items[index][0]), vectors)
+            self._words.put(text_key(items[index][0]), vectors, vectors.nbytes)
 
     def _forward(
         self, model: SentenceTransformer, encoded: Any, batch: Sequence[int]
@@ -216,7 +122,7 @@ class Encoder:
 
     def _load(self) -> SentenceTransformer:
         if self._transformer is None:
-            place = locate(self.model, self.revision)
+            place = self.place()
             try:
                 import torch
                 from safetensors import SafetensorError
@@ -243,18 +149,6 @@ class Encoder:
             model.eval()
             self._transformer = model
         return self._transformer
-
-
-def _batches(windows: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Yield windows of similar length together, longest first."""
-    batch: list[int] = []
-    for window in sorted(windows, key=lambda index: -lengths[index]):
-        if batch and lengths[batch[0]] * (len(batch) + 1) > BATCH_TOKENS:
-            yield batch
-            batch = []
-        batch.append(window)
-    if batch:
-        yield batch
 
 
 def load_encoder(
@@ -288,18 +182,10 @@ def load_encoder(
     >>> load_encoder("all-MiniLM-L6-v2") is load_encoder()
     True
     """
-    if isinstance(model, str) and model.startswith("openai:"):
-        from calibrail.models.api_encoder import load_api_encoder
-
+    if isinstance(model, str) and model.startswith(PREFIX):
         if revision is not None or dtype != "float32":
             raise InputError(
                 f"{model} lies behind an endpoint, where revision and dtype are not ours to choose"
             )
         return load_api_encoder(model, prompt)
-    full = DEFAULT_MODEL if model in EMBEDDED_NAMES else model
-    return _shared(full, revision, prompt, dtype)
-
-
-@lru_cache(maxsize=8)
-def _shared(model: str, revision: str | None, prompt: str, dtype: str) -> Encoder:
-    return Encoder(model, revision, prompt, dtype)
+    return shared(LocalEncoder, full_name(model), revision, prompt, dtype)

@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-# Halves of a character, left over from broken UTF-16: no tokenizer takes them.
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
@@ -44,6 +41,11 @@ class Tokens:
     n_characters: int
 
 
+def whole_characters(text: str) -> str:
+    """Replace halves of characters, left over from broken UTF-16: no tokenizer takes them."""
+    return re.sub("[\ud800-\udfff]", "\ufffd", text)
+
+
 def readable(texts: Sequence[str], special: Sequence[str]) -> list[str]:
     """Replace what a tokenizer would fail on or obey, character by character.
 
@@ -54,7 +56,7 @@ def readable(texts: Sequence[str], special: Sequence[str]) -> list[str]:
     sign = re.compile("|".join(signs)) if signs else None
     result = []
     for text in texts:
-        whole = _SURROGATE.sub("\ufffd", text)
+        whole = whole_characters(text)
         result.append(sign.sub(lambda found: " " + found[0][1:], whole) if sign else whole)
     return result
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models.encoder import DTYPES
 from calibrail.models.location import INSTALL, Location, locate
 from calibrail.models.windows import Window
 
@@ -39,8 +38,8 @@ class LocalModel:
         dtype: str = "float32",
         window: int | None = None,
     ) -> None:
-        if dtype not in DTYPES:
-            raise InputError(f"dtype must be one of {', '.join(DTYPES)}; got {dtype!r}")
+        if dtype not in tuple(TOLERANCES):
+            raise InputError(f"dtype must be one of {', '.join(TOLERANCES)}; got {dtype!r}")
         if not isinstance(model, str):
             raise InputError(f'model must be a string; got {model!r}; write model="{model}"')
         if revision is not None and not isinstance(revision, str):
@@ -73,9 +72,18 @@ class LocalModel:
         """How far two computations of the same value may differ, in batches of other make-up."""
         return TOLERANCES[self.dtype]
 
+    def params(self) -> dict[str, Any]:
+        """Return what specifies the model."""
+        names = ("model", "revision", "dtype", "window")
+        return {name: getattr(self, name) for name in names}
+
     def place(self) -> Location:
         """Return where the model lies."""
         return locate(self.model, self.revision)
+
+    def open_network(self, architecture: Architecture) -> Network:
+        """Load the model; see ``open_network``."""
+        return open_network(self.place(), architecture, model=self.model, dtype=self.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,32 +123,24 @@ class Network:
             inputs["token_type_ids"] = types
         return {name: tensor.to(self.device) for name, tensor in inputs.items()}
 
+    def run(self, windows: Sequence[Window], **options: Any) -> Any:
+        """Return what the model makes of one batch."""
+        import torch
 
-def open_network(
-    place: Location,
-    kind: str,
-    *,
-    model: str,
-    purpose: str,
-    dtype: str,
-    tokenizer: tuple[str, Path] | None = None,
-    may_lack: Collection[str] = (),
-    strict: bool = False,
-    configuration: tuple[str, Mapping[str, Any]] | None = None,
-    **options: Any,
-) -> Network:
-    """Open a model from a folder, and from nowhere else.
+        with torch.inference_mode():
+            return self.module(**self.inputs(windows), **options)
 
-    Parameters
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """As what a model is opened.
+
+    Attributes
     ----------
-    place : Location
-        Where it lies.
     kind : str
         Class of transformers that opens it.
-    model, purpose : str
-        What the user called it and what it is to be, for messages.
-    dtype : str
-        Precision of the weights.
+    purpose : str
+        What it is to be, for messages.
     tokenizer : (str, Path), optional
         Class and folder of the tokenizer, where the model's folder does not tell.
     may_lack : collection of str
@@ -150,8 +150,32 @@ def open_network(
     configuration : (str, mapping), optional
         Class of transformers and figures of the configuration, where the folder's own is not one
         that transformers knows.
-    **options
+    options : mapping
         Passed to ``from_pretrained``.
+    """
+
+    kind: str
+    purpose: str
+    tokenizer: tuple[str, Path] | None = None
+    may_lack: Collection[str] = ()
+    strict: bool = False
+    configuration: tuple[str, Mapping[str, Any]] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def open_network(place: Location, architecture: Architecture, *, model: str, dtype: str) -> Network:
+    """Open a model from a folder, and from nowhere else.
+
+    Parameters
+    ----------
+    place : Location
+        Where it lies.
+    architecture : Architecture
+        As what it is opened.
+    model : str
+        What the user called it, for messages.
+    dtype : str
+        Precision of the weights.
 
     Raises
     ------
@@ -169,10 +193,13 @@ def open_network(
         raise ModelError(f"{model} needs the models extra: {INSTALL}") from error
     logging.disable_progress_bar()
     closed = {"local_files_only": True, "trust_remote_code": False}
+    options = dict(architecture.options)
+    failed = f"{model} in {place.folder} cannot be loaded as {architecture.purpose}"
     try:
-        if configuration is not None:
-            options["config"] = getattr(transformers, configuration[0])(**configuration[1])
-        module, found = getattr(transformers, kind).from_pretrained(
+        if architecture.configuration is not None:
+            name, figures = architecture.configuration
+            options["config"] = getattr(transformers, name)(**figures)
+        module, report = getattr(transformers, architecture.kind).from_pretrained(
             str(place.folder),
             dtype=getattr(torch, dtype),
             use_safetensors=True,
@@ -180,7 +207,7 @@ def open_network(
             **closed,
             **options,
         )
-        reader_kind, reader_folder = tokenizer or ("AutoTokenizer", place.folder)
+        reader_kind, reader_folder = architecture.tokenizer or ("AutoTokenizer", place.folder)
         reader = getattr(transformers, reader_kind).from_pretrained(str(reader_folder), **closed)
     except (
         OSError,
@@ -192,21 +219,16 @@ def open_network(
         SafetensorError,
         StrictDataclassError,
     ) as error:
-        raise ModelError(
-            f"{model} in {place.folder} cannot be loaded as {purpose}: {error}"
-        ) from error
-    absent = [
-        name
-        for name in found["missing_keys"]
-        if not any(part in may_lack for part in name.split("."))
-    ]
-    wrong = [*absent, *map(str, found["mismatched_keys"])]
-    if strict:
-        wrong += found["unexpected_keys"]
+        raise ModelError(f"{failed}: {error}") from error
+    optional = set(architecture.may_lack)
+    wrong = [name for name in report["missing_keys"] if not optional & set(name.split("."))]
+    wrong += map(str, report["mismatched_keys"])
+    if architecture.strict:
+        wrong += report["unexpected_keys"]
     if wrong:
         raise ModelError(
-            f"{model} in {place.folder} cannot be loaded as {purpose}: its weights are not those "
-            f"of {type(module).__name__} ({len(wrong)} do not fit, e.g. {min(wrong)})"
+            f"{failed}: its weights are not those of {type(module).__name__} "
+            f"({len(wrong)} do not fit, e.g. {min(wrong)})"
         )
     if not reader.is_fast:
         raise ModelError(f"{model} has no fast tokenizer, which tells where words lie")

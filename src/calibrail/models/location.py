@@ -119,6 +119,11 @@ class Location:
         return (self.folder / "tokenizer.json").is_file()
 
 
+def full_name(model: str) -> str:
+    """Return the hub name of the embedded encoder for its short one; other names as they are."""
+    return DEFAULT_MODEL if model in EMBEDDED_NAMES else model
+
+
 def locate(model: str, revision: str | None = None) -> Location:
     """Find a model: the embedded one, a folder, the hub's local cache, the hub.
 

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import permutations
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrail.errors import ModelError
-from calibrail.models.layout import Tokens
 from calibrail.models.location import Location
 from calibrail.models.nli_heads import EntailmentHead, MiniCheck, hhem_tokenizer, open_head
-from calibrail.models.nli_labels import (
-    CONTRADICTION,
-    ENTAILMENT,
-    NEUTRAL,
-    find_kind,
-)
-from calibrail.models.pairs import PairHead, PairModel
-from calibrail.models.windows import Window, cut
+from calibrail.models.nli_labels import CONTRADICTION, ENTAILMENT, NEUTRAL, find_kind
+from calibrail.models.pairs import PairModel
+from calibrail.models.store import shared
+from calibrail.models.windows import cut
 
 #: What a model is asked when it is opened: a premise, and what follows from it, what contradicts
 #: it and what it leaves open.
@@ -93,35 +86,18 @@ class EntailmentModel(PairModel):
             If the model cannot be loaded, its labels have no meaning, or they look swapped.
         """
         judgements = []
-        for best in self.best(pairs):
-            contradiction = best.values[1] if len(best.values) > 1 else None
-            against = best.spans[1] if len(best.spans) > 1 else (0, 0)
+        for best in self.results(pairs):
+            values, spans = (*best.values, None), (*best.spans, (0, 0))
             judgements.append(
-                Judgement(best.values[0], contradiction, *best.spans[0], *against, best.n_windows)
+                Judgement(best.values[0], values[1], *spans[0], *spans[1], best.n_windows)
             )
         return judgements
 
-    def open(self, place: Location) -> PairHead:
+    def open(self, place: Location) -> EntailmentHead:
         """Load the model and ask it the three pairs."""
-        kind = find_kind(place, self.model)
-        head = open_head(place, kind, model=self.model, dtype=self.dtype)
+        head = open_head(place, find_kind(place, self.model), self.model, self.open_network)
         _self_test(head, self.model, self.max_length(place))
-        return _Asked(head)
-
-
-class _Asked:
-    """Of a head's labels those that a judgement tells: entailment, contradiction."""
-
-    def __init__(self, head: EntailmentHead) -> None:
-        self._head = head
-        asked = (ENTAILMENT, CONTRADICTION)
-        self._columns = [head.labels.index(label) for label in asked if label in head.labels]
-
-    def read(self, longs: Sequence[str], shorts: Sequence[str]) -> list[Tokens]:
-        return self._head.read(longs, shorts)
-
-    def values(self, windows: Sequence[Window]) -> NDArray[np.float64]:
-        return self._head.values(windows)[:, self._columns]
+        return head
 
 
 def _self_test(head: EntailmentHead, model: str, max_length: int) -> None:
@@ -132,11 +108,11 @@ def _self_test(head: EntailmentHead, model: str, max_length: int) -> None:
     """
     premises, hypotheses = zip(*SELF_TEST, strict=True)
     windows = [cut(tokens, max_length, None)[0][0] for tokens in head.read(premises, hypotheses)]
-    found = head.values(windows)
-    if not np.isfinite(found).all() or not np.allclose(found.sum(axis=1), 1.0):
+    probabilities = head.probabilities(windows)
+    if not np.isfinite(probabilities).all() or not np.allclose(probabilities.sum(axis=1), 1.0):
         raise ModelError(
-            f"{model} gives no probabilities on a test of three pairs: {found.tolist()}; its "
-            'weights are broken, or the precision too low: try dtype="float32"'
+            f"{model} gives no probabilities on a test of three pairs: {probabilities.tolist()}; "
+            'its weights are broken, or the precision too low: try dtype="float32"'
         )
     if isinstance(head, MiniCheck) and head.answered(windows).min() < 0.5:
         raise ModelError(
@@ -147,17 +123,16 @@ def _self_test(head: EntailmentHead, model: str, max_length: int) -> None:
         # Two classes: what is left open does not tell them apart as clearly as a contradiction.
         answers = [ENTAILMENT, next(name for name in head.labels if name != ENTAILMENT)]
     expected = [head.labels.index(answer) for answer in answers]
-    rows = range(len(expected))
 
     def suits(order: Sequence[int]) -> float:
-        return float(sum(found[row, column] for row, column in zip(rows, order, strict=True)))
+        return float(probabilities[range(len(order)), order].sum())
 
     best = max(permutations(expected), key=suits)
     if suits(best) > suits(expected) + SWAPPED:
         says = "; ".join(
             f"{hypothesis!r}: "
             + ", ".join(f"{name} {p:.2f}" for name, p in zip(head.labels, row, strict=True))
-            for hypothesis, row in zip(hypotheses, found, strict=True)
+            for hypothesis, row in zip(hypotheses, probabilities, strict=True)
         )
         raise ModelError(
             f"{model}: its labels look swapped. Of the premise {premises[0]!r} it says: {says}. "
@@ -194,9 +169,4 @@ def load_nli(
     >>> load_nli("facebook/bart-large-mnli") is load_nli(model="facebook/bart-large-mnli")
     True
     """
-    return _shared(model, revision, dtype, window)
-
-
-@lru_cache(maxsize=8)
-def _shared(model: str, revision: str | None, dtype: str, window: int | None) -> EntailmentModel:
-    return EntailmentModel(model, revision, dtype, window)
+    return shared(EntailmentModel, model, revision, dtype, window)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.errors import ModelError
 from calibrail.models.layout import Tokens, read_pairs, read_prompts
-from calibrail.models.loading import Network, open_network
+from calibrail.models.loading import Architecture, Network
 from calibrail.models.location import Location, locate_tokenizer
-from calibrail.models.nli_labels import ENTAILMENT, NOT_ENTAILMENT, HeadKind
+from calibrail.models.nli_labels import CONTRADICTION, ENTAILMENT, HeadKind
 from calibrail.models.windows import Window
 
 HHEM_FOUNDATION: Final = "google/flan-t5-base"
@@ -36,23 +36,60 @@ _FLAN_T5_BASE: Final = {
 }
 MINICHECK_PROMPT: Final = "predict: {long}</s>{short}"
 
+#: Labels that a judgement holds, in its order.
+JUDGED: Final = (ENTAILMENT, CONTRADICTION)
 
-class EntailmentHead(Protocol):
-    """An opened entailment model."""
+_CLASSIFIER: Final = Architecture("AutoModelForSequenceClassification", "an entailment model")
+_MINICHECK: Final = Architecture("T5ForConditionalGeneration", "a MiniCheck model")
 
-    labels: tuple[str, ...]
+
+class EntailmentHead:
+    """An opened entailment model: a sequence classifier with named classes.
+
+    Parameters
+    ----------
+    network : Network
+        The model.
+    labels : tuple of str
+        Meaning of each of its outputs, in their order.
+    """
+
+    def __init__(self, network: Network, labels: tuple[str, ...]) -> None:
+        self.network, self.labels = network, labels
+        self._judged = [labels.index(label) for label in JUDGED if label in labels]
 
     def read(self, longs: Sequence[str], shorts: Sequence[str]) -> list[Tokens]:
         """Tokenise premises with their hypotheses."""
-        ...
+        return read_pairs(self.network.tokenizer, longs, shorts, long_first=True)
+
+    def logits(self, windows: Sequence[Window]) -> Any:
+        """Return the logit of each label, shape (windows, labels)."""
+        return self.network.run(windows).logits
+
+    def probabilities(self, windows: Sequence[Window]) -> NDArray[np.float64]:
+        """Return the probability of each label, shape (windows, labels)."""
+        return _softmax(self.logits(windows))
 
     def values(self, windows: Sequence[Window]) -> NDArray[np.float64]:
-        """Return the probability of each label, shape (windows, labels)."""
-        ...
+        """Return the probabilities of entailment and, where it is a class, of contradiction."""
+        return self.probabilities(windows)[:, self._judged]
 
 
-def open_head(place: Location, kind: HeadKind, *, model: str, dtype: str) -> EntailmentHead:
+def open_head(
+    place: Location, kind: HeadKind, model: str, load: Callable[[Architecture], Network]
+) -> EntailmentHead:
     """Load an entailment model of a known kind.
+
+    Parameters
+    ----------
+    place : Location
+        Where it lies.
+    kind : HeadKind
+        What its files say it is.
+    model : str
+        What the user called it, for messages.
+    load : callable
+        Opens it as an architecture.
 
     Raises
     ------
@@ -60,74 +97,44 @@ def open_head(place: Location, kind: HeadKind, *, model: str, dtype: str) -> Ent
         If it cannot be loaded as that.
     """
     if kind.name == "hhem":
-        return Hhem(place, model=model, dtype=dtype)
+        return Hhem(load(hhem_architecture(place)), kind.labels, hhem_prompt(place))
     if kind.name == "minicheck":
-        return MiniCheck(place, model=model, dtype=dtype)
-    return Classifier(place, kind.labels, model=model, dtype=dtype)
+        return MiniCheck(load(_MINICHECK), kind.labels, model)
+    return EntailmentHead(load(_CLASSIFIER), kind.labels)
 
 
-class Classifier:
-    """A sequence classifier with named classes: softmax of its logits."""
-
-    def __init__(self, place: Location, labels: tuple[str, ...], *, model: str, dtype: str) -> None:
-        self.labels = labels
-        self._network = open_network(
-            place,
-            "AutoModelForSequenceClassification",
-            model=model,
-            purpose="an entailment model",
-            dtype=dtype,
-        )
-
-    def read(self, longs: Sequence[str], shorts: Sequence[str]) -> list[Tokens]:
-        """Tokenise as pairs, premise first."""
-        return read_pairs(self._network.tokenizer, longs, shorts, long_first=True)
-
-    def values(self, windows: Sequence[Window]) -> NDArray[np.float64]:
-        """Return the probability of each label."""
-        import torch
-
-        with torch.inference_mode():
-            logits = self._network.module(**self._network.inputs(windows)).logits
-        return _softmax(logits)
-
-
-class Hhem:
+class Hhem(EntailmentHead):
     """vectara/hallucination_evaluation_model, without the code that its repository brings.
 
     A token classifier on the encoder of flan-t5-base; the first position's second class is
     consistency. The published weights carry the prefix ``t5.``.
     """
 
-    labels: tuple[str, ...] = (NOT_ENTAILMENT, ENTAILMENT)
-
-    def __init__(self, place: Location, *, model: str, dtype: str) -> None:
-        stated = {key: place.setting("config.json", key) for key in _FLAN_T5_BASE}
-        figures = {**_FLAN_T5_BASE, **{key: v for key, v in stated.items() if v is not None}}
-        self._prompt = hhem_prompt(place)
-        self._network = open_network(
-            place,
-            "T5ForTokenClassification",
-            model=model,
-            purpose="a hallucination evaluation model",
-            dtype=dtype,
-            tokenizer=("T5Tokenizer", hhem_tokenizer(place).folder),
-            strict=True,
-            configuration=("T5Config", {**figures, "num_labels": 2, "tie_word_embeddings": False}),
-            key_mapping={r"^t5\.": ""},
-        )
+    def __init__(self, network: Network, labels: tuple[str, ...], prompt: str) -> None:
+        super().__init__(network, labels)
+        self._prompt = prompt
 
     def read(self, longs: Sequence[str], shorts: Sequence[str]) -> list[Tokens]:
         """Tokenise the prompt with premise and hypothesis in it."""
-        return read_prompts(self._network.tokenizer, self._prompt, longs, shorts)
+        return read_prompts(self.network.tokenizer, self._prompt, longs, shorts)
 
-    def values(self, windows: Sequence[Window]) -> NDArray[np.float64]:
-        """Return the probabilities of inconsistent and consistent."""
-        import torch
+    def logits(self, windows: Sequence[Window]) -> Any:
+        """Return those of inconsistent and consistent."""
+        return self.network.run(windows).logits[:, 0]
 
-        with torch.inference_mode():
-            logits = self._network.module(**self._network.inputs(windows)).logits[:, 0]
-        return _softmax(logits)
+
+def hhem_architecture(place: Location) -> Architecture:
+    """Return as what a hallucination evaluation model is opened, with its own figures."""
+    stated = {key: place.setting("config.json", key) for key in _FLAN_T5_BASE}
+    figures = {**_FLAN_T5_BASE, **{key: v for key, v in stated.items() if v is not None}}
+    return Architecture(
+        "T5ForTokenClassification",
+        "a hallucination evaluation model",
+        tokenizer=("T5Tokenizer", hhem_tokenizer(place).folder),
+        strict=True,
+        configuration=("T5Config", {**figures, "num_labels": 2, "tie_word_embeddings": False}),
+        options={"key_mapping": {r"^t5\.": ""}},
+    )
 
 
 def hhem_prompt(place: Location) -> str:
@@ -146,47 +153,37 @@ def hhem_tokenizer(place: Location) -> Location:
     return locate_tokenizer(foundation if isinstance(foundation, str) else HHEM_FOUNDATION)
 
 
-class MiniCheck:
+class MiniCheck(EntailmentHead):
     """lytang/MiniCheck-Flan-T5-Large: one decoder step, the token of "1" against that of "0".
 
     Tang, Laban and Durrett, "MiniCheck" (EMNLP 2024), and its published inference code.
     """
 
-    labels: tuple[str, ...] = (NOT_ENTAILMENT, ENTAILMENT)
-
-    def __init__(self, place: Location, *, model: str, dtype: str) -> None:
-        self._network = open_network(
-            place,
-            "T5ForConditionalGeneration",
-            model=model,
-            purpose="a MiniCheck model",
-            dtype=dtype,
-        )
-        self._answers = answer_tokens(self._network, model)
-        self._start = self._network.module.config.decoder_start_token_id or 0
+    def __init__(self, network: Network, labels: tuple[str, ...], model: str) -> None:
+        super().__init__(network, labels)
+        self._answers = list(answer_tokens(network, model))
+        self._start = network.module.config.decoder_start_token_id or 0
 
     def read(self, longs: Sequence[str], shorts: Sequence[str]) -> list[Tokens]:
         """Tokenise document and claim with the end sign between them."""
-        return read_prompts(self._network.tokenizer, MINICHECK_PROMPT, longs, shorts)
+        return read_prompts(self.network.tokenizer, MINICHECK_PROMPT, longs, shorts)
 
-    def values(self, windows: Sequence[Window]) -> NDArray[np.float64]:
-        """Return the probabilities of "0" (unsupported) and "1" (supported)."""
-        return _softmax(self._logits(windows)[:, list(self._answers)])
+    def logits(self, windows: Sequence[Window]) -> Any:
+        """Return those of "0" (unsupported) and "1" (supported)."""
+        return self._first_token(windows)[:, self._answers]
 
     def answered(self, windows: Sequence[Window]) -> NDArray[np.float64]:
         """Return how likely the answer is one of the two at all, shape (windows,)."""
-        shares: NDArray[np.float64] = _softmax(self._logits(windows))[:, list(self._answers)]
+        shares: NDArray[np.float64] = _softmax(self._first_token(windows))[:, self._answers]
         total: NDArray[np.float64] = shares.sum(axis=1)
         return total
 
-    def _logits(self, windows: Sequence[Window]) -> Any:
+    def _first_token(self, windows: Sequence[Window]) -> Any:
         import torch
 
-        network = self._network
-        start = torch.full((len(windows), 1), self._start, device=network.device)
-        with torch.inference_mode():
-            inputs = network.inputs(windows)
-            return network.module(**inputs, decoder_input_ids=start, use_cache=False).logits[:, 0]
+        start = torch.full((len(windows), 1), self._start, device=self.network.device)
+        output = self.network.run(windows, decoder_input_ids=start, use_cache=False)
+        return output.logits[:, 0]
 
 
 def answer_tokens(network: Network, model: str) -> tuple[int, int]:

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import astuple, dataclass
+from threading import Event, Lock
+from typing import Any, TypeVar
+
+from calibrail.models.answer_cache import AnswerCache, Source, open_cache
+from calibrail.models.call_limits import Account, account
+from calibrail.models.pool import each
+from calibrail.models.retry import Caller, Request
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+#: Those of a question and of its answer, None where they were not counted.
+Tokens = tuple[int | None, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,44 +72,117 @@ class Usage:
     n_counted: int = 0
 
     def __sub__(self, other: Usage) -> Usage:
-        return Usage(
-            *(getattr(self, name) - getattr(other, name) for name in self.__dataclass_fields__)
-        )
+        return Usage(*map(operator.sub, astuple(self), astuple(other)))
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            *(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__)
-        )
+        return Usage(*map(operator.add, astuple(self), astuple(other)))
 
 
-@runtime_checkable
-class RemoteModel(Protocol):
-    """A model behind an endpoint."""
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What one round of asking goes by.
 
-    @property
-    def model(self) -> str:
-        """The model's name at the endpoint."""
-        ...
+    Attributes
+    ----------
+    account : Account
+        What calls are charged to.
+    cache : AnswerCache
+        Where answers are kept.
+    stop : Event
+        Set when nothing more is to be sent.
+    """
 
-    @property
-    def endpoint(self) -> str:
-        """The endpoint's address."""
-        ...
+    account: Account
+    cache: AnswerCache
+    stop: Event
 
-    @property
-    def usage(self) -> Usage:
-        """What it was used for so far."""
-        ...
 
-    @property
-    def batch(self) -> int:
-        """Questions that one call holds."""
-        ...
+class RemoteModel:
+    """Base of the models behind an OpenAI-compatible endpoint.
 
-    def questions(self, items: Sequence[Any]) -> Iterable[Question]:
-        """Return what would be asked for these items, with whether the answer is known."""
-        ...
+    Parameters
+    ----------
+    name : str
+        The model's name at the endpoint.
+    endpoint : str
+        Address, as ``resolve_endpoint`` returns it.
+    caller : Caller, optional
+        What sends the requests.
+
+    Attributes
+    ----------
+    model : str
+        What the user called it.
+    usage : Usage
+        What it was used for so far.
+    """
+
+    #: What is asked for: ``chat`` or ``embedding``.
+    kind: str
+    #: Questions that one call holds.
+    batch = 1
+    model: str
+
+    def __init__(self, name: str, endpoint: str, caller: Caller | None = None) -> None:
+        self.name, self.endpoint = name, endpoint
+        self.usage = Usage()
+        self._caller = caller or Caller(endpoint)
+        self._source = Source(endpoint, name, self.kind)
+        self._lock = Lock()
+
+    def question(self, item: Any) -> tuple[str, Sequence[str], int]:
+        """Return the digest under which an answer is kept, what is sent, and its most tokens."""
+        raise NotImplementedError
+
+    def questions(self, items: Sequence[Any]) -> Iterator[Question]:
+        """Return what would be asked, and whether it is known; nothing is sent."""
+        cache = open_cache(account().limits.cache)
+        for item in items:
+            key, texts, most = self.question(item)
+            n_bytes = sum(len(text.encode("utf-8", "replace")) for text in texts)
+            yield Question(key, cache.get(key) is not None, sum(map(len, texts)), n_bytes, most)
 
     def tokens_so_far(self) -> float | None:
         """Return tokens per character of what was asked before, None if nothing was counted."""
-        ...
+        return open_cache(account().limits.cache).tokens_per_character(self._source)
+
+    def count(self, used: Usage) -> None:
+        """Add to what the model was used for."""
+        with self._lock:
+            self.usage += used
+
+    def session(self) -> Session:
+        """Return what a round of asking goes by, as it is now."""
+        spent = account()
+        return Session(spent, open_cache(spent.limits.cache), Event())
+
+    def ask_each(
+        self, ask: Callable[[Item], Answer], items: Sequence[Item], session: Session
+    ) -> Iterator[tuple[Item, Answer]]:
+        """Yield every item with what came of asking, as it is ready; see ``each``."""
+        before = self._caller.n_sent
+        try:
+            yield from each(ask, items, session.account.limits.concurrency, session.stop)
+        finally:
+            self.count(Usage(n_sent=self._caller.n_sent - before))
+
+    def send(self, body: dict[str, Any], session: Session, read: Callable[[Any], Answer]) -> Answer:
+        """Have one request answered; see ``Caller.call``."""
+        body = {"model": self.name, **body}
+        request = Request(self.kind, body, session.account, session.stop, read)
+        answer: Answer = self._caller.call(request)
+        return answer
+
+    def keep_answer(
+        self, session: Session, key: str, value: dict[str, Any], characters: int, tokens: Tokens
+    ) -> None:
+        """Keep an answer, with the tokens that it cost as far as they were counted."""
+        session.cache.put(
+            key,
+            value,
+            self._source,
+            characters=characters,
+            tokens_in=tokens[0],
+            tokens_out=tokens[1],
+        )
+        session.account.answered()

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.errors import ModelError
 from calibrail.models.layout import Tokens, read_pairs
-from calibrail.models.loading import open_network
+from calibrail.models.loading import Architecture, Network
 from calibrail.models.location import Location
 from calibrail.models.pairs import PairHead, PairModel
+from calibrail.models.store import shared
 from calibrail.models.windows import Window
+
+_ARCHITECTURE: Final = Architecture("AutoModelForSequenceClassification", "a reranker")
 
 
 class Reranker(PairModel):
@@ -49,12 +52,12 @@ class Reranker(PairModel):
         # Two outputs are what transformers makes of a config that states none.
         n = len(labels) if isinstance(labels, dict) else stated if isinstance(stated, int) else 2
         if n != 1:
-            shown = (
+            names = (
                 f"labels {', '.join(map(str, labels.values()))}" if labels else "states no labels"
             )
             raise ModelError(
                 f"{self.model} is no reranker: a reranker has one output, its relevance, and this "
-                f"model has {n} ({shown}). Give one as model=, e.g. BAAI/bge-reranker-v2-m3"
+                f"model has {n} ({names}). Give one as model=, e.g. BAAI/bge-reranker-v2-m3"
             )
         return {"head": "relevance logit"}
 
@@ -66,34 +69,24 @@ class Reranker(PairModel):
         ModelError
             If the model cannot be loaded or is no reranker.
         """
-        return np.array([best.values[0] for best in self.best(pairs)], dtype=np.float64)
+        return np.array([best.values[0] for best in self.results(pairs)], dtype=np.float64)
 
     def open(self, place: Location) -> PairHead:
         """Load the model."""
         self.describe(place)
-        return _Relevance(place, model=self.model, dtype=self.dtype)
+        return _Relevance(self.open_network(_ARCHITECTURE))
 
 
+@dataclass(frozen=True, slots=True)
 class _Relevance:
-    def __init__(self, place: Location, *, model: str, dtype: str) -> None:
-        self._network = open_network(
-            place,
-            "AutoModelForSequenceClassification",
-            model=model,
-            purpose="a reranker",
-            dtype=dtype,
-        )
+    network: Network
 
     def read(self, longs: Sequence[str], shorts: Sequence[str]) -> list[Tokens]:
-        return read_pairs(self._network.tokenizer, longs, shorts, long_first=False)
+        return read_pairs(self.network.tokenizer, longs, shorts, long_first=False)
 
     def values(self, windows: Sequence[Window]) -> NDArray[np.float64]:
-        import torch
-
-        with torch.inference_mode():
-            logits = self._network.module(**self._network.inputs(windows)).logits
-        result: NDArray[np.float64] = logits.double().cpu().numpy()
-        return result
+        logits: NDArray[np.float64] = self.network.run(windows).logits.double().cpu().numpy()
+        return logits
 
 
 def load_reranker(
@@ -120,9 +113,4 @@ def load_reranker(
     InputError
         If an argument is outside its domain.
     """
-    return _shared(model, revision, dtype, window)
-
-
-@lru_cache(maxsize=8)
-def _shared(model: str, revision: str | None, dtype: str, window: int | None) -> Reranker:
-    return Reranker(model, revision, dtype, window)
+    return shared(Reranker, model, revision, dtype, window)

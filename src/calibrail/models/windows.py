@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from calibrail.errors import ModelError
 from calibrail.models.layout import Tokens
 
-#: Goes into fingerprints: another way of cutting gives other scores.
-WINDOWING: Final = "long side only; overlap 1/4 of a window, cut between words; last one full"
 #: Tokens that the long text gets at least, however long the short one is.
 LEAST_LONG: Final = 64
-#: Padded tokens a batch: enough to keep the cores busy, small enough for the caches.
-BATCH_TOKENS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,32 +135,6 @@ def assemble(tokens: Tokens, long: tuple[int, int], short: tuple[int, int]) -> W
         start=0 if first == 0 else tokens.offsets[first][0],
         end=tokens.n_characters if last == n_long else tokens.offsets[last - 1][1],
     )
-
-
-def batches(
-    lengths: Sequence[int], most_rows: Callable[[int], int] | None = None
-) -> Iterator[list[int]]:
-    """Yield indices of inputs of similar length together, longest first.
-
-    Parameters
-    ----------
-    lengths : sequence of int
-        Tokens of each input.
-    most_rows : callable, optional
-        How many inputs of a length a batch may hold; by default as many as ``BATCH_TOKENS`` allow.
-    """
-    batch: list[int] = []
-    most = 0
-    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
-        if len(batch) >= most:
-            if batch:
-                yield batch
-            batch = []
-            longest = max(lengths[index], 1)
-            most = max(1, most_rows(longest) if most_rows else BATCH_TOKENS // longest)
-        batch.append(index)
-    if batch:
-        yield batch
 
 
 def _word_before(words: Sequence[int], token: int, slack: int) -> int:

@@ -16,7 +16,7 @@ from calibrail.errors import DataError, ModelError
 from calibrail.evaluation.audit import Answers, Division, LeftOut, by_column, thirds
 from calibrail.evaluation.audit.confounds import SURFACE
 from calibrail.evaluation.audit.leakage import Leakage, copies, giveaway, repeated, shared
-from calibrail.models.encoder import Encoder
+from calibrail.models.embedding import Encoder
 from calibrail.models.location import DEFAULT_MODEL
 from calibrail.scores.base import Score
 from calibrail.scores.baselines import Length, NovelCount, Novelty

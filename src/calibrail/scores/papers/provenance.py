@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.models.encoder import Encoder, load_encoder
+from calibrail.models.embedding import Encoder
+from calibrail.models.encoder import load_encoder
 from calibrail.models.location import DEFAULT_MODEL
 from calibrail.models.nli import load_nli
 from calibrail.models.reranker import Reranker, load_reranker
