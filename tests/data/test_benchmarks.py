@@ -178,14 +178,14 @@ def test_natural_questions_swaps_answers_of_the_same_kind(write: Write) -> None:
     path = _nq(write)
     examples, reading = read_all(path, keep=("title",))
     assert reading.format == "natural_questions"
-    own = {e.question: e for e in examples if e.label == 0}
+    right = {e.question: e for e in examples if e.label == 0}
     swapped = {e.question: e for e in examples if e.label == 1}
-    assert len(own) == 7
-    assert own["who wrote it"].response == "Ada Lovelace"
-    assert own["who wrote it"].contexts == ("It was written by Ada Lovelace.",)
-    assert own["who wrote it"].columns == {"title": "T"}
+    assert len(right) == 7
+    assert right["who wrote it"].response == "Ada Lovelace"
+    assert right["who wrote it"].contexts == ("It was written by Ada Lovelace.",)
+    assert right["who wrote it"].columns == {"title": "T"}
     assert all(e.group == e.question for e in examples)
-    # Nobody is given an own answer, part of one, or a name from the passage.
+    # No question is given one of its answers, part of one, or a name from the passage.
     assert swapped["who wrote it"].response in ("Claude Monet", "Nina Simone")
     assert swapped["who painted it"].response == "Nina Simone"
     assert swapped["when did it open"].response == "1999"

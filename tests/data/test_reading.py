@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from calibrail.data import Example, read, read_all
 from calibrail.errors import DataError, InputError
+from calibrail.settings import ReadOptions
 from tests.rows import Write, good
 
 BAD_ROWS = [
@@ -221,6 +222,18 @@ def test_a_reading_is_a_single_pass_with_live_counters_and_a_digest(write: Write
         iter(reading)
 
 
+def test_options_are_given_as_an_object_or_one_by_one(write: Write) -> None:
+    path = write({**good(), "key": "b", "y": 0})
+    options = ReadOptions(id_column="key", label_column="y")
+    (example,) = read(path, options)
+    assert (example.id, example.label) == ("b", 0)
+    assert list(read(path, id_column="key", label_column="y")) == [example]
+    (changed,) = read(path, options, label_column="label")
+    assert (changed.id, changed.label) == ("b", good()["label"])
+    with pytest.raises(TypeError, match="colum"):
+        read(path, label_colum="y")
+
+
 def test_a_missing_file_and_an_unknown_suffix_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no file or folder"):
         read(tmp_path / "nothing.jsonl")
@@ -253,7 +266,7 @@ ROW = st.one_of(
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(rows=st.lists(ROW, max_size=12))
 def test_whatever_the_bytes_each_line_is_an_example_or_an_entry(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrail.text import claims, claims_version, sentences, sentences_version
-from tests.text.steps import grows_with_the_text
+from tests.steps import grows_with
 
 PIECES = (
     "Sure!|The lake is deep|, and |the river is wide.|The parts are:| |\n|\n  - |\n* |\n1. |?|\n## "
@@ -195,7 +195,7 @@ def test_a_claim_lies_in_one_sentence_or_ends_its_line(text: str) -> None:
     ids=["prose", "clauses", "openings", "leads", "depth"],
 )
 def test_steps_grow_no_faster_than_the_text(text: Callable[[int], str]) -> None:
-    assert grows_with_the_text(claims, text)
+    assert grows_with(claims, text)
     # What happens inside of a pattern is no step, so a long text must come to an end, too.
     claims(text(1500))
 

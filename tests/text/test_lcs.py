@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrail.text import lcs_length
-from tests.text.steps import steps
+from tests.steps import steps
 
 
 def textbook(left: list[int], right: list[int]) -> int:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrail.text import sentences, sentences_version
-from tests.text.steps import grows_with_the_text
+from tests.steps import grows_with
 
 PIECES = (
     'A.|b!|c? | |\n|\r\n|\u2028|- |1. |(a) |Dr. |3.5|...|"|)|(x)|\u3002|\u300d|\u3068|\u0964|\x00'
@@ -178,7 +178,7 @@ def test_lines_are_independent(left: str, right: str) -> None:
     ids=["prose", "marks", "asides", "dots", "quotes", "dashes", "markers"],
 )
 def test_steps_grow_no_faster_than_the_text(piece: str, first: str) -> None:
-    assert grows_with_the_text(sentences, lambda n: first + n * piece)
+    assert grows_with(sentences, lambda n: first + n * piece)
     # What happens inside of a pattern is no step, so a long text must come to an end, too.
     sentences(first + 3000 * piece)
 

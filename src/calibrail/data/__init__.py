@@ -4,15 +4,7 @@ Examples are read with `read` (a stream) or `read_all`, divided with `split`, an
 described with `calibrail.diagnose`.
 """
 
-from calibrail.data.diagnosis import (
-    Diagnosis,
-    Finding,
-    GroupSizes,
-    NumericColumn,
-    ScoreSupport,
-    Support,
-    TextLengths,
-)
+from calibrail.data.diagnosis import Diagnosis, Finding
 from calibrail.data.duplicates import CrossSplitDuplicates, cross_split_duplicates
 from calibrail.data.example import FAITHFUL, HALLUCINATED, TEXT_FIELDS, Example
 from calibrail.data.formats import format_names
@@ -46,16 +38,11 @@ __all__ = [
     "Example",
     "Filtered",
     "Finding",
-    "GroupSizes",
-    "NumericColumn",
     "Problem",
     "Reading",
     "Row",
-    "ScoreSupport",
     "Sketcher",
     "Sketches",
-    "Support",
-    "TextLengths",
     "cross_split_duplicates",
     "format_names",
     "group_numbers",

@@ -8,20 +8,19 @@ from calibrail.data.example import FAITHFUL, HALLUCINATED
 
 _TEXTS: Final = {"0": FAITHFUL, "1": HALLUCINATED, "false": FAITHFUL, "true": HALLUCINATED}
 
-_LIKE_HALLUCINATED: Final = frozenset(
-    (
-        *("hallucinated", "hallucination", "unfaithful", "ungrounded", "unsupported", "wrong"),
-        *("inconsistent", "contradiction", "contradicted", "incorrect", "fail", "failed"),
-        *("nonfactual", "non-factual"),
-    )
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_LIKE_HALLUCINATED: Final = _set(
+    "hallucinated hallucination unfaithful ungrounded unsupported wrong inconsistent contradiction"
+    " contradicted incorrect fail failed nonfactual non-factual"
 )
-_LIKE_FAITHFUL: Final = frozenset(
-    (
-        *("faithful", "grounded", "supported", "consistent", "entailment", "entailed"),
-        *("correct", "right", "pass", "passed", "factual"),
-    )
+_LIKE_FAITHFUL: Final = _set(
+    "faithful grounded supported consistent entailment entailed correct right pass passed factual"
 )
-_EITHER: Final = frozenset(("yes", "no", "y", "n", "t", "f", "positive", "negative"))
+_EITHER: Final = _set("yes no y n t f positive negative")
 
 
 def parse_label(value: object) -> int | None:
@@ -47,15 +46,15 @@ def label_remedy(value: object) -> str:
     "write 0 (faithful) in place of 'PASS' if that is what it means"
     """
     text = str(value).strip().lower() if isinstance(value, (str, int, float)) else ""
-    shown = value if not isinstance(value, str) or len(value) < 40 else value[:40]
+    start = value if not isinstance(value, str) or len(value) < 40 else value[:40]
     if text in _LIKE_HALLUCINATED:
-        return f"write 1 (hallucinated) in place of {shown!r} if that is what it means"
+        return f"write 1 (hallucinated) in place of {start!r} if that is what it means"
     if text in _LIKE_FAITHFUL:
-        return f"write 0 (faithful) in place of {shown!r} if that is what it means"
+        return f"write 0 (faithful) in place of {start!r} if that is what it means"
     if text in _EITHER:
-        return f"{shown!r} can mean either class: write 1 for hallucinated and 0 for faithful"
+        return f"{start!r} can mean either class: write 1 for hallucinated and 0 for faithful"
     if text in ("0.0", "1.0"):
-        return f"write whole numbers: {text[0]} in place of {shown!r}"
+        return f"write whole numbers: {text[0]} in place of {start!r}"
     if text == "-1":
         return "labels of -1 and 1 are not read: write 1 for hallucinated and 0 for faithful"
     if isinstance(value, (int, float)) and 0 < value < 1:

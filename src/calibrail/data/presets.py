@@ -81,9 +81,8 @@ def resolve_columns(
             f"{_list(fields)}. Presets: {_describe()}. Name one with --preset, or single columns "
             "with --map, e.g. --map question=my_column"
         )
-    own = options.get("calibrail", {})
-    if own and all(column in fields for column in own.values()):
-        return own
+    if "calibrail" in options and all(name in fields for name in options["calibrail"].values()):
+        return options["calibrail"]
     best = max(_hits(columns, fields) for columns in usable.values())
     finalists = {n: c for n, c in usable.items() if _hits(c, fields) == best}
     seen = {n: tuple(c[f] for f in TEXT_FIELDS if c[f] in fields) for n, c in finalists.items()}
@@ -110,6 +109,5 @@ def _describe() -> str:
 
 
 def _list(fields: Collection[str]) -> str:
-    shown = list(fields)[:30]
     rest = f" and {len(fields) - 30} more" if len(fields) > 30 else ""
-    return (", ".join(shown) or "none") + rest
+    return (", ".join(list(fields)[:30]) or "none") + rest

@@ -37,7 +37,7 @@ class Simulation(Generic[_Result]):
     Attributes
     ----------
     run : callable
-        Takes a setting, yields what it found there.
+        Takes a setting, yields the results there.
     guarantee : {"marginal", "pac"} or None
         A setting is left out where n is below its minimum.
     kinds : sequence of str

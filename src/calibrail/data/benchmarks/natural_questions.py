@@ -3,7 +3,7 @@
 Every question gives its own first answer (faithful) and, as in the answer-swap construction of the
 conformal RAG guardrails paper, the answer to another question (hallucinated). The other answer is
 of the same kind (a person for a person, a date for a date), is none of the question's own answers
-and does not occur in its passage, nor does it contain an own answer.
+and does not occur in its passage, nor does it contain one of them.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def steps(function: Callable[..., Any], *arguments: Any) -> int:
     return count
 
 
-def grows_with_the_text(function: Callable[[str], Any], text: Callable[[int], str]) -> bool:
-    """Say whether the steps at most double, but for a tenth, when the text is twice as long."""
-    function(text(1))
-    return steps(function, text(200)) <= 2.2 * steps(function, text(100))
+def grows_with(function: Callable[[Any], Any], made: Callable[[int], Any]) -> bool:
+    """Say whether twice as large an input takes at most twice the steps, but for a tenth."""
+    function(made(1))
+    return steps(function, made(200)) <= 2.2 * steps(function, made(100))
