@@ -55,7 +55,7 @@ def comparison(**options: Any) -> dict[str, Any]:
 
 
 def error(**changes: Any) -> dict[str, Any]:
-    """Return one wrongly decided answer as ``ShownExample.to_dict`` gives it."""
+    """Return one wrongly decided answer as ``ErrorExample.to_dict`` gives it."""
     return {
         "id": "a-1",
         "outcome": "pass",
@@ -82,7 +82,7 @@ def error(**changes: Any) -> dict[str, Any]:
 
 
 def errors(**changes: Any) -> dict[str, Any]:
-    """Return the worst errors as ``Shown.to_dict`` gives them."""
+    """Return the worst errors as ``ErrorExamples.to_dict`` gives them."""
     return {
         "misses": [error()], "alarms": [error(id="b-2", outcome="flag")], "n_misses": 1,
         "n_alarms": 9, "note": "", **changes,

@@ -28,8 +28,8 @@ from calibrail.scores.base import Score
 from calibrail.scores.learned import state_bytes
 from calibrail.settings import ReadOptions, SplitOptions
 from calibrail.workflow.context import Progress
-from calibrail.workflow.error_examples import show_examples
-from calibrail.workflow.notes import remarks
+from calibrail.workflow.error_examples import worst_errors
+from calibrail.workflow.notes import notes_on
 from calibrail.workflow.run import (
     Run,
     calibration_digests,
@@ -212,7 +212,7 @@ def calibrate(
         names=names,
         risks=control,
         target=None if target is None else _production(target, scored.baselines, reading),
-        notes=remarks(scored),
+        notes=notes_on(scored),
         reproduce={"command": command, "versions": installed_versions()},
         data={
             **scored.data,
@@ -240,7 +240,7 @@ def calibrate(
         versions=installed_versions(),
         table=table,
         codes=codes,
-        examples=show_examples(source, scored, rule, names, reading=reading, text=text),
+        examples=worst_errors(source, scored, rule, names, reading=reading, text=text),
     )
 
 

@@ -14,7 +14,7 @@ from calibrail.guardrail.frozen import write_atomically
 from calibrail.scores.base import Score
 from calibrail.settings import Guarantee, ReadOptions, SplitOptions, Undefined
 from calibrail.workflow.context import Progress
-from calibrail.workflow.notes import remarks
+from calibrail.workflow.notes import notes_on
 from calibrail.workflow.run import describe
 from calibrail.workflow.run_folder import cost_dict, write_json
 from calibrail.workflow.scoring import Scored, require_usable, score_source
@@ -131,7 +131,7 @@ def compare(
         },
         groups=group_codes(table),
         data=scored.data,
-        notes=remarks(scored),
+        notes=notes_on(scored),
         reproduce={"command": command, "versions": installed_versions()},
         seed=splitting.seed,
     )

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from calibrail.data.example import Example
-from calibrail.models.call_limits import Price, account
+from calibrail.models.call_limits import account
 from calibrail.models.remote import RemoteModel
+from calibrail.record import Record
 from calibrail.scores.base import Demand, Demanding, Score
 from calibrail.scores.learned import learns
 from calibrail.scores.registry import key_of
@@ -26,7 +28,7 @@ BYTES_A_TOKEN = 4.0
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedCalls:
+class PlannedCalls(Record):
     """What one score would ask of one model.
 
     Attributes
@@ -62,10 +64,6 @@ class PlannedCalls:
     tokens_out: int
     measured: bool
     dollars: float | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, JSON-able."""
-        return asdict(self)
 
     def sentence(self) -> str:
         """Return all of it in one line."""
@@ -117,31 +115,31 @@ def plan_calls(
         source = list(source)
     if any(map(learns, detectors)):
         detectors = fitted(detectors, source, reading, splitting, require, keep)
-    planned: dict[tuple[str, int], _Plan] = {}
-    n_examples = 0
     examples, _ = open_source(source, reading, require=require, keep=keep, labelled=labelled)
-    for batch in _batches(examples):
+    plans: dict[tuple[str, int], _Plan] = {}
+    n_examples = 0
+    while batch := list(islice(examples, BLOCK)):
         n_examples += len(batch)
         for score in detectors:
-            n_judged = _n_judged(score, batch)
+            undecided = getattr(score, "undecided", None)
+            n_judged = len(undecided(batch)) if callable(undecided) else len(batch)
             for demand in _eventual(score, batch):
                 if isinstance(demand.model, RemoteModel):
                     key = (key_of(score), id(demand.model))
-                    plan = planned.setdefault(key, _Plan(demand.model))
-                    plan.add([item for part in demand.parts for item in part])
+                    plan = plans.setdefault(key, _Plan(key[0], demand.model))
                     plan.n_judged += n_judged
-    price = account().limits.price
-    return tuple(plan.finish(key[0], n_examples, price) for key, plan in planned.items())
+                    plan.add([item for part in demand.parts for item in part])
+    return tuple(plan.finish(n_examples) for plan in plans.values())
 
 
 class _Plan:
     """Adds up one score's questions to one model, each once."""
 
-    def __init__(self, model: RemoteModel) -> None:
-        self._model = model
+    def __init__(self, score: str, model: RemoteModel) -> None:
+        self._score, self._model = score, model
         self._seen: set[bytes] = set()
-        self.n_judged = self.n_known = 0
-        self._n_calls = self._bytes = self._characters = self._most_out = 0
+        self.n_judged = 0
+        self._n_known = self._n_unknown = self._n_bytes = self._n_characters = self._tokens_out = 0
 
     def add(self, items: Sequence[Any]) -> None:
         for question in self._model.questions(items):
@@ -150,31 +148,30 @@ class _Plan:
                 continue
             self._seen.add(key)
             if question.known:
-                self.n_known += 1
+                self._n_known += 1
                 continue
-            self._n_calls += 1
-            self._bytes += question.n_bytes
-            self._characters += question.n_characters
-            self._most_out += question.max_tokens
+            self._n_unknown += 1
+            self._n_bytes += question.n_bytes
+            self._n_characters += question.n_characters
+            self._tokens_out += question.max_tokens
 
-    def finish(self, score: str, n_examples: int, price: Price | None) -> PlannedCalls:
-        rates = self._model.tokens_so_far()
-        tokens_in = round(self._bytes / BYTES_A_TOKEN)
-        if rates is not None:
-            tokens_in = round(self._characters * rates)
-        n_calls = -(-self._n_calls // self._model.batch)
+    def finish(self, n_examples: int) -> PlannedCalls:
+        model, price = self._model, account().limits.price
+        rate = model.tokens_so_far()
+        by_bytes = self._n_bytes / BYTES_A_TOKEN
+        tokens_in = round(by_bytes if rate is None else self._n_characters * rate)
         return PlannedCalls(
-            score=score,
-            model=self._model.model,
-            endpoint=self._model.endpoint,
+            score=self._score,
+            model=model.model,
+            endpoint=model.endpoint,
             n_examples=n_examples,
             n_judged=self.n_judged,
-            n_known=self.n_known,
-            n_calls=n_calls,
+            n_known=self._n_known,
+            n_calls=math.ceil(self._n_unknown / model.batch),
             tokens_in=tokens_in,
-            tokens_out=self._most_out,
-            measured=rates is not None,
-            dollars=None if price is None else price.of(tokens_in, self._most_out),
+            tokens_out=self._tokens_out,
+            measured=rate is not None,
+            dollars=None if price is None else price.of(tokens_in, self._tokens_out),
         )
 
 
@@ -182,16 +179,6 @@ def _eventual(score: Score, batch: Sequence[Example]) -> tuple[Demand, ...]:
     """Return all that a score will ask for, what depends on its own first step included."""
     every = getattr(score, "eventual_demands", None)
     if callable(every):
-        found: tuple[Demand, ...] = every(batch)
-        return found
+        demands: tuple[Demand, ...] = every(batch)
+        return demands
     return score.demands(batch) if isinstance(score, Demanding) else ()
-
-
-def _n_judged(score: Score, batch: Sequence[Example]) -> int:
-    chosen = getattr(score, "undecided", None)
-    return len(chosen(batch)) if callable(chosen) else len(batch)
-
-
-def _batches(examples: Iterator[Example]) -> Iterator[list[Example]]:
-    while batch := list(islice(examples, BLOCK)):
-        yield batch

@@ -34,7 +34,7 @@ DIFFERS: Final = "What the score rests on is not shown: scored again, the answer
 
 
 @dataclass(frozen=True, slots=True)
-class ShownExample:
+class ErrorExample:
     """One answer that was decided wrongly.
 
     Attributes
@@ -71,14 +71,10 @@ class ShownExample:
 
     def to_dict(self, *, text: bool = True) -> dict[str, Any]:
         """Return the fields; without ``text`` only the name and the numbers."""
+        numbers = ("id", "outcome", "score", "threshold", "p_value", "group")
         example = self.example if text else None
         return {
-            "id": self.id,
-            "outcome": self.outcome,
-            "score": self.score,
-            "threshold": self.threshold,
-            "p_value": self.p_value,
-            "group": self.group,
+            **{name: getattr(self, name) for name in numbers},
             "question": "" if example is None else example.question,
             "contexts": [] if example is None else list(example.contexts),
             "response": "" if example is None else example.response,
@@ -88,12 +84,12 @@ class ShownExample:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ErrorExamples:
     """The worst errors of the test part.
 
     Attributes
     ----------
-    misses, alarms : tuple of ShownExample
+    misses, alarms : tuple of ErrorExample
         Hallucinated answers that passed, the lowest scores first; faithful ones that did not, the
         highest first.
     n_misses, n_alarms : int
@@ -102,8 +98,8 @@ class Shown:
         Why there are no texts.
     """
 
-    misses: tuple[ShownExample, ...]
-    alarms: tuple[ShownExample, ...]
+    misses: tuple[ErrorExample, ...]
+    alarms: tuple[ErrorExample, ...]
     n_misses: int
     n_alarms: int
     note: str = ""
@@ -119,7 +115,7 @@ class Shown:
         }
 
 
-def show_examples(
+def worst_errors(
     source: Source,
     scored: Scored,
     rule: Rule,
@@ -127,7 +123,7 @@ def show_examples(
     *,
     reading: ReadOptions | None = None,
     text: bool = True,
-) -> Shown:
+) -> ErrorExamples:
     """Choose the worst errors of the test part, and read and score these few once more.
 
     Parameters
@@ -147,7 +143,7 @@ def show_examples(
 
     Returns
     -------
-    Shown
+    ErrorExamples
         What cannot be read or scored again is missing with a note; no request is sent for it.
     """
     table, detector = scored.table, scored.detectors[0]
@@ -157,40 +153,37 @@ def show_examples(
     outcomes = rule.decide(values, groups, detector.tolerance)
     thresholds = rule.thresholds(len(values), groups)
     test = scored.codes == TEST
-    missed = _worst(values, test & (table.labels == 1) & ~flagged, 1.0)
-    alarming = _worst(values, test & (table.labels == 0) & flagged, -1.0)
-    rows = [*missed[:MOST], *alarming[:MOST]]
-    found, note = ({}, "") if not text else _read(source, scored, rows, reading)
+    misses = _worst(values, test & (table.labels == 1) & ~flagged, 1.0)
+    alarms = _worst(values, test & (table.labels == 0) & flagged, -1.0)
+    rows = [*misses[:MOST], *alarms[:MOST]]
+    examples, note = _read(source, scored, rows, reading) if text else ({}, "")
 
-    def made(row: int) -> ShownExample:
-        value = float(values[row])
-        own = None if groups is None else [groups[row]]
-        example, evidence, why = found.get(row), None, ""
+    def error(row: int) -> ErrorExample:
+        value, example = float(values[row]), examples.get(row)
+        group = None if groups is None else [groups[row]]
+        evidence, reason = None, ""
         if text and not note:
-            if example is None:
-                why = CHANGED
-            else:
-                evidence, why = _evidence(detector, example, value)
+            evidence, reason = _evidence(detector, example, value)
         defined = not np.isnan(value)
-        return ShownExample(
+        return ErrorExample(
             id=table.ids[row].as_py() or f"row {row + 1}",
             outcome=DECISIONS[int(outcomes[row])],
             score=value if defined else None,
             threshold=float(thresholds[row]) if np.isfinite(thresholds[row]) else None,
-            p_value=float(rule.p_value([value], own, detector.tolerance)[0]) if defined else None,
-            group=None if own is None else own[0],
+            p_value=float(rule.p_value([value], group, detector.tolerance)[0]) if defined else None,
+            group=None if group is None else group[0],
             example=example,
             evidence=evidence,
-            note=why,
+            note=reason,
         )
 
     # What a language model said is looked up in the cache; nothing new is asked.
     with limit_calls(replace(account().limits, max_calls=0)):
-        return Shown(
-            misses=tuple(made(row) for row in missed[:MOST]),
-            alarms=tuple(made(row) for row in alarming[:MOST]),
-            n_misses=len(missed),
-            n_alarms=len(alarming),
+        return ErrorExamples(
+            misses=tuple(error(row) for row in misses[:MOST]),
+            alarms=tuple(error(row) for row in alarms[:MOST]),
+            n_misses=len(misses),
+            n_alarms=len(alarms),
             note=note,
         )
 
@@ -210,23 +203,21 @@ def _read(
         return {}, SPENT
     if not rows:
         return {}, ""
-    wanted, last = set(rows), max(rows)
-    found = {}
+    wanted, last, examples = set(rows), max(rows), {}
     try:
         for row, example in enumerate(_opened(source, scored, reading)):
             # A source that has changed since must not lend its texts to other scores.
             if row in wanted and int(example.digest(), 16) == int(scored.table.digests[row]):
-                found[row] = example
+                examples[row] = example
             if row == last:
                 break
     except Exception as error:
         # The thresholds stand; what is missing is said where the texts would be.
         return {}, f"The source could not be read a second time: {error}"
-    if found and not any(
-        item.question or item.response or item.contexts for item in found.values()
-    ):
+    texts = [item.question or item.response or item.contexts for item in examples.values()]
+    if texts and not any(texts):
         return {}, "This data holds scores alone, so there is no text to show."
-    return found, ""
+    return examples, ""
 
 
 def _opened(source: Source, scored: Scored, reading: ReadOptions | None) -> Iterator[Example]:
@@ -240,9 +231,11 @@ def _opened(source: Source, scored: Scored, reading: ReadOptions | None) -> Iter
 
 
 def _evidence(
-    detector: Score, example: Example, value: float
+    detector: Score, example: Example | None, value: float
 ) -> tuple[Mapping[str, Any] | None, str]:
     """Return what the detector says about an answer, if it says it with the same value."""
+    if example is None:
+        return None, CHANGED
     if np.isnan(value):
         return None, "The score is undefined for this answer."
     try:

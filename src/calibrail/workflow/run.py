@@ -30,7 +30,7 @@ from calibrail.guardrail.runtime import Guardrail
 from calibrail.scores.base import Score
 from calibrail.scores.registry import key_of
 from calibrail.scores.table import ScoreTable
-from calibrail.workflow.error_examples import Shown
+from calibrail.workflow.error_examples import ErrorExamples
 from calibrail.workflow.run_folder import cost_dict, read_json, write_json
 
 SCHEMA = "calibrail.calibration/1"
@@ -65,7 +65,7 @@ class Run:
         What a detector that learns has learnt, in the safetensors format.
     table, codes : ScoreTable and ndarray, or None
         The scores and the split; None in a run that was loaded from its folder.
-    examples : Shown or None
+    examples : ErrorExamples or None
         The worst errors of the test part with their texts, for the page alone.
     """
 
@@ -80,7 +80,7 @@ class Run:
     by: str | None = None
     risks: tuple[str, ...] = ()
     state: bytes | None = None
-    examples: Shown | None = None
+    examples: ErrorExamples | None = None
 
     @property
     def calibration(self) -> Calibration:

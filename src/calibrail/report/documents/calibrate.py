@@ -72,7 +72,7 @@ def document(
         Test scores of the hallucinated and of the faithful answers, for the figures; NaN
         (undefined) ones are left out.
     examples : mapping, optional
-        The worst errors of the test part, ``Shown.to_dict()``, for the page.
+        The worst errors of the test part, ``ErrorExamples.to_dict()``, for the page.
     """
     test, measures = report["test"], sections.measures(report)
     return Document(

@@ -27,7 +27,7 @@ def error_examples(examples: _Dict) -> Section:
     Parameters
     ----------
     examples : mapping
-        ``Shown.to_dict()``; nothing in its texts and its evidence is trusted.
+        ``ErrorExamples.to_dict()``; nothing in its texts and its evidence is trusted.
     """
     return Section(
         "What it gets wrong",
