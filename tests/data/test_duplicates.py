@@ -94,14 +94,14 @@ def test_near_duplicates_are_found_and_strangers_are_not() -> None:
 
 
 def test_a_crowd_from_one_template_is_seen_in_bounded_time() -> None:
-    texts = [f"|{' '.join(WORDS[:60])} number {i}" for i in range(3000)]
-    codes = (np.arange(3000) % 2 + 1).astype(np.int8)
+    texts = [f"|{' '.join(WORDS[:60])} number {i}" for i in range(1000)]
+    codes = (np.arange(1000) % 2 + 1).astype(np.int8)
     duplicates = cross_split_duplicates(_sketch(texts), codes)
-    assert duplicates.count > 2700
+    assert duplicates.count > 900
 
 
 def test_batches_make_no_difference() -> None:
-    texts = [*_random_texts(3000, 30, 6), "|" + " ".join(_random_texts(1, 200_000, 7)), "|one", "|"]
+    texts = [*_random_texts(3000, 30, 6), "|" + " ".join(_random_texts(1, 80_000, 7)), "|one", "|"]
     whole = _sketch(texts)
     parts = [_sketch([text]) for text in texts[-5:]]
     assert (np.concatenate([p.minhash for p in parts[:-1]]) == whole.minhash[-5:-1]).all()

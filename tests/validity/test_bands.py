@@ -13,7 +13,7 @@ def test_one_number_escapes_as_often_as_its_interval_says() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 60])
-def test_equal_margins_agree_with_the_law_of_kolmogorov_and_smirnov(n: int) -> None:
+def test_equal_margins_agree_with_kolmogorov_and_smirnov(n: int) -> None:
     margin = 1.2 / np.sqrt(n)
     ranks = np.arange(1, n + 1)
     lower, upper = ranks / n - margin, (ranks - 1) / n + margin

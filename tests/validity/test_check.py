@@ -16,9 +16,9 @@ def check(
 
 def test_limits_hold_all_but_the_error() -> None:
     least, most = check(100).limits(0.01)
-    law = binom(1000, 0.1)
-    assert law.cdf(least - 1) < 0.005 <= law.cdf(least)
-    assert law.sf(most) <= 0.005 < law.sf(most - 1)
+    failed = binom(1000, 0.1)
+    assert failed.cdf(least - 1) < 0.005 <= failed.cdf(least)
+    assert failed.sf(most) <= 0.005 < failed.sf(most - 1)
 
 
 def test_an_upper_limit_leaves_the_whole_error_to_one_side() -> None:
@@ -51,16 +51,18 @@ def test_the_error_is_shared_by_all_checks() -> None:
 def test_an_exact_probability_counts_as_exact_for_continuous_scores_alone() -> None:
     failed = np.array([True, False, True])
     for kind, exact in (("continuous", True), ("tied", False)):
-        found = Setting(kind, 30, 0.1, 3).check("p", failed, 0.5, exact=0.4)  # type: ignore[arg-type]
-        assert (found.failed, found.probability, found.exact) == (2, 0.4, exact)
+        made = Setting(kind, 30, 0.1, 3).check("p", failed, 0.5, exact=0.4)  # type: ignore[arg-type]
+        assert (made.failed, made.probability, made.exact) == (2, 0.4, exact)
 
 
 def test_random_numbers_depend_on_everything_that_names_a_setting() -> None:
     settings = [
-        Setting("continuous", 30, 0.1, 5), Setting("tied", 30, 0.1, 5),
-        Setting("continuous", 31, 0.1, 5), Setting("continuous", 30, 0.2, 5),
+        Setting("continuous", 30, 0.1, 5),
+        Setting("tied", 30, 0.1, 5),
+        Setting("continuous", 31, 0.1, 5),
+        Setting("continuous", 30, 0.2, 5),
         Setting("continuous", 30, 0.1, 5, seed=1),
-    ]  # fmt: skip
+    ]
     firsts = {setting.rng(name).random() for setting in settings for name in ("a", "b")}
     assert len(firsts) == 2 * len(settings)
     assert settings[0].rng("a").random() == settings[0].rng("a").random()

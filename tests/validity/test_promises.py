@@ -26,7 +26,7 @@ from calibrail.validity import (
     shift,
     simulate,
     thresholds,
-)  # fmt: skip
+)
 from calibrail.validity.check import Setting
 from calibrail.validity.grid import PROMISES
 
@@ -53,9 +53,14 @@ def test_each_simulation_takes_part(small: tuple[Check, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "run", [thresholds.marginal_coverage, thresholds.training_conditional,
-            thresholds.p_value_uniformity, thresholds.band_coverage],
-)  # fmt: skip
+    "run",
+    [
+        thresholds.marginal_coverage,
+        thresholds.training_conditional,
+        thresholds.p_value_uniformity,
+        thresholds.band_coverage,
+    ],
+)
 def test_one_threshold_keeps_its_promises_over_the_grid(run: Run) -> None:
     checks = [
         check
@@ -86,26 +91,24 @@ def test_a_rank_that_promises_too_much_is_noticed(
     assert failures([check for at in settings for check in run(at)], ERROR)
 
 
-def too_sure(wrapped: Callable[..., Any], position: int) -> Callable[..., Any]:
-    """Return the function with five times the error allowed by the confidence at this position."""
+def changed(
+    wrapped: Callable[..., Any], position: int, change: Callable[[float], float]
+) -> Callable[..., Any]:
+    """Return the function with its argument at this position changed."""
 
     def call(*args: Any, **options: Any) -> Any:
-        changed = list(args)
-        changed[position] = 1.0 - 5.0 * (1.0 - args[position])
-        return wrapped(*changed, **options)
+        return wrapped(*args[:position], change(args[position]), *args[position + 1 :], **options)
 
     return call
 
 
-def more(wrapped: Callable[..., Any], position: int, factor: float) -> Callable[..., Any]:
-    """Return the function with the argument at this position multiplied."""
+def too_sure(confidence: float) -> float:
+    """Return the confidence that allows five times the error."""
+    return 1.0 - 5.0 * (1.0 - confidence)
 
-    def call(*args: Any, **options: Any) -> Any:
-        changed = list(args)
-        changed[position] = args[position] * factor
-        return wrapped(*changed, **options)
 
-    return call
+def doubled(alpha: float) -> float:
+    return 2.0 * alpha
 
 
 def naive(scores: Any, _: Any, *rest: Any) -> Any:
@@ -130,73 +133,103 @@ def unweighted(scores: Any, weights: Any, alpha: float) -> Any:
 
 
 def too_low(*args: Any) -> Any:
-    found = DISCOVERIES(*args)
-    return dataclasses.replace(found, most=found.most // 4)
+    bounds = DISCOVERIES(*args)
+    return dataclasses.replace(bounds, most=bounds.most // 4)
 
 
 def all_valid(*args: Any, **options: Any) -> Any:
-    found = CONTROL(*args, **options)
-    return dataclasses.replace(found, valid=(True,) * len(found.candidates))
+    control = CONTROL(*args, **options)
+    return dataclasses.replace(control, valid=(True,) * len(control.candidates))
 
 
 def boastful(*args: Any) -> Any:
-    found = CERTIFY(*args)
-    if found.flips is None:
-        return found
-    return dataclasses.replace(found, flips=dataclasses.replace(found.flips, flips=99))
+    certificate = CERTIFY(*args)
+    if certificate.flips is None:
+        return certificate
+    return dataclasses.replace(certificate, flips=dataclasses.replace(certificate.flips, flips=99))
 
 
 WEIGHTED, DISCOVERIES = shift.calibrate_weighted, batches.discoveries
 CERTIFY, CONTROL = certificates.certify_counts, risks.control_risks
 
 
+BROKEN: list[tuple[Run, str, Callable[..., Any], tuple[Any, ...]]] = [
+    (
+        bands.band_everywhere,
+        "simultaneous_band",
+        changed(bands.simultaneous_band, 1, too_sure),
+        ("continuous", 19, 0.1, 2000),
+    ),
+    (
+        bands.band_everywhere,
+        "simultaneous_band",
+        changed(bands.simultaneous_band, 1, too_sure),
+        ("discrete", 19, 0.1, 200),
+    ),
+    (clusters.clustered_pac, "calibrate_clusters", naive, ("continuous", 100, 0.1, 100)),
+    (clusters.clustered_marginal, "calibrate_clusters", naive, ("continuous", 30, 0.05, 1000)),
+    (groups.grouped_marginal, "calibrate_groups", pooled, ("continuous", 30, 0.1, 300)),
+    (groups.grouped_pac, "calibrate_groups", pooled, ("continuous", 100, 0.1, 100)),
+    (
+        groups.fallback,
+        "calibrate_groups",
+        changed(groups.calibrate_groups, 2, doubled),
+        ("continuous", 30, 0.1, 500),
+    ),
+    (
+        batches.false_discovery_rate,
+        "select",
+        changed(batches.select, 1, doubled),
+        ("continuous", 100, 0.1, 1000),
+    ),
+    (batches.discoveries_everywhere, "discoveries", too_low, ("continuous", 19, 0.1, 8)),
+    (
+        decisions.three_way_marginal,
+        "three_way",
+        changed(decisions.three_way, 3, doubled),
+        ("continuous", 30, 0.1, 1000),
+    ),
+    (
+        decisions.three_way_pac,
+        "three_way",
+        changed(decisions.three_way, 2, doubled),
+        ("discrete", 100, 0.1, 100),
+    ),
+    (shift.weighted_coverage, "calibrate_weighted", unweighted, ("continuous", 100, 0.1, 500)),
+    (risks.several_risks, "control_risks", all_valid, ("continuous", 30, 0.1, 20)),
+    (
+        certificates.wrong_verdicts,
+        "certify_counts",
+        changed(certificates.certify_counts, 6, too_sure),
+        ("continuous", 100, 0.1, 2000),
+    ),
+    (certificates.wrong_labels, "certify_counts", boastful, ("continuous", 100, 0.1, 2000)),
+    (
+        certificates.wrong_group_verdicts,
+        "certify_groups",
+        changed(certificates.certify_groups, 3, too_sure),
+        ("continuous", 30, 0.05, 2000),
+    ),
+    (certificates.holm_family, "holm", lambda p: p, ("continuous", 100, 0.1, 2000)),
+]
+
+
 @pytest.mark.parametrize(
-    ("run", "name", "broken", "at"),
-    [
-        (bands.band_everywhere, "simultaneous_band", too_sure(bands.simultaneous_band, 1),
-         Setting("continuous", 19, 0.1, 2000)),
-        (bands.band_everywhere, "simultaneous_band", too_sure(bands.simultaneous_band, 1),
-         Setting("discrete", 19, 0.1, 500)),
-        (clusters.clustered_pac, "calibrate_clusters", naive,
-         Setting("continuous", 100, 0.1, 100)),
-        (clusters.clustered_marginal, "calibrate_clusters", naive,
-         Setting("continuous", 30, 0.05, 1000)),
-        (groups.grouped_marginal, "calibrate_groups", pooled,
-         Setting("continuous", 30, 0.1, 500)),
-        (groups.grouped_pac, "calibrate_groups", pooled, Setting("continuous", 100, 0.1, 100)),
-        (groups.fallback, "calibrate_groups", more(groups.calibrate_groups, 2, 2.0),
-         Setting("continuous", 30, 0.1, 1000)),
-        (batches.false_discovery_rate, "select", more(batches.select, 1, 2.0),
-         Setting("continuous", 100, 0.1, 1000)),
-        (batches.discoveries_everywhere, "discoveries", too_low,
-         Setting("continuous", 19, 0.1, 8)),
-        (decisions.three_way_marginal, "three_way", more(decisions.three_way, 3, 2.0),
-         Setting("continuous", 30, 0.1, 1000)),
-        (decisions.three_way_pac, "three_way", more(decisions.three_way, 2, 1.5),
-         Setting("discrete", 100, 0.1, 500)),
-        (shift.weighted_coverage, "calibrate_weighted", unweighted,
-         Setting("continuous", 100, 0.1, 1000)),
-        (risks.several_risks, "control_risks", all_valid,
-         Setting("continuous", 30, 0.1, 20)),
-        (certificates.wrong_verdicts, "certify_counts", too_sure(certificates.certify_counts, 6),
-         Setting("continuous", 100, 0.1, 2000)),
-        (certificates.wrong_labels, "certify_counts", boastful,
-         Setting("continuous", 100, 0.1, 2000)),
-        (certificates.wrong_group_verdicts, "certify_groups",
-         too_sure(certificates.certify_groups, 3), Setting("continuous", 30, 0.05, 2000)),
-        (certificates.holm_family, "holm", lambda p: p, Setting("continuous", 100, 0.1, 2000)),
-    ],
-    ids=lambda value: getattr(value, "__name__", "")[:40],
-)  # fmt: skip
+    ("run", "name", "broken", "setting"),
+    BROKEN,
+    ids=[f"{run.__name__}-{setting[0]}" for run, _, _, setting in BROKEN],
+)
 def test_a_method_that_promises_too_much_is_noticed(
-    run: Run, name: str, broken: Callable[..., Any], at: Setting, monkeypatch: pytest.MonkeyPatch
+    run: Run,
+    name: str,
+    broken: Callable[..., Any],
+    setting: tuple[Any, ...],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    module = {item.__name__: item for item in (
-        bands, clusters, groups, batches, decisions, shift, risks, certificates
-    )}[run.__module__]  # fmt: skip
+    at = Setting(*setting)
     assert failures(tuple(run(at)), ERROR) == ()
     bands._probabilities.cache_clear()
-    monkeypatch.setattr(module, name, broken)
+    monkeypatch.setattr(f"{run.__module__}.{name}", broken)
     try:
         assert failures(tuple(run(at)), ERROR)
     finally:
@@ -205,9 +238,13 @@ def test_a_method_that_promises_too_much_is_noticed(
 
 def test_what_is_not_promised_is_seen_to_fail() -> None:
     seen = {item.what: item for item in observe(runs=2000, sizes=(100,), alphas=(0.1,), seed=7)}
-    for start in ("naive pac threshold", "one threshold for all misses in the hard",
-                  "shift ignored", "wrong certificate where"):  # fmt: skip
-        (item,) = (found for what, found in seen.items() if what.startswith(start))
+    for start in (
+        "naive pac threshold",
+        "one threshold for all misses in the hard",
+        "shift ignored",
+        "wrong certificate where",
+    ):
+        (item,) = (observed for what, observed in seen.items() if what.startswith(start))
         assert item.interval(1 - ERROR)[0] > item.wanted
 
 
