@@ -23,17 +23,17 @@ from results import write
 
 from calibrail.conformal import (
     GroupCounts,
-    calibrate,
     calibrate_clusters,
     calibrate_groups,
+    calibrate_threshold,
     calibrate_weighted,
     certify_counts,
     certify_groups,
+    conformal_selection,
     discoveries,
     flags,
     flip_tolerance,
     p_values,
-    select,
     simultaneous_band,
     three_way,
 )  # fmt: skip
@@ -41,6 +41,7 @@ from calibrail.conformal.discoveries import shared_level
 from calibrail.conformal.planning import plan
 from calibrail.conformal.risks import control_risks
 from calibrail.conformal.simultaneous import local_level
+from calibrail.settings import Promise
 
 SIZES = (10**3, 10**4, 10**5, 10**6, 10**7)
 MAPIE_SIZE = 10**5
@@ -106,8 +107,8 @@ def main() -> None:
 def operations(n: int, rng: np.random.Generator) -> dict[str, Operation]:
     """Return every operation on n scores, by name; the sort first."""
     scores, fresh = rng.normal(1.0, 1.0, n), rng.normal(0.5, 1.0, n)
-    calibration = calibrate(scores, ALPHA)
-    both = calibrate(fresh, ALPHA).threshold
+    calibration = calibrate_threshold(scores, Promise(ALPHA))
+    both = calibrate_threshold(fresh, Promise(ALPHA)).threshold
     hallucinated = np.arange(n) % 2 == 0
     labels = hallucinated.astype(np.int64)
     names = [str(number) for number in range(GROUPS)] * (n // GROUPS)
@@ -116,25 +117,27 @@ def operations(n: int, rng: np.random.Generator) -> dict[str, Operation]:
     p = p_values(calibration.scores, fresh)
     found: dict[str, Operation] = {
         "numpy.sort": lambda: np.sort(scores),
-        "threshold, marginal": lambda: calibrate(scores, ALPHA),
-        "threshold, pac": lambda: calibrate(scores, ALPHA, "pac", DELTA),
+        "threshold, marginal": lambda: calibrate_threshold(scores, Promise(ALPHA)),
+        "threshold, pac": lambda: calibrate_threshold(scores, Promise(ALPHA, "pac", DELTA)),
         "p-values of N against N": lambda: p_values(calibration.scores, fresh),
         "certificate": lambda: certificate(fresh, hallucinated, both),
-        f"thresholds of {GROUPS} groups": lambda: calibrate_groups(scores, names, ALPHA),
-        f"clusters of {CLUSTER}, marginal": lambda: calibrate_clusters(scores, clusters, ALPHA),
+        f"thresholds of {GROUPS} groups": lambda: calibrate_groups(scores, names, Promise(ALPHA)),
+        f"clusters of {CLUSTER}, marginal": lambda: calibrate_clusters(
+            scores, clusters, Promise(ALPHA)
+        ),
         f"clusters of {CLUSTER}, pac": lambda: calibrate_clusters(
-            scores, clusters, ALPHA, "pac", DELTA
+            scores, clusters, Promise(ALPHA, "pac", DELTA)
         ),
         "weighted calibration": lambda: calibrate_weighted(scores, weights, ALPHA),
         "weighted p-values of N against N": lambda: weighted.p_value(fresh, weights),
-        "select from N": lambda: select(p, ALPHA),
+        "select from N": lambda: conformal_selection(p, ALPHA),
         "discoveries among N against N, first": lambda: first_discoveries(p),
         "discoveries among N against N, again": lambda: discoveries(p, n, CONFIDENCE),
         "band, DKW": lambda: simultaneous_band(scores, CONFIDENCE, "dkw"),
         "band, Berk-Jones, first": lambda: first_band(scores),
         "band, Berk-Jones, again": lambda: simultaneous_band(scores, CONFIDENCE),
         "three-way, N / 2 of each class": lambda: three_way(
-            scores[hallucinated], fresh[~hallucinated] - 1.0, ALPHA, ALPHA
+            scores[hallucinated], fresh[~hallucinated] - 1.0, Promise(ALPHA, beta=ALPHA)
         ),
         "several risks, recall and FPR": lambda: control_risks(
             fresh + labels, labels, ["recall>=0.9", "fpr<=0.3"], CONFIDENCE
@@ -213,7 +216,9 @@ def mapie_rows(rng: np.random.Generator) -> list[str]:
     shares = 1.0 / (1.0 + np.exp(-scores))
 
     def ours() -> str:
-        calibration = calibrate(scores[labels], ALPHA, "pac", (1 - CONFIDENCE) / 2)
+        calibration = calibrate_threshold(
+            scores[labels], Promise(ALPHA, "pac", (1 - CONFIDENCE) / 2)
+        )
         return certificate(scores, labels, calibration.threshold)
 
     def theirs() -> object:

@@ -25,11 +25,12 @@ from results import write
 from scipy.special import expit, logit
 from scipy.stats import beta, binom, norm
 
-from calibrail.conformal import calibrate, clopper_pearson, joint_certificate, rank
+from calibrail.conformal import calibrate_threshold, clopper_pearson, joint_certificate, rank
 from calibrail.data import read_all
 from calibrail.engine import score_examples
 from calibrail.evaluation import wilson
 from calibrail.scores import build, parse_specs
+from calibrail.settings import Promise
 
 ALPHA, DELTA, SHARE = 0.1, 0.1, 0.3
 SIZES, PILOT = (1000, 3000, 5000), 5000
@@ -186,7 +187,7 @@ def class_split(
     """Certify with calibrail; ``test`` of the hallucinated examples are kept from the threshold."""
     hallucinated, faithful = sample
     started = time.process_time()
-    calibration = calibrate(hallucinated[test:], ALPHA, "pac", DELTA / 2)
+    calibration = calibrate_threshold(hallucinated[test:], Promise(ALPHA, "pac", DELTA / 2))
     caught = int(np.count_nonzero(calibration.flags(hallucinated[:test])))
     alarms = int(np.count_nonzero(calibration.flags(faithful)))
     # Without this bound there is no certificate; to work out how many examples would lead to one

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from published import ILLUSION
 from resampling import members, share, splits
 
-from calibrail.conformal import calibrate
+from calibrail.conformal import calibrate_threshold
 from calibrail.data import Example
 from calibrail.data.splits import FIT, split
 from calibrail.engine import score_examples
 from calibrail.evaluation import median_overlap
 from calibrail.scores import ScoreSpec, build
 from calibrail.scores.base import Fittable
+from calibrail.settings import Promise
 
 #: Hallucinated answers that the paper calibrates on; elsewhere 60 % of them.
 CALIBRATING: Final = {"NQ": 595, "HaluEval": 629}
@@ -102,7 +103,7 @@ def rates(study: Study) -> dict[tuple[str, float, str], Measured]:
         known = calibrating[labels[calibrating] == 1]
         for score, alpha in wanted:
             column = study.values[score]
-            threshold = calibrate(column[known], alpha, "paper")
+            threshold = calibrate_threshold(column[known], Promise(alpha, "paper"))
             flagged, tested = threshold.flags(column[testing]), column[testing]
             parts = [tested[(test == label) & ~np.isnan(tested)] for label in (1, 0)]
             coverage, fpr = flagged[test == 1].mean(), flagged[test == 0].mean()

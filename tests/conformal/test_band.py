@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import betabinom
 
-from calibrail.conformal import calibrate, calibrate_clusters, coverage_band
+from calibrail.conformal import calibrate_clusters, calibrate_threshold, coverage_band
 from calibrail.errors import InputError
+from calibrail.settings import Promise
 
 CHECK = settings(max_examples=30, deadline=None)
 
@@ -44,22 +45,25 @@ def test_the_band_widens_with_confidence(
 
 def test_a_calibration_stands_for_its_rank_and_n_whatever_its_scale() -> None:
     scores = np.random.default_rng(0).normal(size=100)
-    made = calibrate(scores, 0.05)
+    made = calibrate_threshold(scores, Promise(0.05))
     expected = coverage_band((made.rank, 100), 200, 0.95)
     assert coverage_band(made, 200, 0.95) == expected
-    assert coverage_band(calibrate(np.exp(scores[::-1]), 0.05), 200, 0.95) == expected
-    clustered = calibrate_clusters(scores, np.arange(100), 0.05)
+    assert (
+        coverage_band(calibrate_threshold(np.exp(scores[::-1]), Promise(0.05)), 200, 0.95)
+        == expected
+    )
+    clustered = calibrate_clusters(scores, np.arange(100), Promise(0.05))
     assert coverage_band(clustered, 200, 0.95) == expected
 
 
 def test_flagging_everything_catches_everything() -> None:
-    made = calibrate([1.0, 2.0], 0.05, allow_flag_all=True)
+    made = calibrate_threshold([1.0, 2.0], Promise(0.05, allow_flag_all=True))
     assert coverage_band(made, 30, 0.9) == (30, 30)
 
 
 def test_simulated_counts_fall_outside_no_more_often_than_the_band_allows() -> None:
     rng, runs, n, m, alpha, level = np.random.default_rng(1), 4000, 39, 60, 0.1, 0.9
-    k = calibrate(np.arange(float(n)), alpha).rank
+    k = calibrate_threshold(np.arange(float(n)), Promise(alpha)).rank
     lowest, highest = coverage_band((k, n), m, level)
     thresholds = np.sort(rng.uniform(size=(runs, n)), axis=1)[:, k - 1]
     caught = rng.binomial(m, 1.0 - thresholds)

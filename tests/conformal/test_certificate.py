@@ -9,13 +9,14 @@ from statsmodels.stats.proportion import proportion_confint
 
 from calibrail.conformal import (
     attainable_coverages,
-    calibrate,
+    calibrate_threshold,
     certify_counts,
     clopper_pearson,
     coverage_band,
     joint_certificate,
 )
 from calibrail.errors import InputError
+from calibrail.settings import Promise
 
 COUNTS = st.integers(1, 2000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 
@@ -97,14 +98,16 @@ def test_without_a_limit_nothing_is_certified() -> None:
 
 def test_a_pac_threshold_brings_its_coverage_along() -> None:
     rng = np.random.default_rng(0)
-    calibration = calibrate(rng.normal(size=300), 0.1, "pac", 0.05)
+    calibration = calibrate_threshold(rng.normal(size=300), Promise(0.1, "pac", 0.05))
     made = joint_certificate(calibration, 30, 33, 10, 300, 0.1, 0.9)
     assert made.verdict == "certified"
     assert made.confidence == pytest.approx(0.9)
     assert certify_counts(30, 33, 10, 300, 0.9, 0.1, 0.9).verdict == "inconclusive"
     assert joint_certificate(calibration, 10, 33, 10, 300, 0.1, 0.9).verdict == "rejected"
     with pytest.raises(InputError, match="pac"):
-        joint_certificate(calibrate(rng.normal(size=300), 0.1), 30, 33, 10, 300, 0.1, 0.9)
+        joint_certificate(
+            calibrate_threshold(rng.normal(size=300), Promise(0.1)), 30, 33, 10, 300, 0.1, 0.9
+        )
 
 
 def test_a_yes_no_judge_reaches_two_coverages() -> None:

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrail.conformal import calibrate, discoveries, p_values
+from calibrail.conformal import calibrate_threshold, discoveries, p_values
 from calibrail.conformal.discoveries import _crossed, _limits, _ranks, shared_level
 from calibrail.errors import InputError
+from calibrail.settings import Promise
 
 CHECK = settings(max_examples=12, deadline=None)
 
@@ -138,7 +139,7 @@ def test_simulated_batches_break_the_bounds_no_more_often_than_stated(m: int, ru
 
 def test_a_good_detector_is_recognised() -> None:
     rng = np.random.default_rng(0)
-    made = calibrate(rng.normal(5.0, 1.0, 2000), 0.1)
+    made = calibrate_threshold(rng.normal(5.0, 1.0, 2000), Promise(0.1))
     p = made.p_value(np.concatenate([rng.normal(5.0, 1.0, 100), rng.normal(0.0, 1.0, 900)]))
     released, most = discoveries(p, 2000, 0.95).at(0.02)
     assert released >= 900 and most < 30

@@ -10,8 +10,9 @@ from crepes.base import p_values_batch  # type: ignore[import-untyped]
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrail.conformal import GroupedCalibration, calibrate, calibrate_groups, minimum_n
+from calibrail.conformal import GroupedCalibration, calibrate_groups, calibrate_threshold, minimum_n
 from calibrail.errors import InputError, TooFewExamplesError
+from calibrail.settings import Promise
 
 CHECK = settings(max_examples=30, deadline=None)
 
@@ -33,7 +34,7 @@ def test_each_group_is_calibrated_on_its_own_members(
     examples: list[tuple[int, str]], alpha: float, guarantee: Any, min_n: int
 ) -> None:
     scores, groups = _split(examples)
-    made = calibrate_groups(scores, groups, alpha, guarantee, min_n=min_n)
+    made = calibrate_groups(scores, groups, Promise(alpha, guarantee, by="group", min_n=min_n))
     least = max(min_n, minimum_n(alpha, guarantee))
     assert made.min_n == least
     sizes = {name: groups.count(name) for name in set(groups)}
@@ -41,11 +42,15 @@ def test_each_group_is_calibrated_on_its_own_members(
     assert dict(made.small) == {name: size for name, size in sizes.items() if size < least}
     for name, calibration in made.groups.items():
         own = scores[np.array(groups) == name]
-        assert calibration.to_dict() == calibrate(own, alpha, guarantee).to_dict()
+        assert (
+            calibration.to_dict() == calibrate_threshold(own, Promise(alpha, guarantee)).to_dict()
+        )
     rest = scores[[name in made.small for name in groups]]
     source = rest if len(rest) >= least else scores
     assert made.scope == ("small groups" if len(rest) >= least else "all groups")
-    assert made.fallback.to_dict() == calibrate(source, alpha, guarantee).to_dict()
+    assert (
+        made.fallback.to_dict() == calibrate_threshold(source, Promise(alpha, guarantee)).to_dict()
+    )
 
 
 @CHECK
@@ -54,7 +59,7 @@ def test_an_answer_is_judged_by_its_own_group_alone(
     examples: list[tuple[int, str]], alpha: float, tolerance: float
 ) -> None:
     scores, groups = _split(examples)
-    made = calibrate_groups(scores, groups, alpha)
+    made = calibrate_groups(scores, groups, Promise(alpha))
     queries = np.arange(-21.0, 22.0)
     names = [("a", "b", "c", "d", "never seen")[i % 5] for i in range(len(queries))]
     p, flagged = made.p_value(queries, names, tolerance), made.flags(queries, names, tolerance)
@@ -73,7 +78,7 @@ def test_mondrian_p_values_agree_with_crepes_where_nothing_is_tied() -> None:
     scores = rng.normal(size=300)
     groups = rng.choice(["a", "b", "c"], 300)
     scores[groups == "b"] += 3.0
-    made = calibrate_groups(scores, groups.tolist(), 0.1)
+    made = calibrate_groups(scores, groups.tolist(), Promise(0.1))
     values, names = rng.normal(size=200), rng.choice(["a", "b", "c"], 200)
     expected = p_values_batch(-scores, -values, groups, names, smoothing=False)
     assert made.p_value(values, names.tolist()) == pytest.approx(expected, abs=1e-12)
@@ -84,12 +89,12 @@ def test_mondrian_p_values_agree_with_crepes_where_nothing_is_tied() -> None:
 def test_neither_order_nor_an_increasing_transform_matters(
     examples: list[tuple[int, str]], alpha: float, random: Any
 ) -> None:
-    plain = calibrate_groups(*_split(examples), alpha)
+    plain = calibrate_groups(*_split(examples), Promise(alpha))
     shuffled = list(examples)
     random.shuffle(shuffled)
     scores, groups = _split(shuffled)
-    assert calibrate_groups(scores, groups, alpha).to_dict() == plain.to_dict()
-    other = calibrate_groups(np.exp(scores / 7.0), groups, alpha)
+    assert calibrate_groups(scores, groups, Promise(alpha)).to_dict() == plain.to_dict()
+    other = calibrate_groups(np.exp(scores / 7.0), groups, Promise(alpha))
     queries, names = np.arange(-21.0, 22.0), ["a", "b", "x"] * 15
     expected = plain.p_value(queries, names[: len(queries)])
     found = other.p_value(np.exp(queries / 7.0), names[: len(queries)])
@@ -100,7 +105,10 @@ def test_neither_order_nor_an_increasing_transform_matters(
 @given(EXAMPLES)
 def test_thresholds_grow_with_alpha(examples: list[tuple[int, str]]) -> None:
     scores, groups = _split(examples)
-    low, high = (calibrate_groups(scores, groups, alpha, min_n=10) for alpha in (0.1, 0.3))
+    low, high = (
+        calibrate_groups(scores, groups, Promise(alpha, by="group", min_n=10))
+        for alpha in (0.1, 0.3)
+    )
     names = ["a", "b", "c", "d"]
     assert (low.thresholds(names) <= high.thresholds(names)).all()
 
@@ -111,24 +119,24 @@ def test_each_group_keeps_the_promise_where_one_threshold_does_not() -> None:
     missed = {"own": 0.0, "shared": 0.0}
     for _ in range(runs):
         scores = rng.normal(size=200) + 2.0 * (names == "easy")
-        made = calibrate_groups(scores, names.tolist(), alpha)
+        made = calibrate_groups(scores, names.tolist(), Promise(alpha))
         new = rng.normal(size=20)
         missed["own"] += float(np.mean(~made.flags(new, ["hard"] * 20)))
-        missed["shared"] += float(np.mean(~calibrate(scores, alpha).flags(new)))
+        missed["shared"] += float(np.mean(~calibrate_threshold(scores, Promise(alpha)).flags(new)))
     # A miss rate per run lies in [0, 1] with mean alpha: four (over-)estimated standard errors.
     assert missed["own"] / runs <= alpha + 4 * math.sqrt(alpha * (1 - alpha) / runs)
     assert missed["shared"] / runs > 0.3
 
 
 def test_a_group_with_one_member_shares_the_fallback() -> None:
-    made = calibrate_groups(range(31), ["a"] * 30 + ["alone"], 0.1)
+    made = calibrate_groups(range(31), ["a"] * 30 + ["alone"], Promise(0.1))
     assert made.small == {"alone": 1} and made.scope == "all groups"
     assert made.of("alone") is made.of("never seen") is made.fallback
     assert made.fallback.n == 31
 
 
 def test_equal_scores_are_flagged_in_every_group() -> None:
-    made = calibrate_groups([5.0] * 60, ["a"] * 30 + ["b"] * 30, 0.1)
+    made = calibrate_groups([5.0] * 60, ["a"] * 30 + ["b"] * 30, Promise(0.1))
     assert made.thresholds(["a", "b", "c"]).tolist() == [5.0] * 3
     assert made.flags([5.0] * 3, ["a", "b", "c"]).all()
     assert not made.flags([4.9] * 3, ["a", "b", "c"]).any()
@@ -137,7 +145,7 @@ def test_equal_scores_are_flagged_in_every_group() -> None:
 def test_undefined_scores_follow_the_policy() -> None:
     scores = np.append(np.arange(58.0), [math.nan] * 2)
     for undefined, flagged in (("flag", True), ("review", True), ("pass", False)):
-        made = calibrate_groups(scores, ["a"] * 30 + ["b"] * 30, 0.2, undefined=undefined)  # type: ignore[arg-type]
+        made = calibrate_groups(scores, ["a"] * 30 + ["b"] * 30, Promise(0.2, undefined=undefined))  # type: ignore[arg-type]
         assert made.groups["b"].n_undefined == 2 and made.groups["a"].n_undefined == 0
         assert made.flags([math.nan] * 2, ["a", "x"]).tolist() == [flagged] * 2
         with pytest.raises(InputError, match="must not hold NaN"):
@@ -146,11 +154,11 @@ def test_undefined_scores_follow_the_policy() -> None:
 
 def test_too_few_examples_of_all_groups_name_the_minimum() -> None:
     with pytest.raises(TooFewExamplesError, match="at least 19 are needed") as caught:
-        calibrate_groups(range(18), ["a"] * 18, 0.05)
+        calibrate_groups(range(18), ["a"] * 18, Promise(0.05))
     assert caught.value.minimum_n == 19
     with pytest.raises(TooFewExamplesError):
-        calibrate_groups([], [], 0.05)
-    accepted = calibrate_groups(range(18), ["a"] * 18, 0.05, allow_flag_all=True)
+        calibrate_groups([], [], Promise(0.05))
+    accepted = calibrate_groups(range(18), ["a"] * 18, Promise(0.05, allow_flag_all=True))
     assert accepted.flags([-1e300], ["a"]).all() and not accepted.groups
 
 
@@ -158,9 +166,9 @@ def test_json_round_trip() -> None:
     scores = np.append(np.random.default_rng(1).normal(size=99), math.nan)
     groups = ["a"] * 60 + ["b"] * 37 + ["c"] * 3
     for made in (
-        calibrate_groups(scores, groups, 0.1),
-        calibrate_groups(scores, groups, 0.1, "pac", 0.2, min_n=40),
-        calibrate_groups(scores, groups, 0.005, allow_flag_all=True),
+        calibrate_groups(scores, groups, Promise(0.1)),
+        calibrate_groups(scores, groups, Promise(0.1, "pac", 0.2, by="group", min_n=40)),
+        calibrate_groups(scores, groups, Promise(0.005, allow_flag_all=True)),
     ):
         content = json.loads(json.dumps(made.to_dict(), allow_nan=False))
         again = GroupedCalibration.from_dict(content)
@@ -188,7 +196,7 @@ def test_json_round_trip() -> None:
     ],
 )
 def test_tampered_content_is_refused(field: str, value: Any) -> None:
-    made = calibrate_groups(range(63), ["a"] * 30 + ["b"] * 30 + ["c"] * 3, 0.1)
+    made = calibrate_groups(range(63), ["a"] * 30 + ["b"] * 30 + ["c"] * 3, Promise(0.1))
     content = json.loads(json.dumps(made.to_dict()))
     content[field] = value
     with pytest.raises(InputError):
@@ -197,7 +205,7 @@ def test_tampered_content_is_refused(field: str, value: Any) -> None:
 
 @pytest.mark.parametrize("field", ["groups", "fallback", "scope", "small", "min_n"])
 def test_a_missing_field_is_named(field: str) -> None:
-    content = calibrate_groups(range(30), ["a"] * 30, 0.1).to_dict()
+    content = calibrate_groups(range(30), ["a"] * 30, Promise(0.1)).to_dict()
     del content[field]
     with pytest.raises(InputError, match=field):
         GroupedCalibration.from_dict(content)
@@ -205,7 +213,7 @@ def test_a_missing_field_is_named(field: str) -> None:
 
 @pytest.mark.parametrize("where", ["groups", "fallback"])
 def test_a_changed_threshold_inside_is_refused(where: str) -> None:
-    content = calibrate_groups(range(30), ["a"] * 30, 0.1).to_dict()
+    content = calibrate_groups(range(30), ["a"] * 30, Promise(0.1)).to_dict()
     part = content["groups"]["a"] if where == "groups" else content["fallback"]
     part["threshold"] += 1.0
     with pytest.raises(InputError, match="contradicts itself"):
@@ -213,28 +221,21 @@ def test_a_changed_threshold_inside_is_refused(where: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scores", "groups", "options", "message"),
+    ("scores", "groups", "message"),
     [
-        ([1.0] * 9, ["a"] * 8, {}, "groups must have 9 entries, one per score; got 8"),
-        ([1.0] * 9, [1] * 9, {}, "groups must hold strings"),
-        ([1.0] * 9, [None] * 9, {}, "groups must hold strings"),
-        ([1.0] * 9, ["a"] * 8 + [math.nan], {}, "groups must hold strings"),
-        ([1.0] * 9, "aaaaaaaaa", {}, "groups must"),
-        ([math.inf] * 9, ["a"] * 9, {}, "scores must be finite"),
-        ([[1.0]] * 9, ["a"] * 9, {}, "scores must have shape"),
-        (["x"] * 9, ["a"] * 9, {}, "scores must hold numbers"),
-        ([1.0] * 9, ["a"] * 9, {"alpha": 0.0}, r"alpha must lie in \(0, 1\)"),
-        ([1.0] * 9, ["a"] * 9, {"alpha": math.nan}, r"alpha must lie in \(0, 1\)"),
-        ([1.0] * 9, ["a"] * 9, {"guarantee": "pac", "delta": 1.0}, r"delta must lie in \(0, 1\)"),
-        ([1.0] * 9, ["a"] * 9, {"guarantee": "x"}, "guarantee must be one of"),
-        ([1.0] * 9, ["a"] * 9, {"undefined": "x"}, "undefined must be one of"),
-        ([1.0] * 9, ["a"] * 9, {"min_n": 0}, "min_n must be at least 1"),
-        ([1.0] * 9, ["a"] * 9, {"min_n": 2.5}, "min_n must be a whole number"),
+        ([1.0] * 9, ["a"] * 8, "groups must have 9 entries, one per score; got 8"),
+        ([1.0] * 9, [1] * 9, "groups must hold strings"),
+        ([1.0] * 9, [None] * 9, "groups must hold strings"),
+        ([1.0] * 9, ["a"] * 8 + [math.nan], "groups must hold strings"),
+        ([1.0] * 9, "aaaaaaaaa", "groups must"),
+        ([math.inf] * 9, ["a"] * 9, "scores must be finite"),
+        ([[1.0]] * 9, ["a"] * 9, "scores must have shape"),
+        (["x"] * 9, ["a"] * 9, "scores must hold numbers"),
     ],
 )
-def test_bad_input_is_named(scores: Any, groups: Any, options: Any, message: str) -> None:
+def test_bad_input_is_named(scores: Any, groups: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        calibrate_groups(scores, groups, **{"alpha": 0.2, **options})
+        calibrate_groups(scores, groups, Promise(0.2))
 
 
 @pytest.mark.parametrize("method", ["flags", "p_value"])
@@ -248,6 +249,6 @@ def test_bad_input_is_named(scores: Any, groups: Any, options: Any, message: str
     ],
 )
 def test_bad_groups_of_answers_are_named(method: str, groups: Any, message: str) -> None:
-    made = calibrate_groups(range(30), ["a"] * 30, 0.1)
+    made = calibrate_groups(range(30), ["a"] * 30, Promise(0.1))
     with pytest.raises(InputError, match=message):
         getattr(made, method)([1.0, 2.0], groups)

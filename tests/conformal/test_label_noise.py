@@ -10,9 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrail.conformal import calibrate, certify_counts, clopper_pearson, flip_tolerance, rank
+from calibrail.conformal import (
+    calibrate_threshold,
+    certify_counts,
+    clopper_pearson,
+    flip_tolerance,
+    rank,
+)
 from calibrail.conformal.label_noise import joint_flip_tolerance
 from calibrail.errors import InputError
+from calibrail.settings import Promise
 
 CHECK = settings(max_examples=40, deadline=None)
 
@@ -154,7 +161,7 @@ def test_the_joint_tolerance_against_every_mixture_of_flips(
     scores = np.arange(30.0)
     scores[: 6 + ties] = np.maximum(scores[: 6 + ties], 6.0) if ties else scores[:6]
     scores[-2:] = math.nan
-    made = calibrate(scores, alpha, "pac", delta, undefined)
+    made = calibrate_threshold(scores, Promise(alpha, "pac", delta, undefined))
     below = np.count_nonzero(scores < made.threshold) + 2 * (undefined == "pass")
     expected = joint_by_trying(below, 30, alarms, n_faithful - alarms, alpha, delta, limit)
     found = joint_flip_tolerance(made, alarms, n_faithful, limit, 0.8)
@@ -185,4 +192,4 @@ def test_no_examples_certify_nothing_and_a_joint_tolerance_needs_pac() -> None:
     assert flip_tolerance(0, 0, 0, 0, 0.5, 0.5, 0.9) is None
     assert flip_tolerance(20, 20, 0, 0, 0.5, 0.5, 0.9) is None
     with pytest.raises(InputError, match="calibration must hold a pac threshold"):
-        joint_flip_tolerance(calibrate(range(30), 0.1), 0, 10, 0.5, 0.9)
+        joint_flip_tolerance(calibrate_threshold(range(30), Promise(0.1)), 0, 10, 0.5, 0.9)

@@ -19,17 +19,18 @@ from statsmodels.stats.proportion import proportion_confint
 from calibrail.conformal import (
     GroupCounts,
     attainable_coverages,
-    calibrate,
     calibrate_groups,
+    calibrate_threshold,
     certify_groups,
     clopper_pearson,
+    conformal_selection,
     holm,
     p_values,
-    select,
     simultaneous_band,
 )
 from calibrail.evaluation.stats.auroc import auroc
 from calibrail.evaluation.stats.rates import wilson
+from calibrail.settings import Promise
 
 CHECK = settings(max_examples=30, deadline=None)
 
@@ -105,7 +106,7 @@ def test_mondrian_p_values_are_those_of_crepes_for_bins() -> None:
     groups = rng.choice(["a", "b", "c"], 240)
     scores = np.round(rng.normal(size=240) + 2.0 * (groups == "b"), 1)
     names, values = rng.choice(["a", "b", "c"], 100), np.round(rng.normal(size=100), 1)
-    found = calibrate_groups(scores, groups.tolist(), 0.1).p_value(values, names.tolist())
+    found = calibrate_groups(scores, groups.tolist(), Promise(0.1)).p_value(values, names.tolist())
     made = ConformalClassifier().fit(-scores, bins=groups)
     expected = made.predict_p(-values[:, None], bins=names, classes=np.array([1]), smoothing=False)[
         :, 0
@@ -120,7 +121,7 @@ def test_a_small_group_gets_the_fallback_where_crepes_keeps_it_alone() -> None:
     group, and stated so by ``scope``.
     """
     scores, groups = np.arange(60.0), np.array(["a"] * 58 + ["b"] * 2)
-    made = calibrate_groups(scores, groups.tolist(), 0.1)
+    made = calibrate_groups(scores, groups.tolist(), Promise(0.1))
     crepes = p_values_batch(-scores, np.array([50.0]), groups, np.array(["b"]), smoothing=False)
     assert crepes[0] == pytest.approx(1 / 3)
     assert made.p_value([-50.0], ["b"])[0] == pytest.approx(1 / 61)
@@ -129,10 +130,10 @@ def test_a_small_group_gets_the_fallback_where_crepes_keeps_it_alone() -> None:
 
 def test_selection_is_benjamini_hochberg_of_statsmodels_on_conformal_p_values() -> None:
     rng = np.random.default_rng(3)
-    made = calibrate(rng.normal(3.0, 1.0, 997), 0.1)
+    made = calibrate_threshold(rng.normal(3.0, 1.0, 997), Promise(0.1))
     p = made.p_value(np.concatenate([rng.normal(3.0, 1.0, 60), rng.normal(0.0, 1.0, 140)]))
     for fdr in (0.013, 0.057, 0.11, 0.31):
-        found = select(p, fdr).released
+        found = conformal_selection(p, fdr).released
         assert np.array_equal(found, multipletests(p, alpha=fdr, method="fdr_bh")[0])
         assert 0 < found.sum() < len(p)
 

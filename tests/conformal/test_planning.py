@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
 from calibrail.conformal import (
-    calibrate,
+    calibrate_threshold,
     certify_counts,
     coverage_band,
     joint_certificate,
@@ -22,6 +22,7 @@ from calibrail.conformal import (
 from calibrail.conformal.planning import Plan, plan
 from calibrail.conformal.power import Odds
 from calibrail.errors import InputError
+from calibrail.settings import Promise
 
 FIXED: dict[str, Any] = {"coverage": 0.97, "fpr": 0.1, "max_fpr": 0.2, "base_rate": 0.3}
 DETECTOR: dict[str, Any] = {"separation": 2.2, "max_fpr": 0.35, "base_rate": 0.3}
@@ -93,7 +94,7 @@ def simulate(
     band = coverage_band((rank(used, alpha, guarantee, delta), used), m, confidence)  # type: ignore[arg-type]
     for _ in range(runs):
         scores = rng.normal(options["separation"], 1.0, used)
-        calibration = calibrate(scores, alpha, guarantee, delta)  # type: ignore[arg-type]
+        calibration = calibrate_threshold(scores, Promise(alpha, guarantee, delta))  # type: ignore[arg-type]
         caught = int(np.sum(rng.normal(options["separation"], 1.0, m) >= calibration.threshold))
         drawn = faithful if guarantee == "pac" else tested
         alarms = int(np.sum(rng.normal(0.0, 1.0, drawn) >= calibration.threshold))

@@ -6,7 +6,7 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,28 +15,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import calibrail.conformal as public
-from calibrail.conformal import GroupCounts, calibrate
+from calibrail.conformal import GroupCounts, calibrate_threshold
 from calibrail.errors import InputError
+from calibrail.settings import Promise
 
 CHECK = settings(max_examples=25, deadline=None)
 
 RAMP = list(range(60))
-PAC = calibrate(RAMP, 0.2, "pac", 0.1)
+PROMISE = Promise(0.2, "pac", 0.1, beta=0.2)
+PAC = calibrate_threshold(RAMP, Promise(0.2, "pac", 0.1))
 
 #: For every public function, arguments that it accepts.
 ACCEPTED: Mapping[str, dict[str, Any]] = {
     "attainable_coverages": {"scores": RAMP},
-    "calibrate": {
-        "scores": RAMP, "alpha": 0.2, "guarantee": "pac", "delta": 0.1, "undefined": "flag"
-    },
-    "calibrate_clusters": {
-        "scores": RAMP, "clusters": RAMP, "alpha": 0.2, "guarantee": "pac", "delta": 0.1,
-        "undefined": "flag",
-    },
-    "calibrate_groups": {
-        "scores": RAMP, "groups": ["a"] * 60, "alpha": 0.2, "guarantee": "pac", "delta": 0.1,
-        "undefined": "flag", "min_n": 5,
-    },
+    "calibrate_clusters": {"scores": RAMP, "clusters": RAMP, "promise": PROMISE},
+    "calibrate_groups": {"scores": RAMP, "groups": ["a"] * 60, "promise": PROMISE},
+    "calibrate_threshold": {"scores": RAMP, "promise": PROMISE},
     "calibrate_weighted": {"scores": RAMP, "weights": [1.0] * 60, "alpha": 0.2},
     "certify_counts": {
         "caught": 9, "n_hallucinated": 10, "false_alarms": 1, "n_faithful": 10,
@@ -52,6 +46,7 @@ ACCEPTED: Mapping[str, dict[str, Any]] = {
         "grid": 5, "method": "monotone", "undefined": "flag", "candidates": [1.0, 5.0],
         "learn_share": 0.2, "seed": 0, "groups": RAMP,
     },
+    "conformal_selection": {"p_values": [0.1, 0.5, math.nan], "fdr": 0.2},
     "coverage_band": {"calibration": (3, 60), "m": 30, "confidence": 0.9},
     "discoveries": {"p_values": [0.1, 0.5, math.nan], "n": 9, "confidence": 0.9},
     "exact_bound": {"count": 3, "n": 9, "confidence": 0.9},
@@ -65,7 +60,7 @@ ACCEPTED: Mapping[str, dict[str, Any]] = {
         "calibration": PAC, "caught": 9, "n_hallucinated": 10, "false_alarms": 1,
         "n_faithful": 10, "max_fpr": 0.5, "confidence": 0.9, "min_coverage": 0.5,
     },
-    "least_calibration": {"fdr": 0.1, "m": 5},
+    "minimum_n_for_selection": {"fdr": 0.1, "m": 5},
     "least_withheld": {"base_rate": 0.3, "share": 0.1},
     "minimum_n": {"alpha": 0.2, "guarantee": "pac", "delta": 0.1},
     "p_values": {"calibration_scores": RAMP, "values": [1.0, 2.0]},
@@ -76,12 +71,8 @@ ACCEPTED: Mapping[str, dict[str, Any]] = {
         "n": [100],
     },
     "rank": {"n": 60, "alpha": 0.2, "guarantee": "pac", "delta": 0.1},
-    "select": {"p_values": [0.1, 0.5, math.nan], "fdr": 0.2},
     "simultaneous_band": {"scores": RAMP, "confidence": 0.9, "method": "dkw"},
-    "three_way": {
-        "hallucinated": RAMP, "faithful": RAMP, "alpha": 0.2, "beta": 0.2, "guarantee": "pac",
-        "delta": 0.1, "undefined": "flag",
-    },
+    "three_way": {"hallucinated": RAMP, "faithful": RAMP, "promise": PROMISE},
 }  # fmt: skip
 
 NO_NUMBER = ["0.5", True, [0.5], 1j]
@@ -94,13 +85,12 @@ NAN, INFINITE = [[1.0, math.nan] * 30, [None] * 60], [[1.0, math.inf] * 30, [-ma
 
 #: Values outside the domain, by the name of the parameter.
 REFUSED: Mapping[str, list[Any]] = {
-    **{name: SHARE for name in ("alpha", "beta", "confidence", "delta", "fdr", "share", "power")},
+    **{name: SHARE for name in ("alpha", "confidence", "delta", "fdr", "share", "power")},
     "learn_share": SHARE,
     **{name: [None, *RATE] for name in ("min_coverage", "base_rate")},
     **{name: RATE for name in ("max_fpr", "coverage", "fpr")},
     **{name: COUNT for name in ("caught", "n_hallucinated", "false_alarms", "n_faithful")},
     **{name: COUNT for name in ("count", "n", "m", "seed")},
-    "min_n": [0, -1, 1.5, math.nan, *NO_NUMBER],
     "grid": [-1, 1.5, math.nan, None, *NO_NUMBER],
     "tolerance": [-1e-9, math.nan, math.inf, None, *NO_NUMBER],
     "threshold": [math.nan, None, *NO_NUMBER],
@@ -122,7 +112,7 @@ REFUSED: Mapping[str, list[Any]] = {
 
 #: The same where one function has a domain of its own.
 OWN: Mapping[tuple[str, str], list[Any]] = {
-    ("joint_certificate", "calibration"): [calibrate(RAMP, 0.2)],
+    ("joint_certificate", "calibration"): [calibrate_threshold(RAMP, Promise(0.2))],
     ("control_risks", "candidates"): [1.0, "abc", ["a"], [1j], [[1.0]], *NAN],
     ("control_risks", "groups"): [1, [1] * 59],
     ("joint_certificate", "min_coverage"): [0.9, *RATE],
@@ -137,6 +127,7 @@ ALSO = {
     "calibration": "rank|n|calibration",
     "text": "risk|level",
     "risks": "risks?|level",
+    "hallucinated": "scores",
 }
 
 #: Where more is refused than under a parameter of that name elsewhere.
@@ -147,7 +138,7 @@ MORE: Mapping[tuple[str, str], list[Any]] = {
     ("holm", "p_values"): NAN,
     ("discoveries", "n"): [0],
     ("discoveries", "p_values"): [[0.0], [0.15]],
-    ("least_calibration", "m"): [0],
+    ("minimum_n_for_selection", "m"): [0],
     ("p_values", "calibration_scores"): [[2.0, 1.0]],
 }
 
@@ -158,7 +149,7 @@ UNDER: Mapping[tuple[str, str], dict[str, Any]] = {
 }
 
 #: Tested where several of them are at work together.
-ELSEWHERE = {"allow_flag_all", "auroc", "separation", "calibration_share", "withhold"}
+ELSEWHERE = {"promise", "auroc", "separation", "calibration_share", "withhold"}
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     name: getattr(public, name)
@@ -175,7 +166,7 @@ def test_every_public_function_is_tested_with_all_of_its_parameters() -> None:
     assert set(ACCEPTED) | COMPOSED == set(FUNCTIONS)
     for name, accepted in ACCEPTED.items():
         parameters = set(inspect.signature(FUNCTIONS[name]).parameters)
-        assert parameters - ELSEWHERE == set(accepted)
+        assert parameters - ELSEWHERE == set(accepted) - ELSEWHERE
 
 
 def test_every_public_name_exists_and_says_what_it_is() -> None:
@@ -183,7 +174,8 @@ def test_every_public_name_exists_and_says_what_it_is() -> None:
     for name in public.__all__:
         item = getattr(public, name)
         if is_dataclass(item) or inspect.isfunction(item):
-            assert item.__doc__ and item.__module__.startswith("calibrail.conformal")
+            assert item.__doc__
+            assert item.__module__.startswith(("calibrail.conformal", "calibrail.settings"))
         if is_dataclass(item):
             assert hasattr(item, "__slots__") and vars(item)["__dataclass_params__"].frozen
             assert name in {"GroupCounts", "Odds"} or hasattr(item, "to_dict")
@@ -192,7 +184,7 @@ def test_every_public_name_exists_and_says_what_it_is() -> None:
 @pytest.mark.parametrize("name", sorted(ACCEPTED))
 def test_what_is_outside_the_domain_is_refused_by_name(name: str) -> None:
     problems = []
-    for parameter in ACCEPTED[name]:
+    for parameter in (item for item in ACCEPTED[name] if item not in ELSEWHERE):
         place = name, parameter
         for value in [*OWN.get(place, REFUSED[parameter]), *MORE.get(place, [])]:
             arguments = {**ACCEPTED[name], **UNDER.get(place, {}), parameter: value}
@@ -265,26 +257,21 @@ def test_no_nan_escapes_from_thresholds(
 ) -> None:
     clusters = [index // 2 for index in range(len(scores))]
     groups = ["ab"[cluster % 2] for cluster in clusters]
+    promise = Promise(alpha, guarantee, delta, allow_flag_all=True, beta=delta)
     for made in (
-        quiet(public.calibrate, scores, alpha, guarantee, delta, allow_flag_all=True),
-        quiet(
-            public.calibrate_clusters, scores, clusters, alpha, guarantee, delta,
-            allow_flag_all=True,
-        ),
-    ):  # fmt: skip
+        quiet(public.calibrate_threshold, scores, promise),
+        quiet(public.calibrate_clusters, scores, clusters, promise),
+    ):
         if made is not None:
             p = quiet(made.p_value, values)
             assert ((p > 0.0) & (p <= 1.0)).all()
             assert len(made.flags(values)) == len(values)
-    grouped = quiet(
-        public.calibrate_groups, scores, groups, alpha, guarantee, delta, allow_flag_all=True
-    )
+    grouped = quiet(public.calibrate_groups, scores, groups, promise)
     if grouped is not None:
         assert quiet(grouped.p_value, values, ["a"] * len(values)) is not None
-    both = quiet(public.three_way, scores, values, alpha, delta, guarantee, delta)
+    both = quiet(public.three_way, scores, values, replace(promise, allow_flag_all=False))
     if both is not None:
         assert set(both.decide(values).tolist()) <= {0, 1, 2}
-        assert both.pass_below <= both.flag_above
 
 
 @CHECK
@@ -309,11 +296,11 @@ def test_no_nan_escapes_from_bands(
     INSIDE,
 )
 def test_no_nan_escapes_from_selection(p: list[float], places: list[int], level: float) -> None:
-    assert quiet(public.select, [*p, math.nan], level) is not None
+    assert quiet(public.conformal_selection, [*p, math.nan], level) is not None
     assert quiet(public.holm, p) is not None
     table = quiet(public.discoveries, [place / 10 for place in places], 9, level)
     assert table is not None and (table.most <= table.released).all()
-    assert quiet(public.least_calibration, level, 7) >= 1
+    assert quiet(public.minimum_n_for_selection, level, 7) >= 1
     assert 0.0 <= quiet(public.least_withheld, level, level) <= level
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from calibrail.conformal import (
-    calibrate,
     calibrate_clusters,
     calibrate_groups,
+    calibrate_threshold,
     fit_rule,
 )
 from calibrail.conformal.three_way import upper_calibration
@@ -27,7 +27,7 @@ NAMES = [f"topic {row % 2}" for row in range(400)]
 def test_one_threshold_comes_from_hallucinated_calibration_answers_alone(guarantee: str) -> None:
     promise = Promise(0.2, guarantee, 0.05, "review")  # type: ignore[arg-type]
     rule = fit_rule(VALUES, LABELS, CALIBRATING, promise)
-    expected = calibrate(VALUES[BAD], 0.2, guarantee, 0.05, "review")  # type: ignore[arg-type]
+    expected = calibrate_threshold(VALUES[BAD], Promise(0.2, guarantee, 0.05, "review"))  # type: ignore[arg-type]
     assert rule.to_dict() == {
         "calibration": expected.to_dict(), "groups": None, "upper": None, "chosen": None
     }  # fmt: skip
@@ -38,13 +38,13 @@ def test_one_threshold_comes_from_hallucinated_calibration_answers_alone(guarant
 def test_clusters_groups_and_a_second_class_are_calibrated_as_each_function_does() -> None:
     promise = Promise(0.2, beta=0.1, by="topic", min_n=7)
     clustered = fit_rule(VALUES, LABELS, CALIBRATING, promise, clusters=CLUSTERS)
-    expected = calibrate_clusters(VALUES[BAD], CLUSTERS[BAD], 0.2)
+    expected = calibrate_clusters(VALUES[BAD], CLUSTERS[BAD], Promise(0.2))
     assert clustered.calibration.to_dict() == expected.to_dict()
     grouped = fit_rule(VALUES, LABELS, CALIBRATING, promise, names=NAMES)
     members = [NAMES[row] for row in np.flatnonzero(BAD)]
-    own = calibrate_groups(VALUES[BAD], members, 0.2, min_n=7)
+    own = calibrate_groups(VALUES[BAD], members, Promise(0.2, by="group", min_n=7))
     assert grouped.groups is not None and grouped.groups.to_dict() == own.to_dict()
     assert grouped.calibration is grouped.groups.fallback
-    upper = upper_calibration(VALUES[GOOD], 0.1, undefined="flag")
+    upper = upper_calibration(VALUES[GOOD], promise)
     for rule in (clustered, grouped):
         assert rule.upper is not None and rule.upper.to_dict() == upper.to_dict()

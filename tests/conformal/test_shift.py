@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrail.conformal import calibrate, calibrate_weighted
+from calibrail.conformal import calibrate_threshold, calibrate_weighted
 from calibrail.errors import InputError
+from calibrail.settings import Promise
 
 CHECK = settings(max_examples=40, deadline=None)
 
@@ -47,7 +48,7 @@ def test_equal_weights_are_the_plain_calibration(
     scores: list[int], alpha: float, weight: float
 ) -> None:
     made = calibrate_weighted(scores, [weight] * len(scores), alpha)
-    plain = calibrate(scores, alpha, allow_flag_all=True)
+    plain = calibrate_threshold(scores, Promise(alpha, allow_flag_all=True))
     own = np.full(len(QUERIES), weight)
     assert made.p_value(QUERIES, own) == pytest.approx(plain.p_value(QUERIES), rel=1e-9)
     assert made.effective_n == pytest.approx(len(scores))
@@ -60,7 +61,9 @@ def test_a_weight_is_as_good_as_that_many_copies(
 ) -> None:
     scores, weights = _split(examples)
     made = calibrate_weighted(scores, weights, alpha)
-    copies = calibrate(np.repeat(scores, weights.astype(int)), alpha, allow_flag_all=True)
+    copies = calibrate_threshold(
+        np.repeat(scores, weights.astype(int)), Promise(alpha, allow_flag_all=True)
+    )
     found = made.p_value(QUERIES, np.ones(len(QUERIES)))
     assert found == pytest.approx(copies.p_value(QUERIES), rel=1e-12)
 
@@ -126,7 +129,7 @@ def test_known_weights_keep_the_promise_that_plain_calibration_breaks() -> None:
         new = rng.random() < 0.8
         value, own = rng.normal() - 1.5 * new, 0.8 / 0.3 if new else 0.2 / 0.7
         missed[0] += not calibrate_weighted(scores, weights, alpha).flags([value], [own])[0]
-        missed[1] += not calibrate(scores, alpha).flags([value])[0]
+        missed[1] += not calibrate_threshold(scores, Promise(alpha)).flags([value])[0]
     margin = 4 * math.sqrt(alpha * (1 - alpha) / runs)
     assert missed[0] / runs <= alpha + margin and missed[0] / runs >= alpha / 2
     assert missed[1] / runs > alpha + margin

@@ -12,13 +12,15 @@ from hypothesis import strategies as st
 from calibrail.conformal import (
     DECISIONS,
     GUARANTEES,
-    ThreeWay,
-    calibrate,
+    Calibration,
+    Rule,
+    calibrate_threshold,
     least_withheld,
     minimum_n,
     three_way,
 )
 from calibrail.errors import InputError, TooFewExamplesError
+from calibrail.settings import Promise
 
 CHECK = settings(max_examples=40, deadline=None)
 
@@ -28,23 +30,41 @@ QUERIES = np.arange(-31.0, 32.0)
 PASS, REVIEW, FLAG = range(3)
 
 
+def pass_below(rule: Rule) -> float:
+    return rule.calibration.threshold
+
+
+def upper(rule: Rule) -> Calibration:
+    assert rule.upper is not None
+    return rule.upper
+
+
+def flag_above(rule: Rule) -> float:
+    assert rule.flag_above == -upper(rule).threshold
+    return max(rule.flag_above, pass_below(rule))
+
+
+def needs_review(rule: Rule) -> bool:
+    return -upper(rule).threshold >= pass_below(rule)
+
+
 @CHECK
 @given(SCORES, SCORES, SHARES, SHARES, st.sampled_from(["marginal", "paper"]))
 def test_both_thresholds_are_one_sided_ones_of_their_own_class(
     hallucinated: list[int], faithful: list[int], alpha: float, beta: float, guarantee: Any
 ) -> None:
-    made = three_way(hallucinated, faithful, alpha, beta, guarantee)
-    low = calibrate(hallucinated, alpha, guarantee)
-    high = calibrate([-score for score in faithful], beta, guarantee)
-    assert made.pass_below == low.threshold
-    assert made.needs_review == (-high.threshold >= low.threshold)
-    assert made.flag_above == max(-high.threshold, low.threshold)
+    made = three_way(hallucinated, faithful, Promise(alpha, guarantee, beta=beta))
+    low = calibrate_threshold(hallucinated, Promise(alpha, guarantee))
+    high = calibrate_threshold([-score for score in faithful], Promise(beta, guarantee))
+    assert pass_below(made) == low.threshold
+    assert needs_review(made) == (-high.threshold >= low.threshold)
+    assert flag_above(made) == max(-high.threshold, low.threshold)
     expected = [
         PASS if score < low.threshold else FLAG if score > -high.threshold else REVIEW
         for score in QUERIES
     ]
     assert made.decide(QUERIES).tolist() == expected
-    assert made.needs_review or REVIEW not in expected
+    assert needs_review(made) or REVIEW not in expected
 
 
 @CHECK
@@ -52,7 +72,7 @@ def test_both_thresholds_are_one_sided_ones_of_their_own_class(
 def test_the_calibration_examples_themselves_keep_both_shares(
     hallucinated: list[int], faithful: list[int], alpha: float, beta: float
 ) -> None:
-    made = three_way(hallucinated, faithful, alpha, beta)
+    made = three_way(hallucinated, faithful, Promise(alpha, beta=beta))
     passed = np.count_nonzero(made.decide(hallucinated) == PASS)
     flagged = np.count_nonzero(made.decide(faithful) == FLAG)
     assert passed <= alpha * (len(hallucinated) + 1) and flagged <= beta * (len(faithful) + 1)
@@ -63,14 +83,14 @@ def test_the_calibration_examples_themselves_keep_both_shares(
 def test_decisions_rise_with_the_score_and_near_ties_go_to_review(
     hallucinated: list[int], faithful: list[int], tolerance: float
 ) -> None:
-    made = three_way(hallucinated, faithful, 0.1, 0.1)
+    made = three_way(hallucinated, faithful, Promise(0.1, beta=0.1))
     codes, exact = made.decide(QUERIES, tolerance), made.decide(QUERIES)
     assert (np.diff(codes) >= 0).all() and (np.diff(exact) >= 0).all()
     changed = codes != exact
-    near_low = np.abs(QUERIES - made.pass_below) <= tolerance
-    near_high = np.abs(QUERIES + made.upper.threshold) <= tolerance
+    near_low = np.abs(QUERIES - pass_below(made)) <= tolerance
+    near_high = np.abs(QUERIES + upper(made).threshold) <= tolerance
     assert (near_low | near_high)[changed].all()
-    if made.needs_review:
+    if needs_review(made):
         assert (codes[changed] == REVIEW).all()
 
 
@@ -79,11 +99,11 @@ def test_decisions_rise_with_the_score_and_near_ties_go_to_review(
 def test_the_review_region_shrinks_with_both_shares(
     hallucinated: list[int], faithful: list[int], share: float
 ) -> None:
-    strict = three_way(hallucinated, faithful, share, share)
+    strict = three_way(hallucinated, faithful, Promise(share, beta=share))
     for alpha, beta in ((2 * share, share), (share, 2 * share), (2 * share, 2 * share)):
-        loose = three_way(hallucinated, faithful, alpha, beta)
-        assert loose.pass_below >= strict.pass_below
-        assert -loose.upper.threshold <= -strict.upper.threshold
+        loose = three_way(hallucinated, faithful, Promise(alpha, beta=beta))
+        assert pass_below(loose) >= pass_below(strict)
+        assert -upper(loose).threshold <= -upper(strict).threshold
         reviewed = loose.decide(QUERIES) == REVIEW
         assert (reviewed <= (strict.decide(QUERIES) == REVIEW)).all()
 
@@ -91,10 +111,10 @@ def test_the_review_region_shrinks_with_both_shares(
 def test_thresholds_part_with_a_stricter_delta() -> None:
     rng = np.random.default_rng(0)
     classes = rng.normal(1.0, 1.0, 200), rng.normal(0.0, 1.0, 200)
-    made = [three_way(*classes, 0.1, 0.1, "pac", delta) for delta in (0.01, 0.1, 0.4)]
-    lows, highs = ([getattr(m, name) for m in made] for name in ("pass_below", "flag_above"))
+    made = [three_way(*classes, Promise(0.1, "pac", delta, beta=0.1)) for delta in (0.01, 0.1, 0.4)]
+    lows, highs = ([side(m) for m in made] for side in (pass_below, flag_above))
     assert lows == sorted(lows) and highs == sorted(highs, reverse=True)
-    assert made[0].upper.guarantee == "pac" and made[0].upper.delta == 0.01
+    assert upper(made[0]).promise.guarantee == "pac" and upper(made[0]).delta == 0.01
 
 
 @CHECK
@@ -102,12 +122,11 @@ def test_thresholds_part_with_a_stricter_delta() -> None:
 def test_neither_order_nor_an_increasing_transform_matters(
     hallucinated: list[int], faithful: list[int], share: float, random: Any
 ) -> None:
-    plain = three_way(hallucinated, faithful, share, share).decide(QUERIES)
+    plain = three_way(hallucinated, faithful, Promise(share, beta=share)).decide(QUERIES)
     bent = three_way(
         np.exp(np.array(random.sample(hallucinated, len(hallucinated))) / 9.0),
         np.exp(np.array(random.sample(faithful, len(faithful))) / 9.0),
-        share,
-        share,
+        Promise(share, beta=share),
     )
     assert np.array_equal(bent.decide(np.exp(QUERIES / 9.0)), plain)
 
@@ -115,8 +134,11 @@ def test_neither_order_nor_an_increasing_transform_matters(
 def test_turning_the_scores_round_swaps_the_two_promises() -> None:
     rng = np.random.default_rng(1)
     bad, good = np.round(rng.normal(1.0, 1.0, 80), 1), np.round(rng.normal(0.0, 1.0, 50), 1)
-    made, turned = three_way(bad, good, 0.05, 0.2), three_way(-good, -bad, 0.2, 0.05)
-    assert (made.pass_below, made.flag_above) == (-turned.flag_above, -turned.pass_below)
+    made, turned = (
+        three_way(bad, good, Promise(0.05, beta=0.2)),
+        three_way(-good, -bad, Promise(0.2, beta=0.05)),
+    )
+    assert (pass_below(made), flag_above(made)) == (-flag_above(turned), -pass_below(turned))
     queries = np.round(np.linspace(-3, 3, 61), 1)
     assert np.array_equal(made.decide(queries), 2 - turned.decide(-queries))
 
@@ -125,7 +147,9 @@ def test_simulated_shares_of_both_classes_keep_to_the_promises() -> None:
     rng, runs, alpha, beta = np.random.default_rng(2), 3000, 0.1, 0.2
     wrong = np.zeros(2)
     for _ in range(runs):
-        made = three_way(rng.normal(1.0, 1.0, 30), rng.normal(0.0, 1.0, 24), alpha, beta)
+        made = three_way(
+            rng.normal(1.0, 1.0, 30), rng.normal(0.0, 1.0, 24), Promise(alpha, beta=beta)
+        )
         wrong[0] += made.decide(rng.normal(1.0, 1.0, 1))[0] == PASS
         wrong[1] += made.decide(rng.normal(0.0, 1.0, 1))[0] == FLAG
     for share, promised in zip(wrong / runs, (alpha, beta), strict=True):
@@ -140,28 +164,28 @@ def test_undefined_scores_follow_the_policy_and_count_against_the_right_side(
     undefined: Any, code: int
 ) -> None:
     bad, good = [*range(40, 98), math.nan, math.nan], [*range(58), math.nan, math.nan]
-    made = three_way(bad, good, 0.1, 0.1, undefined=undefined)
+    made = three_way(bad, good, Promise(0.1, undefined=undefined, beta=0.1))
     assert made.decide([math.nan, 0.0, 200.0]).tolist() == [code, PASS, FLAG]
     # k = 6 of 60: two of the passed or flagged places are taken by the undefined ones.
-    assert made.pass_below == (43.0 if undefined == "pass" else 45.0)
-    assert -made.upper.threshold == (54.0 if undefined == "flag" else 52.0)
+    assert pass_below(made) == (43.0 if undefined == "pass" else 45.0)
+    assert -upper(made).threshold == (54.0 if undefined == "flag" else 52.0)
 
 
 def test_a_detector_that_separates_needs_no_review_and_a_constant_one_reviews_all() -> None:
-    apart = three_way(range(100, 200), range(100), 0.1, 0.1)
-    assert not apart.needs_review and REVIEW not in apart.decide(np.arange(200.0))
-    constant = three_way([5.0] * 30, [5.0] * 30, 0.1, 0.1)
-    assert constant.needs_review and constant.decide([4.9, 5.0, 5.1]).tolist() == [0, 1, 2]
+    apart = three_way(range(100, 200), range(100), Promise(0.1, beta=0.1))
+    assert not needs_review(apart) and REVIEW not in apart.decide(np.arange(200.0))
+    constant = three_way([5.0] * 30, [5.0] * 30, Promise(0.1, beta=0.1))
+    assert needs_review(constant) and constant.decide([4.9, 5.0, 5.1]).tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 def test_too_few_of_either_class_name_the_minimum(guarantee: Any) -> None:
     least = minimum_n(0.1, guarantee, 0.1)
     enough, few = np.arange(float(least)), np.arange(float(least - 1))
-    three_way(enough, enough, 0.1, 0.1, guarantee, 0.1)
+    three_way(enough, enough, Promise(0.1, guarantee, 0.1, beta=0.1))
     for classes, name in (((few, enough), "hallucinated"), ((enough, few), "faithful")):
         with pytest.raises(TooFewExamplesError, match=f"{least - 1} {name}") as caught:
-            three_way(*classes, 0.1, 0.1, guarantee, 0.1)
+            three_way(*classes, Promise(0.1, guarantee, 0.1, beta=0.1))
         assert caught.value.minimum_n == least
 
 
@@ -169,63 +193,53 @@ def test_json_round_trip() -> None:
     rng = np.random.default_rng(3)
     bad, good = rng.normal(1.0, 1.0, 90), np.append(rng.normal(size=80), math.nan)
     for made in (
-        three_way(bad, good, 0.1, 0.2),
-        three_way(bad, good, 0.1, 0.2, "pac", 0.05, "flag"),
-        three_way(bad, good, 0.1, 0.2, undefined="pass"),
+        three_way(bad, good, Promise(0.1, beta=0.2)),
+        three_way(bad, good, Promise(0.1, "pac", 0.05, "flag", beta=0.2)),
+        three_way(bad, good, Promise(0.1, undefined="pass", beta=0.2)),
     ):
-        again = ThreeWay.from_dict(json.loads(json.dumps(made.to_dict(), allow_nan=False)))
+        again = Rule.from_dict(json.loads(json.dumps(made.to_dict(), allow_nan=False)))
         assert again.to_dict() == made.to_dict()
         queries = np.append(np.linspace(-3, 4, 30), math.nan)
         assert np.array_equal(again.decide(queries), made.decide(queries))
 
 
-@pytest.mark.parametrize("side", ["lower", "upper"])
+@pytest.mark.parametrize("side", ["calibration", "upper"])
 @pytest.mark.parametrize(
     ("field", "value"), [("threshold", 0.5), ("rank", 1), ("alpha", 0.3), ("scores", [1.0])]
 )
 def test_tampered_content_is_refused(side: str, field: str, value: Any) -> None:
-    content = three_way(range(30), range(40), 0.1, 0.1).to_dict()
+    content = three_way(range(30), range(40), Promise(0.1, beta=0.1)).to_dict()
     content[side][field] = value
     with pytest.raises(InputError):
-        ThreeWay.from_dict(content)
+        Rule.from_dict(content)
 
 
-@pytest.mark.parametrize("side", ["lower", "upper"])
-def test_a_missing_side_is_named(side: str) -> None:
-    content = three_way(range(30), range(40), 0.1, 0.1).to_dict()
-    del content[side]
-    with pytest.raises(InputError, match=side):
-        ThreeWay.from_dict(content)
-    with pytest.raises(InputError):
-        ThreeWay.from_dict({**content, side: None})
+@pytest.mark.parametrize("content", [{}, {"calibration": None}])
+def test_a_missing_threshold_is_named(content: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"calibration|NoneType"):
+        Rule.from_dict(content)
 
 
 @pytest.mark.parametrize(
-    ("bad", "good", "options", "message"),
+    ("bad", "good", "message"),
     [
-        ([math.inf] * 30, range(30), {}, "must be finite"),
-        (range(30), [-math.inf] * 30, {}, "must be finite"),
-        ([[1.0]] * 30, range(30), {}, "must have shape"),
-        (range(30), ["x"] * 30, {}, "faithful must hold numbers"),
-        (range(30), [[1.0]] * 30, {}, "faithful must have shape"),
-        (range(30), range(30), {"alpha": 0.0}, r"alpha must lie in \(0, 1\)"),
-        (range(30), range(30), {"beta": 1.0}, r"beta must lie in \(0, 1\)"),
-        (range(30), range(30), {"beta": math.nan}, r"beta must lie in \(0, 1\)"),
-        (range(90), range(90), {"guarantee": "pac", "delta": 0.0}, r"delta must lie in \(0, 1\)"),
-        (range(30), range(30), {"guarantee": "x"}, "guarantee must be one of"),
-        (range(30), range(30), {"undefined": "x"}, "undefined must be one of"),
+        ([math.inf] * 30, range(30), "must be finite"),
+        (range(30), [-math.inf] * 30, "must be finite"),
+        ([[1.0]] * 30, range(30), "must have shape"),
+        (range(30), ["x"] * 30, "faithful must hold numbers"),
+        (range(30), [[1.0]] * 30, "faithful must have shape"),
     ],
 )
-def test_bad_input_is_named(bad: Any, good: Any, options: Any, message: str) -> None:
+def test_bad_input_is_named(bad: Any, good: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        three_way(bad, good, **{"alpha": 0.1, "beta": 0.1, **options})
+        three_way(bad, good, Promise(0.1, beta=0.1))
 
 
 @pytest.mark.parametrize("values", [["x"], [[1.0]], None])
 def test_bad_values_to_decide_are_named(values: Any) -> None:
     with pytest.raises(InputError, match="values must"):
-        three_way(range(30), range(30), 0.1, 0.1).decide(values)
-    assert three_way(range(30), range(30), 0.1, 0.1).decide([]).shape == (0,)
+        three_way(range(30), range(30), Promise(0.1, beta=0.1)).decide(values)
+    assert three_way(range(30), range(30), Promise(0.1, beta=0.1)).decide([]).shape == (0,)
     assert DECISIONS == ("pass", "review", "flag")
 
 

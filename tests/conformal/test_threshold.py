@@ -12,8 +12,9 @@ from hypothesis.extra import numpy as hnp
 from mapie.risk_control import BinaryClassificationController
 from scipy.stats import binom
 
-from calibrail.conformal import GUARANTEES, Calibration, calibrate, flags, rank
+from calibrail.conformal import GUARANTEES, Calibration, calibrate_threshold, flags, rank
 from calibrail.errors import InputError, TooFewExamplesError
+from calibrail.settings import Promise
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 score_arrays = hnp.arrays(np.float64, st.integers(1, 60), elements=finite)
@@ -30,9 +31,9 @@ def test_threshold_is_the_highest_score_that_misses_few_enough(
         k = rank(len(scores), alpha, guarantee)
         if k == 0:
             with pytest.raises(TooFewExamplesError):
-                calibrate(scores, alpha, guarantee)
+                calibrate_threshold(scores, Promise(alpha, guarantee))
             continue
-        threshold = calibrate(scores, alpha, guarantee).threshold
+        threshold = calibrate_threshold(scores, Promise(alpha, guarantee)).threshold
         assert np.count_nonzero(scores < threshold) <= k - 1
         assert np.count_nonzero(scores <= threshold) >= k
 
@@ -41,7 +42,7 @@ def test_threshold_is_the_highest_score_that_misses_few_enough(
 def test_p_at_most_alpha_is_the_decision_to_pass(
     scores: np.ndarray[Any, Any], alpha: float, values: np.ndarray[Any, Any], tolerance: float
 ) -> None:
-    calibration = calibrate(scores, alpha, allow_flag_all=True)
+    calibration = calibrate_threshold(scores, Promise(alpha, allow_flag_all=True))
     queries = np.concatenate([values, scores, scores - tolerance])
     passed = ~calibration.flags(queries, tolerance)
     assert np.array_equal(calibration.p_value(queries, tolerance) <= alpha, passed)
@@ -59,12 +60,12 @@ def test_undefined_scores_count_as_the_policy_says(
 ) -> None:
     stand_in = -1e9 if undefined == "pass" else 1e9
     filled = np.where(np.isnan(scores), stand_in, scores)
-    expected = calibrate(filled, alpha)
+    expected = calibrate_threshold(filled, Promise(alpha))
     if expected.threshold == stand_in:
         with pytest.raises(InputError, match="undefined"):
-            calibrate(scores, alpha, undefined=undefined)
+            calibrate_threshold(scores, Promise(alpha, undefined=undefined))
         return
-    found = calibrate(scores, alpha, undefined=undefined)
+    found = calibrate_threshold(scores, Promise(alpha, undefined=undefined))
     assert found.threshold == expected.threshold
     assert found.n_undefined == np.isnan(scores).sum()
     queries = np.linspace(-9, 9, 19)
@@ -76,9 +77,9 @@ def test_undefined_scores_count_as_the_policy_says(
 def test_increasing_transforms_change_no_decision(
     scores: np.ndarray[Any, Any], alpha: float
 ) -> None:
-    plain = calibrate(scores, alpha, allow_flag_all=True)
+    plain = calibrate_threshold(scores, Promise(alpha, allow_flag_all=True))
     for transform in (lambda x: x**3 / 7.0, lambda x: np.exp(x / 500.0), lambda x: 5.0 * x + 3.0):
-        other = calibrate(transform(scores), alpha, allow_flag_all=True)
+        other = calibrate_threshold(transform(scores), Promise(alpha, allow_flag_all=True))
         assert np.array_equal(other.flags(transform(scores)), plain.flags(scores))
         assert np.array_equal(other.p_value(transform(scores)), plain.p_value(scores))
 
@@ -90,7 +91,7 @@ def test_threshold_grows_with_alpha_and_delta(
     low, high = sorted((a, b))
 
     def threshold(alpha: float, **more: Any) -> float:
-        return calibrate(scores, alpha, allow_flag_all=True, **more).threshold
+        return calibrate_threshold(scores, Promise(alpha, allow_flag_all=True, **more)).threshold
 
     assert threshold(low) <= threshold(high)
     assert threshold(0.3, guarantee="pac", delta=low) <= threshold(0.3, guarantee="pac", delta=high)
@@ -98,9 +99,9 @@ def test_threshold_grows_with_alpha_and_delta(
 
 def test_order_and_input_type_do_not_matter() -> None:
     scores = np.random.default_rng(0).normal(size=101)
-    expected = calibrate(scores, 0.1)
+    expected = calibrate_threshold(scores, Promise(0.1))
     for same in (scores[::-1], scores.tolist(), tuple(scores), np.sort(scores)):
-        found = calibrate(same, 0.1)
+        found = calibrate_threshold(same, Promise(0.1))
         assert found.threshold == expected.threshold
         assert np.array_equal(found.scores, np.sort(scores))
     assert not expected.scores.flags.writeable
@@ -108,7 +109,7 @@ def test_order_and_input_type_do_not_matter() -> None:
 
 def test_the_callers_array_is_neither_changed_nor_kept() -> None:
     scores = np.array([3.0, 1.0, 2.0])
-    calibration = calibrate(scores, 0.5)
+    calibration = calibrate_threshold(scores, Promise(0.5))
     assert scores.tolist() == [3.0, 1.0, 2.0]
     scores[:] = 9.0
     assert calibration.scores.tolist() == [1.0, 2.0, 3.0]
@@ -116,27 +117,27 @@ def test_the_callers_array_is_neither_changed_nor_kept() -> None:
 
 def test_too_few_examples_name_the_minimum() -> None:
     with pytest.raises(TooFewExamplesError, match="at least 45 are needed") as caught:
-        calibrate(np.arange(44.0), 0.05, "pac", 0.1)
+        calibrate_threshold(np.arange(44.0), Promise(0.05, "pac", 0.1))
     assert caught.value.minimum_n == 45
     with pytest.raises(TooFewExamplesError, match="at least 19 are needed"):
-        calibrate([], 0.05)
-    accepted = calibrate(np.arange(18.0), 0.05, allow_flag_all=True)
+        calibrate_threshold([], Promise(0.05))
+    accepted = calibrate_threshold(np.arange(18.0), Promise(0.05, allow_flag_all=True))
     assert accepted.flag_all and accepted.threshold == -math.inf and accepted.rank == 0
     assert accepted.flags([-1e300, math.nan]).all()
 
 
 def test_flagging_everything_cannot_pass_undefined_scores() -> None:
     with pytest.raises(InputError, match="undefined must be 'flag' or 'review'"):
-        calibrate(np.arange(5.0), 0.05, undefined="pass", allow_flag_all=True)
+        calibrate_threshold(np.arange(5.0), Promise(0.05, undefined="pass", allow_flag_all=True))
 
 
 def test_json_round_trip() -> None:
     scores = np.append(np.random.default_rng(1).normal(size=60), [math.nan, math.nan])
     for made in (
-        calibrate(scores, 0.1),
-        calibrate(scores, 0.1, "pac", 0.2, undefined="review"),
-        calibrate(scores, 0.1, "paper", undefined="pass"),
-        calibrate(scores, 0.001, allow_flag_all=True),
+        calibrate_threshold(scores, Promise(0.1)),
+        calibrate_threshold(scores, Promise(0.1, "pac", 0.2, "review")),
+        calibrate_threshold(scores, Promise(0.1, "paper", undefined="pass")),
+        calibrate_threshold(scores, Promise(0.001, allow_flag_all=True)),
     ):
         text = json.dumps(made.to_dict(), allow_nan=False)
         again = Calibration.from_dict(json.loads(text))
@@ -158,7 +159,7 @@ def test_json_round_trip() -> None:
     ],
 )
 def test_a_calibration_that_contradicts_itself_is_refused(field: str, value: object) -> None:
-    content = {**calibrate(np.arange(60.0), 0.1).to_dict(), field: value}
+    content = {**calibrate_threshold(np.arange(60.0), Promise(0.1)).to_dict(), field: value}
     with pytest.raises(InputError):
         Calibration.from_dict(content)
     del content[field]
@@ -181,11 +182,11 @@ def test_a_calibration_that_contradicts_itself_is_refused(field: str, value: obj
 )
 def test_unusable_scores_are_named(scores: Any) -> None:
     with pytest.raises(InputError, match="scores must"):
-        calibrate(scores, 0.5)
+        calibrate_threshold(scores, Promise(0.5))
 
 
 def test_flags_and_p_values_refuse_what_has_no_answer() -> None:
-    calibration = calibrate(np.arange(20.0), 0.1)
+    calibration = calibrate_threshold(np.arange(20.0), Promise(0.1))
     with pytest.raises(InputError, match="values must not hold NaN"):
         calibration.p_value([math.nan])
     with pytest.raises(InputError, match="values must not hold NaN"):
@@ -209,7 +210,7 @@ def test_pac_is_the_threshold_of_learn_then_test_without_a_grid() -> None:
     """
     rng, alpha, delta, n = np.random.default_rng(3), 0.1, 0.1, 400
     hallucinated = rng.uniform(size=n)
-    ours = calibrate(hallucinated, alpha, "pac", delta)
+    ours = calibrate_threshold(hallucinated, Promise(alpha, "pac", delta))
     grid = np.linspace(0.0, 0.99, 100)
     controller = BinaryClassificationController(
         lambda values: np.column_stack([1.0 - values[:, 0], values[:, 0]]),

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from calibrail.conformal import Calibration, calibrate
+from calibrail.conformal import Calibration, calibrate_threshold
 from calibrail.errors import InputError
 from calibrail.evaluation import Report, compare_detectors, evaluate
+from calibrail.settings import Promise
 
 Floats = NDArray[np.float64]
 
@@ -37,7 +38,7 @@ class Data:
         values = self.values if values is None else values
         keys = ("alpha", "guarantee", "delta", "undefined", "allow_flag_all")
         how = {"alpha": 0.1, **{key: options.pop(key) for key in keys if key in options}}
-        calibration = calibrate(values[self.part(1, 1)], **how)
+        calibration = calibrate_threshold(values[self.part(1, 1)], Promise(**how))
         return self.evaluate(calibration, values, **options)
 
     def evaluate(self, calibration: Calibration, values: Floats, **options: Any) -> Report:
@@ -107,7 +108,7 @@ def test_round_trip_is_exact_strict_and_deterministic() -> None:
 
 def test_arrays_are_checked() -> None:
     data = Data()
-    calibration = calibrate(data.values[data.part(1, 1)], 0.1)
+    calibration = calibrate_threshold(data.values[data.part(1, 1)], Promise(0.1))
     with pytest.raises(InputError, match="one entry per example; got 3"):
         data.evaluate(calibration, data.values[:3])
     with pytest.raises(InputError, match="labels must be 0"):
@@ -338,7 +339,9 @@ def test_no_input_lets_nan_escape(
     codes = np.array([code for _, _, code in cells], dtype=np.int8)
     source = values[(codes == 1) & (labels == 1)]
     try:
-        calibration = calibrate(source, 0.4, guarantee, 0.4, undefined, True)
+        calibration = calibrate_threshold(
+            source, Promise(0.4, guarantee, 0.4, undefined, allow_flag_all=True)
+        )
     except InputError:
         return
     report = evaluate(

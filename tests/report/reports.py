@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.conformal import calibrate
+from calibrail.conformal import calibrate_threshold
 from calibrail.evaluation import compare_detectors, evaluate
 from calibrail.report import render_page
 from calibrail.report.documents.calibrate import document as calibrate_says
+from calibrail.settings import Promise
 
 HOSTILE = "<script>alert(1)</script>[bold]\x1b[31m"
 
@@ -30,7 +31,7 @@ def report(values: NDArray[np.float64] = VALUES, **options: Any) -> dict[str, An
     """Return a report's dictionary; the options are those of ``calibrate`` and ``evaluate``."""
     keys = ("alpha", "guarantee", "undefined", "allow_flag_all")
     how = {"alpha": 0.1, **{key: options.pop(key) for key in keys if key in options}}
-    calibration = calibrate(values[(CODES == 1) & (LABELS == 1)], **how)
+    calibration = calibrate_threshold(values[(CODES == 1) & (LABELS == 1)], Promise(**how))
     settings = {"score": "toy", "labels": LABELS, "codes": CODES, **options}
     return evaluate(calibration, values=values, **settings).to_dict()
 

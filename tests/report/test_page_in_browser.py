@@ -29,6 +29,7 @@ from calibrail.conformal import calibrate_groups
 from calibrail.conformal.rule import Rule
 from calibrail.evaluation import evaluate
 from calibrail.evaluation.stats.phrases import percent
+from calibrail.settings import Promise
 
 LOOK = """
   const document = page;
@@ -135,7 +136,7 @@ def test_hostile_texts_neither_run_nor_widen_the_page(
 def grouped(names: list[str]) -> dict[str, object]:
     source = (CODES == 1) & (LABELS == 1)
     own = [name for name, chosen in zip(names, source, strict=True) if chosen]
-    made = calibrate_groups(VALUES[source], own, 0.1)
+    made = calibrate_groups(VALUES[source], own, Promise(0.1))
     return evaluate(
         made.fallback, score="toy", values=VALUES, labels=LABELS, codes=CODES,
         rule=Rule(made.fallback, made), by="kind", names=names, max_fpr=0.3,

@@ -15,6 +15,7 @@ from calibrail.conformal.rule import Rule
 from calibrail.errors import InputError
 from calibrail.guardrail import Guardrail
 from calibrail.scores.registry import build_column
+from calibrail.settings import Promise
 from calibrail.workflow import Run
 from tests.answers import rows, write
 
@@ -176,15 +177,14 @@ def test_what_cannot_be_combined_or_found_is_named(
 
 
 def test_a_rule_decides_as_its_parts() -> None:
-    from calibrail.conformal import calibrate, three_way
+    from calibrail.conformal import calibrate_threshold, three_way
 
     rng = np.random.default_rng(0)
     hallucinated, faithful = rng.normal(1.0, 1.0, 200), rng.normal(0.0, 1.0, 200)
-    both = three_way(hallucinated, faithful, 0.1, 0.1)
-    rule = Rule(both.lower, upper=both.upper)
+    rule = three_way(hallucinated, faithful, Promise(0.1, beta=0.1))
     values = np.append(rng.normal(0.5, 2.0, 500), np.nan)
-    assert np.array_equal(rule.decide(values), both.decide(values))
-    plain = Rule(calibrate(hallucinated, 0.1))
+    assert np.array_equal(rule.decide(values) == 0, ~rule.calibration.flags(values))
+    plain = Rule(calibrate_threshold(hallucinated, Promise(0.1)))
     assert np.array_equal(plain.decide(values) == 2, plain.calibration.flags(values))
     again = Rule.from_dict(json.loads(json.dumps(rule.to_dict())))
     assert np.array_equal(again.decide(values), rule.decide(values))

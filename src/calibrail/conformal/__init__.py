@@ -15,13 +15,17 @@ from calibrail.conformal.pvalues import p_values
 from calibrail.conformal.rank import GUARANTEES, minimum_n, rank
 from calibrail.conformal.risk_spec import Risk, parse_risk
 from calibrail.conformal.risks import RiskControl, control_risks
-from calibrail.conformal.rule import Rule, fit_rule
-from calibrail.conformal.selection import Selection, least_calibration, select
+from calibrail.conformal.rule import Rule, fit_rule, three_way
+from calibrail.conformal.selection import (
+    Selection,
+    conformal_selection,
+    minimum_n_for_selection,
+)
 from calibrail.conformal.shift import WeightedCalibration, calibrate_weighted
 from calibrail.conformal.simultaneous import SimultaneousBand, simultaneous_band
-from calibrail.conformal.three_way import DECISIONS, ThreeWay, least_withheld, three_way
-from calibrail.conformal.threshold import Calibration, calibrate, flags
-from calibrail.settings.promise import Guarantee, Undefined
+from calibrail.conformal.three_way import DECISIONS, least_withheld
+from calibrail.conformal.threshold import Calibration, calibrate_threshold, flags
+from calibrail.settings.promise import Guarantee, Promise, Undefined
 
 __all__ = [
     "DECISIONS",
@@ -38,22 +42,23 @@ __all__ = [
     "Guarantee",
     "Odds",
     "Plan",
+    "Promise",
     "Risk",
     "RiskControl",
     "Rule",
     "Selection",
     "SimultaneousBand",
-    "ThreeWay",
     "Undefined",
     "WeightedCalibration",
     "attainable_coverages",
-    "calibrate",
     "calibrate_clusters",
     "calibrate_groups",
+    "calibrate_threshold",
     "calibrate_weighted",
     "certify_counts",
     "certify_groups",
     "clopper_pearson",
+    "conformal_selection",
     "control_risks",
     "coverage_band",
     "discoveries",
@@ -63,14 +68,13 @@ __all__ = [
     "flip_tolerance",
     "holm",
     "joint_certificate",
-    "least_calibration",
     "least_withheld",
     "minimum_n",
+    "minimum_n_for_selection",
     "p_values",
     "parse_risk",
     "plan",
     "rank",
-    "select",
     "simultaneous_band",
     "three_way",
 ]

@@ -23,20 +23,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calibrail.conformal import validation
 from calibrail.conformal.lookup import count_at_most
-from calibrail.conformal.pvalues import raised
+from calibrail.conformal.pvalues import add_tolerance
 from calibrail.conformal.rank import minimum_n, rank
-from calibrail.conformal.threshold import Calibration, at_rank, calibrate
+from calibrail.conformal.threshold import Calibration, at_rank, calibrate_threshold
 from calibrail.errors import InputError, TooFewExamplesError
-from calibrail.settings.checks import one_of
-from calibrail.settings.promise import Guarantee, Undefined
+from calibrail.settings.promise import Promise, Undefined
 
 #: Draws of one example per cluster that ``pac`` combines; odd, so that a median is one of them.
 DRAWS: Final = 101
@@ -70,56 +69,23 @@ class ClusteredCalibration(Calibration):
         (1 + sum of the weights of the calibration scores <= S) / (K + 1). Under ``marginal``,
         ``p <= alpha`` is exactly the same decision as ``not flags``.
         """
-        queries = raised(validation.defined(values, "values"), tolerance)
+        queries = add_tolerance(validation.defined(values, "values"), tolerance)
         ladder = _ladder(self.clusters, len(self.scores), self.undefined)
         result: _Floats = ladder[count_at_most(self.scores, queries)]
         return result
 
     def naive(self) -> Calibration:
         """Return the calibration that takes all examples as independent, for comparison."""
-        undefined = np.full(self.n_undefined, np.nan)
-        return calibrate(
-            np.concatenate([self.scores, undefined]), self.alpha, self.guarantee,
-            self.delta or 0.1, self.undefined, allow_flag_all=True,
-        )  # fmt: skip
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON holds them."""
-        return {**Calibration.to_dict(self), "clusters": self.clusters.tolist()}
+        scores = np.concatenate([self.scores, np.full(self.n_undefined, np.nan)])
+        return calibrate_threshold(scores, replace(self.promise, allow_flag_all=True))
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> ClusteredCalibration:
-        """Rebuild a calibration, and refuse one that contradicts itself."""
-        try:
-            scores = validation.vector(content["scores"], "scores")
-            missing = validation.whole(content["n_undefined"], "n_undefined")
-            again = calibrate_clusters(
-                np.concatenate([scores, np.full(missing, np.nan)]),
-                content["clusters"],
-                content["alpha"],
-                content["guarantee"],
-                content["delta"] if content["guarantee"] == "pac" else 0.1,
-                undefined=content["undefined"],
-                allow_flag_all=content["flag_all"] is True,
-            )
-            different = [k for k, v in again.to_dict().items() if content[k] != v]
-        except KeyError as error:
-            raise InputError(f"the calibration lacks the field {error}") from error
-        if different:
-            raise InputError(
-                f"the calibration contradicts itself in {different[0]}; calibrate again"
-            )
-        return again
+    def _again(cls, scores: _Floats, promise: Promise, content: Mapping[str, Any]) -> Self:
+        return cast(Self, calibrate_clusters(scores, content["clusters"], promise))
 
 
 def calibrate_clusters(
-    scores: ArrayLike,
-    clusters: ArrayLike,
-    alpha: float,
-    guarantee: Guarantee = "marginal",
-    delta: float = 0.1,
-    undefined: Undefined = "flag",
-    allow_flag_all: bool = False,
+    scores: ArrayLike, clusters: ArrayLike, promise: Promise
 ) -> ClusteredCalibration:
     """Find the highest threshold that keeps the promise for an answer from a new cluster.
 
@@ -130,8 +96,8 @@ def calibrate_clusters(
         undefined.
     clusters : array-like of int, shape (n,)
         What an example shares with others (its question, its source); any whole numbers.
-    alpha, guarantee, delta, undefined, allow_flag_all
-        As for ``calibrate``; no ``paper``.
+    promise : Promise
+        As for ``calibrate_threshold``; no ``paper``.
 
     Raises
     ------
@@ -146,9 +112,9 @@ def calibrate_clusters(
 
     >>> scores = [0.0] * 50 + [1, 2, 3, 4, 5, 6, 7, 8, 9]
     >>> clusters = [0] * 50 + [1, 2, 3, 4, 5, 6, 7, 8, 9]
-    >>> calibrate_clusters(scores, clusters, alpha=0.2).threshold
+    >>> calibrate_clusters(scores, clusters, Promise(alpha=0.2)).threshold
     1.0
-    >>> calibrate(scores, alpha=0.2).threshold
+    >>> calibrate_threshold(scores, Promise(alpha=0.2)).threshold
     0.0
     """
     values, codes = validation.vector(scores, "scores"), _codes(clusters)
@@ -156,22 +122,23 @@ def calibrate_clusters(
         raise InputError(
             f"clusters must have {len(values)} entries, one per score; got {len(codes)}"
         )
-    if guarantee not in ("marginal", "pac"):
-        raise InputError(f"guarantee must be marginal or pac for clusters; got {guarantee!r}")
-    level, error = validation.share(alpha, "alpha"), validation.share(delta, "delta")
-    one_of(undefined, Undefined, "undefined")
+    guarantee, undefined = promise.guarantee, promise.undefined
+    if guarantee == "paper":
+        raise InputError("guarantee must be marginal or pac for clusters; got 'paper'")
+    alpha, delta = float(promise.alpha), float(promise.delta)
     defined = np.sort(values[~np.isnan(values)])
     if len(defined) and not np.isfinite(defined[[0, -1]]).all():
         raise InputError("scores must be finite, NaN where undefined; got an infinite score")
     n_undefined = len(values) - len(defined)
+    below = n_undefined if undefined == "pass" else 0
     order = np.lexsort((codes, values))
     numbers = np.unique(codes, return_inverse=True)[1].astype(np.int64)[order]
     total = int(numbers.max()) + 1 if len(numbers) else 0
-    least = minimum_n(level, guarantee, error if guarantee == "marginal" else error / 2)
-    if total < least and not allow_flag_all:
+    least = minimum_n(alpha, guarantee, delta if guarantee == "marginal" else delta / 2)
+    if total < least and not promise.allow_flag_all:
         raise TooFewExamplesError(
             f"{len(values)} hallucinated calibration examples come from {total} groups, "
-            f"too few for the {guarantee} guarantee at alpha = {level:g}: at least {least} "
+            f"too few for the {guarantee} guarantee at alpha = {alpha:g}: at least {least} "
             f"groups are needed. Label answers of {least - total} more groups, raise alpha, or "
             "allow flagging everything (--allow-flag-all)",
             least,
@@ -185,20 +152,17 @@ def calibrate_clusters(
         threshold, position = -math.inf, 0
     elif guarantee == "marginal":
         ladder = _ladder(numbers, len(defined), undefined)
-        passing = int(np.searchsorted(ladder, level, side="right"))
-        below = n_undefined if undefined == "pass" else 0
-        position = passing + below
+        position = int(np.searchsorted(ladder, alpha, side="right")) + below
         threshold = at_rank(defined, position, n_undefined, undefined)
     else:
         far = -np.inf if undefined == "pass" else np.inf
         filled = np.concatenate([defined, np.full(n_undefined, far)])
-        threshold = _median_threshold(filled, numbers, rank(total, level, "pac", error / 2))
+        threshold = _median_threshold(filled, numbers, rank(total, alpha, "pac", delta / 2))
         if math.isinf(threshold):
             raise InputError(
                 f"scores: {n_undefined} of {len(values)} are undefined, so the threshold would be "
                 "one of them; use a score that is defined more often"
             )
-        below = n_undefined if undefined == "pass" else 0
         position = 1 + int(np.searchsorted(defined, threshold)) + below
     numbers.flags.writeable = False
     defined.flags.writeable = False
@@ -206,13 +170,13 @@ def calibrate_clusters(
         threshold=threshold,
         rank=position,
         n=len(values),
-        alpha=level,
+        alpha=alpha,
         guarantee=guarantee,
-        delta=error if guarantee == "pac" else None,
-        scores=defined,
+        delta=delta if guarantee == "pac" else None,
         n_undefined=n_undefined,
         undefined=undefined,
         flag_all=total < least,
+        scores=defined,
         clusters=numbers,
     )
 
@@ -238,11 +202,11 @@ def _median_threshold(values: _Floats, clusters: NDArray[np.int64], k: int) -> f
     sizes = np.bincount(clusters)
     starts = np.cumsum(sizes) - sizes
     rng = np.random.default_rng(0)
-    found = np.empty(DRAWS)
+    thresholds = np.empty(DRAWS)
     for draw in range(DRAWS):
         chosen = by_cluster[starts + (rng.random(len(sizes)) * sizes).astype(np.int64)]
-        found[draw] = np.partition(chosen, k - 1)[k - 1]
-    return float(np.partition(found, DRAWS // 2)[DRAWS // 2])
+        thresholds[draw] = np.partition(chosen, k - 1)[k - 1]
+    return float(np.partition(thresholds, DRAWS // 2)[DRAWS // 2])
 
 
 def _codes(clusters: ArrayLike) -> NDArray[np.int64]:

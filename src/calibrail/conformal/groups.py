@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calibrail.conformal import validation
 from calibrail.conformal.rank import minimum_n
-from calibrail.conformal.threshold import Calibration, calibrate
+from calibrail.conformal.threshold import Calibration, calibrate_threshold
 from calibrail.errors import InputError
-from calibrail.settings.promise import Guarantee, Undefined
+from calibrail.record import Record
+from calibrail.settings.promise import Promise
 
 Scope = Literal["small groups", "all groups"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GroupedCalibration:
+class GroupedCalibration(Record):
     """One threshold per group, and a shared one for groups too small to have their own.
 
     Attributes
@@ -73,45 +74,17 @@ class GroupedCalibration:
             result[members] = calibration.p_value(queries[members], tolerance)
         return result
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, JSON-able."""
-        return {
-            "groups": {name: item.to_dict() for name, item in self.groups.items()},
-            "fallback": self.fallback.to_dict(),
-            "scope": self.scope,
-            "small": dict(self.small),
-            "min_n": self.min_n,
-        }
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> GroupedCalibration:
-        """Rebuild it; each group's calibration is checked against its own scores."""
-        try:
-            own, small = content["groups"], content["small"]
-            parts = {name: Calibration.from_dict(item) for name, item in own.items()}
-            found = cls(
-                parts,
-                Calibration.from_dict(content["fallback"]),
-                content["scope"],
-                {name: validation.whole(count, "small") for name, count in small.items()},
-                validation.whole(content["min_n"], "min_n", least=1),
-            )
-        except KeyError as error:
-            raise InputError(f"the grouped calibration lacks the field {error}") from error
-        except (AttributeError, TypeError) as error:
-            raise InputError(f"the grouped calibration is damaged: {error}") from error
-        found._refuse_contradictions()
-        return found
-
-    def _refuse_contradictions(self) -> None:
-        of_all = sum(item.n for item in self.groups.values()) + sum(self.small.values())
-        expected = {"small groups": sum(self.small.values()), "all groups": of_all}
+    def __post_init__(self) -> None:
+        of_small = sum(dict(self.small).values())
+        of_large = sum(item.n for item in dict(self.groups).values())
+        expected = {"small groups": of_small, "all groups": of_small + of_large}
         like = self.fallback
         sound = (
-            self.scope in expected
+            isinstance(like, Calibration)
+            and self.scope in expected
             and like.n == expected[self.scope]
-            and (self.scope == "small groups") == (expected["small groups"] >= self.min_n)
-            and self.min_n >= minimum_n(like.alpha, like.guarantee, like.delta or 0.1)
+            and (self.scope == "small groups") == (of_small >= self.min_n)
+            and self.min_n >= minimum_n(like.alpha, like.guarantee, like.promise.delta)
             and all(item.n >= self.min_n for item in self.groups.values())
             and all(count < self.min_n for count in self.small.values())
             and not self.groups.keys() & self.small.keys()
@@ -124,14 +97,7 @@ class GroupedCalibration:
 
 
 def calibrate_groups(
-    scores: ArrayLike,
-    groups: Sequence[str],
-    alpha: float,
-    guarantee: Guarantee = "marginal",
-    delta: float = 0.1,
-    undefined: Undefined = "flag",
-    min_n: int | None = None,
-    allow_flag_all: bool = False,
+    scores: ArrayLike, groups: Sequence[str], promise: Promise
 ) -> GroupedCalibration:
     """Find one threshold per group from hallucinated examples (Mondrian; Vovk et al., 2005).
 
@@ -147,13 +113,9 @@ def calibrate_groups(
         undefined.
     groups : sequence of str, length n
         Group of each example: a topic, a source, a model. Known for every future answer too.
-    alpha, guarantee, delta, undefined
-        As for ``calibrate``.
-    min_n : int, optional
-        Fewest examples for a group's own threshold; the least the promise needs when left out. A
-        smaller number than that is raised to it.
-    allow_flag_all : bool
-        Let the fallback flag everything where even all examples are too few.
+    promise : Promise
+        As for ``calibrate_threshold``; the fallback alone may flag everything. A ``min_n`` below
+        the least that the promise needs is raised to it.
 
     Raises
     ------
@@ -165,34 +127,31 @@ def calibrate_groups(
     Examples
     --------
     >>> scores = [*range(30), *range(100, 130), 5]
-    >>> found = calibrate_groups(scores, ["a"] * 30 + ["b"] * 30 + ["c"], alpha=0.1)
-    >>> {name: item.threshold for name, item in found.groups.items()}
+    >>> grouped = calibrate_groups(scores, ["a"] * 30 + ["b"] * 30 + ["c"], Promise(alpha=0.1))
+    >>> {name: item.threshold for name, item in grouped.groups.items()}
     {'a': 2.0, 'b': 102.0}
-    >>> found.scope, dict(found.small), found.fallback.threshold
+    >>> grouped.scope, dict(grouped.small), grouped.fallback.threshold
     ('all groups', {'c': 1}, 5.0)
     """
     values = _paired(scores, groups)
-    least = minimum_n(alpha, guarantee, delta)
-    if min_n is not None:
-        least = max(least, validation.whole(min_n, "min_n", least=1))
-    found, small = {}, {}
+    least = minimum_n(promise.alpha, promise.guarantee, promise.delta)
+    least = max(least, promise.min_n or 0)
+    large, small = {}, {}
     members = _members(groups)
     for name in sorted(members):
         rows = members[name]
         if len(rows) >= least:
             try:
-                found[name] = calibrate(values[rows], alpha, guarantee, delta, undefined)
+                large[name] = calibrate_threshold(values[rows], promise)
             except InputError as error:
                 raise InputError(f"group {name!r}: {error}") from error
         else:
             small[name] = len(rows)
     rest = np.concatenate([values[members[name]] for name in small]) if small else values[:0]
     enough = len(rest) >= least
-    fallback = calibrate(
-        rest if enough else values, alpha, guarantee, delta, undefined, allow_flag_all
-    )
+    fallback = calibrate_threshold(rest if enough else values, promise)
     return GroupedCalibration(
-        found, fallback, "small groups" if enough else "all groups", small, least
+        large, fallback, "small groups" if enough else "all groups", small, least
     )
 
 
@@ -209,8 +168,8 @@ def _members(groups: Sequence[str]) -> dict[str, NDArray[np.intp]]:
     """Return the positions of each group's members, ascending."""
     numbers: dict[str, int] = {}
     try:
-        found = (numbers.setdefault(name, len(numbers)) for name in groups)
-        codes = np.fromiter(found, np.intp, count=len(groups))
+        each = (numbers.setdefault(name, len(numbers)) for name in groups)
+        codes = np.fromiter(each, np.intp, count=len(groups))
     except TypeError as error:
         raise InputError("groups must hold strings, one per score") from error
     if not all(isinstance(name, str) for name in numbers):

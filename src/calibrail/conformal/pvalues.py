@@ -42,10 +42,11 @@ def p_values(calibration_scores: ArrayLike, values: ArrayLike) -> NDArray[np.flo
     scores = validation.defined(calibration_scores, "calibration_scores")
     if (scores[1:] < scores[:-1]).any():
         raise InputError("calibration_scores must be sorted ascending")
-    return shares(count_at_most(scores, validation.defined(values, "values")), 0, len(scores))
+    counted = count_at_most(scores, validation.defined(values, "values"))
+    return from_counts(counted, 0, len(scores))
 
 
-def raised(values: NDArray[np.float64], tolerance: float) -> NDArray[np.float64]:
+def add_tolerance(values: NDArray[np.float64], tolerance: float) -> NDArray[np.float64]:
     """Return ``values + tolerance``: what both the threshold and the p-value look at.
 
     One sum serves both, so that no rounding can make them disagree.
@@ -57,8 +58,8 @@ def raised(values: NDArray[np.float64], tolerance: float) -> NDArray[np.float64]
         return values + slack
 
 
-def shares(counted: NDArray[np.int64], below: int, n: int) -> NDArray[np.float64]:
-    """Return (1 + below + counted) / (n + 1)."""
+def from_counts(counted: NDArray[np.int64], below: int, n: int) -> NDArray[np.float64]:
+    """Return the p-values (1 + below + counted) / (n + 1)."""
     result = counted.astype(np.float64)
     result += 1.0 + below
     result /= n + 1.0

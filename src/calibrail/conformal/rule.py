@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,9 @@ from calibrail.conformal import validation
 from calibrail.conformal.clusters import ClusteredCalibration, calibrate_clusters
 from calibrail.conformal.groups import GroupedCalibration, calibrate_groups
 from calibrail.conformal.three_way import DECISIONS, upper_calibration
-from calibrail.conformal.threshold import Calibration, calibrate, flags
+from calibrail.conformal.threshold import Calibration, calibrate_threshold, flags
 from calibrail.errors import InputError
+from calibrail.record import Record
 from calibrail.settings.promise import Promise, Undefined
 
 #: Groups of the answers, one per value; None where a rule has no groups.
@@ -22,7 +23,7 @@ Groups = Sequence[str] | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rule:
+class Rule(Record):
     """Everything that turns a score into a decision.
 
     Attributes
@@ -108,34 +109,59 @@ class Rule:
         queries = validation.vector(values, "values")
         return self.groups.p_value(queries, self._named(len(queries), groups), tolerance)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, JSON-able."""
-        return {
-            "calibration": self.calibration.to_dict(),
-            "groups": None if self.groups is None else self.groups.to_dict(),
-            "upper": None if self.upper is None else self.upper.to_dict(),
-            "chosen": self.chosen,
-        }
-
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Rule:
         """Rebuild a rule; every calibration in it is checked against its own scores."""
-        first = content["calibration"]
-        build: Callable[[Mapping[str, Any]], Calibration] = Calibration.from_dict
-        if "clusters" in first:
-            build = ClusteredCalibration.from_dict
-        groups, upper = content.get("groups"), content.get("upper")
-        return cls(
-            build(first),
-            None if groups is None else GroupedCalibration.from_dict(groups),
-            None if upper is None else Calibration.from_dict(upper),
-            content.get("chosen"),
-        )
+        try:
+            calibration = content["calibration"]
+            build = ClusteredCalibration if "clusters" in calibration else Calibration
+            groups, upper = content.get("groups"), content.get("upper")
+            return cls(
+                build.from_dict(calibration),
+                None if groups is None else GroupedCalibration.from_dict(groups),
+                None if upper is None else Calibration.from_dict(upper),
+                content.get("chosen"),
+            )
+        except (KeyError, TypeError) as error:
+            raise InputError(f"the rule lacks the field {error}") from error
 
     def _named(self, n: int, groups: Groups) -> Sequence[str]:
         if groups is None or len(groups) != n:
             raise InputError(f"groups must name the group of each of the {n} answers")
         return groups
+
+
+def three_way(hallucinated: ArrayLike, faithful: ArrayLike, promise: Promise) -> Rule:
+    """Find two thresholds: few hallucinations pass, few faithful answers are flagged.
+
+    Each side is the one-sided promise of ``calibrate_threshold`` on its own class, so each holds
+    whatever the detector: a poor one sends more to review. Under ``pac`` each errs with ``delta``.
+
+    Parameters
+    ----------
+    hallucinated, faithful : array-like of float, shapes (n,) and (m,)
+        Calibration scores of both classes, higher = more likely hallucinated; NaN where undefined.
+    promise : Promise
+        ``alpha`` is the tolerated share of hallucinations that pass, ``beta`` that of faithful
+        answers that are flagged.
+
+    Raises
+    ------
+    TooFewExamplesError
+        If a class has too few examples for its promise.
+    InputError
+        If an argument is outside its domain.
+
+    Examples
+    --------
+    >>> rule = three_way(range(40, 140), range(0, 100), Promise(alpha=0.1, beta=0.1))
+    >>> rule.calibration.threshold, rule.flag_above
+    (49.0, 90.0)
+    >>> [DECISIONS[code] for code in rule.decide([48, 49, 90, 91])]
+    ['pass', 'review', 'review', 'flag']
+    """
+    lower = calibrate_threshold(hallucinated, promise)
+    return Rule(lower, upper=upper_calibration(faithful, promise))
 
 
 def fit_rule(
@@ -180,16 +206,14 @@ def fit_rule(
     scores = values[source]
     grouped, upper = None, None
     calibration: Calibration
-    shape = promise.alpha, promise.guarantee, promise.delta, promise.undefined
     if names is not None:
         members = [names[row] for row in np.flatnonzero(source).tolist()]
-        grouped = calibrate_groups(scores, members, *shape, promise.min_n, promise.allow_flag_all)
+        grouped = calibrate_groups(scores, members, promise)
         calibration = grouped.fallback
     elif clusters is not None:
-        calibration = calibrate_clusters(scores, clusters[source], *shape, promise.allow_flag_all)
+        calibration = calibrate_clusters(scores, clusters[source], promise)
     else:
-        calibration = calibrate(scores, *shape, promise.allow_flag_all)
+        calibration = calibrate_threshold(scores, promise)
     if promise.beta is not None:
-        faithful = values[calibrating & (labels == 0)]
-        upper = upper_calibration(faithful, promise.beta, *shape[1:])
+        upper = upper_calibration(values[calibrating & (labels == 0)], promise)
     return Rule(calibration, grouped, upper)

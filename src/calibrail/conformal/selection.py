@@ -51,7 +51,7 @@ class Selection:
         }
 
 
-def select(p_values: ArrayLike, fdr: float) -> Selection:
+def conformal_selection(p_values: ArrayLike, fdr: float) -> Selection:
     """Release answers of a batch with the false discovery rate under control.
 
     Benjamini and Hochberg's (1995) step-up procedure on conformal p-values. Such p-values share one
@@ -79,9 +79,9 @@ def select(p_values: ArrayLike, fdr: float) -> Selection:
 
     Examples
     --------
-    >>> select([0.01, 0.04, 0.02, 0.5, 0.9], fdr=0.1).released.tolist()
+    >>> conformal_selection([0.01, 0.04, 0.02, 0.5, 0.9], fdr=0.1).released.tolist()
     [True, True, True, False, False]
-    >>> select([0.2, 0.3], fdr=0.1).n_released
+    >>> conformal_selection([0.2, 0.3], fdr=0.1).n_released
     0
     """
     q = validation.share(fdr, "fdr")
@@ -100,7 +100,7 @@ def select(p_values: ArrayLike, fdr: float) -> Selection:
     return Selection(released, p, q, cutoff)
 
 
-def least_calibration(fdr: float, m: int) -> int:
+def minimum_n_for_selection(fdr: float, m: int) -> int:
     """Return how many calibration examples are needed to release anything of a batch of m.
 
     The smallest p-value is 1 / (n + 1). All m answers having it would be released if it is at most
@@ -116,7 +116,7 @@ def least_calibration(fdr: float, m: int) -> int:
 
     Examples
     --------
-    >>> least_calibration(0.1, 1), least_calibration(0.1, 50)
+    >>> minimum_n_for_selection(0.1, 1), minimum_n_for_selection(0.1, 50)
     (9, 499)
     """
     from calibrail.conformal.rank import decimal

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from calibrail.conformal import validation
 from calibrail.conformal.lookup import count_at_most
-from calibrail.conformal.pvalues import raised
+from calibrail.conformal.pvalues import add_tolerance
 from calibrail.errors import InputError
 
 _Floats = NDArray[np.float64]
@@ -60,7 +60,7 @@ class WeightedCalibration:
         tolerance : float
             Numerical tolerance of the score.
         """
-        queries = raised(validation.defined(values, "values"), tolerance)
+        queries = add_tolerance(validation.defined(values, "values"), tolerance)
         own = _weights(weights, len(queries), "weights")
         scale = float(self.weights.max())
         ladder = np.concatenate([[0.0], np.cumsum(self.weights / scale)])

@@ -5,22 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calibrail.conformal import validation
 from calibrail.conformal.lookup import count_at_most
-from calibrail.conformal.pvalues import raised, shares
+from calibrail.conformal.pvalues import add_tolerance, from_counts
 from calibrail.conformal.rank import minimum_n, rank
 from calibrail.errors import InputError, TooFewExamplesError
-from calibrail.settings.checks import one_of
-from calibrail.settings.promise import Guarantee, Undefined
+from calibrail.record import Record
+from calibrail.settings.promise import Guarantee, Promise, Undefined
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Calibration:
+class Calibration(Record):
     """A threshold with its promise and the scores that it came from.
 
     Attributes
@@ -37,14 +37,15 @@ class Calibration:
         What is promised; see ``calibrail.conformal.rank``.
     delta : float or None
         Error probability of ``pac``.
-    scores : ndarray of float64, shape (n - n_undefined,)
-        Defined calibration scores, sorted ascending, read-only.
     n_undefined : int
         Calibration examples without a score.
     undefined : {"flag", "review", "pass"}
         How they count: as caught (above every score) or, under ``pass``, as missed (below).
     flag_all : bool
-        There were too few examples, and flagging everything was accepted.
+        There were too few examples, and flagging everything was accepted; in JSON the threshold is
+        null then.
+    scores : ndarray of float64, shape (n - n_undefined,)
+        Defined calibration scores, sorted ascending, read-only.
     """
 
     threshold: float
@@ -53,10 +54,10 @@ class Calibration:
     alpha: float
     guarantee: Guarantee
     delta: float | None
-    scores: NDArray[np.float64]
     n_undefined: int
     undefined: Undefined
-    flag_all: bool = False
+    flag_all: bool
+    scores: NDArray[np.float64]
 
     def flags(self, values: ArrayLike, tolerance: float = 0.0) -> NDArray[np.bool_]:
         """Return which responses are not passed; an undefined score (NaN) follows the policy."""
@@ -72,28 +73,19 @@ class Calibration:
 
         Under ``marginal``, ``p <= alpha`` is exactly the same decision as ``not flags``.
         """
-        queries = raised(validation.defined(values, "values"), tolerance)
+        queries = add_tolerance(validation.defined(values, "values"), tolerance)
         below = self.n_undefined if self.undefined == "pass" else 0
-        return shares(count_at_most(self.scores, queries), below, self.n)
+        return from_counts(count_at_most(self.scores, queries), below, self.n)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON holds them; the threshold is null when all is flagged."""
-        return {
-            "threshold": None if self.flag_all else self.threshold,
-            "rank": self.rank,
-            "n": self.n,
-            "alpha": self.alpha,
-            "guarantee": self.guarantee,
-            "delta": self.delta,
-            "n_undefined": self.n_undefined,
-            "undefined": self.undefined,
-            "flag_all": self.flag_all,
-            "scores": self.scores.tolist(),
-        }
+    @property
+    def promise(self) -> Promise:
+        """What the threshold was calibrated for; another ``delta`` than 0.1 under ``pac`` alone."""
+        delta = 0.1 if self.delta is None else self.delta
+        return Promise(self.alpha, self.guarantee, delta, self.undefined, self.flag_all)
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Calibration:
-        """Rebuild a calibration, and refuse one that contradicts itself.
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """Rebuild a calibration from its scores, and refuse one that contradicts itself.
 
         Raises
         ------
@@ -101,44 +93,42 @@ class Calibration:
             If a field is missing, or the threshold is not the score that the rank names.
         """
         try:
-            again = calibrate(
-                np.concatenate(
-                    [
-                        validation.vector(content["scores"], "scores"),
-                        np.full(validation.whole(content["n_undefined"], "n_undefined"), np.nan),
-                    ]
-                ),
+            defined = validation.vector(content["scores"], "scores")
+            n_undefined = validation.whole(content["n_undefined"], "n_undefined")
+            promise = Promise(
                 content["alpha"],
                 content["guarantee"],
-                0.1 if content["guarantee"] != "pac" else content["delta"],
-                undefined=content["undefined"],
-                allow_flag_all=content["flag_all"] is True,
+                content["delta"] if content["guarantee"] == "pac" else 0.1,
+                content["undefined"],
+                content["flag_all"] is True,
+            )
+            again = cls._again(
+                np.concatenate([defined, np.full(n_undefined, np.nan)]), promise, content
             )
             expected = again.to_dict()
-            found = {key: content[key] for key in expected}
+            different = [key for key in expected if content[key] != expected[key]]
         except KeyError as error:
             raise InputError(f"the calibration lacks the field {error}") from error
         except TypeError as error:
             raise InputError(f"the calibration is damaged: {error}") from error
-        if list(found.pop("scores")) != expected["scores"]:
+        if "scores" in different:
             raise InputError("scores must be sorted ascending and hold no NaN; calibrate again")
-        for key, value in found.items():
-            if value != expected[key]:
-                raise InputError(
-                    f"the calibration contradicts itself: its scores give {key} = {expected[key]}, "
-                    f"it says {value}; calibrate again"
-                )
+        for key in different:
+            raise InputError(
+                f"the calibration contradicts itself: its scores give {key} = {expected[key]}, "
+                f"it says {content[key]}; calibrate again"
+            )
         return again
 
+    @classmethod
+    def _again(
+        cls, scores: NDArray[np.float64], promise: Promise, content: Mapping[str, Any]
+    ) -> Self:
+        """Calibrate on the scores that a saved calibration holds."""
+        return cast(Self, calibrate_threshold(scores, promise))
 
-def calibrate(
-    scores: ArrayLike,
-    alpha: float,
-    guarantee: Guarantee = "marginal",
-    delta: float = 0.1,
-    undefined: Undefined = "flag",
-    allow_flag_all: bool = False,
-) -> Calibration:
+
+def calibrate_threshold(scores: ArrayLike, promise: Promise) -> Calibration:
     """Find the highest threshold that keeps the promise, from hallucinated examples alone.
 
     Parameters
@@ -146,61 +136,53 @@ def calibrate(
     scores : array-like of float, shape (n,)
         Scores of hallucinated calibration examples, higher = more likely hallucinated; NaN where
         undefined.
-    alpha : float
-        Tolerated miss rate, in (0, 1).
-    guarantee : {"marginal", "pac", "paper"}
-        The promise; see ``calibrail.conformal.rank``.
-    delta : float
-        Error probability of ``pac``.
-    undefined : {"flag", "review", "pass"}
-        What a guardrail does with an undefined score.
-    allow_flag_all : bool
-        Return a threshold of ``-inf`` where no other keeps the promise, instead of raising.
+    promise : Promise
+        Tolerated miss rate, guarantee (see ``calibrail.conformal.rank``) and policy for undefined
+        scores. With ``allow_flag_all`` the threshold is ``-inf`` where no other keeps the promise.
 
     Raises
     ------
     TooFewExamplesError
         If there are too few examples for any threshold; names the minimum.
     InputError
-        If an argument is outside its domain, or so many scores are undefined that the threshold
-        would be one of them.
+        If the scores are not numbers, or so many are undefined that the threshold would be one of
+        them.
 
     Examples
     --------
-    >>> calibration = calibrate([0.2, 0.9, 0.4, 0.7], alpha=0.4)
+    >>> calibration = calibrate_threshold([0.2, 0.9, 0.4, 0.7], Promise(alpha=0.4))
     >>> calibration.rank, calibration.threshold
     (2, 0.4)
     >>> calibration.flags([0.3, 0.4]).tolist()
     [False, True]
     """
-    one_of(undefined, Undefined, "undefined")
     # NaN sorts to the end, so the checks need no further pass over the array.
     ordered = np.sort(validation.vector(scores, "scores"))
-    n = len(ordered)
+    n, alpha = len(ordered), validation.share(promise.alpha, "alpha")
     defined = ordered[: int(np.searchsorted(ordered, np.nan))]
     if len(defined) and (math.isinf(defined[0]) or math.isinf(defined[-1])):
         raise InputError("scores must be finite, NaN where undefined; got an infinite score")
     n_undefined = n - len(defined)
-    k = rank(n, alpha, guarantee, delta)
-    if k == 0 and not allow_flag_all:
-        raise _too_few(n, alpha, guarantee, delta)
-    if k == 0 and undefined == "pass":
+    k = rank(n, alpha, promise.guarantee, promise.delta)
+    if k == 0 and not promise.allow_flag_all:
+        raise _too_few(n, promise)
+    if k == 0 and promise.undefined == "pass":
         raise InputError(
             "undefined must be 'flag' or 'review' where everything is flagged for lack of "
             "examples; got 'pass', which would let undefined scores through"
         )
     defined.flags.writeable = False
     return Calibration(
-        threshold=-math.inf if k == 0 else at_rank(defined, k, n_undefined, undefined),
+        threshold=-math.inf if k == 0 else at_rank(defined, k, n_undefined, promise.undefined),
         rank=k,
         n=n,
-        alpha=float(alpha),
-        guarantee=guarantee,
-        delta=float(delta) if guarantee == "pac" else None,
-        scores=defined,
+        alpha=alpha,
+        guarantee=promise.guarantee,
+        delta=float(promise.delta) if promise.guarantee == "pac" else None,
         n_undefined=n_undefined,
-        undefined=undefined,
+        undefined=promise.undefined,
         flag_all=k == 0,
+        scores=defined,
     )
 
 
@@ -220,7 +202,7 @@ def flags(values: ArrayLike, threshold: float, tolerance: float = 0.0) -> NDArra
     edge = validation.number(threshold, "threshold")
     if math.isnan(edge):
         raise InputError("threshold must be a number; got nan")
-    result: NDArray[np.bool_] = raised(queries, tolerance) >= edge
+    result: NDArray[np.bool_] = add_tolerance(queries, tolerance) >= edge
     return result
 
 
@@ -241,12 +223,13 @@ def at_rank(defined: NDArray[np.float64], k: int, n_undefined: int, undefined: U
     )
 
 
-def _too_few(n: int, alpha: float, guarantee: Guarantee, delta: float) -> TooFewExamplesError:
-    least = minimum_n(alpha, guarantee, delta)
-    at = f"alpha = {alpha:g}" + (f", delta = {delta:g}" if guarantee == "pac" else "")
+def _too_few(n: int, promise: Promise) -> TooFewExamplesError:
+    least = minimum_n(promise.alpha, promise.guarantee, promise.delta)
+    at = f"alpha = {promise.alpha:g}"
+    at += f", delta = {promise.delta:g}" if promise.guarantee == "pac" else ""
     return TooFewExamplesError(
-        f"{n} hallucinated calibration examples are too few for the {guarantee} guarantee at {at}: "
-        f"at least {least} are needed. Label {least - n} more, raise alpha, give calibration a "
-        "larger share, or allow flagging everything (--allow-flag-all)",
+        f"{n} hallucinated calibration examples are too few for the {promise.guarantee} guarantee "
+        f"at {at}: at least {least} are needed. Label {least - n} more, raise alpha, give "
+        "calibration a larger share, or allow flagging everything (--allow-flag-all)",
         least,
     )

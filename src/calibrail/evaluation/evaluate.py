@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from calibrail.conformal import (
     Bound,
     Calibration,
     ClusteredCalibration,
-    calibrate,
+    calibrate_threshold,
     coverage_band,
 )
 from calibrail.conformal.risks import RiskControl
@@ -262,9 +263,7 @@ def evaluate(
 
 def shared_calibration(like: Calibration, scores: _Floats) -> Calibration:
     """Return one threshold for all examples, by the promise of a fallback."""
-    return calibrate(
-        scores, like.alpha, like.guarantee, like.delta or 0.1, like.undefined, allow_flag_all=True
-    )
+    return calibrate_threshold(scores, replace(like.promise, allow_flag_all=True))
 
 
 def _checked(values: _Floats, labels: _Codes, codes: _Codes) -> tuple[_Floats, _Codes, _Codes]:

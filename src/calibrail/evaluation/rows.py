@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.conformal import Bound, Calibration, calibrate
+from calibrail.conformal import Bound, Calibration, calibrate_threshold
 from calibrail.errors import InputError
 from calibrail.evaluation.sample import CALIBRATION, TEST
 from calibrail.evaluation.stats.auroc import auroc
@@ -116,9 +116,7 @@ def row(
     area = auroc(ranked[test & (labels == 1)], ranked[test & (labels == 0)], confidence=confidence)
     source = values[(codes == CALIBRATION) & (labels == 1)]
     try:
-        calibration = calibrate(
-            source, like.alpha, like.guarantee, like.delta or 0.1, undefined=like.undefined
-        )
+        calibration = calibrate_threshold(source, replace(like.promise, allow_flag_all=False))
     except InputError as error:
         return Row(name, None, len(source), None, None, area, reason=str(error))
     flagged = calibration.flags(values[test], tolerance)

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from calibrail.conformal import discoveries, p_values, select
+from calibrail.conformal import conformal_selection, discoveries, p_values
 from calibrail.validity.check import Check, Setting
 from calibrail.validity.distributions import Floats, draw
 
@@ -33,7 +33,7 @@ def false_discovery_rate(at: Setting) -> Iterator[Check]:
         wrong = np.zeros(at.runs, dtype=bool)
         for run in range(at.runs):
             p, bad = _batch(rng, at, m, pi)
-            released = np.flatnonzero(select(p, at.alpha).released)
+            released = np.flatnonzero(conformal_selection(p, at.alpha).released)
             wrong[run] = len(released) > 0 and rng.choice(released) < bad
         promised = at.alpha * round(m * pi) / m
         step = Fraction(repr(at.alpha)) * (at.n + 1) / m

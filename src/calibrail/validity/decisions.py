@@ -9,6 +9,7 @@ import numpy as np
 from scipy.stats import binom
 
 from calibrail.conformal import DECISIONS, rank, three_way
+from calibrail.settings import Promise
 from calibrail.validity.check import DELTA, Check, Setting
 from calibrail.validity.distributions import below, draw, up_to
 
@@ -24,11 +25,12 @@ def three_way_marginal(at: Setting) -> Iterator[Check]:
     Where the two thresholds cross, passing comes first, so flags are rarer than k / (n + 1).
     """
     rng = at.rng("three-way")
+    promise = Promise(at.alpha, beta=at.alpha)
     codes = np.empty((at.runs, 2), dtype=np.int8)
     for run in range(at.runs):
         bad = draw(rng, at.kind, at.n + 1)
         good = draw(rng, at.kind, at.n + 1, -_SHIFT)
-        codes[run] = three_way(bad[1:], good[1:], at.alpha, at.alpha).decide([bad[0], good[0]])
+        codes[run] = three_way(bad[1:], good[1:], promise).decide([bad[0], good[0]])
     exact = rank(at.n, at.alpha) / (at.n + 1)
     name = "three-way, marginal"
     yield at.check(name, codes[:, 0] == _PASS, at.alpha, exact=exact, design="hallucinated, passed")
@@ -38,11 +40,14 @@ def three_way_marginal(at: Setting) -> Iterator[Check]:
 def three_way_pac(at: Setting) -> Iterator[Check]:
     """Draw thresholds with a true error above alpha on a side: at most ``DELTA`` each."""
     rng = at.rng("three-way pac")
+    promise = Promise(at.alpha, "pac", DELTA, beta=at.alpha)
     low, high = np.empty(at.runs), np.empty(at.runs)
     for run in range(at.runs):
         bad, good = draw(rng, at.kind, at.n), draw(rng, at.kind, at.n, -_SHIFT)
-        decision = three_way(bad, good, at.alpha, at.alpha, "pac", DELTA)
-        low[run], high[run] = decision.pass_below, decision.flag_above
+        decision = three_way(bad, good, promise)
+        low[run] = decision.calibration.threshold
+        assert decision.flag_above is not None
+        high[run] = max(decision.flag_above, low[run])
     exact = float(binom.cdf(rank(at.n, at.alpha, "pac", DELTA) - 1, at.n, at.alpha))
     name = "three-way, pac"
     passed = below(at.kind, low) > at.alpha

@@ -8,7 +8,8 @@ from typing import Final
 import numpy as np
 from scipy.stats import binom
 
-from calibrail.conformal import Guarantee, calibrate, calibrate_groups, rank
+from calibrail.conformal import Guarantee, calibrate_groups, calibrate_threshold, rank
+from calibrail.settings import Promise
 from calibrail.validity.check import DELTA, Check, Observation, Setting
 from calibrail.validity.distributions import Floats, below, draw
 
@@ -52,7 +53,8 @@ def fallback(at: Setting) -> Iterator[Check]:
         scores = draw(rng, at.kind, at.n + 1, locs[members])
         names = [list(_SMALL)[member] for member in members.tolist()]
         # No group reaches a minimum of all n, so they share one threshold.
-        calibrated = calibrate_groups(scores[1:], names[1:], at.alpha, min_n=at.n)
+        promise = Promise(at.alpha, by="group", min_n=at.n)
+        calibrated = calibrate_groups(scores[1:], names[1:], promise)
         return not calibrated.flags(scores[:1], names[:1])[0]
 
     exact, design = rank(at.n, at.alpha) / (at.n + 1), "two groups known to be small, same mix"
@@ -62,7 +64,7 @@ def fallback(at: Setting) -> Iterator[Check]:
 
 def pooled_over_groups(at: Setting) -> Iterator[Observation]:
     """Miss a fresh hallucination of a group with one threshold for all; nothing is promised."""
-    pooled = [calibrate(row, at.alpha).threshold for row in _pooled(at)]
+    pooled = [calibrate_threshold(row, Promise(at.alpha)).threshold for row in _pooled(at)]
     fresh = at.rng("new answers")
     for name, loc in GROUPS.items():
         missed = draw(fresh, at.kind, at.runs, loc) < pooled
@@ -79,5 +81,6 @@ def _pooled(at: Setting) -> Floats:
 def _by_group(at: Setting, guarantee: Guarantee) -> dict[str, Floats]:
     """Return each group's thresholds over the runs."""
     names = np.repeat(list(GROUPS), at.n).tolist()
-    calibrated = [calibrate_groups(row, names, at.alpha, guarantee, DELTA) for row in _pooled(at)]
+    promise = Promise(at.alpha, guarantee, DELTA)
+    calibrated = [calibrate_groups(row, names, promise) for row in _pooled(at)]
     return {name: np.array([item.of(name).threshold for item in calibrated]) for name in GROUPS}

@@ -10,23 +10,16 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.conformal import (
-    Calibration,
-    calibrate_clusters,
-    calibrate_groups,
-)
-from calibrail.conformal import calibrate as calibrate_scores
 from calibrail.conformal.risk_spec import parse_risks
 from calibrail.conformal.risks import control_risks
-from calibrail.conformal.rule import Rule
-from calibrail.conformal.three_way import upper_calibration
+from calibrail.conformal.rule import fit_rule
 from calibrail.data.splits import CALIBRATION
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation import evaluate
 from calibrail.guardrail.runtime import group_name
 from calibrail.scores.base import Score
 from calibrail.scores.learned import state_bytes
-from calibrail.settings import ReadOptions, SplitOptions
+from calibrail.settings import Promise, ReadOptions, SplitOptions
 from calibrail.workflow.context import Progress
 from calibrail.workflow.error_examples import worst_errors
 from calibrail.workflow.notes import notes_on
@@ -170,12 +163,19 @@ def calibrate(
         )
     names = None if by is None else [group_name(value) for value in table.kept[by]]
     groups = group_codes(table)
-    rule = _rule(
-        values, table.labels, codes, groups if clustered else None, names,
-        alpha=alpha, guarantee=guarantee, delta=delta, undefined=undefined,
+    promise = Promise(
+        alpha, guarantee, delta, undefined,
         # With risks, its own threshold plays no part.
-        allow_flag_all=allow_flag_all or bool(risks), min_n=min_n, beta=beta,
+        allow_flag_all=allow_flag_all or bool(risks), by=by, min_n=min_n, beta=beta,
     )  # fmt: skip
+    rule = fit_rule(
+        values,
+        table.labels,
+        codes == CALIBRATION,
+        promise,
+        clusters=groups if clustered else None,
+        names=names,
+    )
     control = None
     if risks:
         part = codes == CALIBRATION
@@ -253,41 +253,3 @@ def _production(
     options = replace(reading or ReadOptions(), quarantine=None)
     table, _ = score_only(target, ",".join(baselines), reading=options)
     return dict(table.columns)
-
-
-def _rule(
-    values: NDArray[np.float64],
-    labels: NDArray[np.int8],
-    codes: NDArray[np.int8],
-    clusters: NDArray[np.int64] | None,
-    names: Sequence[str] | None,
-    *,
-    alpha: float,
-    guarantee: Guarantee,
-    delta: float,
-    undefined: Undefined,
-    allow_flag_all: bool,
-    min_n: int | None,
-    beta: float | None,
-) -> Rule:
-    """Return the thresholds that were asked for, from the calibration part alone."""
-    source = (codes == CALIBRATION) & (labels == 1)
-    scores = values[source]
-    grouped, upper = None, None
-    calibration: Calibration
-    if names is not None:
-        own = [names[row] for row in np.flatnonzero(source).tolist()]
-        grouped = calibrate_groups(
-            scores, own, alpha, guarantee, delta, undefined, min_n, allow_flag_all
-        )
-        calibration = grouped.fallback
-    elif clusters is not None:
-        calibration = calibrate_clusters(
-            scores, clusters[source], alpha, guarantee, delta, undefined, allow_flag_all
-        )
-    else:
-        calibration = calibrate_scores(scores, alpha, guarantee, delta, undefined, allow_flag_all)
-    if beta is not None:
-        faithful = values[(codes == CALIBRATION) & (labels == 0)]
-        upper = upper_calibration(faithful, beta, guarantee, delta, undefined)
-    return Rule(calibration, grouped, upper)

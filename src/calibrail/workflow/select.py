@@ -14,10 +14,10 @@ from calibrail.conformal import (
     ClusteredCalibration,
     Discoveries,
     Selection,
+    conformal_selection,
     discoveries,
-    least_calibration,
+    minimum_n_for_selection,
 )
-from calibrail.conformal import select as release
 from calibrail.data.example import Example
 from calibrail.errors import DataError, InputError
 from calibrail.guardrail.frozen import write_atomically
@@ -94,7 +94,7 @@ class BatchSelection:
             "n_seen_before": self.n_seen_before,
             "confidence": self.bounds.confidence,
             "most_hallucinated_in_batch": self.bounds.most_hallucinated,
-            "n_calibration_for_one": least_calibration(self.selection.fdr, max(1, m)),
+            "n_calibration_for_one": minimum_n_for_selection(self.selection.fdr, max(1, m)),
             "table": self.table(),
         }
 
@@ -189,7 +189,7 @@ def select(
             + (", or holds calibration examples alone" if left_out else "")
         )
     return BatchSelection(
-        selection=release(p_values, fdr),
+        selection=conformal_selection(p_values, fdr),
         bounds=discoveries(p_values, calibration.n, confidence),
         ids=tuple(ids),
         scores=np.array(scores, dtype=np.float64),

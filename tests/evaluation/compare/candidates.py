@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.conformal import calibrate
+from calibrail.conformal import calibrate_threshold
 from calibrail.evaluation.compare.candidate import Contender
+from calibrail.settings import Promise
 
 
 class Field:
@@ -48,7 +49,8 @@ class Field:
         names = list(self.columns)
         return [
             Contender.of(
-                name, values, self.labels, self.codes, calibrate(values[source], alpha),
+                name, values, self.labels, self.codes,
+                calibrate_threshold(values[source], Promise(alpha)),
                 baseline=name in names[len(names) - baselines :],
             )
             for name, values in self.columns.items()

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from calibrail.conformal import calibrate
+from calibrail.conformal import calibrate_threshold
 from calibrail.evaluation.compare.candidate import Contender
 from calibrail.evaluation.compare.matched import matched_coverage
+from calibrail.settings import Promise
 from tests.evaluation.compare.candidates import Field
 
 
@@ -23,7 +24,7 @@ def judge(field: Field, share: float) -> Contender:
     """A yes/no judge that catches a share of the hallucinations."""
     values = (field.columns["d0"] > norm.ppf(1.0 - share) + 1.5).astype(float)
     source = (field.codes == 1) & (field.labels == 1)
-    made = calibrate(values[source], 0.1)
+    made = calibrate_threshold(values[source], Promise(0.1))
     return Contender.of("judge", values, field.labels, field.codes, made)
 
 
@@ -92,7 +93,7 @@ def test_intervals_hold_the_truth_with_a_threshold_of_their_own() -> None:
 def test_a_missing_class_and_a_useless_score_are_no_error() -> None:
     field = Field(1, 100, 100, np.random.default_rng(4))
     constant = np.zeros(200)
-    made = calibrate(constant[(field.codes == 1) & (field.labels == 1)], 0.1)
+    made = calibrate_threshold(constant[(field.codes == 1) & (field.labels == 1)], Promise(0.1))
     useless = Contender.of("useless", constant, field.labels, field.codes, made)
     found = matched(field, [useless])
     assert found["levels"][0]["rows"][0]["fpr"]["estimate"] == 1.0

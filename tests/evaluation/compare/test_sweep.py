@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibrail.conformal import calibrate, minimum_n
+from calibrail.conformal import calibrate_threshold, minimum_n
 from calibrail.evaluation.compare.sweep import ALPHAS, alpha_sweep
+from calibrail.settings import Promise
 from tests.evaluation.compare.candidates import Field
 
 
@@ -18,7 +19,7 @@ def test_each_entry_is_a_calibration_of_its_own() -> None:
     test = field.codes == 2
     for entry in found:
         for row in entry["rows"]:
-            made = calibrate(field.columns[row["name"]][source], entry["alpha"])
+            made = calibrate_threshold(field.columns[row["name"]][source], Promise(entry["alpha"]))
             assert (row["threshold"], entry["rank"]) == (made.threshold, made.rank)
             flagged = made.flags(field.columns[row["name"]])
             caught = flagged[test & (field.labels == 1)]

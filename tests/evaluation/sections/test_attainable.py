@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibrail.conformal import calibrate
+from calibrail.conformal import calibrate_threshold
 from calibrail.evaluation.sections.attainable import attainable, few_distinct_scores
+from calibrail.settings import Promise
 
 
 def offered(hallucinated: list[float], faithful: list[float], alpha: float, **how: object):  # type: ignore[no-untyped-def]
-    calibration = calibrate(np.array(hallucinated), alpha, **how)  # type: ignore[arg-type]
+    calibration = calibrate_threshold(np.array(hallucinated), Promise(alpha, **how))  # type: ignore[arg-type]
     values = np.array(hallucinated + faithful)
     labels = np.array([1] * len(hallucinated) + [0] * len(faithful), dtype=np.int8)
     codes = np.full(len(values), 2, dtype=np.int8)

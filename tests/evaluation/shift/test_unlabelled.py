@@ -3,12 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibrail.conformal import calibrate
+from calibrail.conformal import calibrate_threshold
 from calibrail.errors import InputError
 from calibrail.evaluation.sample import CALIBRATION, Sample
 from calibrail.evaluation.shift.unlabelled import measured_shift
 from calibrail.evaluation.stats.density_ratio import density_ratio
 from calibrail.report.documents.calibrate_sections import shift_sentences
+from calibrail.settings import Promise
 
 
 def test_the_ratio_of_two_normal_laws_is_found() -> None:
@@ -30,7 +31,7 @@ def test_the_further_production_moves_the_less_is_left(move: float, share: float
     n = 2000
     feature, labels = rng.normal(0.0, 1.0, n), np.arange(n) % 2
     values = feature + labels
-    calibration = calibrate(values[labels == 1], 0.1)
+    calibration = calibrate_threshold(values[labels == 1], Promise(0.1))
     sample = Sample(values, labels.astype(np.int8), np.full(n, CALIBRATION, dtype=np.int8))
     target = {"length": rng.normal(move, 1.0, 500)}
     found = measured_shift(calibration, sample, {"length": feature}, target)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal import Calibration
-from calibrail.conformal.pvalues import raised
+from calibrail.conformal.pvalues import add_tolerance
 from calibrail.evaluation.sample import CALIBRATION
 from calibrail.evaluation.stats.undefined import ranked_values
 
@@ -63,7 +63,7 @@ class Contender:
             baseline=baseline,
             calibration=calibration,
             ranked=ranked,
-            decided=raised(ranked, tolerance),
+            decided=add_tolerance(ranked, tolerance),
             flagged=calibration.flags(values, tolerance),
             source=ranked[(codes == CALIBRATION) & (labels == 1)],
         )

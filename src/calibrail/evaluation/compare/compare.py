@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.conformal import calibrate
+from calibrail.conformal import calibrate_threshold
 from calibrail.errors import InputError
 from calibrail.evaluation.compare.candidate import Contender
 from calibrail.evaluation.compare.conclusion import conclusion
@@ -26,6 +26,7 @@ from calibrail.evaluation.stats.overlap import overlap
 from calibrail.evaluation.stats.partial_auroc import LEAST_COVERAGE, partial_auroc
 from calibrail.evaluation.stats.resampling import with_singletons
 from calibrail.evaluation.stats.undefined import ranked_values
+from calibrail.settings import Promise
 
 #: Name of the format that ``Comparison.to_dict`` writes.
 SCHEMA = "calibrail.compare/1"
@@ -189,7 +190,9 @@ def compare_detectors(
         if len(column) != len(labels):
             raise InputError(f"{name} must have {len(labels)} values; got {len(column)}")
         try:
-            calibration = calibrate(column[source], alpha, guarantee, delta, undefined=undefined)
+            calibration = calibrate_threshold(
+                column[source], Promise(alpha, guarantee, delta, undefined)
+            )
         except InputError as error:
             if name in values:
                 uncalibrated[name] = str(error)

@@ -8,11 +8,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.conformal import Guarantee, Undefined, calibrate, minimum_n
+from calibrail.conformal import Guarantee, Undefined, calibrate_threshold, minimum_n
 from calibrail.conformal import rank as rank_of
 from calibrail.errors import InputError
 from calibrail.evaluation.sample import CALIBRATION, TEST
 from calibrail.evaluation.stats.rates import wilson
+from calibrail.settings import Promise
 
 #: Tolerated miss rates from 1 % to 20 %, as the Semantic Illusion paper sweeps them.
 ALPHAS: Final = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2)
@@ -71,7 +72,8 @@ def alpha_sweep(
                 rows.append(
                     {"name": name, "baseline": name in baselines}
                     | _row(
-                        column, labels, source, test, (alpha, guarantee, delta, undefined),
+                        column, labels, source, test,
+                        Promise(alpha, guarantee, delta, undefined),
                         slack, confidence,
                     )
                 )  # fmt: skip
@@ -92,12 +94,12 @@ def _row(
     labels: NDArray[np.int8],
     source: NDArray[np.bool_],
     test: NDArray[np.bool_],
-    promise: tuple[float, Guarantee, float, Undefined],
+    promise: Promise,
     tolerance: float,
     confidence: float,
 ) -> dict[str, Any]:
     try:
-        calibration = calibrate(values[source], *promise)
+        calibration = calibrate_threshold(values[source], promise)
     except InputError as error:
         return {"threshold": None, "coverage": None, "fpr": None, "reason": str(error)}
     flagged = calibration.flags(values[test], tolerance)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 from scipy.stats import betabinom
 
-from calibrail.conformal import Calibration, calibrate, coverage_band, holm
+from calibrail.conformal import Calibration, calibrate_threshold, coverage_band, holm
 from calibrail.errors import InputError
 from calibrail.evaluation.sample import CALIBRATION, TEST, Floats, Mask, Sample
 from calibrail.evaluation.shift.weighting import Features, weight_towards
@@ -79,7 +80,7 @@ def drift(
 
 
 def _calibrated(scores: Floats, promise: Promise) -> Calibration:
-    return calibrate(scores, promise.alpha, promise.guarantee, promise.delta, promise.undefined)
+    return calibrate_threshold(scores, replace(promise, allow_flag_all=False))
 
 
 def _defined(values: Floats) -> Floats:
