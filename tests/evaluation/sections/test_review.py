@@ -11,10 +11,13 @@ from calibrail.conformal import calibrate_groups, exact_bound
 from calibrail.conformal.rule import Rule
 from calibrail.conformal.three_way import upper_calibration
 from calibrail.evaluation.sections.review import three_way_review
+from calibrail.settings import Promise
 
 HALLUCINATED, FAITHFUL = np.arange(10.0, 110.0), np.arange(-60.0, 40.0)
-GROUPED = calibrate_groups(HALLUCINATED, ["a", "b"] * 50, 0.1)
-RULE = Rule(GROUPED.fallback, upper=upper_calibration(FAITHFUL, 0.2))
+GROUPED = calibrate_groups(HALLUCINATED, ["a", "b"] * 50, Promise(0.1))
+RULE = Rule(
+    GROUPED.fallback, upper=upper_calibration(FAITHFUL, Promise(beta=0.2, undefined="review"))
+)
 
 
 def review(rule: Rule, groups: list[str] | None = None) -> dict[str, object]:

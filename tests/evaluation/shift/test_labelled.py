@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibrail.conformal import calibrate, coverage_band
+from calibrail.conformal import calibrate_threshold, coverage_band
 from calibrail.evaluation.sample import CALIBRATION, TEST, Sample
 from calibrail.evaluation.shift.labelled import drift
 from calibrail.evaluation.shift.weighting import weight_towards
@@ -27,7 +27,7 @@ def two_sides(seed: int = 0) -> Sample:
 def test_the_band_holds_shares_of_the_tested_hallucinations() -> None:
     sample, promise = two_sides(), Promise(alpha=0.1)
     band = drift(sample, {}, promise, 0.9)["band"]
-    home = calibrate(sample.scores(CALIBRATION, 1), 0.1)
+    home = calibrate_threshold(sample.scores(CALIBRATION, 1), Promise(0.1))
     lowest, highest = coverage_band(home, 200, 0.9)
     assert 100 < lowest < highest < 200
     assert band == {"lower": lowest / 200, "upper": highest / 200, "confidence": 0.9}
@@ -42,7 +42,9 @@ def test_weights_that_say_nothing_change_nothing(undefined: str) -> None:
     weighted = result["weighted"]
     # The policy for undefined scores enters calibration, which weighting does without.
     plain = drift(sample, {}, Promise(alpha=0.1))
-    known = calibrate(sample.scores(CALIBRATION, 1)[~np.isnan(sample.scores(CALIBRATION, 1))], 0.1)
+    known = calibrate_threshold(
+        sample.scores(CALIBRATION, 1)[~np.isnan(sample.scores(CALIBRATION, 1))], Promise(0.1)
+    )
     flagged = sample.values >= known.threshold
     flagged |= np.isnan(sample.values) & (undefined == "flag")
     for name, label in (("coverage", 1), ("fpr", 0)):
