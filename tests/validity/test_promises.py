@@ -93,7 +93,7 @@ def test_a_rank_that_promises_too_much_is_noticed(
 
 
 def changed(
-    wrapped: Callable[..., Any], position: int, change: Callable[[float], float]
+    wrapped: Callable[..., Any], position: int, change: Callable[[Any], Any]
 ) -> Callable[..., Any]:
     """Return the function with its argument at this position changed."""
 
