@@ -210,7 +210,7 @@ class TestOnce:
     def test_more_than_is_kept_is_computed_again(
         self, encoder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(attention_module, "STORED_SHARES", 5)
+        monkeypatch.setattr(AttentionModel, "budget", 5)
         model = AttentionModel(str(encoder), layers=2)
         assert len(model.shares(ITEMS)) == len(ITEMS)
         assert model.n_responses > len(ITEMS)

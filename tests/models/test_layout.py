@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from calibrail.models.layout import Tokens, read_pairs, read_prompts, readable
+from calibrail.models.layout import Side, Tokens, read_pairs, read_prompts, readable
 from tests.tiny_models import CLASSIFIERS, make_tokenizer
 
 pytest.importorskip("transformers")
@@ -11,8 +11,8 @@ LONG = "the river rhine flows from the alps, in snow.\nthe old tower 1999"
 SHORT = "a ship sails north!"
 
 
-def text_of(tokenizer: object, tokens: Tokens, part: tuple[int, int]) -> str:
-    text = tokenizer.decode(tokens.ids[slice(*part)])  # type: ignore[attr-defined]
+def text_of(tokenizer: object, tokens: Tokens, side: Side) -> str:
+    text = tokenizer.decode(tokens.ids[side.first : side.stop])  # type: ignore[attr-defined]
     return " ".join(text.replace(" ,", ",").replace(" .", ".").replace(" !", "!").split())
 
 
@@ -28,25 +28,25 @@ class TestPairs:
             assert tokens.types == plain["token_type_ids"]
         assert text_of(tokenizer, tokens, tokens.long) == " ".join(LONG.split())
         assert text_of(tokenizer, tokens, tokens.short) == SHORT
-        assert len(tokens.offsets) == tokens.long[1] - tokens.long[0]
+        assert len(tokens.long.offsets) == len(tokens.long)
 
     def test_a_bert_tells_the_texts_apart(self) -> None:
         (tokens,) = read_pairs(make_tokenizer("bert"), [LONG], [SHORT], long_first=True)
-        assert set(tokens.types[slice(*tokens.long)]) == {0}
-        assert set(tokens.types[slice(*tokens.short)]) == {1}
+        assert set(tokens.types[tokens.long.first : tokens.long.stop]) == {0}
+        assert set(tokens.types[tokens.short.first : tokens.short.stop]) == {1}
 
     @pytest.mark.parametrize("kind", CLASSIFIERS)
     def test_offsets_and_words_are_those_of_the_text(self, kind: str) -> None:
         (tokens,) = read_pairs(make_tokenizer(kind), [LONG], [SHORT], long_first=False)
-        pieces = [LONG[a:b].strip() for a, b in tokens.offsets]
+        pieces = [LONG[a:b].strip() for a, b in tokens.long.offsets]
         assert "rhine" in pieces
-        starts = [tokens.offsets[i][0] for i in tokens.words]
+        starts = [tokens.long.offsets[i][0] for i in tokens.long.words]
         assert starts == sorted(starts)
         assert {LONG.index("river"), LONG.index("tower")} <= {
             start + (LONG[start] == " ") for start in starts
         }
         first_letter = pieces.index("1")
-        assert first_letter + 1 not in tokens.words  # 1999 is one word
+        assert first_letter + 1 not in tokens.long.words  # 1999 is one word
 
     @pytest.mark.parametrize("kind", CLASSIFIERS)
     @pytest.mark.parametrize("texts", [("", SHORT), (LONG, ""), ("", "")])
@@ -54,8 +54,8 @@ class TestPairs:
         tokenizer = make_tokenizer(kind)
         (tokens,) = read_pairs(tokenizer, [texts[0]], [texts[1]], long_first=True)
         assert tokens.ids == tokenizer([texts[0]], [texts[1]])["input_ids"][0]
-        assert (tokens.long[0] < tokens.long[1]) == bool(texts[0])
-        assert (tokens.short[0] < tokens.short[1]) == bool(texts[1])
+        assert bool(tokens.long) == bool(texts[0])
+        assert bool(tokens.short) == bool(texts[1])
 
 
 class TestPrompts:
@@ -68,13 +68,13 @@ class TestPrompts:
         (tokens,) = read_prompts(tokenizer, self.TEMPLATE, [long], [short])
         plain = tokenizer(self.TEMPLATE.format(long=long, short=short))
         assert tokens.ids == plain["input_ids"]
-        assert len(tokens.offsets) == tokens.long[1] - tokens.long[0]
+        assert len(tokens.long.offsets) == len(tokens.long)
         if long == LONG:
             assert text_of(tokenizer, tokens, tokens.long) == " ".join(LONG.split())
-            assert [long[a:b] for a, b in tokens.offsets][:3] == ["the", "river", "rhine"]
+            assert [long[a:b] for a, b in tokens.long.offsets][:3] == ["the", "river", "rhine"]
         if short.strip():
             assert text_of(tokenizer, tokens, tokens.short) == SHORT
-            assert tokens.short_offsets[-1][1] == len(short)
+            assert tokens.short.offsets[-1][1] == len(short)
 
     def test_a_text_with_a_place_holder_is_only_text(self) -> None:
         tokenizer = make_tokenizer("t5")
@@ -97,7 +97,7 @@ class TestReadable:
         sign = tokenizer.sep_token
         text = f"the sea {sign} the snow {tokenizer.pad_token} {tokenizer.cls_token}"
         (tokens,) = read_pairs(tokenizer, [text], [SHORT], long_first=True)
-        inside = tokens.ids[slice(*tokens.long)]
+        inside = tokens.ids[tokens.long.first : tokens.long.stop]
         assert not set(inside) & {
             tokenizer.sep_token_id,
             tokenizer.pad_token_id,
@@ -105,4 +105,4 @@ class TestReadable:
         }
         outside = len(tokens.ids) - len(inside)
         (plain,) = read_pairs(tokenizer, ["the sea"], [SHORT], long_first=True)
-        assert outside == len(plain.ids) - (plain.long[1] - plain.long[0])
+        assert outside == len(plain.ids) - len(plain.long)

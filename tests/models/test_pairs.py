@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models import pairs as pairs_module
 from calibrail.models.batches import batches
 from calibrail.models.nli import EntailmentModel
 from tests.tiny_models import (
@@ -153,7 +152,7 @@ class TestOnce:
         self, model: EntailmentModel, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         expected = model.judge(PAIRS)
-        monkeypatch.setattr(pairs_module, "STORED_PAIRS", 2)
+        monkeypatch.setattr(EntailmentModel, "budget", 2)
         small = EntailmentModel(model.model)
         found = small.judge(PAIRS)
         np.testing.assert_allclose(

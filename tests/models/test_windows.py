@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibrail.errors import ModelError
-from calibrail.models.layout import Tokens
+from calibrail.models.layout import Side, Tokens
 from calibrail.models.windows import assemble, cut, stretches
 
 
@@ -19,14 +19,15 @@ def pair(n_long: int, n_short: int, *, long_first: bool = True, words: int = 1) 
     return Tokens(
         ids=[0, *first, 1, *second, 2],
         types=[0] * (2 + len(first)) + [1] * (1 + len(second)),
-        long=spans[0] if long_first else spans[1],
-        short=spans[1] if long_first else spans[0],
-        offsets=[(4 * i, 4 * i + 3) for i in range(n_long)],
-        short_offsets=[(4 * i, 4 * i + 3) for i in range(n_short)],
-        words=[i for i in range(1, n_long) if i % words == 0],
-        short_words=list(range(1, n_short)),
-        n_characters=4 * n_long,
+        long=side(*spans[0 if long_first else 1], words),
+        short=side(*spans[1 if long_first else 0], 1),
     )
+
+
+def side(first: int, stop: int, words: int) -> Side:
+    n = stop - first
+    starts = [i for i in range(1, n) if i % words == 0]
+    return Side(first, stop, [(4 * i, 4 * i + 3) for i in range(n)], starts, 4 * n)
 
 
 class TestStretches:
@@ -75,7 +76,8 @@ class TestCut:
         (window,), truncated = cut(tokens, 63, None)
         assert not truncated
         assert (window.ids, window.types) == (tokens.ids, tokens.types)
-        assert (window.long, window.short) == (tokens.long, tokens.short)
+        assert window.long == (tokens.long.first, tokens.long.stop)
+        assert window.short == (tokens.short.first, tokens.short.stop)
         assert (window.start, window.end) == (0, 200)
 
     @pytest.mark.parametrize("long_first", [True, False])

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from functools import lru_cache
+from itertools import count
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
@@ -109,7 +110,7 @@ class AnswerCache:
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self._lock = Lock()
-        self._n_put = 0
+        self._puts = count(1)
         with self._explained():
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -121,9 +122,8 @@ class AnswerCache:
                 isolation_level=None,
                 check_same_thread=False,
             )
-            tables = self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-            names = {name for (name,) in tables.fetchall()}
-            if names and "answers" not in names:
+            tables = self._rows("SELECT name FROM sqlite_master WHERE type = 'table'")
+            if tables and ("answers",) not in tables:
                 raise CacheError(
                     f"{path} is the database of another program; name another file with the "
                     "environment variable CALIBRAIL_CACHE"
@@ -145,11 +145,8 @@ class AnswerCache:
     def get(self, key: str) -> Any | None:
         """Return the value kept under a key, None if there is none."""
         with self._explained():
-            with self._lock:
-                row = self._connection.execute(
-                    "SELECT value FROM answers WHERE key = ?", (key,)
-                ).fetchone()
-            return None if row is None else json.loads(row[0])
+            rows = self._rows("SELECT value FROM answers WHERE key = ?", (key,))
+            return json.loads(rows[0][0]) if rows else None
 
     def put(
         self,
@@ -164,13 +161,10 @@ class AnswerCache:
         """Keep a value; what another process has kept meanwhile stays."""
         text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
         row = (key, *astuple(source), characters, tokens_in, tokens_out, time.time(), text)
-        with self._explained(), self._lock:
-            self._connection.execute(
-                "INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row
-            )
-            self._n_put += 1
-            if self.path is None and self._n_put % MOST_IN_MEMORY == 0:
-                self._connection.execute(
+        with self._explained():
+            self._rows("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+            if self.path is None and next(self._puts) % MOST_IN_MEMORY == 0:
+                self._rows(
                     "DELETE FROM answers WHERE key NOT IN "
                     "(SELECT key FROM answers ORDER BY created DESC LIMIT ?)",
                     (MOST_IN_MEMORY,),
@@ -178,22 +172,22 @@ class AnswerCache:
 
     def tokens_per_character(self, source: Source) -> float | None:
         """Return how many tokens a character of this model's questions took, None if unknown."""
-        with self._explained(), self._lock:
-            tokens, characters = self._connection.execute(
+        with self._explained():
+            ((tokens, characters),) = self._rows(
                 "SELECT SUM(tokens_in), SUM(characters) FROM answers WHERE endpoint = ? AND "
                 "model = ? AND kind = ? AND tokens_in IS NOT NULL",
                 astuple(source),
-            ).fetchone()
+            )
         return tokens / characters if characters else None
 
     def contents(self) -> list[CachedModel]:
         """Return what is kept, by endpoint, model and kind."""
-        with self._explained(), self._lock:
-            rows = self._connection.execute(
+        with self._explained():
+            rows = self._rows(
                 "SELECT endpoint, model, kind, COUNT(*), COALESCE(SUM(tokens_in), 0), "
                 "COALESCE(SUM(tokens_out), 0), MIN(created), MAX(created) FROM answers "
                 "GROUP BY endpoint, model, kind ORDER BY endpoint, model, kind"
-            ).fetchall()
+            )
         return [CachedModel(*row) for row in rows]
 
     def clear(self, model: str | None = None, older_than: float | None = None) -> int:
@@ -206,31 +200,31 @@ class AnswerCache:
         older_than : float, optional
             Only those older than so many days.
         """
-        conditions, values = ["1"], list[Any]()
-        if model is not None:
-            conditions.append("model = ?")
-            values.append(model)
-        if older_than is not None:
-            conditions.append("created < ?")
-            values.append(time.time() - 86_400.0 * older_than)
+        latest = None if older_than is None else time.time() - 86_400.0 * older_than
         with self._explained(), self._lock:
             removed = self._connection.execute(
-                f"DELETE FROM answers WHERE {' AND '.join(conditions)}", values
+                "DELETE FROM answers WHERE model = COALESCE(?1, model) AND (?2 IS NULL OR "
+                "created < ?2)",
+                (model, latest),
             ).rowcount
             self._connection.execute("VACUUM")
         return removed
 
     def size(self) -> int:
         """Return the bytes that the answers take."""
-        with self._explained(), self._lock:
-            (pages,) = self._connection.execute("PRAGMA page_count").fetchone()
-            (page,) = self._connection.execute("PRAGMA page_size").fetchone()
+        with self._explained():
+            ((pages,),) = self._rows("PRAGMA page_count")
+            ((page,),) = self._rows("PRAGMA page_size")
         return int(pages) * int(page)
 
     def close(self) -> None:
         """Close the file."""
         with self._lock:
             self._connection.close()
+
+    def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with self._lock:
+            return self._connection.execute(statement, values).fetchall()
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

@@ -10,12 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models.attention_shares import (
-    AttentionShare,
-    document_of,
-    summary,
-    token_shares,
-)
+from calibrail.models.attention_shares import AttentionShare, document_of, summary, token_shares
 from calibrail.models.batches import BATCH_TOKENS, batches
 from calibrail.models.layout import Tokens, read_prompts
 from calibrail.models.loading import Architecture, Network
@@ -31,8 +26,6 @@ DocumentsAndResponse = tuple[tuple[str, ...], str]
 LONGEST: Final = 1024
 #: Bytes of attention that one batch may return.
 BATCH_BYTES: Final = 256 * 2**20
-#: Response tokens and documents whose shares are kept: about 300 MB.
-STORED_SHARES: Final = 2_000_000
 
 _TEMPLATE: Final = "{long}\n{short}"
 _ARCHITECTURE: Final = Architecture(
@@ -77,6 +70,9 @@ class AttentionModel(ReadingModel[DocumentsAndResponse, Network, AttentionShare]
 
     block = 256
     block_characters = sys.maxsize
+    #: Response tokens and documents whose shares are kept: about 300 MB.
+    budget = 2_000_000
+    n_responses = 0
 
     def __init__(
         self,
@@ -86,11 +82,10 @@ class AttentionModel(ReadingModel[DocumentsAndResponse, Network, AttentionShare]
         layers: int = 4,
         window: int | None = None,
     ) -> None:
-        super().__init__(model, revision, dtype, window, STORED_SHARES)
+        super().__init__(model, revision, dtype, window)
         if isinstance(layers, bool) or not isinstance(layers, int) or layers < 1:
             raise InputError(f"layers must be at least 1; got {layers!r}")
         self.layers = layers
-        self.n_responses = 0
 
     def describe(self, place: Location) -> dict[str, Any]:
         """Return how many layers count."""
@@ -131,7 +126,7 @@ class AttentionModel(ReadingModel[DocumentsAndResponse, Network, AttentionShare]
             for window in _windows(tokens, self.length, self.window)
         ]
         places = [
-            document_of(tokens.offsets, documents)
+            document_of(tokens.long.offsets, documents)
             for tokens, (documents, _) in zip(read, items, strict=True)
         ]
         config = network.module.config.get_text_config()
@@ -180,18 +175,17 @@ class AttentionModel(ReadingModel[DocumentsAndResponse, Network, AttentionShare]
 
 def _windows(tokens: Tokens, max_length: int, window: int | None) -> list[Window]:
     """Return the passes of one item: each part of the response with each window of documents."""
-    n_long = tokens.long[1] - tokens.long[0]
-    n_short = tokens.short[1] - tokens.short[0]
+    n_long, n_short = len(tokens.long), len(tokens.short)
     if not n_short:
         return []
     room = max_length - (len(tokens.ids) - n_long - n_short)
     parts = [(0, n_short)]
     if n_long + n_short > room:
-        parts = stretches(n_short, max(room // 2, 1), tokens.short_words, overlapping=False)
+        parts = stretches(n_short, max(room // 2, 1), tokens.short.words, overlapping=False)
     result = []
     for part in parts:
         size = max(room - (part[1] - part[0]), 1)
-        spans = stretches(n_long, min(size, window or size), tokens.words)
+        spans = stretches(n_long, min(size, window or size), tokens.long.words)
         result += [assemble(tokens, span, part) for span in spans]
     return result
 

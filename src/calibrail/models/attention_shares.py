@@ -112,6 +112,6 @@ def summary(
         documents=tuple(documents.tolist()),
         tokens=tuple(
             TokenShare(start, end, float(share))
-            for (start, end), share in zip(tokens.short_offsets, by_token.sum(axis=1), strict=True)
+            for (start, end), share in zip(tokens.short.offsets, by_token.sum(axis=1), strict=True)
         ),
     )

@@ -9,6 +9,32 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
+class Side:
+    """Where one of the two texts lies.
+
+    Attributes
+    ----------
+    first, stop : int
+        From which token to which.
+    offsets : list of (int, int)
+        From which character to which each of these tokens lies in the text.
+    words : list of int
+        Tokens before which the text may be cut: the first ones of its words.
+    n_characters : int
+        Length of the text.
+    """
+
+    first: int
+    stop: int
+    offsets: list[tuple[int, int]]
+    words: list[int]
+    n_characters: int
+
+    def __len__(self) -> int:
+        return self.stop - self.first
+
+
+@dataclass(frozen=True, slots=True)
 class Tokens:
     """A long and a short text as their model reads them when everything fits.
 
@@ -18,27 +44,14 @@ class Tokens:
         All tokens, special ones included.
     types : list of int
         Token type of each.
-    long, short : (int, int)
-        From which token to which the two texts lie.
-    offsets : list of (int, int)
-        From which character to which each token of the long text lies in it.
-    short_offsets : list of (int, int)
-        The same for the short text.
-    words, short_words : list of int
-        Tokens before which the long (the short) text may be cut: the first ones of its words.
-    n_characters : int
-        Length of the long text.
+    long, short : Side
+        Where the two texts lie.
     """
 
     ids: list[int]
     types: list[int]
-    long: tuple[int, int]
-    short: tuple[int, int]
-    offsets: list[tuple[int, int]]
-    short_offsets: list[tuple[int, int]]
-    words: list[int]
-    short_words: list[int]
-    n_characters: int
+    long: Side
+    short: Side
 
 
 def whole_characters(text: str) -> str:
@@ -65,15 +78,14 @@ def read_pairs(
     tokenizer: Any, longs: Sequence[str], shorts: Sequence[str], *, long_first: bool
 ) -> list[Tokens]:
     """Tokenise pairs by the tokenizer's own template for two texts."""
-    long_texts = readable(longs, tokenizer.all_special_tokens)
-    short_texts = readable(shorts, tokenizer.all_special_tokens)
-    first, second = (long_texts, short_texts) if long_first else (short_texts, long_texts)
+    longs, shorts = (readable(texts, tokenizer.all_special_tokens) for texts in (longs, shorts))
+    encodings = _encode(tokenizer, *((longs, shorts) if long_first else (shorts, longs)))
     result = []
-    for long, encoding in zip(long_texts, _encode(tokenizer, first, second), strict=True):
-        own = 0 if long_first else 1
-        sequences = encoding.sequence_ids
-        long_span, short_span = _span(sequences, own), _span(sequences, 1 - own)
-        result.append(_tokens(encoding, long_span, short_span, 0, 0, len(long)))
+    for long, short, encoding in zip(longs, shorts, encodings, strict=True):
+        long_span, short_span = (_span(encoding.sequence_ids, which) for which in (0, 1))
+        if not long_first:
+            long_span, short_span = short_span, long_span
+        result.append(_tokens(encoding, (long_span, 0, long), (short_span, 0, short)))
     return result
 
 
@@ -83,25 +95,19 @@ def read_prompts(
     """Tokenise pairs by a template with ``{long}`` before ``{short}``, each once."""
     before, _, rest = template.partition("{long}")
     between, _, after = rest.partition("{short}")
-    long_texts = readable(longs, tokenizer.all_special_tokens)
-    short_texts = readable(shorts, tokenizer.all_special_tokens)
-    texts = [
-        before + long + between + short + after
-        for long, short in zip(long_texts, short_texts, strict=True)
-    ]
+    longs, shorts = (readable(texts, tokenizer.all_special_tokens) for texts in (longs, shorts))
+    pairs = list(zip(longs, shorts, strict=True))
+    prompts = [before + long + between + short + after for long, short in pairs]
     result = []
-    for long, short, encoding in zip(
-        long_texts, short_texts, _encode(tokenizer, texts, None), strict=True
-    ):
+    for (long, short), encoding in zip(pairs, _encode(tokenizer, prompts, None), strict=True):
         start = len(before)
         short_start = start + len(long) + len(between)
-        offsets = encoding.offsets
-        short_span = _inside(offsets, short_start, short_start + len(short))
-        long_span = _inside(offsets, start, start + len(long))
+        short_span = _inside(encoding.offsets, short_start, short_start + len(short))
+        long_span = _inside(encoding.offsets, start, start + len(long))
         if short_span[0] < short_span[1]:
             # A token on the border belongs to one of them.
             long_span = (long_span[0], min(long_span[1], short_span[0]))
-        result.append(_tokens(encoding, long_span, short_span, start, short_start, len(long)))
+        result.append(_tokens(encoding, (long_span, start, long), (short_span, short_start, short)))
     return result
 
 
@@ -138,26 +144,18 @@ def _inside(offsets: Sequence[tuple[int, int]], start: int, end: int) -> tuple[i
 
 
 def _tokens(
-    encoding: Any,
-    long: tuple[int, int],
-    short: tuple[int, int],
-    start: int,
-    short_start: int,
-    n_characters: int,
+    encoding: Any, long: tuple[tuple[int, int], int, str], short: tuple[tuple[int, int], int, str]
 ) -> Tokens:
+    """Return the tokens of two texts, each given by its tokens, its first character and itself."""
     offsets, words = encoding.offsets, encoding.word_ids
-    return Tokens(
-        ids=encoding.ids,
-        types=encoding.type_ids,
-        long=long,
-        short=short,
-        offsets=[(a - start, b - start) for a, b in offsets[slice(*long)]],
-        short_offsets=[(a - short_start, b - short_start) for a, b in offsets[slice(*short)]],
-        words=_beginnings(words[slice(*long)]),
-        short_words=_beginnings(words[slice(*short)]),
-        n_characters=n_characters,
-    )
-
-
-def _beginnings(words: Sequence[int | None]) -> list[int]:
-    return [index for index in range(1, len(words)) if words[index] != words[index - 1]]
+    sides = [
+        Side(
+            first,
+            stop,
+            [(a - start, b - start) for a, b in offsets[first:stop]],
+            [i - first for i in range(first + 1, stop) if words[i] != words[i - 1]],
+            len(text),
+        )
+        for (first, stop), start, text in (long, short)
+    ]
+    return Tokens(encoding.ids, encoding.type_ids, *sides)

@@ -107,20 +107,20 @@ class Network:
     def inputs(self, windows: Sequence[Window]) -> dict[str, Any]:
         """Return one batch as tensors, padded on the right to the longest window."""
         import torch
+        from torch.nn.utils.rnn import pad_sequence
 
-        length = max(len(window.ids) for window in windows)
-        padding = self.tokenizer.pad_token_id
-        filler = 0 if padding is None else padding
-        ids = torch.full((len(windows), length), filler)
-        mask, types = torch.zeros_like(ids), torch.zeros_like(ids)
-        for row, window in enumerate(windows):
-            n = len(window.ids)
-            ids[row, :n] = torch.tensor(window.ids)
-            types[row, :n] = torch.tensor(window.types)
-            mask[row, :n] = 1
-        inputs = {"input_ids": ids, "attention_mask": mask}
+        def padded(rows: list[list[int]], filler: int = 0) -> Any:
+            tensors = [torch.tensor(row, dtype=torch.long) for row in rows]
+            return pad_sequence(tensors, batch_first=True, padding_value=filler)
+
+        inputs = {
+            "input_ids": padded(
+                [window.ids for window in windows], self.tokenizer.pad_token_id or 0
+            ),
+            "attention_mask": padded([[1] * len(window.ids) for window in windows]),
+        }
         if "token_type_ids" in self.tokenizer.model_input_names:
-            inputs["token_type_ids"] = types
+            inputs["token_type_ids"] = padded([window.types for window in windows])
         return {name: tensor.to(self.device) for name, tensor in inputs.items()}
 
     def run(self, windows: Sequence[Window], **options: Any) -> Any:

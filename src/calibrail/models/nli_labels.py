@@ -62,7 +62,7 @@ def find_kind(place: Location, model: str) -> HeadKind:
     ModelError
         If it is none, or its labels have no names that say what they mean.
     """
-    architectures = place.setting("config.json", "architectures")
+    architectures = place.config("architectures")
     architecture = (
         str(architectures[0]) if isinstance(architectures, list) and architectures else ""
     )
@@ -70,7 +70,7 @@ def find_kind(place: Location, model: str) -> HeadKind:
         return HeadKind("hhem", (NOT_ENTAILMENT, ENTAILMENT))
     if architecture == "T5ForConditionalGeneration":
         return HeadKind("minicheck", (NOT_ENTAILMENT, ENTAILMENT))
-    return HeadKind("classifier", label_order(place.setting("config.json", "id2label"), model))
+    return HeadKind("classifier", label_order(place.config("id2label"), model))
 
 
 def label_order(id2label: Any, model: str) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,6 @@ from calibrail.models.reading import ReadingModel
 from calibrail.models.windows import Window, cut
 
 Pair = tuple[str, str]
-
-#: Results to keep: about 200 MB.
-STORED_PAIRS: Final = 500_000
 
 
 class Best(NamedTuple):
@@ -77,15 +74,9 @@ class PairModel(ReadingModel[Pair, PairHead, Best]):
     #: Whether the long text is the first one of a pair.
     long_first = True
 
-    def __init__(
-        self,
-        model: str,
-        revision: str | None = None,
-        dtype: str = "float32",
-        window: int | None = None,
-    ) -> None:
-        super().__init__(model, revision, dtype, window, STORED_PAIRS)
-        self.n_pairs = self.n_truncated = 0
+    #: Results to keep: about 200 MB.
+    budget = 500_000
+    n_pairs = n_truncated = 0
 
     def max_length(self, place: Location) -> int:
         """Return how many tokens are read at a time, both texts and special tokens included."""

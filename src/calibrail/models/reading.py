@@ -26,19 +26,13 @@ class ReadingModel(LocalModel, Generic[Item, Head, Result]):
     ----------
     model, revision, dtype, window
         See ``LocalModel``.
-    budget : int
-        Sum of the sizes of the results that are kept.
     """
 
     #: Items, and characters of them, computed at a time.
     block = 2048
     block_characters = 1_000_000
-
-    def __init__(
-        self, model: str, revision: str | None, dtype: str, window: int | None, budget: int
-    ) -> None:
-        super().__init__(model, revision, dtype, window)
-        self._store = ResultStore[Result](budget)
+    #: Sum of the sizes of the results that are kept.
+    budget: int
 
     def fingerprint(self) -> dict[str, Any]:
         """Return what pins the results; reads files, loads no torch.
@@ -79,6 +73,10 @@ class ReadingModel(LocalModel, Generic[Item, Head, Result]):
     def compute(self, items: Sequence[Item]) -> None:
         """Compute items together, and keep their results."""
         raise NotImplementedError
+
+    @cached_property
+    def _store(self) -> ResultStore[Result]:
+        return ResultStore(self.budget)
 
     @cached_property
     def length(self) -> int:

@@ -47,8 +47,8 @@ class Reranker(PairModel):
         ModelError
             If the model has not exactly one output.
         """
-        labels = place.setting("config.json", "id2label")
-        stated = place.setting("config.json", "num_labels")
+        labels = place.config("id2label")
+        stated = place.config("num_labels")
         # Two outputs are what transformers makes of a config that states none.
         n = len(labels) if isinstance(labels, dict) else stated if isinstance(stated, int) else 2
         if n != 1:
@@ -90,10 +90,7 @@ class _Relevance:
 
 
 def load_reranker(
-    model: str,
-    revision: str | None = None,
-    dtype: str = "float32",
-    window: int | None = None,
+    model: str, revision: str | None = None, dtype: str = "float32", window: int | None = None
 ) -> Reranker:
     """Return the process's one reranker of this specification; nothing is loaded yet.
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import email.utils
+import importlib
 import json
 import logging
 import re
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from calibrail.errors import ModelError
@@ -20,6 +22,20 @@ MAX_BODY: Final = 256 * 2**20
 
 #: Error codes are words such as ``context_length_exceeded``; anything longer may quote the prompt.
 _CODE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+
+#: Parameters of a request that an endpoint may not know.
+_PARAMETERS: Final = [
+    "max_tokens",
+    "max_completion_tokens",
+    "top_logprobs",
+    "logprobs",
+    "response_format",
+    "seed",
+    "temperature",
+    "encoding_format",
+]
+#: How endpoints say that a text exceeds what the model reads.
+_TOO_LONG: Final = ("context length", "maximum context", "too many tokens", "too long")
 
 
 class AgainError(Exception):
@@ -140,28 +156,26 @@ class OpenAITransport:
             # Left out, the SDK would ask for base64; null is what servers take for nothing.
             fields |= {"input": [], "encoding_format": body.get("encoding_format")}
         deadline = time.monotonic() + seconds
+        late = f"no complete answer within {seconds:g} s"
         try:
             with create(**fields) as response:
-                parts, size = list[bytes](), 0
+                body_parts, size = list[bytes](), 0
                 for part in response.iter_bytes():
-                    parts.append(part)
+                    body_parts.append(part)
                     size += len(part)
                     # A time-out of the SDK is one of silence: a body that drips in never ends it.
                     if time.monotonic() > deadline:
-                        raise AgainError(f"no complete answer within {seconds:g} s")
+                        raise AgainError(late)
                     if size > MAX_BODY:
                         raise AgainError(f"an answer of more than {MAX_BODY:,} bytes")
-        except self._sdk.APITimeoutError:
-            raise AgainError(f"no complete answer within {seconds:g} s") from None
         except self._sdk.APIStatusError as error:
             raise self._explained(error) from None
         except self._broken as error:
             cause = type(error.__cause__ or error).__name__
-            if "Timeout" in cause:
-                raise AgainError(f"no complete answer within {seconds:g} s") from None
-            raise AgainError(f"the connection failed ({cause})") from None
+            is_late = "Timeout" in cause or isinstance(error, self._sdk.APITimeoutError)
+            raise AgainError(late if is_late else f"the connection failed ({cause})") from None
         try:
-            return json.loads(b"".join(parts))
+            return json.loads(b"".join(body_parts))
         except (ValueError, RecursionError):
             raise AgainError("the endpoint answered with broken JSON") from None
 
@@ -187,21 +201,11 @@ class OpenAITransport:
             )
         # The message may quote the prompt; it is asked only where no parameter is named.
         message = str(error.param or error.message).lower()
-        about = frozenset(
-            name
-            for name in (
-                "max_tokens", "max_completion_tokens", "top_logprobs", "logprobs",
-                "response_format", "seed", "temperature", "encoding_format",
-            )
-            if name in message
-        )  # fmt: skip
+        about = frozenset(name for name in _PARAMETERS if name in message)
         too_long = (
             status == 413
             or code in ("context_length_exceeded", "string_above_max_length")
-            or any(
-                sign in str(error.message).lower()
-                for sign in ("context length", "maximum context", "too many tokens", "too long")
-            )
+            or any(sign in str(error.message).lower() for sign in _TOO_LONG)
         )
         if too_long:
             reason += ": longer than the model reads"
@@ -220,14 +224,11 @@ class OpenAITransport:
 
 def _broken() -> tuple[type[Exception], ...]:
     """Return the errors that a connection raises when it breaks while a body is read."""
-    found: list[type[Exception]] = [OSError]
+    errors: list[type[Exception]] = [OSError]
     for name in ("httpx2", "httpx"):
-        try:
-            library = __import__(name)
-        except ImportError:
-            continue
-        found.append(library.HTTPError)
-    return tuple(found)
+        with suppress(ImportError):
+            errors.append(importlib.import_module(name).HTTPError)
+    return tuple(errors)
 
 
 def _above_debug(record: logging.LogRecord) -> bool:
@@ -241,15 +242,9 @@ def _word(value: object) -> str:
 def _retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the seconds that a Retry-After header asks for, given as a number or a date."""
     for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        text = headers.get(name)
-        if text is None:
-            continue
-        try:
-            seconds = float(text) / unit
-        except ValueError:
-            continue
-        if 0.0 <= seconds < float("inf"):
-            return seconds
+        with suppress(ValueError):
+            if 0.0 <= (seconds := float(headers.get(name, "nan")) / unit) < float("inf"):
+                return seconds
     date = email.utils.parsedate_tz(headers.get("retry-after") or "")
     try:
         return None if date is None else max(0.0, email.utils.mktime_tz(date) - time.time())

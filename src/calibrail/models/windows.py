@@ -57,8 +57,7 @@ def cut(tokens: Tokens, max_length: int, window: int | None) -> tuple[list[Windo
     ModelError
         If the model takes fewer tokens than its own template has.
     """
-    (begin, stop), (short_begin, short_stop) = tokens.long, tokens.short
-    n_long, n_short = stop - begin, short_stop - short_begin
+    n_long, n_short = len(tokens.long), len(tokens.short)
     fixed = len(tokens.ids) - n_long - n_short
     least = min(n_long, LEAST_LONG, max_length // 2)
     kept = min(n_short, max_length - fixed - least)
@@ -70,7 +69,7 @@ def cut(tokens: Tokens, max_length: int, window: int | None) -> tuple[list[Windo
     size = max_length - fixed - kept
     if window is not None:
         size = min(size, window)
-    spans = stretches(n_long, size, tokens.words)
+    spans = stretches(n_long, size, tokens.long.words)
     return [assemble(tokens, span, (0, kept)) for span in spans], kept < n_short
 
 
@@ -110,30 +109,31 @@ def assemble(tokens: Tokens, long: tuple[int, int], short: tuple[int, int]) -> W
     """Return the pass that reads these tokens of the two texts and all that stands around them."""
     ids: list[int] = []
     types: list[int] = []
-    places = {}
+    places = []
     position = 0
-    parts = [(tokens.long, long, "long"), (tokens.short, short, "short")]
-    for (begin, stop), (first, last), name in sorted(parts):
-        kept = slice(begin + first, begin + last)
-        around = slice(position, begin)
-        ids += tokens.ids[around]
-        places[name] = (len(ids), len(ids) + last - first)
-        ids += tokens.ids[kept]
+    parts = [(tokens.long, long), (tokens.short, short)]
+    for side, (first, last) in sorted(parts, key=lambda part: (part[0].first, part[0].stop)):
+        around = slice(position, side.first)
+        kept = slice(side.first + first, side.first + last)
+        ids += tokens.ids[around] + tokens.ids[kept]
         types += tokens.types[around] + tokens.types[kept]
-        position = stop
-    ids += tokens.ids[position:]
-    types += tokens.types[position:]
+        places.append((side, (len(ids) - (last - first), len(ids))))
+        position = side.stop
+    long_place, short_place = (
+        next(place for side, place in places if side is wanted)
+        for wanted in (tokens.long, tokens.short)
+    )
     first, last = long
-    n_long = tokens.long[1] - tokens.long[0]
+    offsets = tokens.long.offsets
     return Window(
-        ids,
-        types,
-        long=places["long"],
-        short=places["short"],
+        ids + tokens.ids[position:],
+        types + tokens.types[position:],
+        long=long_place,
+        short=short_place,
         first=first,
         first_short=short[0],
-        start=0 if first == 0 else tokens.offsets[first][0],
-        end=tokens.n_characters if last == n_long else tokens.offsets[last - 1][1],
+        start=0 if first == 0 else offsets[first][0],
+        end=tokens.long.n_characters if last == len(tokens.long) else offsets[last - 1][1],
     )
 
 
