@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import chain
-from pathlib import Path
 from typing import Final
 
 from calibrail.data.columns import Needs, choose_columns
@@ -58,7 +57,7 @@ class Reading:
         self.reasons: Counter[tuple[str, str]] = Counter()
         self.filtered: Counter[str] = Counter()
         self._files, self._strict, self._allow_none = opened.files, reading.strict, needs.allow_none
-        self._quarantine = None if reading.quarantine is None else Path(reading.quarantine)
+        self._quarantine = reading.quarantine
         interpreter = Interpreter(self.columns.by_field, needs, opened.cells)
         self._stream = self._run(chain(head, items), interpreter)
         self._done = False

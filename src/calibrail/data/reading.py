@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack, cast
 
 from calibrail.data.columns import Needs
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.reader import Reading
 from calibrail.data.sources import open_source
 from calibrail.errors import InputError
-from calibrail.settings import ReadOptions
+from calibrail.settings import ReadOptions, ReadShort
 
 __all__ = ["Reading", "read", "read_all"]
 
@@ -25,7 +25,7 @@ def read(
     require: Collection[str] = TEXT_FIELDS,
     labelled: bool = True,
     allow_none: bool = False,
-    **fields: Any,
+    **fields: Unpack[ReadShort],
 ) -> Reading:
     """Open a source of RAG answers; iterate over the result to read it.
 
@@ -79,9 +79,9 @@ def read(
     [('row-1', 'q', 1)]
     """
     needs = Needs(tuple(keep), tuple(require), labelled, allow_none)
-    reading = replace(reading or ReadOptions(), **fields)
+    reading = replace(reading or ReadOptions(), **cast(Any, fields))
     opened = open_source(source, reading)
-    target = None if reading.quarantine is None else Path(reading.quarantine)
+    target = reading.quarantine
     if target is not None and any(target.resolve() == file.resolve() for file in opened.files):
         raise InputError(f"quarantine must not be the file that is read; got {target}")
     return Reading(str(source), opened, reading, needs)

@@ -4,7 +4,7 @@ Light to import: no numpy, no models, so that the command line can show its help
 """
 
 from calibrail.settings.promise import Guarantee, Promise, Undefined
-from calibrail.settings.reading import ReadOptions
+from calibrail.settings.reading import ReadOptions, ReadShort
 from calibrail.settings.requirement import Requirement
 from calibrail.settings.score_threshold import ScoreThreshold
 from calibrail.settings.shift import ShiftSplit
@@ -14,6 +14,7 @@ __all__ = [
     "Guarantee",
     "Promise",
     "ReadOptions",
+    "ReadShort",
     "Requirement",
     "ScoreThreshold",
     "ShiftSplit",

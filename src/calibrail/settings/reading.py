@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from calibrail.settings.option import setting
 
@@ -55,3 +55,21 @@ class ReadOptions:
     )
     strict: bool = setting("Stop at the first row that is unusable.", False)
     quarantine: Path | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        if self.quarantine is not None:
+            object.__setattr__(self, "quarantine", Path(self.quarantine))
+
+
+class ReadShort(TypedDict, total=False):
+    """Keywords that stand for the fields of the options in a short call."""
+
+    format: str | None
+    preset: str | None
+    mapping: Mapping[str, str] | None
+    label_column: str | None
+    group_column: str | None
+    id_column: str | None
+    options: Mapping[str, Any] | None
+    strict: bool
+    quarantine: str | Path | None

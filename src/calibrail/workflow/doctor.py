@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from calibrail.data.reading import Reading, read
 from calibrail.data.splits import CALIBRATION, split
 from calibrail.evaluation.stats.auroc import auroc
 from calibrail.scores.registry import build, parse_specs
-from calibrail.settings import ReadOptions
+from calibrail.settings import ReadOptions, ReadShort
 
 #: Guarantees that are looked up, each at every one of these tolerated miss rates.
 ALPHAS: Final = (0.01, 0.05, 0.1, 0.2)
@@ -36,7 +36,9 @@ DELTA: Final = 0.1
 _SCORES: Final = "sgi,rad,tfg,novelty,novel_count,rouge_l,numbers,entities,length"
 
 
-def diagnose(source: str | Path, reading: ReadOptions | None = None, **fields: Any) -> Diagnosis:
+def diagnose(
+    source: str | Path, reading: ReadOptions | None = None, **fields: Unpack[ReadShort]
+) -> Diagnosis:
     """Read a whole source and describe it.
 
     A row needs a response where the source has responses, and a label where it has a label
@@ -57,7 +59,7 @@ def diagnose(source: str | Path, reading: ReadOptions | None = None, **fields: A
     DataError
         No such file, its format cannot be guessed, or a named column is not there.
     """
-    how = replace(reading or ReadOptions(), **fields)
+    how = replace(reading or ReadOptions(), **cast(Any, fields))
     first = read(source, how, require=(), labelled=False, allow_none=True)
     present = first.columns.present
     used = {first.columns.by_field[field] for field in present}
