@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal import calibrate_threshold
-from calibrail.evaluation.compare.candidate import Contender
+from calibrail.evaluation.compare.candidate import Candidate, Candidates
+from calibrail.evaluation.sample import CALIBRATION, Sample
 from calibrail.settings import Promise
 
 
 class Field:
-    """Detectors on common data: normal scores with a common and an own part.
+    """Detectors on common data: normal scores with a common part and one of their own.
 
     Half of the groups calibrate, half test. ``better`` moves the first detector's hallucinated
-    scores up; ``alike`` is the correlation of the own parts within a group.
+    scores up; ``alike`` is the correlation of the latter within a group.
     """
 
     def __init__(
@@ -38,20 +41,24 @@ class Field:
         shared = rng.normal(size=n)
         self.columns: dict[str, NDArray[np.float64]] = {}
         for place in range(n_detectors):
-            own = np.sqrt(alike) * rng.normal(size=2 * n)[self.groups]
-            own += np.sqrt(1.0 - alike) * rng.normal(size=n)
-            values = np.sqrt(common) * shared + np.sqrt(1.0 - common) * own + 1.5 * self.labels
+            alone = np.sqrt(alike) * rng.normal(size=2 * n)[self.groups]
+            alone += np.sqrt(1.0 - alike) * rng.normal(size=n)
+            values = np.sqrt(common) * shared + np.sqrt(1.0 - common) * alone + 1.5 * self.labels
             self.columns[f"d{place}"] = values + (better * self.labels if place == 0 else 0.0)
 
-    def contenders(self, alpha: float = 0.1, baselines: int = 0) -> list[Contender]:
+    def sample(self, name: str = "d0") -> Sample:
+        """Return one detector's scores."""
+        return Sample(self.columns[name], self.labels, self.codes, self.groups)
+
+    def candidates(self, alpha: float = 0.1, baselines: int = 0, **options: Any) -> Candidates:
         """Return the detectors calibrated; the last ones pass for baselines."""
-        source = (self.codes == 1) & (self.labels == 1)
         names = list(self.columns)
-        return [
-            Contender.of(
-                name, values, self.labels, self.codes,
-                calibrate_threshold(values[source], Promise(alpha)),
-                baseline=name in names[len(names) - baselines :],
-            )
-            for name, values in self.columns.items()
-        ]  # fmt: skip
+        last = names[len(names) - baselines :]
+        members = [candidate(name, self.sample(name), alpha, name in last) for name in names]
+        return Candidates.on(self.sample(), members, **options)
+
+
+def candidate(name: str, sample: Sample, alpha: float = 0.1, baseline: bool = False) -> Candidate:
+    """Return one score calibrated on its own."""
+    made = calibrate_threshold(sample.scores(CALIBRATION, 1), Promise(alpha))
+    return Candidate.of(name, sample, made, baseline=baseline)

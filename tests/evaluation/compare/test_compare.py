@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import numpy as np
@@ -106,14 +105,7 @@ def test_names_are_told_apart() -> None:
         )  # fmt: skip
 
 
-def test_four_thousand_examples_take_seconds() -> None:
-    field = Field(9, 1600, 2400, np.random.default_rng(7), size=2)
-    begun = time.process_time()
-    compared(field, baselines=("d5", "d6", "d7", "d8"))
-    assert time.process_time() - begun < 40.0
-
-
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     cells=st.lists(
         st.tuples(

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from calibrail.conformal import calibrate_threshold
-from calibrail.evaluation.compare.candidate import Contender
+from calibrail.evaluation.compare.candidate import Candidate
 from calibrail.evaluation.compare.matched import matched_coverage
-from calibrail.settings import Promise
-from tests.evaluation.compare.candidates import Field
+from tests.evaluation.compare.candidates import Field, candidate
 
 
-def matched(field: Field, contenders: list[Contender], **options: Any) -> dict[str, Any]:
-    test = field.codes == 2
-    return matched_coverage(contenders, 0.9, test, field.labels, field.groups, **options)
+def matched(field: Field, *others: Candidate, draws: int = 1000, seed: int = 0) -> dict[str, Any]:
+    made = field.candidates(seed=seed)
+    return matched_coverage(replace(made, members=(*made, *others)), 0.9, draws=draws)
 
 
-def judge(field: Field, share: float) -> Contender:
+def judge(field: Field, share: float, name: str = "judge") -> Candidate:
     """A yes/no judge that catches a share of the hallucinations."""
     values = (field.columns["d0"] > norm.ppf(1.0 - share) + 1.5).astype(float)
-    source = (field.codes == 1) & (field.labels == 1)
-    made = calibrate_threshold(values[source], Promise(0.1))
-    return Contender.of("judge", values, field.labels, field.codes, made)
+    return candidate(name, field.sample().with_scores(values))
 
 
 def test_every_detector_catches_the_same_share() -> None:
     field = Field(3, 400, 400, np.random.default_rng(0))
-    found = matched(field, field.contenders())
+    found = matched(field)
     (level,) = found["levels"]
     assert (level["coverage"], level["set_by"], level["missed"]) == (0.9, None, 20)
     for row in level["rows"]:
@@ -49,7 +46,7 @@ def test_every_detector_catches_the_same_share() -> None:
 def test_a_judge_is_compared_where_it_can_stand() -> None:
     field = Field(2, 400, 400, np.random.default_rng(1))
     yes_no = judge(field, 2 / 3)
-    found = matched(field, [*field.contenders(), yes_no])
+    found = matched(field, yes_no)
     target, below = found["levels"]
     test = field.codes == 2
     caught = float(np.mean(yes_no.ranked[test & (field.labels == 1)]))
@@ -69,12 +66,8 @@ def test_a_judge_is_compared_where_it_can_stand() -> None:
 
 def test_near_reaches_are_one_level() -> None:
     field = Field(1, 400, 400, np.random.default_rng(2))
-    judges = [judge(field, share) for share in (0.66, 0.68, 0.45)]
-    renamed = [
-        Contender(f"j{i}", False, j.calibration, j.ranked, j.decided, j.flagged, j.source)
-        for i, j in enumerate(judges)
-    ]
-    found = matched(field, [*field.contenders(), *renamed])
+    shares = {"j0": 0.66, "j1": 0.68, "j2": 0.45}
+    found = matched(field, *(judge(field, share, name) for name, share in shares.items()))
     assert [level["set_by"] for level in found["levels"]] == [None, "j0", "j2"]
 
 
@@ -84,7 +77,7 @@ def test_intervals_hold_the_truth_with_a_threshold_of_their_own() -> None:
     runs, held = 150, 0
     for seed in range(runs):
         field = Field(1, 200, 200, rng)
-        (level,) = matched(field, field.contenders(), draws=200, seed=seed)["levels"]
+        (level,) = matched(field, draws=200, seed=seed)["levels"]
         fpr = level["rows"][0]["fpr"]
         held += fpr["lower"] <= truth <= fpr["upper"]
     assert held >= binom.ppf(0.001, runs, 0.93)
@@ -92,12 +85,8 @@ def test_intervals_hold_the_truth_with_a_threshold_of_their_own() -> None:
 
 def test_a_missing_class_and_a_useless_score_are_no_error() -> None:
     field = Field(1, 100, 100, np.random.default_rng(4))
-    constant = np.zeros(200)
-    made = calibrate_threshold(constant[(field.codes == 1) & (field.labels == 1)], Promise(0.1))
-    useless = Contender.of("useless", constant, field.labels, field.codes, made)
-    found = matched(field, [useless])
+    useless = candidate("useless", field.sample().with_scores(np.zeros(200)))
+    found = matched_coverage(replace(field.candidates(), members=(useless,)), 0.9)
     assert found["levels"][0]["rows"][0]["fpr"]["estimate"] == 1.0
-    nothing = matched_coverage(
-        field.contenders(), 0.9, np.zeros(200, dtype=bool), field.labels, field.groups
-    )
-    assert nothing["levels"] == []
+    field.codes[:] = 1
+    assert matched(field)["levels"] == []

@@ -7,13 +7,18 @@ import pytest
 
 from calibrail.conformal import calibrate_threshold, minimum_n
 from calibrail.evaluation.compare.sweep import ALPHAS, alpha_sweep
+from calibrail.evaluation.sample import Sample
 from calibrail.settings import Promise
 from tests.evaluation.compare.candidates import Field
 
 
+def samples(field: Field) -> dict[str, Sample]:
+    return {name: field.sample(name) for name in field.columns}
+
+
 def test_each_entry_is_a_calibration_of_its_own() -> None:
     field = Field(2, 300, 300, np.random.default_rng(0))
-    found = alpha_sweep(field.columns, field.labels, field.codes, baselines=("d1",))
+    found = alpha_sweep(samples(field), Promise(), baselines=("d1",))
     assert [entry["alpha"] for entry in found] == list(ALPHAS)
     source = (field.codes == 1) & (field.labels == 1)
     test = field.codes == 2
@@ -33,7 +38,7 @@ def test_each_entry_is_a_calibration_of_its_own() -> None:
 @pytest.mark.parametrize("guarantee", ["marginal", "pac"])
 def test_what_cannot_be_promised_is_said(guarantee: str) -> None:
     field = Field(1, 120, 100, np.random.default_rng(1))
-    found = alpha_sweep(field.columns, field.labels, field.codes, guarantee=guarantee)
+    found = alpha_sweep(samples(field), Promise(guarantee=guarantee))
     for entry in found:
         assert entry["n"] == 60
         assert entry["minimum_n"] == minimum_n(entry["alpha"], guarantee)
@@ -43,8 +48,8 @@ def test_what_cannot_be_promised_is_said(guarantee: str) -> None:
 
 def test_a_score_that_is_undefined_has_its_reason() -> None:
     field = Field(1, 200, 100, np.random.default_rng(2))
-    columns = {**field.columns, "never": np.full(300, np.nan)}
-    found = alpha_sweep(columns, field.labels, field.codes, alphas=(0.1,))
+    field.columns["never"] = np.full(300, np.nan)
+    found = alpha_sweep(samples(field), Promise(), alphas=(0.1,))
     rows = {row["name"]: row for row in found[0]["rows"]}
     assert rows["never"]["fpr"] is None
     assert "undefined" in rows["never"]["reason"]

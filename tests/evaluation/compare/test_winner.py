@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,9 @@ from calibrail.evaluation.stats.mcnemar import mcnemar
 from tests.evaluation.compare.candidates import Field
 
 
-def winner(field: Field, alpha: float = 0.1, baselines: int = 0, **options: Any) -> Winner:
-    settings = {"min_coverage": 1 - alpha, "max_fpr": 0.5, "seed": 1, **options}
-    contenders = field.contenders(alpha, baselines)
-    return find_winner(contenders, field.labels, field.codes, field.groups, **settings)
+def winner(field: Field, alpha: float = 0.1, baselines: int = 0) -> Winner:
+    made = field.candidates(alpha, baselines, seed=1)
+    return find_winner(made, min_coverage=1 - alpha, max_fpr=0.5)
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_equal_detectors_rarely_win(
     few_draws: None,
 ) -> None:
     rng = np.random.default_rng(0)
-    runs = 200
+    runs = 120
     named = sum(
         winner(Field(detectors, *sizes, rng, **how), alpha, baselines).name is not None
         for _ in range(runs)
@@ -58,7 +58,7 @@ def test_fixed_thresholds_alone_would_name_equal_detectors() -> None:
     runs, found = 200, 0
     for _ in range(runs):
         field = Field(2, 88, 400, rng)
-        one, two = field.contenders(0.1)
+        one, two = field.candidates()
         faithful = (field.codes == 2) & (field.labels == 0)
         flags = one.flagged[faithful], two.flagged[faithful]
         found += mcnemar(*flags, field.groups[faithful]).p_value <= 0.05
@@ -117,7 +117,7 @@ def test_the_certificate_counts_the_confirming_half_only(few_draws: None) -> Non
     found = winner(field)
     halves = halve(field.labels, field.codes, field.groups, seed=1)
     confirming = halves == CONFIRMING
-    best = field.contenders()[0]
+    best = field.candidates().members[0]
     assert found.certificate is not None
     for name, label in (("coverage", 1), ("fpr", 0)):
         part = confirming & (field.labels == label)
@@ -170,11 +170,8 @@ def test_one_detector_alone_has_nobody_to_beat(few_draws: None) -> None:
 
 def test_a_part_without_a_class_names_nobody() -> None:
     field = Field(2, 88, 200, np.random.default_rng(10))
-    contenders = field.contenders()
-    labels = np.ones_like(field.labels)
-    found = find_winner(
-        contenders, labels, field.codes, field.groups, min_coverage=0.9, max_fpr=None
-    )
+    lacking = replace(field.candidates(), labels=np.ones_like(field.labels))
+    found = find_winner(lacking, min_coverage=0.9, max_fpr=None)
     assert (found.name, found.candidate) == (None, None)
 
 

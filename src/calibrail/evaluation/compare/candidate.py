@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,61 +10,90 @@ from numpy.typing import NDArray
 
 from calibrail.conformal import Calibration
 from calibrail.conformal.pvalues import add_tolerance
-from calibrail.evaluation.sample import CALIBRATION
+from calibrail.evaluation.sample import Codes, Floats, Mask, Sample
+from calibrail.evaluation.stats.resampling import with_singletons
 from calibrail.evaluation.stats.undefined import ranked_values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Contender:
-    """A detector or a baseline with its threshold, on the rows that all contenders share.
+class Candidate:
+    """A detector or a baseline with its threshold, on the answers that all candidates share.
 
     Attributes
     ----------
     name : str
         Of the score.
     baseline : bool
-        Whether it takes part uninvited.
+        Whether it is a baseline, which stands beside the detectors unasked.
     calibration : Calibration
-        Its threshold; rank and n are the same for all contenders.
+        Its threshold; rank and n are the same for all candidates.
     ranked : ndarray of float64, shape (n,)
-        Scores of all examples, higher = more likely hallucinated; undefined ones at the end that
+        Scores of all answers, higher = more likely hallucinated; undefined ones at the end that
         their policy implies.
     decided : ndarray of float64, shape (n,)
-        The same, raised by the numerical tolerance: flagged where at or above the threshold.
+        The same plus the numerical tolerance: flagged where at or above the threshold.
     flagged : ndarray of bool, shape (n,)
         Decisions.
-    source : ndarray of float64, shape (n_calibration,)
-        Ranked scores of the hallucinated calibration examples, in the order of the rows.
     """
 
     name: str
     baseline: bool
     calibration: Calibration
-    ranked: NDArray[np.float64]
-    decided: NDArray[np.float64]
-    flagged: NDArray[np.bool_]
-    source: NDArray[np.float64]
+    ranked: Floats
+    decided: Floats
+    flagged: Mask
 
     @classmethod
     def of(
-        cls,
-        name: str,
-        values: NDArray[np.float64],
-        labels: NDArray[np.int8],
-        codes: NDArray[np.int8],
-        calibration: Calibration,
-        *,
-        tolerance: float = 0.0,
-        baseline: bool = False,
-    ) -> Contender:
-        """Return the contender of a score that could be calibrated."""
-        ranked = ranked_values(values, calibration.undefined)
+        cls, name: str, sample: Sample, calibration: Calibration, *, baseline: bool = False
+    ) -> Candidate:
+        """Return the candidate of a score that could be calibrated."""
+        ranked = ranked_values(sample.values, calibration.undefined)
         return cls(
             name=name,
             baseline=baseline,
             calibration=calibration,
             ranked=ranked,
-            decided=add_tolerance(ranked, tolerance),
-            flagged=calibration.flags(values, tolerance),
-            source=ranked[(codes == CALIBRATION) & (labels == 1)],
+            decided=add_tolerance(ranked, sample.tolerance),
+            flagged=calibration.flags(sample.values, sample.tolerance),
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates:
+    """All candidates of one comparison, and the answers that they share.
+
+    Attributes
+    ----------
+    members : tuple of Candidate
+        Detectors and baselines.
+    labels, split : ndarray of int8, shape (n,)
+        1 = hallucinated, 0 = faithful; 0 = fit, 1 = calibration, 2 = test.
+    groups : ndarray of int64, shape (n,)
+        What answers share; a number of its own for one that stands alone.
+    confidence : float
+        Level of every interval and claim.
+    seed : int
+        Of the halves of the test part and of every bootstrap.
+    """
+
+    members: tuple[Candidate, ...]
+    labels: Codes
+    split: Codes
+    groups: NDArray[np.int64]
+    confidence: float = 0.95
+    seed: int = 0
+
+    @classmethod
+    def on(
+        cls, sample: Sample, members: list[Candidate], *, confidence: float = 0.95, seed: int = 0
+    ) -> Candidates:
+        """Return candidates on the answers of a sample, whichever detector's scores it holds."""
+        groups = with_singletons(sample.groups, len(sample))
+        return cls(tuple(members), sample.labels, sample.split, groups, confidence, seed)
+
+    def __iter__(self) -> Iterator[Candidate]:
+        return iter(self.members)
+
+    def __len__(self) -> int:
+        return len(self.members)

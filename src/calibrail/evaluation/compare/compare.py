@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from calibrail.conformal import calibrate_threshold
 from calibrail.errors import InputError
-from calibrail.evaluation.compare.candidate import Contender
+from calibrail.evaluation.compare.candidate import Candidate, Candidates
 from calibrail.evaluation.compare.conclusion import conclusion
 from calibrail.evaluation.compare.matched import matched_coverage
 from calibrail.evaluation.compare.sweep import ALPHAS, alpha_sweep
@@ -20,7 +20,7 @@ from calibrail.evaluation.compare.winner import Winner, find_winner
 from calibrail.evaluation.evaluate import evaluate
 from calibrail.evaluation.report import Report, finite_json
 from calibrail.evaluation.rows import Row
-from calibrail.evaluation.sample import TEST
+from calibrail.evaluation.sample import TEST, Sample
 from calibrail.evaluation.stats.measure import Measure
 from calibrail.evaluation.stats.overlap import overlap
 from calibrail.evaluation.stats.partial_auroc import LEAST_COVERAGE, partial_auroc
@@ -182,13 +182,16 @@ def compare_detectors(
     if twice := sorted(set(values) & set(trivial)):
         raise InputError(f"baselines must have names of their own; {twice[0]} is also a detector")
     source = (codes == 1) & (labels == 1)
+    samples: dict[str, Sample] = {}
     members = with_singletons(groups, len(labels))
     reports: list[tuple[str, Report]] = []
-    contenders: list[Contender] = []
+    candidates: list[Candidate] = []
     uncalibrated: dict[str, str] = {}
     for name, column in {**values, **trivial}.items():
         if len(column) != len(labels):
             raise InputError(f"{name} must have {len(labels)} values; got {len(column)}")
+        slack = (tolerances or {}).get(name, 0.0)
+        samples[name] = Sample(column, labels, codes, groups, slack)
         try:
             calibration = calibrate_threshold(
                 column[source], Promise(alpha, guarantee, delta, undefined)
@@ -197,13 +200,7 @@ def compare_detectors(
             if name in values:
                 uncalibrated[name] = str(error)
             continue
-        slack = (tolerances or {}).get(name, 0.0)
-        contenders.append(
-            Contender.of(
-                name, column, labels, codes, calibration,
-                tolerance=slack, baseline=name in trivial,
-            )
-        )  # fmt: skip
+        candidates.append(Candidate.of(name, samples[name], calibration, baseline=name in trivial))
         if name in trivial:
             continue
         report = evaluate(
@@ -227,15 +224,13 @@ def compare_detectors(
         )
         reports.append((name, report))
     reports.sort(key=lambda item: _order(item[1].test.fpr.estimate, item[1].test.auroc.estimate))
+    everyone = Candidates.on(
+        next(iter(samples.values())), candidates, confidence=confidence, seed=seed
+    )
     winner = find_winner(
-        contenders if reports else [],
-        labels,
-        codes,
-        members,
+        everyone if reports else replace(everyone, members=()),
         min_coverage=1.0 - alpha if min_coverage is None else min_coverage,
         max_fpr=max_fpr,
-        confidence=confidence,
-        seed=seed,
     )
     test = codes == TEST
     return Comparison(
@@ -251,13 +246,13 @@ def compare_detectors(
             )
             for name, column in {**values, **trivial}.items()
         },
-        matched=matched_coverage(
-            contenders, 1.0 - alpha, test, labels, members, confidence=confidence, seed=seed
-        ),
+        matched=matched_coverage(everyone, 1.0 - alpha),
         sweep=alpha_sweep(
-            {**values, **trivial}, labels, codes, guarantee=guarantee, delta=delta,
-            undefined=undefined, alphas=(*ALPHAS, alpha), baselines=tuple(trivial),
-            tolerances=tolerances, confidence=confidence,
+            samples,
+            Promise(alpha, guarantee, delta, undefined),
+            alphas=(*ALPHAS, alpha),
+            baselines=trivial,
+            confidence=confidence,
         ),
         data=dict(data or {}),
         reproduce=dict(reproduce or {}),

@@ -11,113 +11,90 @@ rank k: the spread of the k-th smallest score is known no better than from about
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
-from calibrail.evaluation.compare.candidate import Contender
+from calibrail.evaluation.compare.candidate import Candidates
 from calibrail.evaluation.compare.fixed_coverage import FixedCoverage
+from calibrail.evaluation.sample import Mask
 from calibrail.evaluation.stats.measure import Difference, no_difference
 from calibrail.evaluation.stats.resampling import bootstrap_counts, draws_for
 
-_Bools = NDArray[np.bool_]
-
 
 class FalseAlarms:
-    """False alarms of contenders at the same coverage, and what other data would have shown.
+    """False alarms of candidates at the same coverage, and what other data would have shown.
 
     Parameters
     ----------
-    contenders : sequence of Contender
-        All calibrated at the same rank of the same examples.
+    candidates : Candidates
+        All calibrated at the same rank of the same answers.
     part : ndarray of bool, shape (n,)
-        Examples to use; those of both classes set and cost the threshold.
-    labels, groups : ndarray, shape (n,)
-        1 = hallucinated, 0 = faithful; what examples share.
-    seed : int
-        Of the draws.
+        Answers to use; those of both classes set and cost the threshold.
 
     Attributes
     ----------
-    contenders : tuple of Contender
-        As given.
     rank : int
-        Of every threshold among the hallucinated examples of ``part``: the share of them that
+        Of every threshold among the hallucinated answers of ``part``: the share of them that
         calibration left below its threshold.
-    fpr : ndarray of float64, shape (contenders,)
-        FPR at these thresholds; NaN without examples of a class.
+    fpr : ndarray of float64, shape (candidates,)
+        FPR at these thresholds; NaN without answers of a class.
     """
 
     METHOD = "bootstrap-groups-recalibrated, t"
 
-    def __init__(
-        self,
-        contenders: Sequence[Contender],
-        part: _Bools,
-        labels: NDArray[np.int8],
-        groups: NDArray[np.int64],
-        *,
-        seed: int = 0,
-    ) -> None:
-        self.contenders = tuple(contenders)
-        caught, faithful = labels[part] == 1, labels[part] == 0
-        members, m = groups[part], int(caught.sum())
-        self.fpr = np.full(len(contenders), np.nan)
+    def __init__(self, candidates: Candidates, part: Mask) -> None:
+        self._places = {item.name: place for place, item in enumerate(candidates)}
+        self._level = candidates.confidence
+        labels, groups = candidates.labels[part], candidates.groups[part]
+        caught, faithful = labels == 1, labels == 0
+        self.fpr = np.full(len(candidates), np.nan)
         self.rank = 0
-        if not contenders or m == 0 or not faithful.any():
+        if not len(candidates) or not caught.any() or not faithful.any():
             return
-        made = contenders[0].calibration
-        self.rank = max(1, round(made.rank / (made.n + 1) * (m + 1)))
-        columns = [item.decided[part] for item in contenders]
+        made = candidates.members[0].calibration
+        self.rank = max(1, round(made.rank / (made.n + 1) * (int(caught.sum()) + 1)))
+        columns = [item.decided[part] for item in candidates]
         ladders = [FixedCoverage(x[caught], x[faithful], self.rank) for x in columns]
-        thresholds = [np.partition(x[caught], self.rank - 1)[self.rank - 1] for x in columns]
         self._flagged = np.stack(
-            [x[faithful] >= edge for x, edge in zip(columns, thresholds, strict=True)]
+            [x[faithful] >= ladder.threshold for x, ladder in zip(columns, ladders, strict=True)]
         )
         self.fpr = self._flagged.mean(axis=1)
-        self._member = np.unique(members[faithful], return_inverse=True)[1].reshape(-1)
-        self._ranks = [_groups_below(x[caught], members[caught], self.rank) for x in columns]
+        self._member = np.unique(groups[faithful], return_inverse=True)[1]
+        self._ranks = [_groups_below(x[caught], groups[caught], self.rank) for x in columns]
+        draws = bootstrap_counts(
+            groups, labels, draws=draws_for(len(groups)), seed=candidates.seed, stream=2
+        )
         self._drawn = np.concatenate(
             [
                 np.stack([one.fpr(counts[:, caught], counts[:, faithful]) for one in ladders], 1)
-                for counts in bootstrap_counts(
-                    members, labels[part], draws=draws_for(len(members)), seed=seed, stream=2
-                )
+                for counts in draws
             ]
         )
 
-    def difference(self, first: int, second: int, level: float) -> Difference:
-        """Return the FPR of one contender minus that of another.
-
-        Parameters
-        ----------
-        first, second : int
-            Places in ``contenders``.
-        level : float
-            Of the interval.
-        """
+    def difference(self, name: str, against: str) -> Difference:
+        """Return the FPR of one candidate minus that of another."""
         if self.rank == 0:
             return no_difference(self.METHOD)
+        first, second = self._places[name], self._places[against]
         gap = self._flagged[first].astype(np.float64) - self._flagged[second]
         estimate = float(gap.mean())
         variance = float(np.var(self._drawn[:, first] - self._drawn[:, second], ddof=1))
-        rank = min(self._ranks[first], self._ranks[second])
-        inner = clustered_variance(gap, self._member)
         groups = int(self._member.max()) + 1
         if variance <= 1e-18:
             # No draw differs: Hoeffding's inequality for a mean over independent groups.
-            half = math.sqrt(2.0 * math.log(2.0 / (1.0 - level)) / groups)
-            p = min(1.0, 2.0 * math.exp(-groups * estimate**2 / 2.0))
-        else:
-            inner = min(inner, variance)
-            spread = (variance - inner) ** 2 / (2 * rank - 1) + inner**2 / max(1, groups - 1)
-            df, error = variance**2 / spread, math.sqrt(variance)
-            half = -float(stdtrit(df, (1.0 - level) / 2.0)) * error
-            p = min(1.0, 2.0 * float(stdtr(df, -abs(estimate) / error)))
-        lower, upper = max(-1.0, estimate - half), min(1.0, estimate + half)
-        return Difference(estimate, lower, upper, p, p, self.METHOD)
+            half = math.sqrt(2.0 * math.log(2.0 / (1.0 - self._level)) / groups)
+            p = 2.0 * math.exp(-groups * estimate**2 / 2.0)
+            return Difference.of(estimate, half, p, self.METHOD)
+        rank = min(self._ranks[first], self._ranks[second])
+        inner = min(clustered_variance(gap, self._member), variance)
+        spread = (variance - inner) ** 2 / (2 * rank - 1) + inner**2 / max(1, groups - 1)
+        df, error = variance**2 / spread, math.sqrt(variance)
+        half = -float(stdtrit(df, (1.0 - self._level) / 2.0)) * error
+        return Difference.of(
+            estimate, half, 2.0 * float(stdtr(df, -abs(estimate) / error)), self.METHOD
+        )
 
 
 def clustered_variance(values: NDArray[np.float64], member: NDArray[np.int64]) -> float:

@@ -25,6 +25,11 @@ class FixedCoverage:
         Scores of faithful answers; no NaN.
     rank : int
         1-based rank of the threshold among ``hallucinated``.
+
+    Attributes
+    ----------
+    threshold : float
+        The score at that rank, on the data itself.
     """
 
     def __init__(self, hallucinated: _Floats, faithful: _Floats, rank: int) -> None:
@@ -32,6 +37,7 @@ class FixedCoverage:
         self._order_h = np.argsort(hallucinated, kind="stable")
         self._order_f = np.argsort(faithful, kind="stable")
         ladder = hallucinated[self._order_h]
+        self.threshold = float(ladder[rank - 1])
         self._passed = np.searchsorted(faithful[self._order_f], ladder, side="left")
 
     def fpr(self, drawn_h: _Counts, drawn_f: _Counts) -> _Floats:

@@ -19,23 +19,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from calibrail.conformal import holm
-from calibrail.evaluation.compare.candidate import Contender
+from calibrail.evaluation.compare.candidate import Candidate, Candidates
 from calibrail.evaluation.compare.false_alarms import FalseAlarms, clustered_variance
+from calibrail.evaluation.sample import Mask
 from calibrail.evaluation.stats.mcnemar import McNemar, mcnemar
 from calibrail.evaluation.stats.measure import Difference, no_difference
 from calibrail.evaluation.stats.paired_auroc import auroc_test
+from calibrail.record import Record
 
 
 @dataclass(frozen=True, slots=True)
-class PairedTest:
+class PairedTest(Record):
     """One score against a reference, on the same answers.
 
     Attributes
@@ -60,104 +61,81 @@ class PairedTest:
     mcnemar: McNemar
     auroc: Difference
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON-able dictionary."""
-        return asdict(self)
-
 
 def paired_tests(
-    contenders: Sequence[Contender],
-    reference: Contender,
-    part: NDArray[np.bool_],
-    labels: NDArray[np.int8],
-    groups: NDArray[np.int64],
+    candidates: Candidates,
+    reference: Candidate,
+    part: Mask,
     *,
+    members: Sequence[Candidate] | None = None,
     alarms: FalseAlarms | None = None,
-    confidence: float = 0.95,
 ) -> tuple[PairedTest, ...]:
-    """Test every contender against one reference; each kind of p-value is corrected by Holm.
+    """Test candidates against one reference; each kind of p-value is corrected by Holm.
 
-    Detectors are one family and baselines, which take part uninvited, another: they do not make it
-    harder to tell detectors apart.
+    Detectors are one family and baselines, which stand beside them unasked, another: they do not
+    make it harder to tell detectors apart.
 
     Parameters
     ----------
-    contenders : sequence of Contender
-        The family; the reference itself is left out.
-    reference : Contender
-        What they are compared with.
+    candidates : Candidates
+        Their answers and the level of each interval, which is not corrected for their number.
+    reference : Candidate
+        What they are compared with; left out itself.
     part : ndarray of bool, shape (n,)
-        Examples to use.
-    labels, groups : ndarray, shape (n,)
-        1 = hallucinated, 0 = faithful; what examples share.
+        Answers to use.
+    members : sequence of Candidate, optional
+        Those to test, in this order; all when left out.
     alarms : FalseAlarms, optional
-        Of the same part: tests false alarms at the same coverage. Without
-        it, the calibrated thresholds are taken as they are, and McNemar's p-value counts; the
-        part must then be one that did not choose.
-    confidence : float
-        Level of each interval, not corrected for their number.
+        Of the same part: tests false alarms at the same coverage. Without it, the calibrated
+        thresholds are taken as they are, and McNemar's p-value counts; the part must then be one
+        that did not choose.
 
     Returns
     -------
     tuple of PairedTest
         In the order given.
     """
-    faithful = part & (labels == 0)
-    places = {item.name: place for place, item in enumerate(alarms.contenders if alarms else ())}
+    faithful, level = part & (candidates.labels == 0), candidates.confidence
+    labels, groups = candidates.labels[part], candidates.groups[part]
     tests = []
-    for item in contenders:
+    for item in candidates if members is None else members:
         if item.name == reference.name:
             continue
         flags = item.flagged[faithful], reference.flagged[faithful]
-        flips = mcnemar(*flags, groups[faithful])
+        flips = mcnemar(*flags, candidates.groups[faithful])
         if alarms is not None:
-            fpr = alarms.difference(places[item.name], places[reference.name], confidence)
+            fpr = alarms.difference(item.name, reference.name)
         else:
-            fpr = _as_they_are(*flags, groups[faithful], flips.p_value, confidence)
+            fpr = _as_they_are(*flags, candidates.groups[faithful], flips.p_value, level)
         area = auroc_test(
-            item.ranked[part], reference.ranked[part], labels[part], groups[part],
-            confidence=confidence,
-        )  # fmt: skip
+            item.ranked[part], reference.ranked[part], labels, groups, confidence=level
+        )
         tests.append(PairedTest(item.name, reference.name, item.baseline, fpr, flips, area))
     return tuple(_corrected(tests))
 
 
-def _corrected(tests: Sequence[PairedTest]) -> Sequence[PairedTest]:
+def _corrected(tests: Sequence[PairedTest]) -> list[PairedTest]:
     """Correct each kind of p-value by Holm, detectors and baselines each by themselves."""
-    adjusted = {}
+    result = list(tests)
     for kind in ("fpr", "mcnemar", "auroc"):
         for baseline in (False, True):
             family = [place for place, test in enumerate(tests) if test.baseline is baseline]
-            values = holm([getattr(tests[place], kind).p_value for place in family])
-            adjusted.update(
-                {(kind, place): float(p) for place, p in zip(family, values, strict=True)}
-            )
-    return [
-        replace(
-            test,
-            fpr=replace(test.fpr, p_adjusted=adjusted["fpr", place]),
-            mcnemar=replace(test.mcnemar, p_adjusted=adjusted["mcnemar", place]),
-            auroc=replace(test.auroc, p_adjusted=adjusted["auroc", place]),
-        )
-        for place, test in enumerate(tests)
-    ]
+            adjusted = holm([getattr(tests[place], kind).p_value for place in family])
+            for place, p in zip(family, adjusted.tolist(), strict=True):
+                test = replace(getattr(tests[place], kind), p_adjusted=p)
+                result[place] = replace(result[place], **{kind: test})
+    return result
 
 
 def _as_they_are(
-    first: NDArray[np.bool_],
-    second: NDArray[np.bool_],
-    groups: NDArray[np.int64],
-    p: float,
-    level: float,
+    first: Mask, second: Mask, groups: NDArray[np.int64], p: float, level: float
 ) -> Difference:
     """Return the difference in FPR of two fixed thresholds, with the spread over groups."""
     method = "thresholds-as-they-are"
     if len(first) == 0:
         return no_difference(method)
     gap = first.astype(np.float64) - second
-    member = np.unique(groups, return_inverse=True)[1].reshape(-1)
+    member = np.unique(groups, return_inverse=True)[1]
     error = math.sqrt(clustered_variance(gap, member))
     half = -float(stdtrit(max(1, int(member.max())), (1.0 - level) / 2.0)) * error
-    estimate = float(gap.mean())
-    lower, upper = max(-1.0, estimate - half), min(1.0, estimate + half)
-    return Difference(estimate, lower, upper, p, p, method)
+    return Difference.of(float(gap.mean()), half, p, method)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from calibrail.conformal import Guarantee, Undefined, calibrate_threshold, minimum_n
+from calibrail.conformal import calibrate_threshold, minimum_n
 from calibrail.conformal import rank as rank_of
 from calibrail.errors import InputError
-from calibrail.evaluation.sample import CALIBRATION, TEST
+from calibrail.evaluation.sample import CALIBRATION, TEST, Sample
 from calibrail.evaluation.stats.rates import wilson
 from calibrail.settings import Promise
 
@@ -20,16 +20,11 @@ ALPHAS: Final = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2)
 
 
 def alpha_sweep(
-    values: Mapping[str, NDArray[np.float64]],
-    labels: NDArray[np.int8],
-    codes: NDArray[np.int8],
+    samples: Mapping[str, Sample],
+    promise: Promise,
     *,
-    guarantee: Guarantee = "marginal",
-    delta: float = 0.1,
-    undefined: Undefined = "flag",
     alphas: Sequence[float] = ALPHAS,
-    baselines: Sequence[str] = (),
-    tolerances: Mapping[str, float] | None = None,
+    baselines: Collection[str] = (),
     confidence: float = 0.95,
 ) -> list[dict[str, Any]]:
     """Return, for each tolerated miss rate, every score's threshold, coverage and FPR.
@@ -39,18 +34,14 @@ def alpha_sweep(
 
     Parameters
     ----------
-    values : mapping of str to ndarray of float64, shape (n,)
-        Scores, higher = more likely hallucinated; NaN where undefined.
-    labels, codes : ndarray of int8, shape (n,)
-        1 = hallucinated, 0 = faithful; 1 = calibration, 2 = test.
-    guarantee, delta, undefined
-        As in ``calibrate``.
+    samples : mapping of str to Sample
+        Scores of the same answers.
+    promise : Promise
+        Everything but its alpha holds for every target.
     alphas : sequence of float
         Tolerated miss rates.
-    baselines : sequence of str
-        Which of ``values`` are baselines.
-    tolerances : mapping of str to float
-        Numerical tolerances; 0 where absent.
+    baselines : collection of str
+        Which of ``samples`` are baselines.
     confidence : float
         Level of the (Wilson) intervals.
 
@@ -60,54 +51,28 @@ def alpha_sweep(
         One entry an alpha, ascending: ``alpha``, ``n``, ``rank`` (0 = cannot be promised with n
         calibration examples), ``minimum_n`` and ``rows``; a row without a threshold has a reason.
     """
-    source, test = (codes == CALIBRATION) & (labels == 1), codes == TEST
-    n = int(source.sum())
-    found = []
+    n = next((int(sample.rows(CALIBRATION, 1).sum()) for sample in samples.values()), 0)
+    targets = []
     for alpha in sorted(set(alphas)):
-        rank = rank_of(n, alpha, guarantee, delta)
-        rows = []
-        if rank:
-            for name, column in values.items():
-                slack = (tolerances or {}).get(name, 0.0)
-                rows.append(
-                    {"name": name, "baseline": name in baselines}
-                    | _row(
-                        column, labels, source, test,
-                        Promise(alpha, guarantee, delta, undefined),
-                        slack, confidence,
-                    )
-                )  # fmt: skip
-        found.append(
-            {
-                "alpha": alpha,
-                "n": n,
-                "rank": rank,
-                "minimum_n": minimum_n(alpha, guarantee, delta),
-                "rows": rows,
-            }
-        )
-    return found
+        rank = rank_of(n, alpha, promise.guarantee, promise.delta)
+        rows = [
+            {"name": name, "baseline": name in baselines}
+            | _row(sample, replace(promise, alpha=alpha), confidence)
+            for name, sample in samples.items()
+            if rank
+        ]
+        needed = minimum_n(alpha, promise.guarantee, promise.delta)
+        targets.append({"alpha": alpha, "n": n, "rank": rank, "minimum_n": needed, "rows": rows})
+    return targets
 
 
-def _row(
-    values: NDArray[np.float64],
-    labels: NDArray[np.int8],
-    source: NDArray[np.bool_],
-    test: NDArray[np.bool_],
-    promise: Promise,
-    tolerance: float,
-    confidence: float,
-) -> dict[str, Any]:
+def _row(sample: Sample, promise: Promise, confidence: float) -> dict[str, Any]:
     try:
-        calibration = calibrate_threshold(values[source], promise)
+        calibration = calibrate_threshold(sample.scores(CALIBRATION, 1), promise)
     except InputError as error:
         return {"threshold": None, "coverage": None, "fpr": None, "reason": str(error)}
-    flagged = calibration.flags(values[test], tolerance)
-    shares = {
-        name: wilson(
-            int(np.sum(flagged[labels[test] == label])), int(np.sum(labels[test] == label)),
-            confidence,
-        ).to_dict()
-        for name, label in (("coverage", 1), ("fpr", 0))
-    }  # fmt: skip
+    shares = {}
+    for name, label in (("coverage", 1), ("fpr", 0)):
+        flagged = calibration.flags(sample.scores(TEST, label), sample.tolerance)
+        shares[name] = wilson(int(np.sum(flagged)), len(flagged), confidence).to_dict()
     return {"threshold": calibration.threshold, **shares, "reason": None}

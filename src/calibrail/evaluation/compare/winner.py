@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -36,14 +36,15 @@ from calibrail.conformal import Bound, certify_counts
 from calibrail.conformal.rank import decimal
 from calibrail.data.splits import CALIBRATION as FIRST
 from calibrail.data.splits import split
-from calibrail.evaluation.compare.candidate import Contender
+from calibrail.evaluation.compare.candidate import Candidate, Candidates
 from calibrail.evaluation.compare.false_alarms import FalseAlarms
 from calibrail.evaluation.compare.paired import PairedTest, paired_tests
 from calibrail.evaluation.findings import shared_groups
-from calibrail.evaluation.sample import CALIBRATION, TEST
+from calibrail.evaluation.sample import CALIBRATION, TEST, Mask
 from calibrail.evaluation.sections.clustering import one_per_group
 from calibrail.evaluation.stats.auroc import auroc
 from calibrail.evaluation.stats.rates import wilson
+from calibrail.record import Record
 
 #: Halves of the test part, as ``halve`` names them; 0 = not for testing.
 CHOOSING: Final = 1
@@ -53,7 +54,7 @@ _MOST_TIMES: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Winner:
+class Winner(Record):
     """What the two halves of the test part say about who is best.
 
     Attributes
@@ -90,38 +91,26 @@ class Winner:
         Adjusted p-values up to it separate: 1 - confidence.
     """
 
-    name: str | None
-    candidate: str | None
-    runner_up: str | None
-    best_baseline: str | None
-    ahead_of: tuple[str, ...]
-    not_separated: tuple[str, ...]
-    halves: Mapping[str, Any]
-    choosing: tuple[PairedTest, ...]
-    baseline_tests: tuple[PairedTest, ...]
-    confirming: tuple[PairedTest, ...]
-    confirmed: bool | None
-    fpr: Mapping[str, Bound]
-    certificate: Mapping[str, Any] | None
-    times: float | None
+    name: str | None = None
+    candidate: str | None = None
+    runner_up: str | None = None
+    best_baseline: str | None = None
+    ahead_of: tuple[str, ...] = ()
+    not_separated: tuple[str, ...] = ()
+    halves: Mapping[str, Any] = field(default_factory=dict)
+    choosing: tuple[PairedTest, ...] = ()
+    baseline_tests: tuple[PairedTest, ...] = ()
+    confirming: tuple[PairedTest, ...] = ()
+    confirmed: bool | None = None
+    fpr: Mapping[str, Bound] = field(default_factory=dict)
+    certificate: Mapping[str, Any] | None = None
+    times: float | None = None
     level: float = 0.05
 
     def to_dict(self) -> dict[str, Any]:
         """Return what decides, JSON-able; the tests stand under ``paired`` in a comparison."""
-        return {
-            "name": self.name,
-            "candidate": self.candidate,
-            "runner_up": self.runner_up,
-            "best_baseline": self.best_baseline,
-            "ahead_of": list(self.ahead_of),
-            "not_separated": list(self.not_separated),
-            "halves": dict(self.halves),
-            "confirmed": self.confirmed,
-            "fpr": {name: bound.to_dict() for name, bound in self.fpr.items()},
-            "certificate": None if self.certificate is None else dict(self.certificate),
-            "times": self.times,
-            "level": self.level,
-        }
+        tests = ("choosing", "baseline_tests", "confirming")
+        return {key: value for key, value in Record.to_dict(self).items() if key not in tests}
 
 
 def halve(
@@ -147,101 +136,79 @@ def halve(
     return halves
 
 
-def find_winner(
-    contenders: Sequence[Contender],
-    labels: NDArray[np.int8],
-    codes: NDArray[np.int8],
-    groups: NDArray[np.int64],
-    *,
-    min_coverage: float,
-    max_fpr: float | None,
-    confidence: float = 0.95,
-    seed: int = 0,
-) -> Winner:
+def find_winner(candidates: Candidates, *, min_coverage: float, max_fpr: float | None) -> Winner:
     """Choose on one half of the test part, confirm on the other.
 
     Parameters
     ----------
-    contenders : sequence of Contender
-        Detectors and baselines that could be calibrated; a baseline never wins.
-    labels, codes, groups : ndarray, shape (n,)
-        1 = hallucinated, 0 = faithful; 1 = calibration, 2 = test; what examples share.
+    candidates : Candidates
+        Detectors and baselines that could be calibrated; a baseline never wins. One minus their
+        ``confidence`` bounds the probability of naming a detector that is not the best.
     min_coverage, max_fpr : float
         What the certificate requires; without a limit on the FPR nothing is certified.
-    confidence : float
-        1 - confidence bounds the probability of naming a detector that is not the best.
-    seed : int
-        Of the halves and of the bootstrap.
     """
-    halves = halve(labels, codes, groups, seed)
-    choosing = (halves == CHOOSING) | (codes == CALIBRATION)
+    labels, split, groups = candidates.labels, candidates.split, candidates.groups
+    halves = halve(labels, split, groups, candidates.seed)
+    choosing = (halves == CHOOSING) | (split == CALIBRATION)
     confirming = halves == CONFIRMING
-    alarms = FalseAlarms(contenders, choosing, labels, groups, seed=seed)
-    counts = _counts(labels, choosing, confirming, seed, alarms.rank)
-    order = _ranking(contenders, alarms, choosing, labels)
+    alarms = FalseAlarms(candidates, choosing)
+    counts = _counts(candidates, choosing, confirming, alarms.rank)
+    order = _ranking(candidates, alarms, choosing)
     detectors = [item for item in order if not item.baseline]
     baselines = [item for item in order if item.baseline]
     if not detectors or alarms.rank == 0:
-        return _nobody(counts)
-    candidate = detectors[0]
+        return Winner(halves=counts)
+    best = detectors[0]
     runner_up = detectors[1] if len(detectors) > 1 else None
-    best = baselines[0] if baselines else None
-
-    def test(items: Sequence[Contender], reference: Contender) -> tuple[PairedTest, ...]:
-        return paired_tests(
-            items, reference, choosing, labels, groups, alarms=alarms, confidence=confidence
+    baseline = baselines[0] if baselines else None
+    tests = paired_tests(candidates, best, choosing, members=order, alarms=alarms)
+    against_baseline: tuple[PairedTest, ...] = ()
+    if baseline is not None:
+        against_baseline = paired_tests(
+            candidates, baseline, choosing, members=detectors, alarms=alarms
         )
-
-    tests = test(order, candidate)
-    level = float(1 - decimal(confidence))
-    ahead = tuple(item.name for item in tests if _ahead(item, level))
+    level = float(1 - decimal(candidates.confidence))
     behind = tuple(item.name for item in tests if not _ahead(item, level))
-    won = bool(tests) and not behind
-    rivals = [item for item in (runner_up, best) if item is not None]
-    again: tuple[PairedTest, ...] = ()
-    if won:
-        again = paired_tests(rivals, candidate, confirming, labels, groups, confidence=confidence)
-    faithful = confirming & (labels == 0)
-    return Winner(
-        name=candidate.name if won else None,
-        candidate=candidate.name,
+    result = Winner(
+        candidate=best.name,
         runner_up=runner_up.name if runner_up else None,
-        best_baseline=best.name if best else None,
-        ahead_of=ahead,
+        best_baseline=baseline.name if baseline else None,
+        ahead_of=tuple(item.name for item in tests if _ahead(item, level)),
         not_separated=behind,
         halves=counts,
         choosing=tests,
-        baseline_tests=() if best is None else test(detectors, best),
-        confirming=again,
-        confirmed=all(_ahead(item, level) for item in again) if won else None,
-        fpr={
-            item.name: wilson(int(item.flagged[faithful].sum()), int(faithful.sum()), confidence)
-            for item in ([candidate, *rivals] if won else [])
-        },
-        certificate=_certificate(
-            candidate, confirming, labels, groups, min_coverage, max_fpr, confidence
-        )
-        if won
-        else None,
-        times=None if won else _times(tests, level),
+        baseline_tests=against_baseline,
         level=level,
+    )
+    if behind or not tests:
+        return replace(result, times=_times(tests, level))
+    rivals = [item for item in (runner_up, baseline) if item is not None]
+    confirmed = paired_tests(candidates, best, confirming, members=rivals)
+    faithful = confirming & (labels == 0)
+    n, sure = int(faithful.sum()), candidates.confidence
+    return replace(
+        result,
+        name=best.name,
+        confirming=confirmed,
+        confirmed=all(_ahead(item, level) for item in confirmed),
+        fpr={
+            item.name: wilson(int(item.flagged[faithful].sum()), n, sure)
+            for item in (best, *rivals)
+        },
+        certificate=_certificate(best, confirming, labels, groups, min_coverage, max_fpr, sure),
     )
 
 
-def _ranking(
-    contenders: Sequence[Contender],
-    alarms: FalseAlarms,
-    part: NDArray[np.bool_],
-    labels: NDArray[np.int8],
-) -> list[Contender]:
+def _ranking(candidates: Candidates, alarms: FalseAlarms, part: Mask) -> list[Candidate]:
     """Sort by FPR at the same coverage, then by AUROC from the top."""
-    keys = []
-    for item, fpr in zip(contenders, alarms.fpr.tolist(), strict=True):
-        area = auroc(*(item.ranked[part & (labels == label)] for label in (1, 0))).estimate
-        keys.append((fpr, 0.0 if area is None else -area))
     if alarms.rank == 0:
-        return list(contenders)
-    return [contenders[i] for i in sorted(range(len(keys)), key=keys.__getitem__)]
+        return list(candidates)
+    keys = []
+    for item, fpr in zip(candidates, alarms.fpr.tolist(), strict=True):
+        scores = (item.ranked[part & (candidates.labels == label)] for label in (1, 0))
+        area = auroc(*scores).estimate
+        keys.append((fpr, 0.0 if area is None else -area))
+    return [candidates.members[place] for place in sorted(range(len(keys)), key=keys.__getitem__)]
 
 
 def _ahead(test: PairedTest, level: float) -> bool:
@@ -253,21 +220,21 @@ def _ahead(test: PairedTest, level: float) -> bool:
 
 def _times(tests: Sequence[PairedTest], level: float) -> float | None:
     """Return by how much the data would have to grow for 80 % power against the closest rival."""
-    wanted = [1.0]
+    factors = [1.0]
     for test in tests:
         if _ahead(test, level):
             continue
         if not test.fpr.estimate or test.fpr.estimate < 0.0 or test.fpr.p_value >= 1.0:
             return None
         # The normal deviate that gave this p-value grows with the square root of the data.
-        seen = -float(ndtri(test.fpr.p_value / 2.0))
+        observed = -float(ndtri(test.fpr.p_value / 2.0))
         needed = -float(ndtri(level / 2.0)) + float(ndtri(0.8))
-        wanted.append((needed / seen) ** 2 if seen > 0.0 else math.inf)
-    return max(wanted) if 1.0 < max(wanted) <= _MOST_TIMES else None
+        factors.append((needed / observed) ** 2 if observed > 0.0 else math.inf)
+    return max(factors) if 1.0 < max(factors) <= _MOST_TIMES else None
 
 
 def _certificate(
-    candidate: Contender,
+    candidate: Candidate,
     part: NDArray[np.bool_],
     labels: NDArray[np.int8],
     groups: NDArray[np.int64],
@@ -287,29 +254,15 @@ def _certificate(
     return {**made, "counted": "one answer of each group and class" if shared else "every answer"}
 
 
-def _counts(
-    labels: NDArray[np.int8],
-    choosing: NDArray[np.bool_],
-    confirming: NDArray[np.bool_],
-    seed: int,
-    rank: int,
-) -> dict[str, Any]:
+def _counts(candidates: Candidates, choosing: Mask, confirming: Mask, rank: int) -> dict[str, Any]:
     return {
-        "seed": seed,
+        "seed": candidates.seed,
         "rank": rank,
         **{
             name: {
-                "n_hallucinated": int(np.sum(part & (labels == 1))),
-                "n_faithful": int(np.sum(part & (labels == 0))),
+                "n_hallucinated": int(np.sum(part & (candidates.labels == 1))),
+                "n_faithful": int(np.sum(part & (candidates.labels == 0))),
             }
             for name, part in (("choosing", choosing), ("confirming", confirming))
         },
     }
-
-
-def _nobody(counts: Mapping[str, Any]) -> Winner:
-    return Winner(
-        name=None, candidate=None, runner_up=None, best_baseline=None, ahead_of=(),
-        not_separated=(), halves=counts, choosing=(), baseline_tests=(), confirming=(),
-        confirmed=None, fpr={}, certificate=None, times=None,
-    )  # fmt: skip
