@@ -94,8 +94,8 @@ def _typed(hint: Any, value: Any) -> Any:
     if origin in (Union, types.UnionType):
         inner = [item for item in arguments if item is not type(None)]
         return _typed(inner[0], value) if len(inner) == 1 else value
-    if isinstance(hint, type) and issubclass(hint, Record):
-        return hint.from_dict(value)
+    if is_dataclass(hint) and isinstance(value, Mapping):
+        return hint.from_dict(value) if hasattr(hint, "from_dict") else hint(**value)  # type: ignore[operator]
     if origin is tuple and arguments[-1] is Ellipsis:
         return tuple(_typed(arguments[0], item) for item in value)
     if origin is tuple:

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from calibrail.conformal import Calibration, calibrate_threshold
 from calibrail.errors import InputError
-from calibrail.evaluation import Report, compare_detectors, evaluate
-from calibrail.settings import Promise
+from calibrail.evaluation import Report, Sample, compare_detectors
+from tests.measured import measure
 
 Floats = NDArray[np.float64]
 
@@ -36,14 +35,8 @@ class Data:
 
     def report(self, values: Floats | None = None, **options: Any) -> Report:
         values = self.values if values is None else values
-        keys = ("alpha", "guarantee", "delta", "undefined", "allow_flag_all")
-        how = {"alpha": 0.1, **{key: options.pop(key) for key in keys if key in options}}
-        calibration = calibrate_threshold(values[self.part(1, 1)], Promise(**how))
-        return self.evaluate(calibration, values, **options)
-
-    def evaluate(self, calibration: Calibration, values: Floats, **options: Any) -> Report:
-        defaults = {"score": "toy", "labels": self.labels, "codes": self.codes}
-        return evaluate(calibration, values=values, **{**defaults, **options})
+        groups, tolerance = options.pop("groups", None), options.pop("tolerance", 0.0)
+        return measure(Sample(values, self.labels, self.codes, groups, tolerance), **options)
 
 
 def codes_of(report: Report) -> set[str]:
@@ -60,7 +53,7 @@ def test_counts_follow_from_the_definition() -> None:
     source = np.sort(data.values[data.part(1, 1)])
     threshold = source[30 - 1]  # floor(0.1 * 301)
     assert report.threshold == threshold
-    assert (report.rank, report.n_calibration, report.alpha) == (30, 300, 0.1)
+    assert (report.rank, report.n_calibration, report.promise.alpha) == (30, 300, 0.1)
     assert report.test.coverage.count == int(np.sum(data.values[data.part(2, 1)] >= threshold))
     assert report.test.fpr.count == int(np.sum(data.values[data.part(2, 0)] >= threshold))
     test = data.codes == 2
@@ -108,19 +101,18 @@ def test_round_trip_is_exact_strict_and_deterministic() -> None:
 
 def test_arrays_are_checked() -> None:
     data = Data()
-    calibration = calibrate_threshold(data.values[data.part(1, 1)], Promise(0.1))
     with pytest.raises(InputError, match="one entry per example; got 3"):
-        data.evaluate(calibration, data.values[:3])
+        Sample(data.values[:3], data.labels, data.codes)
+    with pytest.raises(InputError, match="groups must have one entry per example; got 2"):
+        Sample(data.values, data.labels, data.codes, data.groups[:2])
     with pytest.raises(InputError, match="labels must be 0"):
-        data.evaluate(calibration, data.values, labels=data.labels + 1)
+        Sample(data.values, data.labels + np.int8(1), data.codes)
     with pytest.raises(InputError, match="codes must be 0"):
-        data.evaluate(calibration, data.values, codes=data.codes + 5)
+        Sample(data.values, data.labels, data.codes + np.int8(5))
     with pytest.raises(InputError, match="infinite"):
-        data.evaluate(calibration, np.full(len(data.values), np.inf))
+        Sample(np.full(len(data.values), np.inf), data.labels, data.codes)
     with pytest.raises(InputError, match=r"max_fpr must lie in \[0, 1\]; got 2"):
-        data.evaluate(calibration, data.values, max_fpr=2.0)
-    with pytest.raises(InputError, match="length must have"):
-        data.evaluate(calibration, data.values, baselines={"length": data.values[:2]})
+        data.report(max_fpr=2.0)
 
 
 def test_verdicts() -> None:
@@ -153,7 +145,6 @@ def test_the_fpr_bound_uses_calibration_examples_only_where_it_may() -> None:
     assert n() == 600
     assert n(groups=alone) == 600
     assert n(groups=data.groups) == 300  # a pair shares its group
-    assert n(fitted=True) == 300
     assert n(min_coverage=0.95) == 300  # more than the threshold promises: both from the test
 
 
@@ -337,21 +328,18 @@ def test_no_input_lets_nan_escape(
     values = np.array([np.nan if v is None else v for v, _, _ in cells], dtype=np.float64)
     labels = np.array([label for _, label, _ in cells], dtype=np.int8)
     codes = np.array([code for _, _, code in cells], dtype=np.int8)
-    source = values[(codes == 1) & (labels == 1)]
+    groups = np.arange(len(values), dtype=np.int64) // 2
+    sample = Sample(values, labels, codes, groups)
+    promise = {"guarantee": guarantee, "delta": 0.4, "undefined": undefined}
     try:
-        calibration = calibrate_threshold(
-            source, Promise(0.4, guarantee, 0.4, undefined, allow_flag_all=True)
+        report = measure(
+            sample,
+            alpha=0.4,
+            **promise,
+            allow_flag_all=True,
+            max_fpr=max_fpr,
+            baselines={"length": values[::-1].copy()},
         )
     except InputError:
         return
-    report = evaluate(
-        calibration,
-        score="toy",
-        values=values,
-        labels=labels,
-        codes=codes,
-        max_fpr=max_fpr,
-        baselines={"length": values[::-1].copy()},
-        groups=np.arange(len(values), dtype=np.int64) // 2,
-    )
     assert Report.from_dict(json.loads(report.to_json())).to_json() == report.to_json()

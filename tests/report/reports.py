@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.conformal import calibrate_threshold
-from calibrail.evaluation import compare_detectors, evaluate
+from calibrail.evaluation import Sample, compare_detectors
 from calibrail.report import render_page
 from calibrail.report.documents.calibrate import document as calibrate_says
-from calibrail.settings import Promise
+from tests.measured import measure
 
 HOSTILE = "<script>alert(1)</script>[bold]\x1b[31m"
 
@@ -29,11 +28,7 @@ def classes(values: NDArray[np.float64] = VALUES) -> tuple[NDArray[np.float64], 
 
 def report(values: NDArray[np.float64] = VALUES, **options: Any) -> dict[str, Any]:
     """Return a report's dictionary; the options are those of ``calibrate`` and ``evaluate``."""
-    keys = ("alpha", "guarantee", "undefined", "allow_flag_all")
-    how = {"alpha": 0.1, **{key: options.pop(key) for key in keys if key in options}}
-    calibration = calibrate_threshold(values[(CODES == 1) & (LABELS == 1)], Promise(**how))
-    settings = {"score": "toy", "labels": LABELS, "codes": CODES, **options}
-    return evaluate(calibration, values=values, **settings).to_dict()
+    return measure(Sample(values, LABELS, CODES, options.pop("groups", None)), **options).to_dict()
 
 
 def hostile() -> dict[str, Any]:

@@ -25,11 +25,9 @@ from reports import (
     report,
 )
 
-from calibrail.conformal import calibrate_groups
-from calibrail.conformal.rule import Rule
-from calibrail.evaluation import evaluate
+from calibrail.evaluation import Sample
 from calibrail.evaluation.stats.phrases import percent
-from calibrail.settings import Promise
+from tests.measured import measure
 
 LOOK = """
   const document = page;
@@ -134,13 +132,8 @@ def test_hostile_texts_neither_run_nor_widen_the_page(
 
 
 def grouped(names: list[str]) -> dict[str, object]:
-    source = (CODES == 1) & (LABELS == 1)
-    own = [name for name, chosen in zip(names, source, strict=True) if chosen]
-    made = calibrate_groups(VALUES[source], own, Promise(0.1))
-    return evaluate(
-        made.fallback, score="toy", values=VALUES, labels=LABELS, codes=CODES,
-        rule=Rule(made.fallback, made), by="kind", names=names, max_fpr=0.3,
-    ).to_dict()  # fmt: skip
+    sample = Sample(VALUES, LABELS, CODES)
+    return measure(sample, names=names, by="kind", max_fpr=0.3).to_dict()
 
 
 def test_without_scripts_the_page_says_the_same(page: str, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -21,31 +21,24 @@ Geometry = Annotated[
 ]
 
 
+@opt.takes_settings
 def run(
     data: opt.Data,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="RUN", help="Run folder.")],
-    score: opt.ScoreNames = None,
-    score_column: opt.ScoreColumn = None,
-    higher: opt.Higher = None,
+    output: opt.RunFolder,
+    detectors: opt.Detectors,
+    promise: Annotated[opt.Promise, opt.Pick(only=("undefined",))],
+    requirement: Annotated[
+        opt.Requirement,
+        opt.Pick(only=("confidence",), help={"confidence": "Level of every interval and test."}),
+    ],
+    reading: opt.Reading,
+    splitting: Annotated[
+        opt.Splitting,
+        opt.Pick(without=("calibration_share",), help={"seed": "Seed of folds and split."}),
+    ],
+    calls: opt.Calls,
     by: Strata = None,
     geometry: Geometry = True,
-    undefined: opt.Undefined = "flag",
-    confidence: Annotated[float, typer.Option(help="Level of every interval and test.")] = 0.95,
-    format: opt.Format = None,
-    preset: opt.Preset = None,
-    map: opt.Map = None,
-    label_column: opt.LabelColumn = None,
-    group_column: opt.GroupColumn = None,
-    id_column: opt.IdColumn = None,
-    reader_option: opt.ReaderOption = None,
-    strict: opt.Strict = False,
-    split_column: opt.SplitColumn = None,
-    seed: Annotated[int, typer.Option(help="Seed of folds and split.")] = 0,
-    fit_share: opt.FitShare = None,
-    max_calls: opt.MaxCalls = None,
-    concurrency: opt.Concurrency = 8,
-    timeout: opt.Timeout = 60.0,
-    price: opt.Price = None,
     json: opt.AsJson = False,
 ) -> None:
     """Look into detectors: what explains their result, where do they fail, do they agree?
@@ -55,37 +48,30 @@ def run(
     Writes audit.json, report.html, scores.parquet and figures into RUN.
     """
     from calibrail.cli.exits import DONE
-    from calibrail.cli.output import command_line, note, note_costs, print_json, stdout_console
+    from calibrail.cli.output import (
+        command_line,
+        note,
+        note_costs,
+        note_quarantined,
+        print_json,
+        stdout_console,
+    )
     from calibrail.cli.progress import counting
     from calibrail.report.audit_terminal import print_audit
     from calibrail.workflow.audit import audit
 
-    specs = opt.score_specs(score, score_column, higher)
-    reading = opt.read_options(
-        format=format,
-        preset=preset,
-        mapping=map,
-        label_column=label_column,
-        group_column=group_column,
-        id_column=id_column,
-        reader_option=reader_option,
-        strict=strict,
-        quarantine=output / "quarantine.jsonl",
-    )
-    splitting = opt.split_options(
-        seed=seed, calibration_share=None, fit_share=fit_share, column=split_column
-    )
-    with counting("scoring", opt.terms(max_calls, concurrency, timeout, price)) as progress:
+    quarantine = output / "quarantine.jsonl"
+    with counting("scoring", calls) as progress:
         result = audit(
             data,
-            specs,
+            detectors.scores(),
             strata_columns=tuple(by or ()),
-            reading=reading,
+            reading=replace(reading, quarantine=quarantine),
             splitting=splitting,
-            undefined=opt.one_of(undefined, ("flag", "review", "pass"), "--undefined"),
+            undefined=promise.undefined,
             geometry=geometry,
-            confidence=confidence,
-            seed=seed,
+            confidence=requirement.confidence,
+            seed=splitting.seed,
             progress=progress,
             command=command_line(),
         )
@@ -98,6 +84,5 @@ def run(
     named = {item["name"] for item in content["detectors"]}
     note_costs(cost for cost in result.table.costs if cost.score in named)
     note(f"wrote {output}/report.html, audit.json, scores.parquet, figures/")
-    if content["data"]["n_quarantined"]:
-        note(f"{content['data']['n_quarantined']} unusable rows: see {output}/quarantine.jsonl")
+    note_quarantined(content["data"]["n_quarantined"], quarantine)
     raise typer.Exit(DONE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,33 +12,23 @@ import typer
 from calibrail.cli import options as opt
 
 
+@opt.takes_settings
 def run(
-    guardrail: Annotated[
-        Path, typer.Argument(metavar="GUARDRAIL", help="File that `calibrail export` wrote.")
-    ],
+    guardrail: opt.Guardrail,
     traces: Annotated[str, typer.Argument(metavar="TRACES", help="Answers to decide about.")],
     output: Annotated[
         Path,
         typer.Option("--output", "-o", metavar="FILE", help="JSON lines to write; - for stdout."),
     ],
-    format: opt.Format = None,
-    preset: opt.Preset = None,
-    map: opt.Map = None,
-    id_column: opt.IdColumn = None,
-    reader_option: opt.ReaderOption = None,
-    strict: opt.Strict = False,
+    reading: opt.ReadingUnlabelled,
+    calls: opt.Calls,
+    show: opt.Showing,
     evidence: Annotated[
         bool,
         typer.Option(
             "--evidence", help="Write what each decision rests on: sentences, chunks, spans."
         ),
     ] = False,
-    max_calls: opt.MaxCalls = None,
-    concurrency: opt.Concurrency = 8,
-    timeout: opt.Timeout = 60.0,
-    price: opt.Price = None,
-    dry_run: opt.DryRun = False,
-    json: opt.AsJson = False,
 ) -> None:
     """Decide about every answer of a file: pass, flag, review or error, with score and p-value.
 
@@ -58,21 +49,11 @@ def run(
     for model in getattr(loaded.score, "models", ()):
         if isinstance(model, RemoteModel):
             note(f"this guardrail sends the answers to {model.endpoint}")
-    reading = opt.read_options(
-        format=format,
-        preset=preset,
-        mapping=map,
-        label_column=None,
-        group_column=None,
-        id_column=id_column,
-        reader_option=reader_option,
-        strict=strict,
-        quarantine=folder / "quarantine.jsonl",
-    )
-    with counting("checking", opt.terms(max_calls, concurrency, timeout, price)) as progress:
-        if dry_run:
+    reading = replace(reading, quarantine=folder / "quarantine.jsonl")
+    with counting("checking", calls) as progress:
+        if show.dry_run:
             planned = plan_calls(traces, loaded.score, reading=reading, labelled=False)
-            print_plan(planned, json)
+            print_plan(planned, show.json)
             raise typer.Exit(DONE)
         outcomes: Counter[str] = check_source(
             loaded,
@@ -83,7 +64,7 @@ def run(
             progress=progress,
         )
     total = sum(outcomes.values())
-    if json and not to_stdout:
+    if show.json and not to_stdout:
         print_json({"checked": total, "outcomes": dict(sorted(outcomes.items()))})
     elif not to_stdout:
         shares = ", ".join(

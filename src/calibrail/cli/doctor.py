@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from calibrail.cli import options as opt
 
 
+@opt.takes_settings
 def run(
     data: opt.Data,
-    format: opt.Format = None,
-    preset: opt.Preset = None,
-    map: opt.Map = None,
-    label_column: opt.LabelColumn = None,
-    group_column: opt.GroupColumn = None,
-    id_column: opt.IdColumn = None,
-    reader_option: opt.ReaderOption = None,
+    reading: Annotated[opt.Reading, opt.Pick(without=("strict",))],
     json: opt.AsJson = False,
 ) -> None:
     """Look at a file before anything is computed from it. Loads no model, writes nothing."""
@@ -24,16 +21,7 @@ def run(
     from calibrail.report import print_diagnosis
     from calibrail.workflow.doctor import diagnose
 
-    diagnosis = diagnose(
-        data,
-        format=format,
-        preset=preset,
-        mapping=opt.pairs(map, "--map") or None,
-        label_column=label_column,
-        group_column=group_column,
-        id_column=id_column,
-        options=opt.pairs(reader_option, "--reader-option"),
-    ).to_dict()
+    diagnosis = diagnose(data, reading).to_dict()
     if json:
         print_json(diagnosis)
     else:

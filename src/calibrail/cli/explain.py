@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,9 +10,7 @@ from calibrail.cli import options as opt
 
 
 def run(
-    guardrail: Annotated[
-        Path, typer.Argument(metavar="GUARDRAIL", help="File that `calibrail export` wrote.")
-    ],
+    guardrail: opt.Guardrail,
     response: Annotated[str, typer.Option(metavar="TEXT", help="The answer.")],
     question: Annotated[str, typer.Option(metavar="TEXT", help="What was asked.")] = "",
     context: Annotated[

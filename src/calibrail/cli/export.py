@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from calibrail.cli import options as opt
+from calibrail.settings.checks import one_of
 
 if TYPE_CHECKING:
     from calibrail.conformal.rule import Rule
@@ -36,7 +37,7 @@ def run(
     from calibrail.workflow import Run
 
     guardrail = Run.load(run_folder).freeze(
-        on_failure=opt.one_of(on_failure, ("error", "flag", "review"), "--on-failure")
+        on_failure=one_of(on_failure, ("error", "flag", "review"), "--on-failure")
     )
     guardrail.save(output)
     config = guardrail.config
@@ -44,7 +45,7 @@ def run(
         print_json({"guardrail": str(output), "digest": config.digest})
     else:
         typer.echo(
-            f"{output}: {config.score.name}, {_thresholds(guardrail.rule, config.by)}; "
+            f"{output}: {config.score.name}, {_thresholds(guardrail.rule, config.promise.by)}; "
             f"{config.headline.verdict} when calibrated"
         )
     if config.headline.verdict != "certified":

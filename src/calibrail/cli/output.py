@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -13,7 +14,8 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from calibrail.scores.table import Cost
+    from calibrail.report import Document
+    from calibrail.scores.table import Cost, ScoreTable
     from calibrail.workflow.dry_run import PlannedCalls
 
 
@@ -65,6 +67,34 @@ def print_plan(calls: Sequence[PlannedCalls], json: bool) -> None:
     for item in calls:
         typer.echo(item.sentence())
     typer.echo("nothing was sent (--dry-run)")
+
+
+def print_result(
+    content: Mapping[str, Any], document: Callable[[Mapping[str, Any]], Document], json: bool
+) -> None:
+    """Print a result: as JSON, or as its document says it."""
+    if json:
+        print_json(content)
+        return
+    from calibrail.report import print_document
+
+    print_document(document(content), stdout_console())
+
+
+def note_run(folder: Path, files: str, table: ScoreTable | None, n_quarantined: int) -> None:
+    """Say what the detectors cost, which files a run has written, and what it set aside."""
+    from calibrail.scores.registry import BASELINES
+
+    costs = () if table is None else table.costs
+    note_costs(cost for cost in costs if cost.score not in BASELINES)
+    note(f"wrote {folder}/{files}")
+    note_quarantined(n_quarantined, folder / "quarantine.jsonl")
+
+
+def note_quarantined(count: int, path: Path) -> None:
+    """Say how many rows were unusable, and where they stand."""
+    if count:
+        note(f"{count} unusable rows: see {path}")
 
 
 def print_json(content: Mapping[str, Any]) -> None:

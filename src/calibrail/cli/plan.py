@@ -8,26 +8,30 @@ from typing import Annotated
 import typer
 
 from calibrail.cli import options as opt
+from calibrail.settings.checks import one_of
 
 
+@opt.takes_settings
 def run(
-    alpha: opt.Alpha = 0.05,
-    guarantee: Annotated[
-        str,
-        typer.Option(
-            metavar="marginal|pac", help="Promise of the threshold to be calibrated (--auroc)."
+    promise: Annotated[
+        opt.Promise,
+        opt.Pick(
+            only=("alpha", "guarantee", "delta"),
+            help={"guarantee": "Promise of the threshold to be calibrated (--auroc)."},
+            default={"guarantee": "pac"},
         ),
-    ] = "pac",
-    delta: opt.Delta = 0.1,
-    max_fpr: Annotated[
-        float | None, typer.Option(help="Share of faithful answers that may be flagged.")
-    ] = None,
-    min_coverage: Annotated[
-        float | None, typer.Option(help="Coverage to be certified (default: 1 - alpha).")
-    ] = None,
-    confidence: Annotated[
-        float, typer.Option(help="Level of both intervals behind the certificate.")
-    ] = 0.95,
+    ],
+    requirement: Annotated[
+        opt.Requirement,
+        opt.Pick(
+            without=("risks",),
+            help={
+                "max_fpr": "Share of faithful answers that may be flagged.",
+                "min_coverage": "Coverage to be certified (default: 1 - alpha).",
+                "confidence": "Level of both intervals behind the certificate.",
+            },
+        ),
+    ],
     auroc: Annotated[
         float | None,
         typer.Option(help="Assume a detector, to be calibrated: its AUROC, with Gaussian scores."),
@@ -77,15 +81,15 @@ def run(
     if format is not None and format not in FIGURE_FORMATS:
         raise InputError(f"--figure must end in .{', .'.join(FIGURE_FORMATS)}; got {str(figure)!r}")
     result = plan(
-        alpha,
-        delta=delta,
-        guarantee=opt.one_of(guarantee, ("marginal", "pac"), "--guarantee"),
+        promise.alpha,
+        delta=promise.delta,
+        guarantee=one_of(promise.guarantee, ("marginal", "pac"), "--guarantee"),
         coverage=coverage,
         fpr=fpr,
         auroc=auroc,
-        max_fpr=max_fpr,
-        min_coverage=min_coverage,
-        confidence=confidence,
+        max_fpr=requirement.max_fpr,
+        min_coverage=requirement.min_coverage,
+        confidence=requirement.confidence,
         base_rate=base_rate,
         calibration_share=calibration_share,
         power=power,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,26 +11,16 @@ import typer
 from calibrail.cli import options as opt
 
 
+@opt.takes_settings
 def run(
     data: opt.Data,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="Parquet file to write.")
     ],
-    score: opt.ScoreNames = None,
-    format: opt.Format = None,
-    preset: opt.Preset = None,
-    map: opt.Map = None,
-    label_column: opt.LabelColumn = None,
-    group_column: opt.GroupColumn = None,
-    id_column: opt.IdColumn = None,
-    reader_option: opt.ReaderOption = None,
-    strict: opt.Strict = False,
-    max_calls: opt.MaxCalls = None,
-    concurrency: opt.Concurrency = 8,
-    timeout: opt.Timeout = 60.0,
-    price: opt.Price = None,
-    dry_run: opt.DryRun = False,
-    json: opt.AsJson = False,
+    detectors: Annotated[opt.Detectors, opt.Pick(only=("score",))],
+    reading: opt.Reading,
+    calls: opt.Calls,
+    show: opt.Showing,
 ) -> None:
     """Score every answer and write one column per detector; labels are not needed.
 
@@ -39,27 +30,17 @@ def run(
     import numpy as np
 
     from calibrail.cli.exits import DONE
-    from calibrail.cli.output import note, note_costs, print_json, print_plan
+    from calibrail.cli.output import note, note_costs, note_quarantined, print_json, print_plan
     from calibrail.cli.progress import counting
     from calibrail.workflow.dry_run import plan_calls
     from calibrail.workflow.scoring import score_only
 
     quarantine = output.parent / "quarantine.jsonl"
-    reading = opt.read_options(
-        format=format,
-        preset=preset,
-        mapping=map,
-        label_column=label_column,
-        group_column=group_column,
-        id_column=id_column,
-        reader_option=reader_option,
-        strict=strict,
-        quarantine=quarantine,
-    )
-    specs = opt.score_specs(score, None, None)
-    with counting("scoring", opt.terms(max_calls, concurrency, timeout, price)) as progress:
-        if dry_run:
-            print_plan(plan_calls(data, specs, reading=reading, labelled=False), json)
+    reading = replace(reading, quarantine=quarantine)
+    specs = detectors.scores()
+    with counting("scoring", calls) as progress:
+        if show.dry_run:
+            print_plan(plan_calls(data, specs, reading=reading, labelled=False), show.json)
             raise typer.Exit(DONE)
         table, n_quarantined = score_only(data, specs, reading=reading, progress=progress)
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -71,12 +52,11 @@ def run(
         "undefined": undefined,
         "costs": [cost.to_dict() for cost in table.costs],
     }
-    if json:
+    if show.json:
         print_json(summary)
     else:
         for name, count in undefined.items():
             typer.echo(f"{name}: {len(table)} examples, {count} undefined")
     note_costs(table.costs)
     note(f"wrote {output}")
-    if n_quarantined:
-        note(f"{n_quarantined} unusable rows: see {quarantine}")
+    note_quarantined(n_quarantined, quarantine)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,11 +11,12 @@ import typer
 from calibrail.cli import options as opt
 
 
+@opt.takes_settings
 def run(
-    guardrail: Annotated[
-        Path, typer.Argument(metavar="GUARDRAIL", help="File that `calibrail export` wrote.")
-    ],
+    guardrail: opt.Guardrail,
     traces: Annotated[str, typer.Argument(metavar="TRACES", help="The batch of answers.")],
+    reading: opt.ReadingUnlabelled,
+    calls: opt.FreeCalls,
     fdr: Annotated[
         float,
         typer.Option(
@@ -29,15 +31,6 @@ def run(
     confidence: Annotated[
         float, typer.Option(help="Of the bounds for every other cut-off, all at once.")
     ] = 0.95,
-    format: opt.Format = None,
-    preset: opt.Preset = None,
-    map: opt.Map = None,
-    id_column: opt.IdColumn = None,
-    reader_option: opt.ReaderOption = None,
-    strict: opt.Strict = False,
-    max_calls: opt.MaxCalls = None,
-    concurrency: opt.Concurrency = 8,
-    timeout: opt.Timeout = 60.0,
     json: opt.AsJson = False,
 ) -> None:
     """Release as much of a batch as the false discovery rate allows.
@@ -53,18 +46,8 @@ def run(
     from calibrail.workflow.select import select
 
     folder = Path() if output is None else output.parent
-    reading = opt.read_options(
-        format=format,
-        preset=preset,
-        mapping=map,
-        label_column=None,
-        group_column=None,
-        id_column=id_column,
-        reader_option=reader_option,
-        strict=strict,
-        quarantine=folder / "quarantine.jsonl",
-    )
-    with counting("scoring", opt.terms(max_calls, concurrency, timeout)) as progress:
+    reading = replace(reading, quarantine=folder / "quarantine.jsonl")
+    with counting("scoring", calls) as progress:
         result = select(
             Guardrail.load(guardrail),
             traces,

@@ -1,10 +1,11 @@
 """How good is a calibrated detector: measures, report, verdict, comparison."""
 
 from calibrail.evaluation.compare.compare import Comparison, compare_detectors
-from calibrail.evaluation.evaluate import evaluate
+from calibrail.evaluation.evaluate import Origin, Others, evaluate
 from calibrail.evaluation.findings import Band, Finding
-from calibrail.evaluation.report import SCHEMA, Report, Tested
+from calibrail.evaluation.report import Report, Tested
 from calibrail.evaluation.rows import Row, row
+from calibrail.evaluation.sample import Sample
 from calibrail.evaluation.stats.auroc import auroc
 from calibrail.evaluation.stats.measure import Measure
 from calibrail.evaluation.stats.overlap import median_overlap, overlap
@@ -13,14 +14,16 @@ from calibrail.evaluation.stats.rates import accuracy, wilson
 from calibrail.evaluation.stats.separation import Moments, Welch, cohens_d, moments, welch
 
 __all__ = [
-    "SCHEMA",
     "Band",
     "Comparison",
     "Finding",
     "Measure",
     "Moments",
+    "Origin",
+    "Others",
     "Report",
     "Row",
+    "Sample",
     "Tested",
     "Welch",
     "accuracy",

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from calibrail.conformal import Bound
-from calibrail.errors import InputError
 from calibrail.evaluation.findings import Band, Finding
 from calibrail.evaluation.rows import Row
 from calibrail.evaluation.stats.measure import Measure
 from calibrail.evaluation.stats.separation import Moments, Welch
-
-#: Name of the format that ``Report.to_dict`` writes.
-SCHEMA = "calibrail.report/1"
+from calibrail.record import Record
+from calibrail.settings import Promise, Requirement
 
 
 @dataclass(frozen=True, slots=True)
-class Tested:
+class Tested(Record):
     """Every measure of a threshold and its score on the test part.
 
     Parameters
@@ -42,9 +39,9 @@ class Tested:
     n_hallucinated: int
     n_faithful: int
     coverage: Bound
+    coverage_band: Band | None
     fpr: Bound
     accuracy: Bound
-    coverage_band: Band | None
     auroc: Measure
     overlap: Measure
     median_overlap: Measure
@@ -52,60 +49,30 @@ class Tested:
     cohens_d: Measure
     welch: Welch
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON-able dictionary."""
-        return {
-            "n_hallucinated": self.n_hallucinated,
-            "n_faithful": self.n_faithful,
-            "coverage": self.coverage.to_dict(),
-            "coverage_band": self.coverage_band.to_dict() if self.coverage_band else None,
-            "fpr": self.fpr.to_dict(),
-            "accuracy": self.accuracy.to_dict(),
-            "auroc": self.auroc.to_dict(),
-            "overlap": self.overlap.to_dict(),
-            "median_overlap": self.median_overlap.to_dict(),
-            "means": {name: value.to_dict() for name, value in self.means.items()},
-            "cohens_d": self.cohens_d.to_dict(),
-            "welch": self.welch.to_dict(),
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Tested:
-        """Rebuild the measures from ``to_dict``."""
-        fields: dict[str, Any] = dict(data)
-        for key in ("coverage", "fpr", "accuracy"):
-            fields[key] = Bound(**fields[key])
-        for key in ("auroc", "overlap", "median_overlap", "cohens_d"):
-            fields[key] = Measure.from_dict(fields[key])
-        if fields["coverage_band"]:
-            fields["coverage_band"] = Band.from_dict(fields["coverage_band"])
-        fields["means"] = {k: Moments.from_dict(v) for k, v in fields["means"].items()}
-        fields["welch"] = Welch.from_dict(fields["welch"])
-        return cls(**fields)
-
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Report(Record):
     """One detector's evaluation: promise, measures, comparison with baselines, verdict, warnings.
 
     Parameters
     ----------
+    verdict : {"certified", "rejected", "inconclusive"}
+        What the data shows about the requirements.
+    reason : str
+        Why, in plain words.
     score : mapping
         The score's specification: ``name`` and ``params``.
-    alpha : float
-        Tolerated miss rate.
-    guarantee : {"marginal", "pac", "paper"}
-        What the threshold promises.
-    delta : float or None
-        Error of the ``pac`` guarantee.
+    promise : Promise
+        What the threshold was to keep. Its ``alpha``, ``guarantee`` and ``delta`` (None but for
+        ``pac``) stand beside it in the dictionary, too.
+    requirement : Requirement
+        What was asked of the data. Its ``confidence`` stands beside it, too.
     threshold : float or None
         An answer is flagged at this score or above; None where everything is flagged.
     flag_all : bool
         Everything is flagged, because no threshold keeps the promise.
     rank, n_calibration : int
         The threshold is the ``rank``-th smallest of the hallucinated calibration scores.
-    confidence : float
-        Level of every interval, and of the certificate.
     min_coverage : float
         Coverage that the verdict requires.
     max_fpr : float or None
@@ -116,10 +83,6 @@ class Report:
         Every measure on the test part.
     baselines, detectors : tuple of Row
         The trivial baselines and the further detectors, calibrated and tested alike.
-    verdict : {"certified", "rejected", "inconclusive"}
-        What the data shows about the requirements.
-    reason : str
-        Why, in plain words.
     certificate : mapping
         The exact bounds behind the verdict (``Certificate.to_dict``).
     warnings : tuple of Finding
@@ -146,23 +109,23 @@ class Report:
         How trivial baselines rank beside the score (``calibrail.evaluation.sections.baselines``).
     """
 
+    schema = "calibrail.report/1"
+
+    verdict: str
+    reason: str
     score: Mapping[str, Any]
-    alpha: float
-    guarantee: str
-    delta: float | None
+    promise: Promise
+    requirement: Requirement
     threshold: float | None
     flag_all: bool
     rank: int
     n_calibration: int
-    confidence: float
     min_coverage: float
     max_fpr: float | None
     undefined: Mapping[str, Any]
     test: Tested
     baselines: tuple[Row, ...]
     detectors: tuple[Row, ...]
-    verdict: str
-    reason: str
     certificate: Mapping[str, Any]
     warnings: tuple[Finding, ...]
     data: Mapping[str, Any] = field(default_factory=dict)
@@ -179,46 +142,21 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as a dictionary that strict JSON can hold, with its schema's name."""
-        return {
-            "schema": SCHEMA,
-            "verdict": self.verdict,
-            "reason": self.reason,
-            "score": dict(self.score),
-            "alpha": self.alpha,
-            "guarantee": self.guarantee,
-            "delta": self.delta,
-            "threshold": self.threshold,
-            "flag_all": self.flag_all,
-            "rank": self.rank,
-            "n_calibration": self.n_calibration,
-            "confidence": self.confidence,
-            "min_coverage": self.min_coverage,
-            "max_fpr": self.max_fpr,
-            "undefined": dict(self.undefined),
-            "test": self.test.to_dict(),
-            "baselines": [row.to_dict() for row in self.baselines],
-            "detectors": [row.to_dict() for row in self.detectors],
-            "certificate": dict(self.certificate),
-            "warnings": [finding.to_dict() for finding in self.warnings],
-            "data": finite_json(self.data),
-            "reproduce": finite_json(self.reproduce),
-            "notes": list(self.notes),
-            "by_group": finite_json(self.by_group),
-            "clustering": finite_json(self.clustering),
-            "three_way": finite_json(self.three_way),
-            "risks": finite_json(self.risks),
-            "curve": finite_json(self.curve),
-            "shift": finite_json(self.shift),
-            "attainable": finite_json(self.attainable),
-            "confounds": finite_json(self.confounds),
+        promise = self.promise
+        beside = {
+            "alpha": promise.alpha,
+            "guarantee": promise.guarantee,
+            "delta": promise.delta if promise.guarantee == "pac" else None,
+            "confidence": self.requirement.confidence,
         }
+        return Record.to_dict(self) | beside
 
     def to_json(self) -> str:
         """Return the report as strict JSON text; the same report gives the same bytes."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Report:
+    def from_dict(cls, content: Mapping[str, Any]) -> Report:
         """Rebuild a report from ``to_dict``.
 
         Raises
@@ -226,27 +164,7 @@ class Report:
         InputError
             If the dictionary is not of this schema, or a field is missing or unknown.
         """
-        schema = data.get("schema")
-        if schema != SCHEMA:
-            raise InputError(f'schema must be "{SCHEMA}"; got {schema!r}')
-        fields = {key: value for key, value in data.items() if key != "schema"}
-        try:
-            fields["test"] = Tested.from_dict(fields["test"])
-            fields["baselines"] = tuple(Row.from_dict(row) for row in fields["baselines"])
-            fields["detectors"] = tuple(Row.from_dict(row) for row in fields["detectors"])
-            fields["warnings"] = tuple(Finding.from_dict(item) for item in fields["warnings"])
-            fields["notes"] = tuple(fields["notes"])
-            return cls(**fields)
-        except (KeyError, TypeError) as error:
-            raise InputError(f"the report has a missing or an unknown field: {error}") from error
-
-
-def finite_json(value: Any) -> Any:
-    """Return a copy that strict JSON can hold: a number that is not finite becomes None."""
-    if isinstance(value, Mapping):
-        return {str(key): finite_json(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite_json(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+        repeated = ("alpha", "guarantee", "delta", "confidence")
+        return super(Report, cls).from_dict(
+            {key: value for key, value in content.items() if key not in repeated}
+        )

@@ -78,6 +78,25 @@ class Sample(Record):
         """Return the scores of one class in one part, undefined ones included."""
         return self.values[self.rows(part, label)]
 
+    def count(
+        self, flagged: Mask, part: int, label: int, among: Mask | None = None
+    ) -> tuple[int, int]:
+        """Return how many of one class in one part are flagged, and how many there are.
+
+        Parameters
+        ----------
+        flagged : ndarray of bool, shape (n,)
+            Decisions.
+        part, label : int
+            Part of the split, and class.
+        among : ndarray of bool, shape (n,), optional
+            Counts only these.
+        """
+        rows = self.rows(part, label)
+        if among is not None:
+            rows = rows & among
+        return int(np.sum(flagged & rows)), int(np.sum(rows))
+
     def with_scores(self, values: Floats, tolerance: float = 0.0) -> Sample:
         """Return the same answers with the scores of another detector."""
         return replace(self, values=values, tolerance=tolerance)

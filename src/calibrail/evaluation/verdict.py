@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from calibrail.conformal import Calibration, Certificate, certify_counts, joint_certificate
 from calibrail.conformal.rank import decimal
+from calibrail.conformal.rule import Rule
 from calibrail.evaluation.report import Tested
-from calibrail.evaluation.sample import CALIBRATION, TEST
+from calibrail.evaluation.sample import CALIBRATION, TEST, Sample
 from calibrail.evaluation.stats.phrases import count, percent
+from calibrail.settings import Requirement
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +30,8 @@ class Alarms:
         The same over calibration and test part together.
     pooled : bool
         Whether the calibration part may be used too: the threshold never saw its faithful
-        examples, the score was not fitted, and none shares a group with a hallucinated
-        calibration example (which the threshold did see).
+        examples, and none shares a group with a hallucinated calibration example (which the
+        threshold did see).
     """
 
     test: int
@@ -42,27 +44,16 @@ class Alarms:
     def count(
         cls,
         flagged: NDArray[np.bool_],
-        labels: NDArray[np.int8],
-        codes: NDArray[np.int8],
-        groups: NDArray[np.int64] | None,
-        fitted: bool,
+        sample: Sample,
     ) -> Alarms:
         """Count false alarms per part; a negative group code stands for "no group"."""
-        faithful = labels == 0
-        test = faithful & (codes == TEST)
-        source = faithful & (codes == CALIBRATION)
+        alarms, n_test = sample.count(flagged, TEST, 0)
+        more, n_more = sample.count(flagged, CALIBRATION, 0)
         mixed = False
-        if groups is not None:
-            seen = groups[(codes == CALIBRATION) & (labels == 1) & (groups >= 0)]
-            mixed = bool(np.isin(groups[source & (groups >= 0)], seen).any())
-        alarms, n_test = int(np.sum(flagged & test)), int(np.sum(test))
-        return cls(
-            test=alarms,
-            n_test=n_test,
-            all=alarms + int(np.sum(flagged & source)),
-            n_all=n_test + int(np.sum(source)),
-            pooled=not fitted and not mixed,
-        )
+        if (groups := sample.groups) is not None:
+            seen = groups[sample.rows(CALIBRATION, 1) & (groups >= 0)]
+            mixed = bool(np.isin(groups[sample.rows(CALIBRATION, 0) & (groups >= 0)], seen).any())
+        return cls(alarms, n_test, alarms + more, n_test + n_more, pooled=not mixed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +66,11 @@ class Decision:
 
 
 def decide(
-    calibration: Calibration,
+    rule: Rule,
     tested: Tested,
     alarms: Alarms,
-    min_coverage: float,
-    max_fpr: float | None,
-    confidence: float,
-    *,
-    one_threshold: bool = True,
+    requirement: Requirement,
     once: tuple[int, int, int, int] | None = None,
-    verb: str = "flags",
 ) -> Decision:
     """Return the verdict about ``coverage >= min_coverage`` and ``FPR <= max_fpr``.
 
@@ -96,33 +82,31 @@ def decide(
 
     Parameters
     ----------
-    calibration : Calibration
-        The threshold.
+    rule : Rule
+        What decides. Where one threshold does not decide about every answer (groups have their
+        own), nothing is certified by its construction.
     tested : Tested
         Counts on the test part.
     alarms : Alarms
         False alarms, with and without the calibration part.
-    min_coverage : float
-        Required coverage.
-    max_fpr : float or None
-        Highest acceptable FPR; without it nothing can be certified.
-    confidence : float
-        Two-sided level of both bounds. The certificate states the joint confidence that follows:
-        the same for counts on the test part, ``1 - delta - (1 - confidence) / 2`` for ``pac``.
-    one_threshold : bool
-        Whether the threshold of ``calibration`` decided about every answer; if not (groups have
-        their own), nothing is certified by its construction.
+    requirement : Requirement
+        With a ``min_coverage``; without a ``max_fpr`` nothing can be certified. ``confidence`` is
+        the two-sided level of both bounds. The certificate states the joint confidence that
+        follows: the same for counts on the test part, ``1 - delta - (1 - confidence) / 2`` for
+        ``pac``.
     once : tuple of int, optional
         Caught, hallucinated, false alarms and faithful among independent test examples (one a
         group), where the counts of ``tested`` are not independent.
-    verb : str
-        What happens to answers that do not pass, for the reason in words.
     """
+    calibration, min_coverage = rule.calibration, requirement.min_coverage
+    assert min_coverage is not None
+    limits = requirement.max_fpr, requirement.confidence
     coverage, fpr = tested.coverage, tested.fpr
     counts = (coverage.count, coverage.n, fpr.count, fpr.n) if once is None else once
     proven = float(1 - decimal(calibration.alpha))
     construction = (
-        one_threshold
+        rule.groups is None
+        and rule.chosen is None
         and calibration.guarantee == "pac"
         and not calibration.flag_all
         and min_coverage <= 1.0 - calibration.alpha + 1e-12
@@ -132,16 +116,10 @@ def decide(
         if alarms.pooled and once is None:
             false_alarms, n = alarms.all, alarms.n_all
         certificate = joint_certificate(
-            calibration,
-            *counts[:2],
-            false_alarms,
-            n,
-            max_fpr,
-            confidence,
-            min(min_coverage, proven),
+            calibration, *counts[:2], false_alarms, n, *limits, min(min_coverage, proven)
         )
     else:
-        certificate = certify_counts(*counts, min_coverage, max_fpr, confidence)
+        certificate = certify_counts(*counts, min_coverage, *limits)
     verdict, reason = certificate.verdict, certificate.reason
     band = tested.coverage_band
     if construction and verdict == "certified" and band is not None:
@@ -152,13 +130,14 @@ def decide(
                 f"{tested.coverage.count:,} of {tested.coverage.n:,} hallucinations, fewer than "
                 f"the {band.lowest:,} that chance explains."
             )
-    elif verdict == "inconclusive" and not construction and max_fpr is not None:
+    elif verdict == "inconclusive" and not construction and requirement.max_fpr is not None:
         reason = _with_coverage_hint(reason, calibration, certificate)
-    reason = reason.replace("flags", verb)
-    found = {**certificate.to_dict(), "verdict": verdict, "reason": reason}
+    if rule.upper is not None:
+        reason = reason.replace("flags", "withholds")
+    content = {**certificate.to_dict(), "verdict": verdict, "reason": reason}
     if verdict != "certified":
-        found["flips"] = None
-    return Decision(verdict, reason, found)
+        content["flips"] = None
+    return Decision(verdict, reason, content)
 
 
 def _with_coverage_hint(reason: str, calibration: Calibration, certificate: Certificate) -> str:

@@ -9,11 +9,20 @@ import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+)
 
 from calibrail.errors import GuardrailError
+from calibrail.record import Record
+from calibrail.settings import Promise, Requirement
 
 SCHEMA: Final = "calibrail.guardrail/1"
 
@@ -22,6 +31,18 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, allow_inf_nan=False, ser_json_inf_nan="constants"
     )
+
+
+#: A record is read and written by its own checks, not by pydantic's.
+_WRITE: Final = PlainSerializer(lambda value: value.to_dict())
+_Promise = Annotated[Promise, BeforeValidator(lambda value: _read(Promise, value)), _WRITE]
+_Requirement = Annotated[
+    Requirement, BeforeValidator(lambda value: _read(Requirement, value)), _WRITE
+]
+
+
+def _read(kind: type[Record], value: Any) -> Record:
+    return value if isinstance(value, kind) else kind.from_dict(value)
 
 
 class ScoreSpecConfig(_Frozen):
@@ -108,20 +129,21 @@ class FrozenConfig(_Frozen):
     ----------
     calibration, groups, upper, chosen
         The thresholds, as ``calibrail.conformal.rule.Rule`` holds them.
-    risks : list of str
-        Risks that ``chosen`` was chosen to keep.
-    by : str or None
-        Column that holds each answer's group, where ``groups`` have their own thresholds.
+    promise : Promise
+        What the thresholds keep; its ``by`` names the column that holds each answer's group, where
+        ``groups`` have their own.
+    requirement : Requirement
+        What was asked of the data; ``chosen`` was chosen to keep its ``risks``.
     """
 
     schema_: Literal["calibrail.guardrail/1"] = Field(default=SCHEMA, alias="schema")
     score: ScoreSpecConfig
     calibration: dict[str, Any]
-    by: str | None = None
+    promise: _Promise
+    requirement: _Requirement
     groups: dict[str, Any] | None = None
     upper: dict[str, Any] | None = None
     chosen: float | None = None
-    risks: list[str] = []
     policy: Policy
     data: DataRecord
     headline: Headline

@@ -105,7 +105,7 @@ class Guardrail:
             }
         )
         self._calibration = self._rule.calibration
-        if (config.by is None) != (config.groups is None):
+        if (config.promise.by is None) != (config.groups is None):
             raise GuardrailError("by and groups must stand together; calibrate again")
         if self._calibration.undefined != config.policy.undefined:
             raise GuardrailError(
@@ -155,7 +155,7 @@ class Guardrail:
     def columns(self) -> tuple[str, ...]:
         """Columns of the data that a decision needs: an outside score, a group."""
         own = tuple(getattr(self._score, "columns", ()))
-        return own if self._config.by is None else (*own, self._config.by)
+        return own if self._config.promise.by is None else (*own, self._config.promise.by)
 
     @property
     def score(self) -> Score:
@@ -228,7 +228,7 @@ class Guardrail:
 
     def _groups(self, examples: Sequence[Example]) -> list[str] | None:
         """Return each answer's group as a name; one without a group belongs to no known one."""
-        by = self._config.by
+        by = self._config.promise.by
         return None if by is None else [group_name(example.columns.get(by)) for example in examples]
 
     def _decide_scored(

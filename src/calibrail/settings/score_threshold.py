@@ -35,7 +35,9 @@ class ScoreThreshold(Record):
         flag="score-column",
         metavar="COL",
     )
-    higher: str | None = setting("What a higher score means: hallucinated or faithful.", None)
+    higher: str | None = setting(
+        "What a higher value of --score-column means.", None, metavar="hallucinated|faithful"
+    )
     threshold: float | None = setting(
         "Scores at or beyond it, towards hallucinated, are flagged.", None
     )

@@ -13,7 +13,16 @@ from calibrail.settings.requirement import Requirement
 Settings = TypeVar("Settings")
 
 
-class Short(TypedDict, total=False):
+class Limits(TypedDict, total=False):
+    """Keywords that stand for the fields of a requirement in a short call."""
+
+    max_fpr: float | None
+    min_coverage: float | None
+    confidence: float
+    risks: Sequence[str]
+
+
+class Short(Limits, total=False):
     """Keywords that stand for the fields of a promise and a requirement in a short call."""
 
     alpha: float
@@ -25,10 +34,6 @@ class Short(TypedDict, total=False):
     min_n: int | None
     clustered: bool
     beta: float | None
-    max_fpr: float | None
-    min_coverage: float | None
-    confidence: float
-    risks: Sequence[str]
 
 
 def collect(
@@ -49,18 +54,32 @@ def collect(
     """
     rest = dict(short)
     made = (from_keywords(Promise, promise, rest), from_keywords(Requirement, requirement, rest))
-    if rest:
-        known = [item.name for kind in (Promise, Requirement) for item in fields(kind)]
-        raise InputError(f"unknown argument {next(iter(rest))!r}; known are {', '.join(known)}")
+    _refuse_unknown(rest, Promise, Requirement)
     return made
 
 
-def from_keywords(
-    kind: type[Settings], given: Settings | None, keywords: dict[str, Any]
-) -> Settings:
-    """Return the object given, or one from its fields, which are taken out of ``keywords``."""
-    names = [item.name for item in fields(kind) if item.name in keywords]  # type: ignore[arg-type]
-    values = {name: keywords.pop(name) for name in names}
+def collect_requirement(requirement: Requirement | None, short: Mapping[str, Any]) -> Requirement:
+    """Return the requirement of a call, given as an object or by its fields, as ``collect`` does.
+
+    >>> collect_requirement(None, {"max_fpr": 0.2}).max_fpr
+    0.2
+    """
+    rest = dict(short)
+    made = from_keywords(Requirement, requirement, rest)
+    _refuse_unknown(rest, Requirement)
+    return made
+
+
+def _refuse_unknown(rest: Mapping[str, Any], *kinds: Any) -> None:
+    if rest:
+        known = [item.name for kind in kinds for item in fields(kind)]
+        raise InputError(f"unknown argument {next(iter(rest))!r}; known are {', '.join(known)}")
+
+
+def from_keywords(kind: type[Settings], given: Settings | None, rest: dict[str, Any]) -> Settings:
+    """Return the object given, or one from its fields, which are taken out of ``rest``."""
+    names = [item.name for item in fields(kind) if item.name in rest]  # type: ignore[arg-type]
+    values = {name: rest.pop(name) for name in names}
     if given is None:
         return kind(**values)
     if names:

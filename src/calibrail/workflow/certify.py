@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 from calibrail.conformal import (
     Bound,
     Certificate,
     GroupCounts,
     GroupVerdict,
+    Risk,
     certify_counts,
     certify_groups,
     exact_bound,
@@ -22,7 +23,8 @@ from calibrail.data.example import Example
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation.sections.measured_risks import risk_bounds, risk_verdict
 from calibrail.guardrail.runtime import Guardrail, group_name
-from calibrail.settings import ReadOptions
+from calibrail.settings import ReadOptions, Requirement
+from calibrail.settings.short import Limits, collect_requirement
 from calibrail.workflow.context import Progress
 from calibrail.workflow.sources import Source, open_source
 
@@ -93,13 +95,12 @@ class Certification:
 def certify(
     guardrail: Guardrail,
     source: Source,
+    requirement: Requirement | None = None,
     *,
-    max_fpr: float | None = None,
-    min_coverage: float | None = None,
-    confidence: float = 0.95,
     by: str | None = None,
     reading: ReadOptions | None = None,
     progress: Progress | None = None,
+    **short: Unpack[Limits],
 ) -> Certification:
     """Certify, reject or leave open, on fresh labelled answers.
 
@@ -113,15 +114,18 @@ def certify(
         The frozen guardrail.
     source : path, str or iterable of Example
         Labelled answers that neither the calibration nor its report has used.
-    max_fpr : float
-        The share of faithful answers that may be held back. Needed, unless the threshold was chosen
-        to keep risks: those are certified then.
-    min_coverage : float, optional
-        The share of hallucinations that must be caught; 1 - alpha when left out.
-    confidence : float
-        Joint confidence of both bounds.
+    requirement : Requirement, optional
+        Its ``max_fpr`` is the share of faithful answers that may be held back. It is needed, unless
+        the threshold was chosen to keep risks: those are certified then. ``confidence`` is that of
+        both bounds together.
     by : str, optional
         Column of groups that get a verdict each, corrected for their number.
+    reading : ReadOptions, optional
+        How to read the file.
+    progress : callable, optional
+        Called with the number of answers so far.
+    **short
+        In a short call, fields of the requirement: ``max_fpr``, ``min_coverage``, ``confidence``.
 
     Returns
     -------
@@ -132,18 +136,9 @@ def certify(
     DataError
         If a class is missing.
     """
-    risks = tuple(parse_risk(risk) for risk in guardrail.config.risks)
-    if risks and (max_fpr is not None or min_coverage is not None):
-        raise InputError(
-            f"this guardrail was chosen to keep {', '.join(map(str, risks))}, and that is what is "
-            "certified; leave out max_fpr and min_coverage"
-        )
-    if not risks and max_fpr is None:
-        raise InputError("max_fpr must be given: how many faithful answers may be held back?")
-    required = 1.0 - guardrail.calibration.alpha if min_coverage is None else min_coverage
-    if risks:
-        required = next((risk.level for risk in risks if risk.name == "recall"), 0.0)
-        max_fpr = next((risk.level for risk in risks if risk.name == "fpr"), None)
+    requirement = collect_requirement(requirement, short)
+    risks = tuple(parse_risk(risk) for risk in guardrail.config.requirement.risks)
+    limits = _limits(guardrail, requirement, risks)
     columns = (*guardrail.columns, *(() if by is None or by in guardrail.columns else (by,)))
     examples, opened = open_source(source, reading or ReadOptions(), require=(), keep=columns)
     seen = set(guardrail.config.data.calibration_examples)
@@ -168,27 +163,25 @@ def certify(
         tally.n[1],
         tally.stopped[0],
         tally.n[0],
-        required,
-        max_fpr,
-        confidence,
+        *limits,
     )
     measured = None
     if risks:
         counts = (tally.stopped[1], tally.n[1], tally.stopped[0], tally.n[0])
-        measured = risk_bounds(risks, *counts, confidence)
+        measured = risk_bounds(risks, *counts, requirement.confidence)
         verdict, reason = risk_verdict(measured)
         certificate = replace(
             certificate, verdict=cast(Verdict, verdict), reason=reason, flips=None
         )
     verdicts = None
     if by is not None:
-        verdicts = certify_groups(tally.counts(), required, max_fpr, confidence)
+        verdicts = certify_groups(tally.counts(), *limits)
     return Certification(
         certificate=certificate,
         by=by,
         groups=verdicts,
         risks=measured,
-        blocked=tally.blocked(guardrail, confidence),
+        blocked=tally.blocked(guardrail, requirement.confidence),
         n_seen_before=tally.n_seen_before,
         n_undefined=tally.n_undefined,
         n_errors=tally.n_errors,
@@ -198,6 +191,24 @@ def certify(
             *_rejected_groups(verdicts, certificate.verdict),
         ),
     )
+
+
+def _limits(
+    guardrail: Guardrail, requirement: Requirement, risks: Sequence[Risk]
+) -> tuple[float, float | None, float]:
+    """Return the coverage that is required, the FPR that is allowed, and the confidence."""
+    if not risks:
+        if requirement.max_fpr is None:
+            raise InputError("max_fpr must be given: how many faithful answers may be held back?")
+        required = requirement.coverage(guardrail.config.promise)
+        return required, requirement.max_fpr, requirement.confidence
+    if requirement.max_fpr is not None or requirement.min_coverage is not None:
+        raise InputError(
+            f"this guardrail was chosen to keep {', '.join(map(str, risks))}, and that is what is "
+            "certified; leave out max_fpr and min_coverage"
+        )
+    levels = {risk.name: risk.level for risk in risks}
+    return levels.get("recall", 0.0), levels.get("fpr"), requirement.confidence
 
 
 class _Tally:
@@ -267,8 +278,9 @@ class _Tally:
 
 def _rejected_groups(verdicts: Mapping[str, GroupVerdict] | None, overall: str) -> Iterator[str]:
     """Name the groups that are rejected although the verdict about all answers together is not."""
-    bad = [name for name, item in (verdicts or {}).items()
-           if item.certificate.verdict == "rejected"]  # fmt: skip
+    bad = [
+        name for name, item in (verdicts or {}).items() if item.certificate.verdict == "rejected"
+    ]
     if bad and overall != "rejected":
         yield (f"the verdict is about all answers together; rejected by itself: {', '.join(bad)}")
 

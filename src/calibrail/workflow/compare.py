@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from calibrail.evaluation import Comparison, compare_detectors
 from calibrail.guardrail.frozen import write_atomically
 from calibrail.scores.base import Score
-from calibrail.settings import Guarantee, ReadOptions, SplitOptions, Undefined
-from calibrail.workflow.context import Progress
+from calibrail.settings import Promise, ReadOptions, Requirement, SplitOptions
+from calibrail.settings.short import Short, collect
+from calibrail.workflow.context import Context
 from calibrail.workflow.notes import notes_on
 from calibrail.workflow.run import describe
 from calibrail.workflow.run_folder import cost_dict, write_json
 from calibrail.workflow.scoring import Scored, require_usable, score_source
 from calibrail.workflow.sources import Source
 from calibrail.workflow.splitting import group_codes
-from calibrail.workflow.versions import installed_versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,18 +81,13 @@ class ComparisonRun:
 def compare(
     source: Source,
     scores: str | Score | Sequence[str | Score],
+    promise: Promise | None = None,
+    requirement: Requirement | None = None,
     *,
-    alpha: float = 0.05,
-    guarantee: Guarantee = "marginal",
-    delta: float = 0.1,
-    max_fpr: float | None = None,
-    min_coverage: float | None = None,
-    confidence: float = 0.95,
-    undefined: Undefined = "flag",
     reading: ReadOptions | None = None,
     splitting: SplitOptions | None = None,
-    command: str | None = None,
-    progress: Progress | None = None,
+    context: Context | None = None,
+    **short: Unpack[Short],
 ) -> ComparisonRun:
     """Calibrate several detectors to the same coverage on the same split, and name a winner.
 
@@ -104,8 +99,11 @@ def compare(
     ComparisonRun
         ``to_dict()["detectors"]`` holds one report a detector, fewest false alarms first.
     """
-    splitting = splitting or SplitOptions()
-    scored = score_source(source, scores, reading=reading, splitting=splitting, progress=progress)
+    promise, requirement = collect(promise, requirement, short)
+    context, splitting = context or Context(), splitting or SplitOptions()
+    scored = score_source(
+        source, scores, reading=reading, splitting=splitting, progress=context.progress
+    )
     keys, table = scored.keys, scored.table
     usable = [i for i, key in enumerate(keys) if not np.isnan(table.columns[key]).all()]
     # One that is undefined everywhere keeps its row; where all are, there is nothing to compare.
@@ -115,13 +113,13 @@ def compare(
         {key: table.columns[key] for key in keys},
         labels=table.labels,
         codes=scored.codes,
-        alpha=alpha,
-        guarantee=guarantee,
-        delta=delta,
-        undefined=undefined,
-        confidence=confidence,
-        max_fpr=max_fpr,
-        min_coverage=min_coverage,
+        alpha=promise.alpha,
+        guarantee=promise.guarantee,
+        delta=promise.delta,
+        undefined=promise.undefined,
+        confidence=requirement.confidence,
+        max_fpr=requirement.max_fpr,
+        min_coverage=requirement.min_coverage,
         baselines={name: table.columns[name] for name in scored.baselines},
         specs={
             key: describe(score, key) for key, score in zip(keys, scored.detectors, strict=True)
@@ -132,7 +130,7 @@ def compare(
         groups=group_codes(table),
         data=scored.data,
         notes=notes_on(scored),
-        reproduce={"command": command, "versions": installed_versions()},
+        reproduce=context.reproduce(),
         seed=splitting.seed,
     )
     return ComparisonRun(comparison, scored)

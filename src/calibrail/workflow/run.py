@@ -24,14 +24,13 @@ from calibrail.guardrail.frozen import (
     Policy,
     ScoreSpecConfig,
     plain,
-    write_atomically,
 )
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.scores.base import Score
 from calibrail.scores.registry import key_of
 from calibrail.scores.table import ScoreTable
 from calibrail.workflow.error_examples import ErrorExamples
-from calibrail.workflow.run_folder import cost_dict, read_json, write_json
+from calibrail.workflow.run_folder import RunFolder, read_json
 
 SCHEMA = "calibrail.calibration/1"
 
@@ -49,10 +48,6 @@ class Run:
         Every measure with its interval, the warnings and the verdict.
     rule : Rule
         Everything that decides: the threshold, and those of groups and of a review where asked.
-    risks : tuple of str
-        What the threshold was chosen to keep, where it was.
-    by : str or None
-        Column that holds each answer's group, where groups have their own thresholds.
     spec : ScoreSpecConfig
         The detector and its fingerprint.
     data : mapping
@@ -77,8 +72,6 @@ class Run:
     versions: Mapping[str, str]
     table: ScoreTable | None = None
     codes: NDArray[np.int8] | None = None
-    by: str | None = None
-    risks: tuple[str, ...] = ()
     state: bytes | None = None
     examples: ErrorExamples | None = None
 
@@ -112,29 +105,22 @@ class Run:
 
         if self.table is None or self.codes is None:
             raise DataError("this run was loaded from a folder; copy that folder instead")
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        self.table.to_parquet(folder / "scores.parquet", self.codes)
+        files = RunFolder(folder)
+        files.scores(self.table, self.codes)
         report = self.report.to_dict()
-        write_json(folder / "report.json", report)
-        write_json(folder / "calibration.json", self._calibration_dict())
-        write_json(folder / "cost.json", cost_dict(self.table))
+        files.json("report.json", report)
+        files.json("calibration.json", self._calibration_dict())
+        files.costs(self.table)
         if self.state is not None:
-            write_atomically(folder / STATE, self.state)
+            files.bytes(STATE, self.state)
         values = next(iter(self.table.columns.values()))
         test = (self.codes == TEST) & ~np.isnan(values)
         hallucinated, faithful = (values[test & (self.table.labels == label)] for label in (1, 0))
         examples = None if self.examples is None else self.examples.to_dict(text=text)
         content = document(report, (hallucinated, faithful), examples)
-        page = render_page(content)
-        # Half of a surrogate pair may stand in a name; UTF-8 has no bytes for it.
-        write_atomically(folder / "report.html", page.encode("utf-8", "replace"))
-        (folder / "figures").mkdir(exist_ok=True)
-        for old in (folder / "figures").glob("*.svg"):
-            old.unlink()
-        for name, figure in figure_files(content).items():
-            write_atomically(folder / "figures" / f"{name}.svg", figure.encode("utf-8", "replace"))
-        return folder
+        files.page(render_page(content))
+        files.figures(figure_files(content))
+        return files.path
 
     @classmethod
     def load(cls, folder: str | Path) -> Run:
@@ -157,8 +143,6 @@ class Run:
             state=_read_state(folder / STATE, content.get("state_sha256")),
             report=Report.from_dict(report),
             rule=Rule.from_dict({**content, "calibration": content}),
-            by=content["by"],
-            risks=tuple(content["risks"]),
             spec=ScoreSpecConfig.model_validate(content["score"]),
             data=content["data"],
             calibration_examples=tuple(content["calibration_examples"]),
@@ -182,11 +166,11 @@ class Run:
         config = FrozenConfig(
             score=self.spec.model_copy(update={"state": _in_base64(self.state)}),
             calibration=self.calibration.to_dict(),
-            by=self.by,
+            promise=self.report.promise,
+            requirement=self.report.requirement,
             groups=None if self.rule.groups is None else self.rule.groups.to_dict(),
             upper=None if self.rule.upper is None else self.rule.upper.to_dict(),
             chosen=self.rule.chosen,
-            risks=list(self.risks),
             policy=Policy(undefined=self.calibration.undefined, failure=on_failure),
             data=DataRecord(
                 source=self.data["source"],
@@ -217,11 +201,11 @@ class Run:
         return {
             "schema": SCHEMA,
             **self.calibration.to_dict(),
-            "by": self.by,
+            "by": self.report.promise.by,
             "groups": None if self.rule.groups is None else self.rule.groups.to_dict(),
             "upper": None if self.rule.upper is None else self.rule.upper.to_dict(),
             "chosen": self.rule.chosen,
-            "risks": list(self.risks),
+            "risks": list(self.report.requirement.risks),
             "score": self.spec.model_dump(exclude={"state"}),
             "state_sha256": None if self.state is None else hashlib.sha256(self.state).hexdigest(),
             "data": dict(self.data),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from calibrail.conformal import calibrate_threshold
+from calibrail.evaluation.sample import Sample
 from calibrail.evaluation.sections.attainable import attainable, few_distinct_scores
 from calibrail.settings import Promise
 
@@ -15,7 +16,7 @@ def offered(hallucinated: list[float], faithful: list[float], alpha: float, **ho
     values = np.array(hallucinated + faithful)
     labels = np.array([1] * len(hallucinated) + [0] * len(faithful), dtype=np.int8)
     codes = np.full(len(values), 2, dtype=np.int8)
-    found = attainable(calibration, values, labels, codes, tolerance=0.0, confidence=0.95)
+    found = attainable(calibration, Sample(values, labels, codes), 0.95)
     return calibration, found
 
 

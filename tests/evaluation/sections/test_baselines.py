@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from calibrail.evaluation.sample import Sample
 from calibrail.evaluation.sections.baselines import confounds
 from calibrail.evaluation.stats.correlation import rank_correlation
 
@@ -16,7 +17,7 @@ NOISE = RNG.normal(size=600)
 
 
 def found(values: np.ndarray = VALUES, **baselines: np.ndarray) -> dict:
-    result = confounds(values, LABELS, CODES, baselines, undefined="flag", confidence=0.95)
+    result = confounds(Sample(values, LABELS, CODES), baselines, undefined="flag", confidence=0.95)
     assert result is not None
     return result
 
@@ -63,9 +64,9 @@ def test_the_interval_covers_as_often_as_it_says() -> None:
 
 def test_where_nothing_can_be_said_nothing_is() -> None:
     arguments = {"undefined": "flag", "confidence": 0.95}
-    assert confounds(VALUES, LABELS, CODES, {}, **arguments) is None
+    assert confounds(Sample(VALUES, LABELS, CODES), {}, **arguments) is None
     one_class = np.zeros(600, np.int8)
-    assert confounds(VALUES, one_class, CODES, {"length": LENGTH}, **arguments) is None
+    assert confounds(Sample(VALUES, one_class, CODES), {"length": LENGTH}, **arguments) is None
     never = found(never=np.full(600, np.nan), constant=np.zeros(600))
     for row in never["rows"]:
         assert row["spearman"]["estimate"] is None and row["spearman"]["reason"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -11,14 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal import calibrate_threshold
+from calibrail.conformal.rule import Rule
 from calibrail.errors import InputError
 from calibrail.evaluation.compare.candidate import Candidate, Candidates
 from calibrail.evaluation.compare.conclusion import conclusion
 from calibrail.evaluation.compare.matched import matched_coverage
 from calibrail.evaluation.compare.sweep import ALPHAS, alpha_sweep
 from calibrail.evaluation.compare.winner import Winner, find_winner
-from calibrail.evaluation.evaluate import evaluate
-from calibrail.evaluation.report import Report, finite_json
+from calibrail.evaluation.evaluate import Origin, Others, evaluate
+from calibrail.evaluation.report import Report
 from calibrail.evaluation.rows import Row
 from calibrail.evaluation.sample import TEST, Sample
 from calibrail.evaluation.stats.measure import Measure
@@ -26,7 +27,8 @@ from calibrail.evaluation.stats.overlap import overlap
 from calibrail.evaluation.stats.partial_auroc import LEAST_COVERAGE, partial_auroc
 from calibrail.evaluation.stats.resampling import with_singletons
 from calibrail.evaluation.stats.undefined import ranked_values
-from calibrail.settings import Promise
+from calibrail.record import plain
+from calibrail.settings import Promise, Requirement
 
 #: Name of the format that ``Comparison.to_dict`` writes.
 SCHEMA = "calibrail.compare/1"
@@ -87,7 +89,7 @@ class Comparison:
             "schema": SCHEMA,
             "leader": self.leader,
             "finding": self.finding,
-            "winner": finite_json(winner.to_dict()),
+            "winner": plain(winner.to_dict()),
             "detectors": [
                 {"name": name, **report.to_dict(), **self._measures(name)}
                 for name, report in self.detectors
@@ -104,10 +106,10 @@ class Comparison:
                 "confirming": [test.to_dict() for test in winner.confirming],
             },
             "partial_auroc": {"least_coverage": LEAST_COVERAGE},
-            "matched_coverage": finite_json(self.matched),
-            "alpha_sweep": finite_json(list(self.sweep)),
-            "data": finite_json(self.data),
-            "reproduce": finite_json(self.reproduce),
+            "matched_coverage": plain(self.matched),
+            "alpha_sweep": plain(list(self.sweep)),
+            "data": plain(self.data),
+            "reproduce": plain(self.reproduce),
         }
 
     def _measures(self, name: str) -> dict[str, Any]:
@@ -135,7 +137,6 @@ def compare_detectors(
     specs: Mapping[str, Mapping[str, Any]] | None = None,
     tolerances: Mapping[str, float] | None = None,
     groups: NDArray[np.int64] | None = None,
-    fitted: Collection[str] = (),
     data: Mapping[str, Any] | None = None,
     reproduce: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
@@ -157,8 +158,6 @@ def compare_detectors(
         As in ``calibrate``, the same for every detector and baseline.
     specs : mapping of str to mapping
         Full specification (``name``, ``params``) of the detectors that have one.
-    fitted : collection of str
-        Detectors that were fitted on labelled examples.
     baselines : mapping of str to ndarray of float64, shape (n,)
         Trivial baselines, under other names than the detectors'; they take part in every test.
     groups : ndarray of int64, shape (n,), or None
@@ -203,23 +202,15 @@ def compare_detectors(
         candidates.append(Candidate.of(name, samples[name], calibration, baseline=name in trivial))
         if name in trivial:
             continue
+        sample = Sample(column, labels, codes, groups, slack)
+        spec = (specs or {}).get(name, {"name": name, "params": {}})
         report = evaluate(
-            calibration,
-            score=(specs or {}).get(name, name),
-            values=column,
-            labels=labels,
-            codes=codes,
-            tolerance=slack,
-            confidence=confidence,
-            max_fpr=max_fpr,
-            min_coverage=min_coverage,
-            baselines=baselines,
-            tolerances=tolerances,
-            groups=groups,
-            fitted=name in fitted,
-            data=data,
-            reproduce=reproduce,
-            notes=notes,
+            Rule(calibration),
+            sample,
+            Promise(alpha, guarantee, delta, undefined),
+            Requirement(max_fpr, min_coverage, confidence),
+            Origin(spec, data or {}, reproduce or {}, tuple(notes)),
+            others=Others({key: sample.with_scores(trivial[key]) for key in trivial}),
             seed=seed,
         )
         reports.append((name, report))

@@ -70,7 +70,8 @@ def _cost(report: Report) -> str:
     assert fpr.estimate is not None
     return (
         f"{percent(fpr.estimate)} of faithful answers ({percent(fpr.lower)} to "
-        f"{percent(fpr.upper)}) while aiming to catch {percent(1 - report.alpha)} of hallucinations"
+        f"{percent(fpr.upper)}) while aiming to catch {percent(report.promise.coverage)} of "
+        "hallucinations"
     )
 
 

@@ -40,7 +40,7 @@ from calibrail.evaluation.compare.candidate import Candidate, Candidates
 from calibrail.evaluation.compare.false_alarms import FalseAlarms
 from calibrail.evaluation.compare.paired import PairedTest, paired_tests
 from calibrail.evaluation.findings import shared_groups
-from calibrail.evaluation.sample import CALIBRATION, TEST, Mask
+from calibrail.evaluation.sample import CALIBRATION, TEST, Mask, Sample
 from calibrail.evaluation.sections.clustering import one_per_group
 from calibrail.evaluation.stats.auroc import auroc
 from calibrail.evaluation.stats.rates import wilson
@@ -244,12 +244,13 @@ def _certificate(
 ) -> dict[str, Any]:
     """Certify on one part, each group counting once where answers of one class share groups."""
     own = np.where(part, TEST, 0).astype(np.int8)
+    sample = Sample(np.zeros(len(labels)), labels, own, groups)
     shared = shared_groups(labels, own, groups)["test"] > 0
     if shared:
-        counts = one_per_group(candidate.flagged, labels, own, groups)
+        counts = one_per_group(candidate.flagged, sample)
     else:
-        kept = [candidate.flagged[part & (labels == label)] for label in (1, 0)]
-        counts = (int(kept[0].sum()), len(kept[0]), int(kept[1].sum()), len(kept[1]))
+        caught, false_alarms = (sample.count(candidate.flagged, TEST, label) for label in (1, 0))
+        counts = *caught, *false_alarms
     made = certify_counts(*counts, min_coverage, max_fpr, confidence).to_dict()
     return {**made, "counted": "one answer of each group and class" if shared else "every answer"}
 

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaincinv
 
 from calibrail.conformal import Calibration
-from calibrail.evaluation.sample import TEST
+from calibrail.evaluation.sample import TEST, Sample
 from calibrail.evaluation.stats.phrases import count, listed, number, percent
 from calibrail.evaluation.stats.rates import wilson
 
@@ -22,11 +21,7 @@ GAP: Final = 0.02
 
 def attainable(
     calibration: Calibration,
-    values: NDArray[np.float64],
-    labels: NDArray[np.int8],
-    codes: NDArray[np.int8],
-    *,
-    tolerance: float,
+    sample: Sample,
     confidence: float,
 ) -> dict[str, Any] | None:
     """Return every threshold that the score offers, with its promise and what it does on the test.
@@ -35,12 +30,10 @@ def attainable(
     ----------
     calibration : Calibration
         The threshold in use and the calibration scores.
-    values : ndarray of float64, shape (n,)
-        Scores of all examples; NaN where undefined.
-    labels, codes : ndarray of int8, shape (n,)
-        1 = hallucinated; part of each example.
-    tolerance, confidence : float
-        Of the score, and of the intervals.
+    sample : Sample
+        Its test part is looked at.
+    confidence : float
+        Of the intervals.
 
     Returns
     -------
@@ -70,27 +63,23 @@ def attainable(
             return None
         near_it = slice(max(0, used_at - 1), used_at + 2)
         distinct, below = distinct[near_it], below[near_it]
+    values = sample.values + sample.tolerance
     undefined = np.isnan(values) & (calibration.undefined != "pass")
     steps = []
     for threshold, n_below in zip(distinct.tolist(), below.tolist(), strict=True):
-        flagged = (values + tolerance >= threshold) | undefined
+        flagged = (values >= threshold) | undefined
         step: dict[str, Any] = {
             "threshold": threshold,
             "promise": 1.0 - _least_alpha(n_below, calibration),
             "is_used": not calibration.flag_all and threshold == calibration.threshold,
         }
         for name, label in (("coverage", 1), ("fpr", 0)):
-            part = (codes == TEST) & (labels == label)
-            step[name] = wilson(int(flagged[part].sum()), int(part.sum()), confidence).to_dict()
+            step[name] = wilson(*sample.count(flagged, TEST, label), confidence).to_dict()
         steps.append(step)
     used = next((step for step in steps if step["is_used"]), None)
     near = used is not None and used["promise"] - target <= slack
     # A threshold that no answer stays below keeps any promise, and detects nothing.
-    near = (
-        near
-        and used is not None
-        and not (values[codes == TEST] + tolerance >= used["threshold"]).all()
-    )
+    near = near and used is not None and not (values[sample.rows(TEST)] >= used["threshold"]).all()
     return {"target": target, "is_attainable": near, "n_distinct": n_distinct, "steps": steps}
 
 

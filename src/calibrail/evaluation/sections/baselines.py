@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.evaluation.sample import TEST
+from calibrail.evaluation.sample import TEST, Floats, Sample
 from calibrail.evaluation.stats.auroc import auroc
 from calibrail.evaluation.stats.correlation import rank_correlation
 from calibrail.evaluation.stats.measure import Measure
@@ -20,10 +20,8 @@ _Floats = NDArray[np.float64]
 
 
 def confounds(
-    values: _Floats,
-    labels: NDArray[np.int8],
-    codes: NDArray[np.int8],
-    baselines: Mapping[str, _Floats],
+    sample: Sample,
+    baselines: Mapping[str, Floats],
     *,
     undefined: str,
     confidence: float,
@@ -36,8 +34,8 @@ def confounds(
 
     Parameters
     ----------
-    values, labels, codes : ndarray, shape (n,)
-        Scores, NaN where undefined; 1 = hallucinated, 0 = faithful; 2 = test.
+    sample : Sample
+        Its test part is looked at.
     baselines : mapping of str to ndarray of float64, shape (n,)
         Trivial scores of the same examples.
     undefined : {"flag", "review", "pass"}
@@ -52,8 +50,8 @@ def confounds(
         ``ranks``) and ``finding``, a sentence. None without baselines, or where the test part lacks
         a class.
     """
-    test = codes == TEST
-    own, marks = values[test], labels[test]
+    test = sample.rows(TEST)
+    own, marks = sample.values[test], sample.labels[test]
     classes = (marks == 1, marks == 0)
     if not baselines or not all(part.any() for part in classes):
         return None

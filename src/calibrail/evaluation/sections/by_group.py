@@ -9,22 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal import Calibration, GroupCounts, GroupedCalibration, certify_groups
-from calibrail.evaluation.sample import CALIBRATION, TEST
+from calibrail.evaluation.sample import CALIBRATION, TEST, Sample
+from calibrail.settings import Requirement
 
 
 def by_group(
-    column: str,
     grouped: GroupedCalibration,
     shared: Calibration,
     groups: Sequence[str],
-    values: NDArray[np.float64],
-    labels: NDArray[np.int8],
-    codes: NDArray[np.int8],
-    *,
-    tolerance: float,
-    min_coverage: float,
-    max_fpr: float | None,
-    confidence: float,
+    sample: Sample,
+    requirement: Requirement,
 ) -> dict[str, Any]:
     """Return what the thresholds of the groups, and one shared threshold, do in each group.
 
@@ -33,45 +27,41 @@ def by_group(
 
     Parameters
     ----------
-    column : str
-        Where the groups come from.
     grouped, shared : GroupedCalibration, Calibration
         One threshold per group; one for all examples, for comparison.
     groups : sequence of str, length n
         Group of each example.
-    values, labels, codes : ndarray, shape (n,)
-        Scores; 1 = hallucinated, 0 = faithful; 1 = calibration, 2 = test.
-    tolerance, min_coverage, max_fpr, confidence
-        As for ``evaluate``.
+    sample : Sample
+        Its test part is looked at.
+    requirement : Requirement
+        With a ``min_coverage``.
 
     Returns
     -------
     dict
-        ``column``, ``min_n``, ``scope``, ``confidence`` and ``rows``, one a group of the test part.
+        ``min_n``, ``scope``, ``confidence`` and ``rows``, one a group of the test part.
     """
     names = np.asarray(groups, dtype=object)
-    test = codes == TEST
-    own = grouped.flags(values, groups, tolerance)
-    common = shared.flags(values, tolerance)
+    test = sample.rows(TEST)
+    by_own = grouped.flags(sample.values, groups, sample.tolerance)
+    by_shared = shared.flags(sample.values, sample.tolerance)
     present = sorted(set(names[test].tolist()))
 
     def counts(flagged: NDArray[np.bool_]) -> dict[str, GroupCounts]:
-        found = {}
+        of_groups = {}
         for name in present:
-            part = test & (names == name)
-            hallucinated, faithful = part & (labels == 1), part & (labels == 0)
-            found[name] = GroupCounts(
-                int(np.sum(flagged & hallucinated)), int(np.sum(hallucinated)),
-                int(np.sum(flagged & faithful)), int(np.sum(faithful)),
-            )  # fmt: skip
-        return found
+            caught = sample.count(flagged, TEST, 1, names == name)
+            of_groups[name] = GroupCounts(*caught, *sample.count(flagged, TEST, 0, names == name))
+        return of_groups
 
-    verdicts = certify_groups(counts(own), min_coverage, max_fpr, confidence)
-    beside = certify_groups(counts(common), min_coverage, max_fpr, confidence)
+    assert requirement.min_coverage is not None
+    limits = requirement.min_coverage, requirement.max_fpr, requirement.confidence
+    verdicts = certify_groups(counts(by_own), *limits)
+    beside = certify_groups(counts(by_shared), *limits)
     rows = []
     for name in present:
         calibration = grouped.of(name)
-        source = (codes == CALIBRATION) & (labels == 1) & (names == name)
+        source = sample.rows(CALIBRATION, 1) & (names == name)
         rows.append(
             {
                 "group": name,
@@ -85,10 +75,9 @@ def by_group(
             }
         )
     return {
-        "column": column,
         "min_n": grouped.min_n,
         "scope": grouped.scope,
-        "confidence": confidence,
+        "confidence": requirement.confidence,
         "shared_threshold": None if shared.flag_all else shared.threshold,
         "rows": rows,
     }

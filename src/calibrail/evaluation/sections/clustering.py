@@ -8,17 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal import Calibration, ClusteredCalibration
-from calibrail.evaluation.sample import TEST
+from calibrail.evaluation.sample import TEST, Sample
 from calibrail.evaluation.stats.rates import wilson
 
 
 def clustering(
     calibration: ClusteredCalibration,
-    values: NDArray[np.float64],
-    labels: NDArray[np.int8],
-    codes: NDArray[np.int8],
-    *,
-    tolerance: float,
+    sample: Sample,
     confidence: float,
 ) -> dict[str, Any]:
     """Return the threshold that counts each group once beside the naive one, on the test part.
@@ -27,20 +23,17 @@ def clustering(
     ----------
     calibration : ClusteredCalibration
         From the hallucinated calibration examples.
-    values, labels, codes : ndarray, shape (n,)
-        Scores; 1 = hallucinated, 0 = faithful; 2 = test.
-    tolerance, confidence
-        As for ``evaluate``.
+    sample : Sample
+        Its test part is looked at.
+    confidence : float
+        Level of every interval.
     """
-    test = codes == TEST
 
     def measured(rule: Calibration) -> dict[str, Any]:
-        flagged = rule.flags(values, tolerance) & test
+        flagged = rule.flags(sample.values, sample.tolerance)
         shares = {}
         for name, label in (("coverage", 1), ("fpr", 0)):
-            part = test & (labels == label)
-            found = wilson(int(np.sum(flagged & part)), int(np.sum(part)), confidence)
-            shares[name] = found.to_dict()
+            shares[name] = wilson(*sample.count(flagged, TEST, label), confidence).to_dict()
         return {"threshold": None if rule.flag_all else rule.threshold, **shares}
 
     sizes = np.bincount(calibration.clusters) if calibration.n else np.zeros(1, np.int64)
@@ -53,16 +46,13 @@ def clustering(
     }
 
 
-def one_per_group(
-    flagged: NDArray[np.bool_],
-    labels: NDArray[np.int8],
-    codes: NDArray[np.int8],
-    groups: NDArray[np.int64],
-) -> tuple[int, int, int, int]:
+def one_per_group(flagged: NDArray[np.bool_], sample: Sample) -> tuple[int, int, int, int]:
     """Count decisions on one test answer of each group and class, drawn with a fixed seed.
 
     These are independent where the groups are, so exact bounds hold for them: as rates over groups,
     each counting once.
+
+    Without groups every answer counts.
 
     Returns
     -------
@@ -70,10 +60,12 @@ def one_per_group(
         Caught and number of hallucinated answers, false alarms and number of faithful ones.
     """
     counts = []
-    order = np.random.default_rng(0).permutation(len(codes))
+    order = np.random.default_rng(0).permutation(len(sample))
     for label in (1, 0):
-        part = order[((codes == TEST) & (labels == label))[order]]
-        _, first = np.unique(groups[part], return_index=True)
-        chosen = part[first]
+        part = order[sample.rows(TEST, label)[order]]
+        chosen = part
+        if sample.groups is not None:
+            _, first = np.unique(sample.groups[part], return_index=True)
+            chosen = part[first]
         counts += [int(np.sum(flagged[chosen])), len(chosen)]
     return counts[0], counts[1], counts[2], counts[3]

@@ -5,24 +5,16 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrail.conformal.simultaneous import simultaneous_bounds
-from calibrail.evaluation.sample import TEST
+from calibrail.evaluation.sample import TEST, Sample
 from calibrail.evaluation.stats.undefined import ranked_values
 
 #: Thresholds of the curve that a report holds at most.
 MOST: Final = 120
 
 
-def operating_curve(
-    values: NDArray[np.float64],
-    labels: NDArray[np.int8],
-    codes: NDArray[np.int8],
-    *,
-    undefined: str,
-    confidence: float,
-) -> dict[str, Any] | None:
+def operating_curve(sample: Sample, *, undefined: str, confidence: float) -> dict[str, Any] | None:
     """Return coverage and FPR at thresholds over the whole range, in bands that hold for all.
 
     The bands (Berk-Jones; each class at half of the error) hold together at every threshold with
@@ -31,8 +23,8 @@ def operating_curve(
 
     Parameters
     ----------
-    values, labels, codes : ndarray, shape (n,)
-        Scores, NaN where undefined; 1 = hallucinated, 0 = faithful; 2 = test.
+    sample : Sample
+        Its test part is looked at.
     undefined : {"flag", "review", "pass"}
         Policy for undefined scores.
     confidence : float
@@ -43,9 +35,9 @@ def operating_curve(
     dict or None
         None where the test part lacks a class or every score in it is undefined.
     """
-    test = codes == TEST
-    ranked = ranked_values(values[test], undefined)
-    classes = [np.sort(ranked[labels[test] == label]) for label in (1, 0)]
+    test = sample.rows(TEST)
+    ranked = ranked_values(sample.values[test], undefined)
+    classes = [np.sort(ranked[sample.labels[test] == label]) for label in (1, 0)]
     distinct = np.unique(ranked[np.isfinite(ranked)])
     if not len(distinct) or not all(len(scores) for scores in classes):
         return None

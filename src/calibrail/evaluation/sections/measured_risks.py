@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 from calibrail.conformal import exact_bound
 from calibrail.conformal.risk_spec import Risk
 from calibrail.conformal.risks import RiskControl
-from calibrail.evaluation.sample import TEST
+from calibrail.evaluation.sample import TEST, Sample
 
 
 def measured_risks(
     control: RiskControl,
     flagged: NDArray[np.bool_],
-    labels: NDArray[np.int8],
-    codes: NDArray[np.int8],
+    sample: Sample,
     confidence: float,
 ) -> dict[str, Any]:
     """Return the control with each risk as the test part shows it, in exact bounds.
@@ -29,18 +28,13 @@ def measured_risks(
         The promises and the candidates.
     flagged : ndarray of bool, shape (n,)
         Decisions at the chosen threshold.
-    labels, codes : ndarray of int8, shape (n,)
-        1 = hallucinated, 0 = faithful; 2 = test.
+    sample : Sample
+        Its test part is looked at.
     confidence : float
         Of all intervals together (Bonferroni).
     """
-    hallucinated, faithful = (codes == TEST) & (labels == 1), (codes == TEST) & (labels == 0)
-    measured = risk_bounds(
-        control.risks,
-        int(np.sum(flagged & hallucinated)), int(np.sum(hallucinated)),
-        int(np.sum(flagged & faithful)), int(np.sum(faithful)),
-        confidence,
-    )  # fmt: skip
+    counts = (*sample.count(flagged, TEST, 1), *sample.count(flagged, TEST, 0))
+    measured = risk_bounds(control.risks, *counts, confidence)
     return {**control.to_dict(), "measured": measured, "n_valid": sum(control.valid)}
 
 

@@ -6,22 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrail.conformal import DECISIONS, exact_bound, least_withheld
 from calibrail.conformal.rule import Rule
-from calibrail.evaluation.sample import TEST
+from calibrail.evaluation.sample import TEST, Sample
 from calibrail.evaluation.stats.rates import wilson
 
 
 def three_way_review(
     rule: Rule,
     groups: Sequence[str] | None,
-    values: NDArray[np.float64],
-    labels: NDArray[np.int8],
-    codes: NDArray[np.int8],
-    *,
-    tolerance: float,
+    sample: Sample,
     confidence: float,
 ) -> dict[str, Any]:
     """Return the shares of both classes that pass, go to review and are flagged on the test part.
@@ -35,15 +30,14 @@ def three_way_review(
         With an upper threshold.
     groups : sequence of str or None
         Group of each example, where the rule has groups.
-    values, labels, codes : ndarray, shape (n,)
-        Scores; 1 = hallucinated, 0 = faithful; 2 = test.
-    tolerance, confidence
-        As for ``evaluate``.
+    sample : Sample
+        Its test part is looked at.
+    confidence : float
+        Level of every interval.
     """
     assert rule.upper is not None
-    decided = rule.decide(values, groups, tolerance)
-    test = codes == TEST
-    hallucinated, faithful = test & (labels == 1), test & (labels == 0)
+    decided = rule.decide(sample.values, groups, sample.tolerance)
+    hallucinated, faithful = sample.rows(TEST, 1), sample.rows(TEST, 0)
     counts = {
         name: {
             decision: int(np.sum(decided[part] == code)) for code, decision in enumerate(DECISIONS)

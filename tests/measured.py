@@ -1,0 +1,56 @@
+"""How do tests measure one detector in one line?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.conformal.rule import Rule, fit_rule
+from calibrail.evaluation import Origin, Others, Report, Sample, evaluate
+from calibrail.settings import Promise, Requirement
+
+
+def _taken(kind: type[Any], options: dict[str, Any]) -> Any:
+    names = [item.name for item in fields(kind) if item.name in options]
+    return kind(**{name: options.pop(name) for name in names})
+
+
+def measure(
+    sample: Sample,
+    *,
+    rule: Rule | None = None,
+    names: Sequence[str] | None = None,
+    score: str | Mapping[str, Any] = "toy",
+    baselines: Mapping[str, NDArray[np.float64]] | None = None,
+    others: Mapping[str, NDArray[np.float64]] | None = None,
+    **options: Any,
+) -> Report:
+    """Evaluate; further options are fields of the promise, the requirement and the origin."""
+    options = {"alpha": 0.1, **options}
+    promise, requirement = _taken(Promise, options), _taken(Requirement, options)
+    if rule is None:
+        clusters = sample.groups if promise.clustered else None
+        rule = fit_rule(
+            sample.values, sample.labels, sample.rows(1), promise, clusters=clusters, names=names
+        )
+    if isinstance(score, str):
+        score = {"name": score, "params": {}}
+
+    def beside(table: Mapping[str, NDArray[np.float64]] | None) -> dict[str, Sample]:
+        return {name: replace(sample, values=column) for name, column in (table or {}).items()}
+
+    risks = options.pop("control", None)
+    return evaluate(
+        rule,
+        sample,
+        promise,
+        requirement,
+        Origin(score, **options),
+        others=Others(beside(baselines), beside(others)),
+        names=names,
+        risks=risks,
+    )
