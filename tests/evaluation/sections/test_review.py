@@ -10,6 +10,7 @@ import pytest
 from calibrail.conformal import calibrate_groups, exact_bound
 from calibrail.conformal.rule import Rule
 from calibrail.conformal.three_way import upper_calibration
+from calibrail.evaluation.sample import Sample
 from calibrail.evaluation.sections.review import three_way_review
 from calibrail.settings import Promise
 
@@ -25,7 +26,7 @@ def review(rule: Rule, groups: list[str] | None = None) -> dict[str, object]:
     values = np.array([-50.0, 19.5, 90.0, 90.0, -50.0, 19.5, 90.0, -50.0])
     labels = np.array([0, 0, 0, 0, 1, 1, 1, 1], dtype=np.int8)
     codes = np.array([2, 2, 2, 1, 2, 2, 2, 1], dtype=np.int8)
-    return three_way_review(rule, groups, values, labels, codes, tolerance=0.0, confidence=0.9)
+    return three_way_review(rule, groups, Sample(values, labels, codes), 0.9)
 
 
 def test_each_class_is_counted_by_decision_on_the_test_part() -> None:
@@ -54,7 +55,5 @@ def test_thresholds_by_group_are_said_to_be_by_group() -> None:
 def test_what_the_test_part_shows_of_a_promise(passed: int, shown: str) -> None:
     values = np.where(np.arange(100) < passed, 0.0, 50.0)
     hallucinated, test = np.ones(100, dtype=np.int8), np.full(100, 2, dtype=np.int8)
-    section = three_way_review(
-        RULE, None, values, hallucinated, test, tolerance=0.0, confidence=0.9
-    )
+    section = three_way_review(RULE, None, Sample(values, hallucinated, test), 0.9)
     assert section["shown"] == {"pass": shown, "flag": "open"}
