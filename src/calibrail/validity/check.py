@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from zlib import crc32
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
 
 from calibrail.conformal import clopper_pearson
+from calibrail.settings import Guarantee, Promise
 from calibrail.validity.distributions import Kind
 
 #: Error probability of ``pac``, and level of the bounds that a certificate rests on.
@@ -160,6 +161,10 @@ class Setting:
     ) -> Observation:
         """Return what happened in each run, where nothing is promised."""
         return Observation(what, *self._counted(failed), wanted, design)
+
+    def promise(self, guarantee: Guarantee = "marginal", **more: Any) -> Promise:
+        """Return the promise of this setting's alpha."""
+        return Promise(self.alpha, guarantee, DELTA, **more)
 
     def repeated(self, run: Callable[[], bool]) -> NDArray[np.bool_]:
         """Return whether each of the runs failed."""

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from calibrail.conformal import calibrate_clusters, calibrate_threshold
-from calibrail.settings import Promise
 from calibrail.validity.check import DELTA, Check, Observation, Setting
 from calibrail.validity.distributions import Floats, as_score, below, draw
 
@@ -29,17 +28,14 @@ DESIGN: Final = f"1 to {LARGEST} answers a cluster, correlation {CORRELATION:g}"
 
 def clustered_marginal(at: Setting) -> Iterator[Check]:
     """Miss a fresh hallucination of a new cluster: at most alpha."""
-    thresholds = [
-        calibrate_clusters(*sample, Promise(at.alpha)).threshold for sample in _samples(at)
-    ]
+    thresholds = [calibrate_clusters(*part, at.promise()).threshold for part in _samples(at)]
     missed = draw(at.rng("new cluster"), at.kind, at.runs) < thresholds
     yield at.check("clusters, marginal coverage", missed, at.alpha, design=DESIGN)
 
 
 def clustered_pac(at: Setting) -> Iterator[Check]:
     """Draw a ``pac`` threshold that misses more than alpha of new clusters: at most ``DELTA``."""
-    promise = Promise(at.alpha, "pac", DELTA)
-    calibrated = (calibrate_clusters(*part, promise) for part in _samples(at))
+    calibrated = (calibrate_clusters(*part, at.promise("pac")) for part in _samples(at))
     bad = below(at.kind, np.array([item.threshold for item in calibrated])) > at.alpha
     yield at.check("clusters, pac coverage", bad, DELTA, design=DESIGN)
 
@@ -47,10 +43,10 @@ def clustered_pac(at: Setting) -> Iterator[Check]:
 def naive_on_clusters(at: Setting) -> Iterator[Observation]:
     """Calibrate on the same data as if all answers were independent; nothing is promised."""
     samples = [scores for scores, _ in _samples(at)]
-    marginal = [calibrate_threshold(scores, Promise(at.alpha)).threshold for scores in samples]
+    marginal = [calibrate_threshold(scores, at.promise()).threshold for scores in samples]
     missed = draw(at.rng("new cluster"), at.kind, at.runs) < marginal
     yield at.observed("naive threshold misses an answer of a new cluster", missed, at.alpha)
-    promise = Promise(at.alpha, "pac", DELTA, allow_flag_all=True)
+    promise = at.promise("pac", allow_flag_all=True)
     pac = (calibrate_threshold(scores, promise) for scores in samples)
     bad = ndtr([item.threshold for item in pac]) > at.alpha
     yield at.observed("naive pac threshold misses more than alpha", bad, DELTA)

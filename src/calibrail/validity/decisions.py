@@ -9,7 +9,6 @@ import numpy as np
 from scipy.stats import binom
 
 from calibrail.conformal import DECISIONS, rank, three_way
-from calibrail.settings import Promise
 from calibrail.validity.check import DELTA, Check, Setting
 from calibrail.validity.distributions import below, draw, up_to
 
@@ -25,7 +24,7 @@ def three_way_marginal(at: Setting) -> Iterator[Check]:
     Where the two thresholds cross, passing comes first, so flags are rarer than k / (n + 1).
     """
     rng = at.rng("three-way")
-    promise = Promise(at.alpha, beta=at.alpha)
+    promise = at.promise(beta=at.alpha)
     codes = np.empty((at.runs, 2), dtype=np.int8)
     for run in range(at.runs):
         bad = draw(rng, at.kind, at.n + 1)
@@ -40,7 +39,7 @@ def three_way_marginal(at: Setting) -> Iterator[Check]:
 def three_way_pac(at: Setting) -> Iterator[Check]:
     """Draw thresholds with a true error above alpha on a side: at most ``DELTA`` each."""
     rng = at.rng("three-way pac")
-    promise = Promise(at.alpha, "pac", DELTA, beta=at.alpha)
+    promise = at.promise("pac", beta=at.alpha)
     low, high = np.empty(at.runs), np.empty(at.runs)
     for run in range(at.runs):
         bad, good = draw(rng, at.kind, at.n), draw(rng, at.kind, at.n, -_SHIFT)

@@ -9,7 +9,6 @@ import numpy as np
 from scipy.stats import binom
 
 from calibrail.conformal import Guarantee, calibrate_groups, calibrate_threshold, rank
-from calibrail.settings import Promise
 from calibrail.validity.check import DELTA, Check, Observation, Setting
 from calibrail.validity.distributions import Floats, below, draw
 
@@ -53,9 +52,8 @@ def fallback(at: Setting) -> Iterator[Check]:
         scores = draw(rng, at.kind, at.n + 1, locs[members])
         names = [list(_SMALL)[member] for member in members.tolist()]
         # No group reaches a minimum of all n, so they share one threshold.
-        promise = Promise(at.alpha, by="group", min_n=at.n)
-        calibrated = calibrate_groups(scores[1:], names[1:], promise)
-        return not calibrated.flags(scores[:1], names[:1])[0]
+        shared = calibrate_groups(scores[1:], names[1:], at.promise(by="group", min_n=at.n))
+        return not shared.flags(scores[:1], names[:1])[0]
 
     exact, design = rank(at.n, at.alpha) / (at.n + 1), "two groups known to be small, same mix"
     name = "groups, fallback coverage"
@@ -64,7 +62,7 @@ def fallback(at: Setting) -> Iterator[Check]:
 
 def pooled_over_groups(at: Setting) -> Iterator[Observation]:
     """Miss a fresh hallucination of a group with one threshold for all; nothing is promised."""
-    pooled = [calibrate_threshold(row, Promise(at.alpha)).threshold for row in _pooled(at)]
+    pooled = [calibrate_threshold(row, at.promise()).threshold for row in _pooled(at)]
     fresh = at.rng("new answers")
     for name, loc in GROUPS.items():
         missed = draw(fresh, at.kind, at.runs, loc) < pooled
@@ -81,6 +79,5 @@ def _pooled(at: Setting) -> Floats:
 def _by_group(at: Setting, guarantee: Guarantee) -> dict[str, Floats]:
     """Return each group's thresholds over the runs."""
     names = np.repeat(list(GROUPS), at.n).tolist()
-    promise = Promise(at.alpha, guarantee, DELTA)
-    calibrated = [calibrate_groups(row, names, promise) for row in _pooled(at)]
+    calibrated = [calibrate_groups(row, names, at.promise(guarantee)) for row in _pooled(at)]
     return {name: np.array([item.of(name).threshold for item in calibrated]) for name in GROUPS}

@@ -13,7 +13,6 @@ from typing import Final
 import numpy as np
 
 from calibrail.conformal import calibrate_threshold, calibrate_weighted
-from calibrail.settings import Promise
 from calibrail.validity.check import Check, Observation, Setting
 from calibrail.validity.distributions import Floats, Kind, as_score
 
@@ -46,7 +45,7 @@ def without_known_ratio(at: Setting) -> Iterator[Observation]:
         moved = float(other.normal(MOVED, 1.0, UNLABELLED).mean() - x.mean())
         weighted = calibrate_weighted(scores, _ratio(x, moved), at.alpha)
         estimated[run] = not weighted.flags([score], [float(_ratio(new, moved))])[0]
-        plain[run] = score < calibrate_threshold(scores, Promise(at.alpha)).threshold
+        plain[run] = score < calibrate_threshold(scores, at.promise()).threshold
     what = f"ratio estimated from {UNLABELLED} unlabelled answers: misses in production"
     yield at.observed(what, estimated, at.alpha)
     yield at.observed("shift ignored: misses in production", plain, at.alpha)
