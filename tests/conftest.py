@@ -9,6 +9,10 @@ from typing import Any
 import pytest
 
 from tests.rows import Write
+from tests.served_models import chat_decoder, logprob_server, transformers_serve
+
+#: Fixtures of the whole session: a model is made, and a server started, once.
+__all__ = ["chat_decoder", "logprob_server", "transformers_serve"]
 
 ROOT = Path(__file__).resolve().parents[1]
 

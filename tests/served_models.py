@@ -1,7 +1,7 @@
 """A tiny chat model, served by ``transformers serve`` and by a server that gives log-probabilities.
 
-The fixtures here are for ``from tests.served_models import ...``: each module that imports one has
-its own, for the session.
+The fixtures here stand in ``conftest``, so that all modules share one model and one server of each
+kind.
 """
 
 from __future__ import annotations

@@ -29,18 +29,10 @@ from tests.chat_server import (
     script,
     verdicts,
 )
-from tests.served_models import (
-    LogprobServer,
-    TransformersServe,
-    chat_decoder,
-    logprob_server,
-    transformers_serve,
-)
+from tests.served_models import LogprobServer, TransformersServe
 from tests.tiny_models import WORDS
 
 openai = pytest.importorskip("openai")
-
-__all__ = ["chat_decoder", "logprob_server", "transformers_serve"]
 
 ASKED = [
     {"role": "system", "content": "You are a judge. Answer faithful or hallucination."},

@@ -53,9 +53,23 @@ class Words:
         return Scores(values + again * self.params["drift"], {}, tuple(evidence))
 
 
-@pytest.fixture
-def answers(tmp_path: Path) -> Path:
-    return write(tmp_path / "answers.jsonl", rows())
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("data") / "answers.jsonl", rows())
+
+
+@pytest.fixture(scope="module")
+def run(answers: Path) -> Run:
+    return calibrate(answers, SPEC, alpha=0.2)
+
+
+@pytest.fixture(scope="module")
+def saved(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run's folder, in which an earlier run has left a figure."""
+    folder = tmp_path_factory.mktemp("saved")
+    (folder / "figures").mkdir()
+    (folder / "figures" / "groups.svg").write_text("old")
+    return run.save(folder)
 
 
 def worst(run: Run, label: int, count: int = 5) -> list[str]:
@@ -70,9 +84,8 @@ def worst(run: Run, label: int, count: int = 5) -> list[str]:
 
 
 def test_the_worst_errors_of_the_test_part_are_shown_with_their_texts(
-    answers: Path, tmp_path: Path
+    answers: Path, run: Run, saved: Path
 ) -> None:
-    run = calibrate(answers, SPEC, alpha=0.2)
     assert run.examples is not None
     assert [item.id for item in run.examples.misses] == worst(run, 1)
     assert [item.id for item in run.examples.alarms] == worst(run, 0)
@@ -86,33 +99,28 @@ def test_the_worst_errors_of_the_test_part_are_shown_with_their_texts(
         assert item.score is not None and item.p_value is not None
         assert item.p_value == run.calibration.p_value([item.score])[0]
         assert item.threshold == run.calibration.threshold
-    page = (run.save(tmp_path / "run") / "report.html").read_text(encoding="utf-8")
+    page = (saved / "report.html").read_text(encoding="utf-8")
     first = run.examples.misses[0]
     assert first.example is not None and first.example.response in page
 
 
 @pytest.mark.parametrize("early", [False, True])
 def test_no_text_leaves_names_and_scores_and_changes_no_other_file(
-    answers: Path, tmp_path: Path, early: bool
+    answers: Path, run: Run, saved: Path, tmp_path: Path, early: bool
 ) -> None:
-    full = calibrate(answers, SPEC, alpha=0.2)
-    bare = calibrate(answers, SPEC, alpha=0.2, text=not early)
-    first, second = full.save(tmp_path / "full"), bare.save(tmp_path / "bare", text=False)
+    bare = calibrate(answers, SPEC, alpha=0.2, text=False) if early else run
+    folder = bare.save(tmp_path / "bare", text=False)
     for name in ("report.json", "calibration.json", "scores.parquet"):
-        assert (first / name).read_bytes() == (second / name).read_bytes()
-        assert b"metres high" not in (first / name).read_bytes()
-    page = (second / "report.html").read_text(encoding="utf-8")
+        assert (saved / name).read_bytes() == (folder / name).read_bytes()
+        assert b"metres high" not in (saved / name).read_bytes()
+    page = (folder / "report.html").read_text(encoding="utf-8")
     assert "metres high" not in page and "How high" not in page
     assert "Texts are left out" in page
-    assert worst(full, 1)[0] in page
+    assert worst(run, 1)[0] in page
 
 
-def test_figures_are_files_and_old_ones_go(answers: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    (folder / "figures").mkdir(parents=True)
-    (folder / "figures" / "groups.svg").write_text("old")
-    calibrate(answers, SPEC, alpha=0.2).save(folder)
-    names = {path.name for path in (folder / "figures").iterdir()}
+def test_figures_are_files_and_old_ones_go(saved: Path) -> None:
+    names = {path.name for path in (saved / "figures").iterdir()}
     assert names == {"distributions.svg", "curve.svg"}
 
 

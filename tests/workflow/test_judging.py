@@ -115,17 +115,19 @@ def test_another_model_behind_the_name_is_noticed(answers: Path, tmp_path: Path)
     assert all(served in d.reason and "calibrate again" in d.reason for d in decisions)
 
 
-def test_two_thousand_examples_through_every_fault(tmp_path: Path) -> None:
+def test_hundreds_of_examples_through_every_fault(tmp_path: Path) -> None:
     """Nothing is lost, nothing is sent twice beyond its retries, every failure has its reason."""
     from calibrail import Example
 
-    fatal = {"refusal", "filtered", "length", "wrong_logprobs", "nan_logprobs", "other_tokens",
-             "no_logprobs"}  # fmt: skip
-    passing = ("429", "500", "503", "cut", "refused_line", "invalid_json", "html",
-               "empty_choices", "no_message")  # fmt: skip
-    mixed = scattered(0.25, *passing, seed=1)
-    final = scattered(0.1, *sorted(fatal), "400", seed=2)
-    given_up = scattered(0.004, "500", seed=3)
+    n = 500
+    # What passes when it is asked for again, and what does not.
+    passing = {"429", "500", "503", "cut", "refused_line", "invalid_json", "html"}
+    passing |= {"empty_choices", "no_message"}
+    fatal = {"filtered", "length", "nan_logprobs", "no_logprobs", "other_tokens", "refusal"}
+    fatal |= {"wrong_logprobs", "400"}
+    mixed = scattered(0.25, *sorted(passing), seed=1)
+    final = scattered(0.2, *sorted(fatal), seed=2)
+    given_up = scattered(0.01, "500", seed=3)
 
     def faults(key: str, attempt: int) -> str | None:
         # A few never recover, some answers are wrong for good, and the rest stumbles.
@@ -138,7 +140,7 @@ def test_two_thousand_examples_through_every_fault(tmp_path: Path) -> None:
             contexts=(f"Thing {row} is blue.",),
             response=f"It is {'blue' if row % 2 else 'green'}, thing {row}.",
         )
-        for row in range(2000)
+        for row in range(n)
     ]
     limits = CallLimits(concurrency=16, attempts=4, timeout=20.0)
     with ChatServer(verdicts(supported), faults=faults, retry_after=0.01) as server:
@@ -151,7 +153,7 @@ def test_two_thousand_examples_through_every_fault(tmp_path: Path) -> None:
             met = {}
             for seen in server.seen:
                 met.setdefault(seen.key, []).append(seen.fault)
-        assert len(values) == 2000 and len(per_key) == 2000
+        assert len(values) == len(per_key) == n
         # Being asked to wait (429) is granted, and is no failed attempt.
         tried = [sum(fault != "429" for fault in faults) for faults in met.values()]
         assert max(tried) <= limits.attempts
@@ -164,15 +166,15 @@ def test_two_thousand_examples_through_every_fault(tmp_path: Path) -> None:
         for faults_met in met.values():
             settled = [i for i, fault in enumerate(faults_met) if fault not in passing]
             assert settled in ([], [len(faults_met) - 1])
-        said = set(reasons.values())
-        for part in ("refused", "ended before", "wrong", "no log-probabilities", "asked 4 times",
-                     "HTTP 400"):  # fmt: skip
-            assert any(part in reason for reason in said), part
+        text = "\n".join(reasons.values())
+        parts = ("refused", "ended before", "wrong", "no log-probabilities", "asked 4 times")
+        for part in (*parts, "HTTP 400"):
+            assert part in text, part
         # A second run asks only for what has no answer yet.
         server.reset()
         with limit_calls(limits):
             score_examples(examples, [build(judge(server, mode="logprob"))])
-        unanswered = sum(fault in (*passing, "400") for fault in last)
+        unanswered = sum(fault in passing | {"400"} for fault in last)
         assert len(server.requests_per_key()) == unanswered
 
 
@@ -240,28 +242,23 @@ def _values(server: ChatServer) -> list[dict[str, Any]]:
 
 
 def test_a_rate_limit_loses_nothing() -> None:
-    """A bucket of 40 calls a second, for 16 callers that would send more."""
+    """Each question is told to wait three times, which is no failed attempt: two are granted."""
     from calibrail import Example
 
     examples = [
         Example(id=str(row), contexts=("The sea is blue.",), response=f"It is number {row}.")
-        for row in range(150)
+        for row in range(40)
     ]
-    started, passed = time.monotonic(), 0
 
-    def bucket(key: str, attempt: int) -> str | None:
-        nonlocal passed
-        if passed >= 5 + 40 * (time.monotonic() - started):
-            return "429"
-        passed += 1
-        return None
+    def busy(key: str, attempt: int) -> str | None:
+        return "429" if attempt < 3 else None
 
     with (
-        ChatServer(says("faithful"), faults=bucket, retry_after=0.2) as server,
+        ChatServer(says("faithful"), faults=busy, retry_after=0.01) as server,
         limit_calls(CallLimits(concurrency=16, attempts=2)),
     ):
         (reasons,) = score_examples(examples, [build(judge(server))]).reasons.values()
-    assert not reasons
+    assert not reasons and len(server.seen) == 4 * len(examples)
 
 
 def test_answers_that_could_not_be_asked_about_take_no_part(answers: Path) -> None:
@@ -302,49 +299,58 @@ def test_a_budget_ends_the_run_and_the_next_one_goes_on(answers: Path) -> None:
         assert len(server.seen) == len(run.table)
 
 
+#: What the command of a shell runs.
+COMMAND = (sys.executable, "-c", "from calibrail.cli import main; main()")
+
+#: Imports once, then runs the command twice at the same time, for two outputs.
+TWICE = """
+import os, sys
+import calibrail.workflow.scoring
+from calibrail.cli import main
+
+first, second = sys.argv[-2:]
+child = os.fork()
+sys.argv[-2:] = [second if child else first]
+try:
+    main()
+finally:
+    if child and os.waitpid(child, 0)[1]:
+        os._exit(9)
+"""
+
+
 def test_a_run_that_is_killed_goes_on_where_it_stopped(answers: Path, tmp_path: Path) -> None:
     with ChatServer(verdicts(supported), latency=0.05) as server:
-        command = [
-            sys.executable, "-c", "from calibrail.cli import main; main()", "calibrate",
-            str(answers), "--score", spec(server), "--alpha", "0.2", "--concurrency", "2",
-            "-o", str(tmp_path / "run"),
-        ]  # fmt: skip
+        options = ["--score", spec(server), "--alpha", "0.2", "--concurrency", "2"]
+        command = [*COMMAND, "calibrate", str(answers), *options, "-o", str(tmp_path / "run")]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         until = time.monotonic() + 60
         while len(server.seen) < 30 and time.monotonic() < until:
             time.sleep(0.02)
         process.send_signal(signal.SIGKILL)
         process.wait()
-        before = len(server.seen)
-        assert before >= 30 and not (tmp_path / "run" / "report.json").exists()
+        assert len(server.seen) >= 30 and not (tmp_path / "run" / "report.json").exists()
         time.sleep(0.2)
-        again = subprocess.run(command, capture_output=True, text=True, timeout=120)
-        assert again.returncode == 0, again.stderr
-        n = len(json.loads((tmp_path / "run" / "report.json").read_text())["data"]) and len(
-            Path(answers).read_text().splitlines()
-        )
+        server.latency = 0.0
+        run = calibrate(answers, spec(server), alpha=0.2)
+        assert run.table is not None
+        n = len(run.table)
         # Only what was under way when it was killed (2 at most) is asked for twice.
         assert n <= len(server.seen) <= n + 2
 
 
 def test_two_processes_at_once_share_one_cache(answers: Path, tmp_path: Path) -> None:
     with ChatServer(verdicts(supported), latency=0.01) as server:
-
-        def command(name: str) -> list[str]:
-            return [
-                sys.executable, "-c", "from calibrail.cli import main; main()", "score",
-                str(answers), "--score", spec(server), "-o", str(tmp_path / name),
-            ]  # fmt: skip
-
-        running = [
-            subprocess.Popen(command(name), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            for name in ("a.parquet", "b.parquet")
-        ]
-        for process in running:
-            _, said = process.communicate(timeout=120)
-            assert process.returncode == 0, said
+        command = [sys.executable, "-c", TWICE, "score", str(answers), "--score", spec(server)]
+        outputs = [str(tmp_path / name) for name in ("a.parquet", "b.parquet")]
+        done = subprocess.run(
+            [*command, "-o", *outputs], capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        n = len(Path(answers).read_text().splitlines())
+        # Either may ask for what the other has asked for and does not know yet.
+        assert n <= len(server.seen) <= 2 * n
     assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
-    n = len(Path(answers).read_text().splitlines())
     assert len(_values(server)) == n
 
 
@@ -436,11 +442,10 @@ def test_no_key_and_no_text_in_logs_results_or_guardrails(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     secret, hidden = "Zanzibar-4711", "Quintessential-0815"
-    items = [
-        {**item, "question": f"{item['question']} {hidden}",
-         "response": f"{item['response']} {secret}"}
-        for item in rows(40)
-    ]  # fmt: skip
+    items = rows(40)
+    for item in items:
+        item["question"] += f" {hidden}"
+        item["response"] += f" {secret}"
     source = write(tmp_path / "answers.jsonl", items)
     faults = scattered(0.3, "429", "500", "400", "invalid_json", "cut", seed=4)
     with (
@@ -472,37 +477,27 @@ def test_no_key_and_no_text_in_logs_results_or_guardrails(
 
 
 def test_a_real_model_with_real_log_probabilities(
-    answers: Path, tmp_path_factory: pytest.TempPathFactory
+    tmp_path: Path, logprob_server: LogprobServer
 ) -> None:
-    from tests.served_models import make_chat_decoder
-
-    folder = make_chat_decoder(tmp_path_factory.mktemp("decoder") / "chat")
-    with LogprobServer(folder) as server:
-        run = calibrate(answers, f"judge:model=tiny,base_url={server.url}", alpha=0.2)
+    answers = write(tmp_path / "few.jsonl", rows(20))
+    run = calibrate(answers, f"judge:model=tiny,base_url={logprob_server.url}", alpha=0.3)
     assert run.table is not None
     values = next(iter(run.table.columns.values()))
     known = values[~np.isnan(values)]
-    assert len(known) >= 0.9 * len(values)
+    assert len(known) >= 0.8 * len(values)
     assert len(np.unique(known)) > 0.8 * len(known), "a probability, not a verdict"
     assert run.report.score["params"]["mode"] == "logprob"
 
 
 def test_transformers_serve_as_a_judge(
-    answers: Path, tmp_path_factory: pytest.TempPathFactory
+    tmp_path: Path, transformers_serve: TransformersServe
 ) -> None:
-    from tests.served_models import make_chat_decoder
+    from calibrail import read
 
-    pytest.importorskip("fastapi")
-    folder = make_chat_decoder(tmp_path_factory.mktemp("served") / "chat")
-    with TransformersServe(folder) as server:
-        base = f"judge:model={server.model},base_url={server.url}"
-        few = write(tmp_path_factory.mktemp("few") / "few.jsonl", rows(12))
-        from calibrail import read
-
-        examples = list(read(few))
-        auto = build(parse_spec(base))
-        verdict = auto.score(examples)
-        votes = build(parse_spec(f"{base},mode=votes,votes=3")).score(examples[:6])
+    base = f"judge:model={transformers_serve.model},base_url={transformers_serve.url}"
+    examples = list(read(write(tmp_path / "few.jsonl", rows(5))))
+    verdict = build(parse_spec(base)).score(examples)
+    votes = build(parse_spec(f"{base},mode=votes,votes=3")).score(examples[:4])
     known = verdict.values[~np.isnan(verdict.values)]
     assert len(known) >= 0.8 * len(examples)
     assert set(known.tolist()) <= {0.0, 1.0}, "without log-probabilities auto is a verdict"
