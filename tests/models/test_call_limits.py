@@ -21,13 +21,27 @@ from calibrail.models.call_limits import (
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("concurrency", 0), ("concurrency", True), ("concurrency", 2.0), ("concurrency", "8"),
-        ("attempts", 0), ("attempts", -1), ("attempts", None), ("max_calls", -1),
-        ("max_calls", True), ("max_calls", 1.5), ("timeout", 0), ("timeout", -1.0),
-        ("timeout", math.inf), ("timeout", math.nan), ("timeout", None), ("timeout", "60"),
-        ("patience", 0.0), ("patience", math.nan), ("patience", math.inf),
+        ("concurrency", 0),
+        ("concurrency", True),
+        ("concurrency", 2.0),
+        ("concurrency", "8"),
+        ("attempts", 0),
+        ("attempts", -1),
+        ("attempts", None),
+        ("max_calls", -1),
+        ("max_calls", True),
+        ("max_calls", 1.5),
+        ("timeout", 0),
+        ("timeout", -1.0),
+        ("timeout", math.inf),
+        ("timeout", math.nan),
+        ("timeout", None),
+        ("timeout", "60"),
+        ("patience", 0.0),
+        ("patience", math.nan),
+        ("patience", math.inf),
     ],
-)  # fmt: skip
+)
 def test_a_limit_out_of_its_domain_is_refused(name: str, value: object) -> None:
     with pytest.raises(InputError, match=f"^{name} must be .*; got {value!r}$"):
         CallLimits(**{name: value})  # type: ignore[arg-type]

@@ -29,10 +29,16 @@ def body(content: Any = "faithful", **more: Any) -> dict[str, Any]:
 def test_an_answer_is_read() -> None:
     logprobs = {
         "content": [
-            {"token": "faith", "logprob": -0.1,
-             "top_logprobs": [{"token": "faith", "logprob": -0.1}, {"token": "h", "logprob": -2}]}
+            {
+                "token": "faith",
+                "logprob": -0.1,
+                "top_logprobs": [
+                    {"token": "faith", "logprob": -0.1},
+                    {"token": "h", "logprob": -2},
+                ],
+            }
         ]
-    }  # fmt: skip
+    }
     answer = read_answer(
         body(choice={"logprobs": logprobs}, usage={"prompt_tokens": 7, "completion_tokens": 2})
     )
@@ -43,15 +49,21 @@ def test_an_answer_is_read() -> None:
 @pytest.mark.parametrize(
     ("given", "lacks"),
     [
-        (None, "no JSON object"), ("<html>", "no JSON object"), ([1], "no JSON object"),
-        ({}, "without a choice"), ({"choices": []}, "without a choice"),
-        ({"choices": {}}, "without a choice"), ({"choices": [None]}, "without a choice"),
-        ({"choices": [{}]}, "without a message"), ({"choices": [{"message": "faithful"}]},
-                                                  "without a message"),
-        ({"choices": [{"message": {}}]}, "without a text"), (body(None), "without a text"),
-        (body(["faithful"]), "without a text"), (body(1), "without a text"),
+        (None, "no JSON object"),
+        ("<html>", "no JSON object"),
+        ([1], "no JSON object"),
+        ({}, "without a choice"),
+        ({"choices": []}, "without a choice"),
+        ({"choices": {}}, "without a choice"),
+        ({"choices": [None]}, "without a choice"),
+        ({"choices": [{}]}, "without a message"),
+        ({"choices": [{"message": "faithful"}]}, "without a message"),
+        ({"choices": [{"message": {}}]}, "without a text"),
+        (body(None), "without a text"),
+        (body(["faithful"]), "without a text"),
+        (body(1), "without a text"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_answer_says_what_it_lacks(given: Any, lacks: str) -> None:
     with pytest.raises(ValueError, match=f"^the endpoint answered .*{lacks}$"):
         read_answer(given)
@@ -77,9 +89,18 @@ def test_what_is_no_log_probability_passes_for_none(value: Any) -> None:
 
 @pytest.mark.parametrize(
     "logprobs",
-    [None, [], "x", {}, {"content": None}, {"content": []}, {"content": ["x"]},
-     {"content": [{"logprob": -1}]}, {"content": [{"token": 5, "logprob": -1}]}],
-)  # fmt: skip
+    [
+        None,
+        [],
+        "x",
+        {},
+        {"content": None},
+        {"content": []},
+        {"content": ["x"]},
+        {"content": [{"logprob": -1}]},
+        {"content": [{"token": 5, "logprob": -1}]},
+    ],
+)
 def test_other_log_probabilities_are_none(logprobs: Any) -> None:
     assert read_answer(body(choice={"logprobs": logprobs})).positions is None
 
@@ -110,15 +131,28 @@ _JSON = st.recursive(
         st.lists(inner, max_size=3)
         | st.dictionaries(
             st.sampled_from(
-                ["choices", "message", "content", "refusal", "finish_reason", "logprobs", "token",
-                 "logprob", "top_logprobs", "usage", "prompt_tokens", "completion_tokens", "model"]
+                [
+                    "choices",
+                    "message",
+                    "content",
+                    "refusal",
+                    "finish_reason",
+                    "logprobs",
+                    "token",
+                    "logprob",
+                    "top_logprobs",
+                    "usage",
+                    "prompt_tokens",
+                    "completion_tokens",
+                    "model",
+                ]
             ),
             inner,
             max_size=5,
         )
     ),
     max_leaves=20,
-)  # fmt: skip
+)
 
 
 @given(_JSON, st.lists(_JSON, max_size=3), _JSON, _JSON)
@@ -166,8 +200,13 @@ def test_the_key_tells_every_question_apart() -> None:
 
 def test_every_field_is_in_the_key() -> None:
     assert set(ChatRequest.__dataclass_fields__) == {
-        "messages", "temperature", "max_tokens", "top_logprobs", "schema", "sample",
-    }  # fmt: skip
+        "messages",
+        "temperature",
+        "max_tokens",
+        "top_logprobs",
+        "schema",
+        "sample",
+    }
 
 
 def test_half_a_character_is_keyed_but_not_sent() -> None:

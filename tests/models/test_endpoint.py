@@ -41,11 +41,21 @@ def test_the_environment_names_the_endpoint(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     "given",
     [
-        "", "localhost:8000", "ftp://host/v1", "http://", "http:///v1", "https://host:port/v1",
-        "http://host:99999/v1", "http://[::1/v1", "file:///etc/passwd", "gpt-4o-mini",
-        "http://a b/v1", "http://127.0.0.1\n.example/v1", "http://host\\@localhost/v1",
+        "",
+        "localhost:8000",
+        "ftp://host/v1",
+        "http://",
+        "http:///v1",
+        "https://host:port/v1",
+        "http://host:99999/v1",
+        "http://[::1/v1",
+        "file:///etc/passwd",
+        "gpt-4o-mini",
+        "http://a b/v1",
+        "http://127.0.0.1\n.example/v1",
+        "http://host\\@localhost/v1",
     ],
-)  # fmt: skip
+)
 def test_what_is_no_address_is_refused(given: str) -> None:
     with pytest.raises(InputError, match="base_url must"):
         resolve_endpoint(given)
@@ -60,12 +70,18 @@ def test_an_address_is_a_string(given: object) -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        f"https://user:{KEY}@host/v1", f"https://{KEY}@host/v1", f"https://host/v1?key={KEY}",
-        f"https://host/v1#{KEY}", f"ftp://user:{KEY}@host", f"user:{KEY}@host",
-        f"ftp://user:a@{KEY}@host", f"ftp://host?{KEY}", f"ftp://host#{KEY}",
+        f"https://user:{KEY}@host/v1",
+        f"https://{KEY}@host/v1",
+        f"https://host/v1?key={KEY}",
+        f"https://host/v1#{KEY}",
+        f"ftp://user:{KEY}@host",
+        f"user:{KEY}@host",
+        f"ftp://user:a@{KEY}@host",
+        f"ftp://host?{KEY}",
+        f"ftp://host#{KEY}",
         f"http://user:{KEY}@[::1/v1",
     ],
-)  # fmt: skip
+)
 def test_secrets_in_an_address_are_refused_and_not_repeated(given: str) -> None:
     with pytest.raises(InputError) as caught:
         resolve_endpoint(given)
@@ -79,9 +95,15 @@ def test_the_refusal_names_the_place_for_a_key() -> None:
 
 @pytest.mark.parametrize(
     "endpoint",
-    [OPENAI, "http://localhost:8000/v1", "http://LOCALHOST/v1", "http://127.0.0.1:1/v1",
-     "http://127.8.8.8/v1", "http://[::1]:8000/v1"],
-)  # fmt: skip
+    [
+        OPENAI,
+        "http://localhost:8000/v1",
+        "http://LOCALHOST/v1",
+        "http://127.0.0.1:1/v1",
+        "http://127.8.8.8/v1",
+        "http://[::1]:8000/v1",
+    ],
+)
 def test_openai_and_this_machine_may_see_the_key(endpoint: str) -> None:
     assert is_trusted(endpoint)
     assert key_for(endpoint) == KEY
@@ -89,11 +111,20 @@ def test_openai_and_this_machine_may_see_the_key(endpoint: str) -> None:
 
 @pytest.mark.parametrize(
     "endpoint",
-    ["https://models.example/v1", "https://api.openai.com.example/v1", "http://api.openai.com/v1",
-     "https://api.openai.com/v2", "http://localhost.example/v1", "http://127.0.0.1.example/v1",
-     "http://10.0.0.1/v1", "http://192.168.0.1/v1", "http://0.0.0.0:8000/v1",
-     "http://[2001:db8::1]/v1", "https://evil.example/https://api.openai.com/v1"],
-)  # fmt: skip
+    [
+        "https://models.example/v1",
+        "https://api.openai.com.example/v1",
+        "http://api.openai.com/v1",
+        "https://api.openai.com/v2",
+        "http://localhost.example/v1",
+        "http://127.0.0.1.example/v1",
+        "http://10.0.0.1/v1",
+        "http://192.168.0.1/v1",
+        "http://0.0.0.0:8000/v1",
+        "http://[2001:db8::1]/v1",
+        "https://evil.example/https://api.openai.com/v1",
+    ],
+)
 def test_another_address_sees_no_key(endpoint: str) -> None:
     assert not is_trusted(endpoint)
     assert key_for(endpoint) is None
