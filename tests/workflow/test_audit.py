@@ -12,7 +12,7 @@ import pytest
 from calibrail.data.example import Example
 from calibrail.errors import DataError
 from calibrail.scores.registry import build_column
-from calibrail.settings import ReadOptions
+from calibrail.settings import ReadOptions, SplitOptions
 from calibrail.workflow.audit import audit
 from tests.answers import rows, write
 
@@ -46,10 +46,8 @@ def names(content: dict) -> set[str]:
 
 
 def test_length_explains_a_score_that_is_length(tmp_path: Path) -> None:
-    run = audit(
-        examples(1600), [build_column("score", "hallucinated")], strata_columns=("model",),
-        geometry=False,
-    )  # fmt: skip
+    score = build_column("score", "hallucinated")
+    run = audit(examples(1600), score, strata_columns=("model",), geometry=False)
     content = run.to_dict()
     json.dumps(content, allow_nan=False)
     assert content["schema"] == "calibrail.audit/1"
@@ -69,7 +67,9 @@ def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
     scores = ["novelty", build_column("detector", "hallucinated")]
     saved = []
     for name in ("one", "two"):
-        folder = audit(source, scores, geometry=False, seed=3).save(tmp_path / name)
+        folder = audit(source, scores, geometry=False, splitting=SplitOptions(seed=3)).save(
+            tmp_path / name
+        )
         saved.append({path.name: path.read_bytes() for path in sorted(folder.rglob("*.*"))})
     assert saved[0].keys() == saved[1].keys()
     for name in saved[0]:
@@ -133,7 +133,7 @@ def test_a_fitted_detector_is_not_audited_on_what_it_learnt_from() -> None:
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        ([], "no example to audit"),
+        ([], "no example to score"),
         ([Example(response="x", label=1, id="a")] * 3, "faithful"),
         ([Example(response="x", id="a")] * 3, "no label"),
     ],

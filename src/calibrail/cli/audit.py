@@ -59,6 +59,7 @@ def run(
     from calibrail.cli.progress import counting
     from calibrail.report.audit_terminal import print_audit
     from calibrail.workflow.audit import audit
+    from calibrail.workflow.context import Context
 
     quarantine = output / "quarantine.jsonl"
     with counting("scoring", calls) as progress:
@@ -71,9 +72,7 @@ def run(
             undefined=promise.undefined,
             geometry=geometry,
             confidence=requirement.confidence,
-            seed=splitting.seed,
-            progress=progress,
-            command=command_line(),
+            context=Context(command_line(), progress),
         )
         result.save(output)
     content = result.to_dict()

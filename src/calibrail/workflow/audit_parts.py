@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.example import Example
-from calibrail.data.sketches import Sketcher, Sketches, normalise
+from calibrail.data.sketches import normalise
 from calibrail.data.splits import group_numbers
 from calibrail.errors import DataError, ModelError
 from calibrail.evaluation.audit import Answers, Division, LeftOut, by_column, thirds
 from calibrail.evaluation.audit.confounds import SURFACE
 from calibrail.evaluation.audit.leakage import Leakage, copies, giveaway, repeated, shared
+from calibrail.evaluation.sample import Floats, Mask
 from calibrail.models.embedding import Encoder
 from calibrail.models.location import DEFAULT_MODEL
 from calibrail.scores.base import Score
@@ -23,45 +24,36 @@ from calibrail.scores.baselines import Length, NovelCount, Novelty
 from calibrail.scores.features import ANGLES, Angle, ContextLength, QuestionLength, QuestionWords
 from calibrail.scores.neural import Embedding
 from calibrail.scores.registry import key_of
-from calibrail.scores.table import ScoreTable
+from calibrail.workflow.scoring import Scored
 
 #: Features whose thirds are strata.
 DIVIDED: Final = ("theta_qc", "question_length", "context_length", "length")
 
 NO_TEXTS: Final = "the data holds no such texts"
 
+_SURFACE: Final = (Length, Novelty, NovelCount, QuestionWords, QuestionLength, ContextLength)
+
 
 class Texts:
     """Remembers of each text only what tells copies apart."""
 
     def __init__(self) -> None:
-        self._sketcher = Sketcher()
         self._questions: list[int] = []
         self._answers: list[int] = []
-        self._sketches: Sketches | None = None
 
-    def watch(self, examples: Iterator[Example]) -> Iterator[Example]:
-        """Pass labelled examples on."""
-        for example in examples:
-            if example.label is None:
-                raise DataError(
-                    f"an audit needs labelled answers; {example.id or 'an example'} has no label"
-                )
-            self._sketcher.add(example)
-            self._questions.append(_digest(example.question))
-            self._answers.append(_digest(example.response))
-            yield example
-
-    def sketches(self) -> Sketches:
-        """Return the sketches of everything watched."""
-        if self._sketches is None:
-            self._sketches = self._sketcher.finish()
-        return self._sketches
+    def watch(self, example: Example) -> None:
+        """Remember one labelled answer."""
+        if example.label is None:
+            raise DataError(
+                f"an audit needs labelled answers; {example.id or 'an example'} has no label"
+            )
+        self._questions.append(_digest(example.question))
+        self._answers.append(_digest(example.response))
 
     def digests(self, what: str) -> NDArray[np.uint64]:
         """Return the digests of every question or answer; 0 where there is none."""
-        kept = self._questions if what == "question" else self._answers
-        return np.array(kept, dtype=np.uint64)
+        digests = self._questions if what == "question" else self._answers
+        return np.array(digests, dtype=np.uint64)
 
 
 def _digest(text: str) -> int:
@@ -72,13 +64,53 @@ def _digest(text: str) -> int:
     return int.from_bytes(blake2b(encoded, digest_size=8).digest(), "big")
 
 
-def surface_scores(detectors: Sequence[Score]) -> list[Score]:
-    """Return the surface features that are not detectors themselves."""
-    known = {key_of(score) for score in detectors}
-    made: tuple[Score, ...] = (
-        Length(), Novelty(), NovelCount(), QuestionWords(), QuestionLength(), ContextLength(),
-    )  # fmt: skip
-    return [score for score in made if key_of(score) not in known]
+class Beside:
+    """Which features are computed beside the detectors, known once the first answer is read.
+
+    Parameters
+    ----------
+    geometry : bool
+        Whether to embed the texts.
+
+    Attributes
+    ----------
+    triangles : dict of str to tuple of Angle
+        The angles per encoder: those that detectors use, else the embedded one.
+    absent : str or None
+        Why there are none.
+    """
+
+    def __init__(self, geometry: bool) -> None:
+        self.triangles: dict[str, tuple[Angle, ...]] = {}
+        self.absent: str | None = "it was not asked for (--no-geometry)"
+        self._geometry = geometry
+
+    def __call__(self, detectors: Sequence[Score], first: Example) -> list[Score]:
+        """Return the surface features that are not detectors themselves, and the angles."""
+        if not (first.question or first.response or first.contexts):
+            self.absent = NO_TEXTS
+        elif self._geometry:
+            self.triangles, self.absent = angle_scores(detectors)
+        known = {key_of(score) for score in detectors}
+        surface = [kind() for kind in _SURFACE if key_of(kind()) not in known]
+        return [*surface, *(angle for angles in self.triangles.values() for angle in angles)]
+
+    def features(
+        self, scored: Scored, columns: Mapping[str, Floats]
+    ) -> tuple[dict[str, Floats], dict[str, dict[str, Floats]]]:
+        """Return the surface features with the first question-context angle, and all angles."""
+        # A column of another program may be called like a feature.
+        outside = {key_of(score) for score in scored.detectors if score.name == "column"}
+        features = {
+            name: columns[name] for name in SURFACE if name in columns and name not in outside
+        }
+        angles = {
+            encoder: {angle.name: columns[key_of(angle)] for angle in triangle}
+            for encoder, triangle in self.triangles.items()
+        }
+        if angles:
+            features["theta_qc"] = next(iter(angles.values()))["theta_qc"]
+        return features, angles
 
 
 def angle_scores(detectors: Sequence[Score]) -> tuple[dict[str, tuple[Angle, ...]], str | None]:
@@ -90,17 +122,13 @@ def angle_scores(detectors: Sequence[Score]) -> tuple[dict[str, tuple[Angle, ...
     for score in detectors:
         # An encoder behind an endpoint is not asked for more than the detector itself needs.
         if isinstance(score, Embedding) and isinstance(score.encoder, Encoder):
-            coder = score.encoder
-            own = {
-                "model": coder.model, "revision": coder.revision, "prompt": coder.prompt,
-                "dtype": coder.dtype,
-            }  # fmt: skip
-            shown = [coder.model] + [
-                f"{key}={own[key]}" for key in ("revision", "prompt") if own[key]
-            ]
-            if coder.dtype != "float32":
-                shown.append(coder.dtype)
-            encoders[", ".join(shown)] = own
+            options = {
+                name: getattr(score.encoder, name)
+                for name in ("model", "revision", "prompt", "dtype")
+            }
+            given = [f"{key}={options[key]}" for key in ("revision", "prompt") if options[key]]
+            precision = [] if options["dtype"] == "float32" else [options["dtype"]]
+            encoders[", ".join([options["model"], *given, *precision])] = options
     if not encoders:
         default = ANGLES[0]()
         try:
@@ -110,94 +138,86 @@ def angle_scores(detectors: Sequence[Score]) -> tuple[dict[str, tuple[Angle, ...
         except (ModelError, ImportError) as error:
             return {}, str(error)
         encoders = {DEFAULT_MODEL: {}}
-    found: dict[str, tuple[Angle, ...]] = {
-        name: tuple(angle(**own) for angle in ANGLES) for name, own in encoders.items()
+    angles: dict[str, tuple[Angle, ...]] = {
+        name: tuple(angle(**options) for angle in ANGLES) for name, options in encoders.items()
     }
-    return found, None
+    return angles, None
 
 
-def has_angles(triangle: Mapping[str, NDArray[np.float64]]) -> bool:
+def has_angles(triangle: Mapping[str, Floats]) -> bool:
     """Return whether both angles of the response are known anywhere."""
     return not any(np.isnan(triangle[name]).all() for name in ("theta_rq", "theta_rc"))
 
 
 def divide(
-    features: Mapping[str, NDArray[np.float64]],
-    table: ScoreTable,
-    used: NDArray[np.bool_],
-    columns: Sequence[str],
+    features: Mapping[str, Floats],
+    cells: Mapping[str, Sequence[Any]],
     absent: str | None,
 ) -> tuple[list[Division], list[LeftOut]]:
-    """Return how answers are divided into strata, and what is left out for which reason."""
+    """Return how answers are divided into strata, and what is left out for which reason.
+
+    Parameters
+    ----------
+    features : mapping of str to ndarray of float64, shape (n,)
+        Surface features and the question-context angle.
+    cells : mapping of str to sequence, length n
+        Columns whose values are strata.
+    absent : str or None
+        Why there are no angles.
+    """
     divisions: list[Division] = []
     left_out: list[LeftOut] = []
+
+    def lacks(name: str) -> bool:
+        return name not in features or bool(np.isnan(features[name]).all())
+
     for name in DIVIDED:
-        values = features.get(name)
-        if values is None or np.isnan(values).all():
-            why = absent if name == "theta_qc" and absent else NO_TEXTS
-            left_out.append(LeftOut(f"strata by {name}", why))
-            continue
-        division = thirds(name, values)
-        if division is None:
-            left_out.append(LeftOut(f"strata by {name}", "it is the same for all answers"))
-        else:
+        why = "it is the same for all answers"
+        if lacks(name):
+            why = absent if absent and name == "theta_qc" else NO_TEXTS
+        elif (division := thirds(name, features[name])) is not None:
             divisions.append(division)
-    for name in dict.fromkeys(columns):
-        cells = [cell for cell, here in zip(table.kept[name], used.tolist(), strict=True) if here]
-        made = by_column(name, cells)
-        if made is None:
-            left_out.append(LeftOut(f"strata by {name}", "the column holds fewer than two values"))
+            continue
+        left_out.append(LeftOut(f"strata by {name}", why))
+    for name, values in cells.items():
+        if (division := by_column(name, values)) is not None:
+            divisions.append(division)
         else:
-            divisions.append(made)
-    for name in SURFACE:
-        values = features.get(name)
-        if values is None or np.isnan(values).all():
-            left_out.append(LeftOut(f"confounding by {name}", NO_TEXTS))
-    if "theta_qc" not in features or np.isnan(features["theta_qc"]).all():
-        why = absent or NO_TEXTS
-        left_out.append(LeftOut("components of the index", why))
+            left_out.append(LeftOut(f"strata by {name}", "the column holds fewer than two values"))
+    left_out.extend(LeftOut(f"confounding by {name}", NO_TEXTS) for name in SURFACE if lacks(name))
+    if lacks("theta_qc"):
+        left_out.append(LeftOut("components of the index", absent or NO_TEXTS))
     return divisions, left_out
 
 
 def leaks(
-    table: ScoreTable,
-    codes: NDArray[np.int8],
-    used: NDArray[np.bool_],
-    clusters: NDArray[np.int64],
-    seen: Texts,
-    columns: Sequence[str],
-    answers: Answers,
+    scored: Scored, used: Mask, texts: Texts, columns: Sequence[str], answers: Answers
 ) -> Leakage:
     """Look for copies over all answers, for giveaways over those that are audited."""
-    labels = table.labels
+    table, groups = scored.table, scored.groups
     sides = {
-        "label": labels.astype(np.int64),
-        "group": clusters,
-        "split": codes.astype(np.int64),
+        "label": table.labels.astype(np.int64),
+        "group": groups,
+        "split": scored.codes.astype(np.int64),
     }
     ids = [str(item) for item in table.ids.to_pylist()]
-    sketches = seen.sketches()
-    worded = bool(sketches.exact.any())
-    texts = [
-        shared("question", seen.digests("question"), labels),
-        shared("answer", seen.digests("answer"), labels),
-        shared("whole", table.digests, labels) if worded else None,
+    sketches = scored.sketches
+    worded = sketches is not None and bool(sketches.exact.any())
+    repeats = [
+        shared("question", texts.digests("question"), table.labels),
+        shared("answer", texts.digests("answer"), table.labels),
+        shared("whole", table.digests, table.labels) if worded else None,
     ]
-    told = [giveaway("group", _grouped(table, clusters)[used], answers)]
-    for name in dict.fromkeys(columns):
+    grouped = np.array([group is not None for group in table.groups.to_pylist()], dtype=bool)
+    giveaways = [giveaway("group", np.where(grouped, groups, -1)[used], answers)]
+    for name in columns:
         cells = [None if cell in (None, "") else str(cell) for cell in table.kept[name]]
         numbers = group_numbers(cells, len(cells))
         numbers[[cell is None for cell in cells]] = -1
-        told.append(giveaway(name, numbers[used], answers))
+        giveaways.append(giveaway(name, numbers[used], answers))
     return Leakage(
-        copies=copies(sketches, sides, ids) if worded else (),
-        shared=tuple(item for item in texts if item is not None),
-        giveaways=tuple(told),
+        copies=copies(sketches, sides, ids) if sketches is not None else (),
+        shared=tuple(item for item in repeats if item is not None),
+        giveaways=tuple(giveaways),
         n_ids_repeated=repeated(ids),
     )
-
-
-def _grouped(table: ScoreTable, clusters: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the group of every answer, -1 where it has none."""
-    there = np.array([group is not None for group in table.groups.to_pylist()], dtype=bool)
-    return np.where(there, clusters, -1)
