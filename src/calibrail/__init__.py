@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         ModelError,
         TooFewExamplesError,
     )
+    from calibrail.estimator import ConformalThresholdClassifier
     from calibrail.evaluation import Report
     from calibrail.guardrail import Decision, Guardrail
     from calibrail.models.call_limits import CallLimits, Price, limit_calls
@@ -56,6 +57,7 @@ _HOME = {
     "Certificate": "conformal",
     "Certification": "workflow",
     "ComparisonRun": "workflow",
+    "ConformalThresholdClassifier": "estimator",
     "DataError": "errors",
     "Decision": "guardrail",
     "Example": "data",
@@ -95,6 +97,7 @@ __all__ = [
     "Certificate",
     "Certification",
     "ComparisonRun",
+    "ConformalThresholdClassifier",
     "DataError",
     "Decision",
     "Example",

@@ -20,8 +20,7 @@ from typing import Any, Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincinv, gammaln
-from scipy.stats import poisson
+from scipy.special import betaincinv, gammaln, xlogy
 
 from calibrail.conformal import validation
 from calibrail.conformal.crossing import stays_below
@@ -231,12 +230,18 @@ def _below(ranks: NDArray[np.int64], edges: _Floats, n: int) -> float:
     a Poisson process of rate n, given that it ends at n.
     """
     means = n * np.diff(edges, prepend=0.0)
-    last = poisson.pmf(n - np.arange(ranks[-1]), n * (1.0 - edges[-1]))
-    joint = stays_below((ranks - 1).tolist(), map(_poisson, means.tolist()), last)
-    return min(1.0, joint / float(poisson.pmf(n, n)))
+    last = _poisson(n - np.arange(ranks[-1]), n * (1.0 - edges[-1]))
+    joint = stays_below((ranks - 1).tolist(), map(_growth, means.tolist()), last)
+    return min(1.0, joint / float(_poisson(np.array(n), n)))
 
 
-def _poisson(mean: float) -> tuple[int, _Floats]:
+def _poisson(count: NDArray[np.int64], mean: float) -> _Floats:
+    """Return the Poisson probabilities of counts; ``scipy.stats`` takes a second to import."""
+    result: _Floats = np.exp(xlogy(count, mean) - gammaln(count + 1.0) - mean)
+    return result
+
+
+def _growth(mean: float) -> tuple[int, _Floats]:
     reach = 9.0 * math.sqrt(mean)
     growth = np.arange(max(0, int(mean - reach)), int(mean + reach + 25.0))
     return int(growth[0]), np.exp(growth * math.log(mean) - mean - gammaln(growth + 1.0))
