@@ -56,7 +56,7 @@ def stays_below(
 
 
 def _fast_convolve(a: _Floats, b: _Floats) -> _Floats:
-    """Return their convolution as ``scipy.signal.fftconvolve`` does, whose import takes a second."""
+    """Return the convolution as ``scipy.signal.fftconvolve`` does, whose import takes a second."""
     length = len(a) + len(b) - 1
     size = next_fast_len(length, real=True)
     product: _Floats = irfft(rfft(a, size) * rfft(b, size), size)
