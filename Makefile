@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST_ARGS ?=
 
-.PHONY: demo test lint types docs bench validate clean
+.PHONY: demo test lint types coverage mutants docs bench validate clean
 
 # torch first and alone: its pinned version decides which build the rest finds already there.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -33,6 +33,15 @@ types: $(VENV)/.installed-dev
 test: lint types
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 $(PYTEST_ARGS)
 
+# Branches of the core that the tests of the core and of the commands take.
+coverage: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -q --cov --cov-report=term \
+	  tests/conformal tests/evaluation tests/guardrail tests/workflow tests/cli $(PYTEST_ARGS)
+
+# A seeded sample of small changes to the core; MUTANTS_ARGS=--all takes every one, and hours.
+mutants: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/mutants.py $(MUTANTS_ARGS)
+
 docs: $(VENV)/.installed-dev
 	$(BIN)/mkdocs build --strict
 
@@ -43,4 +52,4 @@ validate: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/validity.py
 
 clean:
-	rm -rf $(VENV) site dist runs .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) site dist runs mutants .coverage .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-NOT_BENCHMARKS = {"run_all.py", "results.py", "same_results.py", "validity.py"}
+NOT_BENCHMARKS = {"mutants.py", "run_all.py", "results.py", "same_results.py", "validity.py"}
 
 
 PAPERS = ("sgi", "semantic_illusion", "provenance", "displacement")
