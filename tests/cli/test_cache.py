@@ -27,9 +27,8 @@ def filled(path: Path) -> Path:
             f"{i}",
             {"text": "the SAID"},
             Source("http://e/v1", "old" if i < 3 else "new", "chat"),
-            characters=9,
-            tokens_in=1000,
-            tokens_out=2,
+            9,
+            (1000, 2),
         )
     cache.close()
     with sqlite3.connect(path) as connection:

@@ -27,7 +27,7 @@ cache = AnswerCache(Path(path))
 for i in range(int(first), int(last)):
     key = f"{i}" if shared == "shared" else f"{name}-{i}"
     source = Source("e", name, "chat")
-    cache.put(key, {"by": name, "i": i}, source, characters=4, tokens_in=1, tokens_out=1)
+    cache.put(key, {"by": name, "i": i}, source, 4, (1, 1))
     print(key, flush=True)
 """
 
@@ -41,9 +41,10 @@ def cache(tmp_path: Path) -> Iterator[AnswerCache]:
 
 def put(cache: AnswerCache, key: str, value: Any = None, **more: Any) -> None:
     source = {"endpoint": "http://a/v1", "model": "m", "kind": "chat"}
-    counts = {"characters": 40, "tokens_in": 10, "tokens_out": 1}
-    source |= {name: more.pop(name) for name in source if name in more}
-    cache.put(key, {"text": key} if value is None else value, Source(**source), **counts | more)
+    source |= {name: more[name] for name in source if name in more}
+    tokens = more.get("tokens_in", 10), more.get("tokens_out", 1)
+    text = {"text": key} if value is None else value
+    cache.put(key, text, Source(**source), more.get("characters", 40), tokens)
 
 
 def writer(path: Path, name: str, first: int, last: int, keys: str) -> subprocess.Popen[str]:

@@ -17,6 +17,9 @@ from typing import Any, Final
 from calibrail.errors import CalibrailError
 from calibrail.record import Record
 
+#: Those of a question and of its answer, None where they were not counted.
+Tokens = tuple[int | None, int | None]
+
 #: Raised when the table's columns change.
 VERSION: Final = 1
 
@@ -149,18 +152,11 @@ class AnswerCache:
             return json.loads(rows[0][0]) if rows else None
 
     def put(
-        self,
-        key: str,
-        value: Mapping[str, Any],
-        source: Source,
-        *,
-        characters: int,
-        tokens_in: int | None,
-        tokens_out: int | None,
+        self, key: str, value: Mapping[str, Any], source: Source, characters: int, tokens: Tokens
     ) -> None:
         """Keep a value; what another process has kept meanwhile stays."""
         text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
-        row = (key, *astuple(source), characters, tokens_in, tokens_out, time.time(), text)
+        row = (key, *astuple(source), characters, *tokens, time.time(), text)
         with self._explained():
             self._rows("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
             if self.path is None and next(self._puts) % MOST_IN_MEMORY == 0:

@@ -181,11 +181,8 @@ def read_vectors(answer: Any, n: int) -> Embedded:
         raise ValueError("the endpoint answered with something that is no vector") from error
     if indices != list(range(n)):
         raise ValueError("the endpoint answered with vectors that do not say whose they are")
-    if (
-        len({vector.shape for vector in vectors}) != 1
-        or vectors[0].ndim != 1
-        or not vectors[0].size
-    ):
+    shapes = {vector.shape for vector in vectors}
+    if len(shapes) != 1 or vectors[0].ndim != 1 or not vectors[0].size:
         raise ValueError("the endpoint answered with vectors of several lengths")
     if not all(np.isfinite(vector).all() and vector.any() for vector in vectors):
         raise ValueError("the endpoint answered with a vector that is zero or not finite")

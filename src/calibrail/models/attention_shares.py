@@ -69,34 +69,29 @@ def token_shares(
     import torch
 
     (begin, stop), (short_begin, short_stop) = window.long, window.short
-    own = places[window.first : window.first + stop - begin]
+    documents = places[window.first : window.first + stop - begin]
     # One column a document, and the last for the response.
     columns = torch.zeros((attentions[0].shape[-1], n + 1), dtype=torch.float64)
-    inside = np.flatnonzero(own >= 0)
-    columns[begin + inside, own[inside]] = 1.0
+    inside = np.flatnonzero(documents >= 0)
+    columns[begin + inside, documents[inside]] = 1.0
     columns[short_begin:short_stop, n] = 1.0
-    heads = []
-    for layer in attentions:
-        looks = layer[row, :, short_begin:short_stop].double().cpu()
-        heads.append((looks @ columns).numpy())
-    mass = np.concatenate(heads)
+    looks = (layer[row, :, short_begin:short_stop].double().cpu() for layer in attentions)
+    mass = np.concatenate([(look @ columns).numpy() for look in looks])
     total = mass.sum(axis=2, keepdims=True)
     # A head that looks at special tokens only says nothing of either.
-    seen = total > 0.0
-    parts = np.divide(mass, total, out=np.zeros_like(mass), where=seen)[..., :n]
-    count = seen.sum(axis=0)
-    result: NDArray[np.float64] = np.divide(
-        parts.sum(axis=0), count, out=np.full(parts.shape[1:], np.nan), where=count > 0
-    )
-    return result
+    says = total > 0.0
+    parts = np.divide(mass, total, out=np.zeros_like(mass), where=says)[..., :n]
+    count = says.sum(axis=0)
+    undefined = np.full(parts.shape[1:], np.nan)
+    return np.divide(parts.sum(axis=0), count, out=undefined, where=count > 0)
 
 
 def summary(
-    tokens: Tokens, found: Sequence[tuple[Window, NDArray[np.float64]]], n: int
+    tokens: Tokens, window_shares: Sequence[tuple[Window, NDArray[np.float64]]], n: int
 ) -> AttentionShare:
     """Return the best window of each part of the response, the parts one after the other."""
     best: dict[int, NDArray[np.float64]] = {}
-    for window, shares in found:
+    for window, shares in window_shares:
         part = window.first_short
         known = best.get(part)
         # A window in which all attention falls on special tokens says nothing.

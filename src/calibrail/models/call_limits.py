@@ -122,11 +122,10 @@ class CallLimits:
     patience: float = 300.0
 
     def __post_init__(self) -> None:
-        for name in ("concurrency", "attempts", "max_calls"):
+        for name, least in (("concurrency", 1), ("attempts", 1), ("max_calls", 0)):
             value = getattr(self, name)
             if name == "max_calls" and value is None:
                 continue
-            least = 0 if name == "max_calls" else 1
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise InputError(
                     f"{name} must be a whole number of at least {least}; got {value!r}"
@@ -190,10 +189,7 @@ _current: ContextVar[Account | None] = ContextVar("calibrail_account", default=N
 
 def account() -> Account:
     """Return the account that calls are charged to: the innermost ``limit_calls``, or a new one."""
-    found = _current.get()
-    if found is None:
-        found = Account(CallLimits())
-    return found
+    return _current.get() or Account(CallLimits())
 
 
 @contextmanager
@@ -216,9 +212,9 @@ def limit_calls(
     >>> spent.n_sent
     0
     """
-    opened = Account(limits or CallLimits(), watch)
-    token = _current.set(opened)
+    spent = Account(limits or CallLimits(), watch)
+    token = _current.set(spent)
     try:
-        yield opened
+        yield spent
     finally:
         _current.reset(token)

@@ -76,8 +76,8 @@ class ChatRequest:
 
     def key(self, endpoint: str, model: str) -> str:
         """Return a digest of the endpoint, the model and all that is asked: 64 hex digits."""
-        asked = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        content = {"endpoint": endpoint, "model": model, "request": asked}
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        content = {"endpoint": endpoint, "model": model, "request": fields}
         text = json.dumps(content, sort_keys=True, ensure_ascii=True)
         return hashlib.sha256(text.encode("ascii")).hexdigest()
 
@@ -142,13 +142,13 @@ class ChatAnswer:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ChatAnswer:
         """Rebuild an answer from ``to_dict``."""
-        positions = data["positions"]
-        if positions is not None:
-            positions = tuple(
-                Position(item["token"], item["logprob"], tuple(map(tuple, item["top"])))
-                for item in positions
-            )
-        return cls(**{**data, "positions": positions})
+        if data["positions"] is None:
+            return cls(**data)
+        positions = (
+            Position(item["token"], item["logprob"], tuple(map(tuple, item["top"])))
+            for item in data["positions"]
+        )
+        return cls(**{**data, "positions": tuple(positions)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,7 @@ def _positions(logprobs: Any) -> tuple[Position, ...] | None:
     content = logprobs.get("content") if isinstance(logprobs, dict) else None
     if not isinstance(content, list) or not content:
         return None
-    found = []
+    positions = []
     for place, item in enumerate(content):
         if not isinstance(item, dict) or not isinstance(item.get("token"), str):
             return None
@@ -211,8 +211,8 @@ def _positions(logprobs: Any) -> tuple[Position, ...] | None:
             for entry in (listed if isinstance(listed, list) else ())
             if isinstance(entry, dict) and isinstance(entry.get("token"), str)
         )
-        found.append(Position(item["token"], _logprob(item.get("logprob")), top))
-    return tuple(found)
+        positions.append(Position(item["token"], _logprob(item.get("logprob")), top))
+    return tuple(positions)
 
 
 def _logprob(value: Any) -> float:

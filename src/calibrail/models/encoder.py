@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,14 +13,54 @@ from calibrail.models.api_encoder import PREFIX, load_api_encoder
 from calibrail.models.batches import batches
 from calibrail.models.embedding import Encoder
 from calibrail.models.layout import whole_characters
-from calibrail.models.loading import LocalModel
+from calibrail.models.loading import UNREADABLE, LocalModel
 from calibrail.models.location import DEFAULT_MODEL, INSTALL, full_name
 from calibrail.models.store import shared, text_key
-from calibrail.models.subwords import WordSums
-from calibrail.text.words import WORDS_VERSION
+from calibrail.text.words import WORDS_VERSION, content_words
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
+
+
+class WordSums:
+    """Adds up token vectors by content word, over the windows of a text.
+
+    Parameters
+    ----------
+    items : sequence of (str, bool)
+        Texts, and whether their word vectors are wanted.
+    """
+
+    def __init__(self, items: Sequence[tuple[str, bool]]) -> None:
+        self._places: dict[int, NDArray[np.int64]] = {}
+        self._sums: dict[int, NDArray[np.float32]] = {}
+        for index, (text, wants_words) in enumerate(items):
+            if wants_words:
+                places = [(word.start, word.end) for word in content_words(text)]
+                self._places[index] = np.array(places, dtype=np.int64).reshape(-1, 2)
+
+    def add(self, index: int, offsets: NDArray[np.int64], tokens: NDArray[np.float32]) -> None:
+        """Add one window of a text: character offsets (n, 2) and vectors (n, d) of its tokens."""
+        places = self._places[index]
+        sums = self._sums.setdefault(
+            index, np.zeros((len(places), tokens.shape[1]), dtype=np.float32)
+        )
+        if not len(places):
+            return
+        starts, ends = offsets[:, 0], offsets[:, 1]
+        word = np.searchsorted(places[:, 0], starts, side="right") - 1
+        # Special tokens are empty; punctuation and stop words lie in no content word.
+        inside = (ends > starts) & (word >= 0) & (starts < places[word, 1])
+        np.add.at(sums, word[inside], tokens[inside])
+
+    def finish(self) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """Yield each text's index with its unit word vectors, shape (words, d)."""
+        for index, sums in self._sums.items():
+            # The direction of a sum is that of the mean. A word without a token (a character that
+            # the vocabulary drops) keeps a zero vector: it resembles nothing.
+            norms = np.linalg.norm(sums, axis=1, keepdims=True)
+            norms[norms == 0.0] = 1.0
+            yield index, sums / norms
 
 
 class LocalEncoder(LocalModel, Encoder):
@@ -138,7 +178,7 @@ class LocalEncoder(LocalModel, Encoder):
                     trust_remote_code=False,
                     model_kwargs={"dtype": getattr(torch, self.dtype), "use_safetensors": True},
                 )
-            except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+            except (*UNREADABLE, SafetensorError) as error:
                 raise ModelError(
                     f"{self.model} in {place.folder} cannot be loaded as an encoder: {error}"
                 ) from error

@@ -116,5 +116,5 @@ def _without_secrets(address: str) -> str:
     """Return an address without what stands before an @ or after a question mark or a hash."""
     head, at, tail = address.rpartition("@")
     scheme, mark, _ = head.partition("://")
-    shown = f"{scheme}{mark}...@{tail}" if mark else f"...@{tail}" if at else address
-    return shown.partition("?")[0].partition("#")[0]
+    plain = f"{scheme}{mark}...@{tail}" if mark else f"...@{tail}" if at else address
+    return plain.partition("?")[0].partition("#")[0]

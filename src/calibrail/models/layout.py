@@ -70,7 +70,7 @@ def readable(texts: Sequence[str], special: Sequence[str]) -> list[str]:
     result = []
     for text in texts:
         whole = whole_characters(text)
-        result.append(sign.sub(lambda found: " " + found[0][1:], whole) if sign else whole)
+        result.append(sign.sub(lambda match: " " + match[0][1:], whole) if sign else whole)
     return result
 
 

@@ -15,6 +15,9 @@ from calibrail.models.windows import Window
 #: model: 1.4e-6, 5e-3 and 7e-4.
 TOLERANCES: Final = {"float32": 1e-5, "bfloat16": 2e-2, "float16": 2e-3}
 
+#: What files that are no model make a library raise.
+UNREADABLE: Final = (OSError, ValueError, KeyError, TypeError, RuntimeError)
+
 
 class LocalModel:
     """Base of the models that are opened when first needed and count their forward passes.
@@ -71,11 +74,6 @@ class LocalModel:
     def tolerance(self) -> float:
         """How far two computations of the same value may differ, in batches of other make-up."""
         return TOLERANCES[self.dtype]
-
-    def params(self) -> dict[str, Any]:
-        """Return what specifies the model."""
-        names = ("model", "revision", "dtype", "window")
-        return {name: getattr(self, name) for name in names}
 
     def place(self) -> Location:
         """Return where the model lies."""
@@ -209,16 +207,7 @@ def open_network(place: Location, architecture: Architecture, *, model: str, dty
         )
         reader_kind, reader_folder = architecture.tokenizer or ("AutoTokenizer", place.folder)
         reader = getattr(transformers, reader_kind).from_pretrained(str(reader_folder), **closed)
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        RuntimeError,
-        ImportError,
-        SafetensorError,
-        StrictDataclassError,
-    ) as error:
+    except (*UNREADABLE, ImportError, SafetensorError, StrictDataclassError) as error:
         raise ModelError(f"{failed}: {error}") from error
     optional = set(architecture.may_lack)
     wrong = [name for name in report["missing_keys"] if not optional & set(name.split("."))]

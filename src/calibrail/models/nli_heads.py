@@ -139,9 +139,9 @@ def hhem_architecture(place: Location) -> Architecture:
 
 def hhem_prompt(place: Location) -> str:
     """Return the prompt of a hallucination evaluation model, its own where its config has one."""
-    own = place.config("prompt")
-    if isinstance(own, str) and own.count("{text1}") == own.count("{text2}") == 1:
-        return own.replace("{text1}", "{long}").replace("{text2}", "{short}")
+    stated = place.config("prompt")
+    if isinstance(stated, str) and stated.count("{text1}") == stated.count("{text2}") == 1:
+        return stated.replace("{text1}", "{long}").replace("{text2}", "{short}")
     return HHEM_PROMPT
 
 
@@ -174,8 +174,9 @@ class MiniCheck(EntailmentHead):
 
     def answered(self, windows: Sequence[Window]) -> NDArray[np.float64]:
         """Return how likely the answer is one of the two at all, shape (windows,)."""
-        shares: NDArray[np.float64] = _softmax(self._first_token(windows))[:, self._answers]
-        total: NDArray[np.float64] = shares.sum(axis=1)
+        total: NDArray[np.float64] = _softmax(self._first_token(windows))[:, self._answers].sum(
+            axis=1
+        )
         return total
 
     def _first_token(self, windows: Sequence[Window]) -> Any:

@@ -63,9 +63,8 @@ def find_kind(place: Location, model: str) -> HeadKind:
         If it is none, or its labels have no names that say what they mean.
     """
     architectures = place.config("architectures")
-    architecture = (
-        str(architectures[0]) if isinstance(architectures, list) and architectures else ""
-    )
+    is_stated = isinstance(architectures, list) and architectures
+    architecture = str(architectures[0]) if is_stated else ""
     if architecture.startswith("HHEM"):
         return HeadKind("hhem", (NOT_ENTAILMENT, ENTAILMENT))
     if architecture == "T5ForConditionalGeneration":
@@ -82,14 +81,12 @@ def label_order(id2label: Any, model: str) -> tuple[str, ...]:
         If the names do not say which output is entailment, and what the others are.
     """
     names = id2label if isinstance(id2label, dict) else {}
-    found = [names.get(str(index)) for index in range(len(names))]
-    labels = tuple(
-        _NAMES.get(re.sub(r"[\W_]+", "_", str(name).strip().lower()), "") for name in found
-    )
+    in_order = [str(names.get(str(index))).strip().lower() for index in range(len(names))]
+    labels = tuple(_NAMES.get(re.sub(r"[\W_]+", "_", name), "") for name in in_order)
     if len(set(labels)) != len(labels) or frozenset(labels) not in _CLASSES:
-        shown = ", ".join(f"{key}: {value}" for key, value in names.items()) or "none"
+        listed = ", ".join(f"{key}: {value}" for key, value in names.items()) or "none"
         raise ModelError(
-            f"{model}: its labels ({shown}) do not say which output is entailment. An entailment "
+            f"{model}: its labels ({listed}) do not say which output is entailment. An entailment "
             "model has the labels entailment, neutral and contradiction, or entailment and "
             "not_entailment. If you know their order from its model card, write it into "
             'config.json of a local copy, e.g. "id2label": {"0": "contradiction", '

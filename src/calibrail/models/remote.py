@@ -8,16 +8,13 @@ from dataclasses import astuple, dataclass
 from threading import Event, Lock
 from typing import Any, TypeVar
 
-from calibrail.models.answer_cache import AnswerCache, Source, open_cache
+from calibrail.models.answer_cache import AnswerCache, Source, Tokens, open_cache
 from calibrail.models.call_limits import Account, account
 from calibrail.models.pool import each
 from calibrail.models.retry import Caller, Request
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
-
-#: Those of a question and of its answer, None where they were not counted.
-Tokens = tuple[int | None, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,12 +174,5 @@ class RemoteModel:
         self, session: Session, key: str, value: dict[str, Any], characters: int, tokens: Tokens
     ) -> None:
         """Keep an answer, with the tokens that it cost as far as they were counted."""
-        session.cache.put(
-            key,
-            value,
-            self._source,
-            characters=characters,
-            tokens_in=tokens[0],
-            tokens_out=tokens[1],
-        )
+        session.cache.put(key, value, self._source, characters, tokens)
         session.account.answered()

@@ -24,16 +24,10 @@ MAX_BODY: Final = 256 * 2**20
 _CODE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 
 #: Parameters of a request that an endpoint may not know.
-_PARAMETERS: Final = [
-    "max_tokens",
-    "max_completion_tokens",
-    "top_logprobs",
-    "logprobs",
-    "response_format",
-    "seed",
-    "temperature",
-    "encoding_format",
-]
+_PARAMETERS: Final = (
+    "max_tokens max_completion_tokens top_logprobs logprobs response_format seed temperature "
+    "encoding_format"
+)
 #: How endpoints say that a text exceeds what the model reads.
 _TOO_LONG: Final = ("context length", "maximum context", "too many tokens", "too long")
 
@@ -201,7 +195,7 @@ class OpenAITransport:
             )
         # The message may quote the prompt; it is asked only where no parameter is named.
         message = str(error.param or error.message).lower()
-        about = frozenset(name for name in _PARAMETERS if name in message)
+        about = frozenset(name for name in _PARAMETERS.split() if name in message)
         too_long = (
             status == 413
             or code in ("context_length_exceeded", "string_above_max_length")
