@@ -82,8 +82,9 @@ def token_shares(
     says = total > 0.0
     parts = np.divide(mass, total, out=np.zeros_like(mass), where=says)[..., :n]
     count = says.sum(axis=0)
-    undefined = np.full(parts.shape[1:], np.nan)
-    return np.divide(parts.sum(axis=0), count, out=undefined, where=count > 0)
+    shares: NDArray[np.float64] = np.full(parts.shape[1:], np.nan)
+    np.divide(parts.sum(axis=0), count, out=shares, where=count > 0)
+    return shares
 
 
 def summary(
