@@ -26,7 +26,7 @@ from calibrail.engine import score_examples
 from calibrail.evaluation import auroc, cohens_d, welch
 from calibrail.models.encoder import load_encoder
 from calibrail.scores import ScoreSpec, build
-from calibrail.scores.geometry import joined
+from calibrail.scores.neural import joined
 from calibrail.scores.neural import angles
 
 ENCODERS: Final = ("mpnet", "minilm", "bge", "e5", "gte")

@@ -55,7 +55,7 @@ def test_the_three_regions_are_one_order() -> None:
 def test_only_the_undecided_are_judged() -> None:
     score = hybrid(low=2.0, high=4.0)
     asked: list[str] = []
-    inner = score.expensive
+    inner = score.members["expensive"]
 
     class Watched:
         name, requires, tolerance = inner.name, inner.requires, 0.0
@@ -64,7 +64,7 @@ def test_only_the_undecided_are_judged() -> None:
             asked.extend(example.id for example in batch)
             return inner.score(batch)
 
-    vars(score)["expensive"] = Watched()
+    score.members["expensive"] = Watched()
     items = examples([1.0, 3.0, None, 9.0], [0.5, 0.25, 0.75, 0.5])
     values = score.score(items).values
     assert asked == ["1", "2"]

@@ -66,7 +66,7 @@ def test_what_is_asked_is_announced() -> None:
     for score in (with_nli(Nli()), with_nli(Sec())):
         (demand,) = score.demands([example(), example(response=" ")])
         assert demand.model is score.nli
-        assert set(demand.parts[0]) == set(score.pairs(example()))
+        assert set(demand.parts[0]) == set(score.inputs(example()))
 
 
 def test_selfcheck_averages_contradiction_over_sentences_and_samples() -> None:

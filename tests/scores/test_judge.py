@@ -245,7 +245,7 @@ def test_every_failure_is_undefined_with_its_reason(fault: str) -> None:
 def _key(score: Judge, example: Example) -> str:
     from tests.chat_server import key_of as request_key
 
-    (request,) = score.requests(example)
+    (request,) = score.inputs(example)
     return request_key(request.parameters())
 
 
@@ -328,8 +328,8 @@ def test_params_build_an_equal_score(params: dict[str, Any]) -> None:
         assert isinstance(again, Judge)
         assert again.params == score.params
         assert again.fingerprint() == score.fingerprint()
-        assert again.requests(examples(1)[0]) == score.requests(examples(1)[0])
-        assert again.model is score.model
+        assert again.inputs(examples(1)[0]) == score.inputs(examples(1)[0])
+        assert again.llm is score.llm
     assert isinstance(score, Score)
     assert "localhost:1" in key_of(score)
 
@@ -349,7 +349,7 @@ def test_no_key_is_in_what_is_kept(monkeypatch: pytest.MonkeyPatch, cache: Path)
     with ChatServer(api_key="sk-secret") as server, limit_calls(CallLimits(cache=cache)):
         score = judge(server)
         found = score.score(examples(1))
-        shown = f"{score.params} {score.fingerprint()} {found} {spell(score)} {vars(score.model)}"
+        shown = f"{score.params} {score.fingerprint()} {found} {spell(score)} {vars(score.llm)}"
         assert "sk-secret" not in shown
     assert b"sk-secret" not in b"".join(path.read_bytes() for path in cache.parent.iterdir())
 

@@ -62,10 +62,8 @@ def test_the_trees_are_those_of_scikit_learn() -> None:
     state = stacking.train("boosted", features, labels)
     inputs = prepared(features)
     bound = np.arange(inputs.shape[1]) < 3
-    peer = HistGradientBoostingClassifier(
-        max_iter=stacking.N_TREES, max_depth=stacking.DEPTH, learning_rate=stacking.RATE,
-        min_samples_leaf=stacking.LEAF, monotonic_cst=bound.astype(int), early_stopping=False,
-    ).fit(inputs, labels)  # fmt: skip
+    peer = HistGradientBoostingClassifier(**stacking.FOREST, monotonic_cst=bound.astype(int))
+    peer.fit(inputs, labels)
     assert stacking.logits(state, features) == pytest.approx(
         peer.decision_function(inputs), abs=1e-9
     )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from calibrail.data.arrow import string_array
 from calibrail.data.example import Example
@@ -15,9 +14,9 @@ from calibrail.engine.ledger import Ledger
 from calibrail.errors import InputError
 from calibrail.models.batches import blocks
 from calibrail.models.embedding import Encoder
-from calibrail.scores.base import Demand, Demanding, Score, SharedModel, prepare
+from calibrail.scores.base import Demand, Demanding, Score, Scores, SharedModel, prepare
 from calibrail.scores.registry import key_of
-from calibrail.scores.table import Cost, ScoreTable
+from calibrail.scores.table import ScoreTable
 
 #: Examples at a time: enough for batches of similar length.
 BLOCK = 1024
@@ -63,28 +62,30 @@ def score_examples(
     keys = [key_of(score) for score in scores]
     if twice := sorted({key for key in keys if keys.count(key) > 1}):
         raise InputError(f"each score may be named once; got {', '.join(twice)} twice")
-    rows = _Rows(keys, keep)
     ledger = Ledger(keys, scores)
     cut: set[tuple[int, bytes]] = set()
     # What an earlier run left behind was computed in other batches: the same data must give the
     # same bytes whatever ran before.
     for model in ledger.models:
         model.forget()
+    tables = [_table([], [Scores(np.zeros(0)) for _ in keys], keys, keep)]
+    n = 0
     for batch in blocks(examples, _characters, block, BLOCK_CHARACTERS):
         cut |= _prepare(batch, scores, ledger)
+        results = []
         for key, score in zip(keys, scores, strict=True):
             with ledger.scoring(key):
-                result = score.score(batch)
-            if len(result.values) != len(batch):
+                results.append(score.score(batch))
+            if (given := len(results[-1].values)) != len(batch):
                 raise InputError(
-                    f"the score {key} returned {len(result.values)} values "
-                    f"for {len(batch)} examples"
+                    f"the score {key} returned {given} values for {len(batch)} examples"
                 )
-            rows.add_scores(key, result.values, result.reasons)
-        rows.add(batch)
+        tables.append(_table(batch, results, keys, keep))
+        n += len(batch)
         if progress is not None:
-            progress(rows.n)
-    return rows.table(ledger.costs(rows.n), len(cut), ledger.n_cut())
+            progress(n)
+    costs = ledger.costs(n)
+    return replace(_stacked(tables), costs=costs, n_truncated=len(cut), n_cut=ledger.n_cut())
 
 
 def _characters(example: Example) -> int:
@@ -110,50 +111,38 @@ def _prepare(
     return cut
 
 
-class _Rows:
-    """Collects columns block by block, as arrays, so that a million rows stay small."""
-
-    def __init__(self, keys: Sequence[str], keep: Sequence[str]) -> None:
-        self.n = 0
-        self._ids: list[pa.Array] = []
-        self._groups: list[pa.Array] = []
-        self._labels: list[NDArray[np.int8]] = []
-        self._digests: list[NDArray[np.uint64]] = []
-        self._values: dict[str, list[NDArray[np.float64]]] = {key: [] for key in keys}
-        self._reasons: dict[str, dict[int, str]] = {key: {} for key in keys}
-        self._kept: dict[str, list[Any]] = {column: [] for column in keep}
-
-    def add_scores(self, key: str, values: NDArray[np.float64], reasons: Any) -> None:
-        self._values[key].append(values)
-        self._reasons[key].update({self.n + row: reason for row, reason in reasons.items()})
-
-    def add(self, batch: Sequence[Example]) -> None:
-        self._ids.append(string_array([example.id for example in batch]))
-        self._groups.append(string_array([example.group for example in batch]))
-        labels = [-1 if example.label is None else example.label for example in batch]
-        self._labels.append(np.array(labels, dtype=np.int8))
-        digests = [int(example.digest(), 16) for example in batch]
-        self._digests.append(np.array(digests, dtype=np.uint64))
-        for column, cells in self._kept.items():
-            cells.extend(example.columns.get(column) for example in batch)
-        self.n += len(batch)
-
-    def table(self, costs: tuple[Cost, ...], n_truncated: int, n_cut: int) -> ScoreTable:
-        return ScoreTable(
-            ids=_joined(self._ids),
-            groups=_joined(self._groups),
-            labels=np.concatenate([np.zeros(0, np.int8), *self._labels]),
-            columns={
-                key: np.concatenate([np.zeros(0), *parts]) for key, parts in self._values.items()
-            },
-            reasons=self._reasons,
-            digests=np.concatenate([np.zeros(0, np.uint64), *self._digests]),
-            kept=self._kept,
-            costs=costs,
-            n_truncated=n_truncated,
-            n_cut=n_cut,
-        )
+def _table(
+    batch: Sequence[Example], results: Sequence[Scores], keys: Sequence[str], keep: Sequence[str]
+) -> ScoreTable:
+    """Return what is kept of a block: arrays, so that a million rows stay small."""
+    return ScoreTable(
+        ids=string_array([example.id for example in batch]),
+        groups=string_array([example.group for example in batch]),
+        labels=np.array([-1 if item.label is None else item.label for item in batch], np.int8),
+        columns={key: result.values for key, result in zip(keys, results, strict=True)},
+        reasons={key: result.reasons for key, result in zip(keys, results, strict=True)},
+        digests=np.array([int(example.digest(), 16) for example in batch], np.uint64),
+        kept={column: [example.columns.get(column) for example in batch] for column in keep},
+    )
 
 
-def _joined(arrays: Sequence[pa.Array]) -> pa.Array:
-    return pa.concat_arrays(arrays) if arrays else string_array([])
+def _stacked(tables: Sequence[ScoreTable]) -> ScoreTable:
+    """Return the tables of all blocks as one."""
+    first = tables[0]
+    starts = np.cumsum([0, *(len(table) for table in tables)]).tolist()
+    return ScoreTable(
+        ids=pa.concat_arrays([table.ids for table in tables]),
+        groups=pa.concat_arrays([table.groups for table in tables]),
+        labels=np.concatenate([table.labels for table in tables]),
+        columns={key: np.concatenate([t.columns[key] for t in tables]) for key in first.columns},
+        reasons={
+            key: {
+                start + row: why
+                for start, table in zip(starts, tables, strict=False)
+                for row, why in table.reasons[key].items()
+            }
+            for key in first.columns
+        },
+        digests=np.concatenate([table.digests for table in tables]),
+        kept={name: [cell for t in tables for cell in t.kept[name]] for name in first.kept},
+    )

@@ -19,6 +19,9 @@ EMPTY_RESPONSE: Final = "the response is empty"
 NO_CONTEXT: Final = "there is no context"
 EMPTY_QUESTION: Final = "the question is empty"
 NO_SAMPLES: Final = "there are no further answers sampled to compare with (samples)"
+#: Why an example that has them all still has no value.
+NO_SENTENCE: Final = "the response holds no sentence"
+NO_CONTENT_WORD: Final = "the response holds no content word"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +80,15 @@ def each(
     examples: Sequence[Example],
     requires: Sequence[str],
     value: Callable[[Example], Valued | str],
+    explains: bool = False,
 ) -> Scores:
-    """Score one by one; ``value`` returns a number, a number with its evidence, or why not."""
+    """Score one by one; ``value`` returns a number, a number with its evidence, or why not.
+
+    Without a value that has evidence there is none at all, unless ``explains``.
+    """
     values = np.full(len(examples), np.nan)
     reasons: dict[int, str] = {}
-    evidence: dict[int, Mapping[str, JSON]] = {}
+    evidence: list[Mapping[str, JSON]] = [{} for _ in examples]
     for index, example in enumerate(examples):
         result = missing(example, requires) or value(example)
         if isinstance(result, str):
@@ -90,8 +97,7 @@ def each(
             values[index], evidence[index] = result
         else:
             values[index] = result
-    by_row = tuple(evidence.get(index, {}) for index in range(len(examples)))
-    return Scores(values, reasons, by_row if evidence else None)
+    return Scores(values, reasons, tuple(evidence) if explains or any(evidence) else None)
 
 
 @runtime_checkable
@@ -125,22 +131,18 @@ class Score(Protocol):
     @property
     def name(self) -> str:
         """The registered name."""
-        ...
 
     @property
     def params(self) -> Mapping[str, JSON]:
         """Every parameter with its value."""
-        ...
 
     @property
     def requires(self) -> tuple[str, ...]:
         """The fields of ``Example`` that it reads."""
-        ...
 
     @property
     def tolerance(self) -> float:
         """How far two computations of one value may differ."""
-        ...
 
     def fingerprint(self) -> Mapping[str, JSON]:
         """Return what ``params`` leave unsaid: model id, revision, weights' SHA-256, dtype, ...
@@ -148,11 +150,9 @@ class Score(Protocol):
         JSON-able and stable: two processes that would compute different values have different
         fingerprints. Must not load torch.
         """
-        ...
 
     def score(self, examples: Sequence[Example]) -> Scores:
         """Return one value per example, in order."""
-        ...
 
 
 class SharedModel(Protocol):
@@ -163,11 +163,9 @@ class SharedModel(Protocol):
     @property
     def prepare(self) -> Callable[..., None]:
         """Compute what is not yet known; takes one iterable a kind of input."""
-        ...
 
     def forget(self) -> None:
         """Drop all results, so that the next input is computed by itself."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,11 +204,9 @@ class Demanding(Protocol):
     @property
     def models(self) -> tuple[SharedModel, ...]:
         """Every model that the score calls."""
-        ...
 
     def demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
         """Return what ``score(examples)`` will look up, as far as it is known beforehand."""
-        ...
 
 
 @runtime_checkable
@@ -222,7 +218,6 @@ class Pinning(Protocol):
 
     def pinned(self) -> Score:
         """Return a copy whose parameters say what the answers so far have told."""
-        ...
 
 
 @runtime_checkable
@@ -235,16 +230,12 @@ class Fittable(Protocol):
     @property
     def fitted(self) -> bool:
         """Whether it has learnt."""
-        ...
 
     def fit(self, examples: Sequence[Example]) -> Score:
         """Return a copy that has learnt from labelled examples."""
-        ...
 
     def state(self) -> Mapping[str, NDArray[Any]]:
         """Return what was learnt, as plain arrays by name."""
-        ...
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> Score:
         """Return a copy that has learnt this."""
-        ...

@@ -7,38 +7,21 @@ anything, so every report carries them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from calibrail.data.example import Example
-from calibrail.scores.base import JSON, Scores, Valued, each
+from calibrail.scores.base import JSON, NO_CONTENT_WORD, Valued
+from calibrail.scores.detector import Detector
 from calibrail.text.lcs import lcs_length
 from calibrail.text.names import NAMES_VERSION, Name, name_spans
 from calibrail.text.numbers import NUMBERS_VERSION, Number, number_spans, numbers
 from calibrail.text.words import WORDS_VERSION, Word, content_words, words
 
 
-class Surface:
+class Surface(Detector):
     """Base of the baselines: exact arithmetic, no parameters."""
 
-    name = ""
-    requires: tuple[str, ...] = ("contexts", "response")
-    tolerance = 0.0
-
-    @property
-    def params(self) -> Mapping[str, JSON]:
-        """Baselines have none."""
-        return {}
-
-    def fingerprint(self) -> Mapping[str, JSON]:
-        """Return the version of the word splitting."""
-        return {"words": WORDS_VERSION}
-
-    def score(self, examples: Sequence[Example]) -> Scores:
-        """Return one value per example."""
-        return each(examples, self.requires, self.value)
-
-    def value(self, example: Example) -> Valued | str:
-        """Return the value, or why there is none."""
-        raise AssertionError(f"{type(self).__name__} defines no value")
+    versions: ClassVar[Mapping[str, JSON]] = {"words": WORDS_VERSION}
 
 
 class Length(Surface):
@@ -46,12 +29,9 @@ class Length(Surface):
 
     name = "length"
     requires = ("response",)
+    versions: ClassVar[Mapping[str, JSON]] = {}
 
-    def fingerprint(self) -> Mapping[str, JSON]:
-        """Nothing beyond the response matters."""
-        return {}
-
-    def value(self, example: Example) -> Valued | str:
+    def value(self, example: Example) -> float:
         """Return the number of characters."""
         return float(len(example.response))
 
@@ -63,10 +43,8 @@ class NovelCount(Surface):
 
     def value(self, example: Example) -> Valued | str:
         """Return the number of novel content words, which are the evidence."""
-        found = _novel(example)
-        return (
-            found if isinstance(found, str) else (float(len(found[0])), _words(example, found[0]))
-        )
+        novel, n = _novel(example)
+        return (float(len(novel)), _words(example, novel)) if n else NO_CONTENT_WORD
 
 
 class Novelty(Surface):
@@ -76,11 +54,8 @@ class Novelty(Surface):
 
     def value(self, example: Example) -> Valued | str:
         """Return the share in [0, 1]; the novel words are the evidence."""
-        found = _novel(example)
-        if isinstance(found, str):
-            return found
-        novel, n = found
-        return len(novel) / n, _words(example, novel)
+        novel, n = _novel(example)
+        return (len(novel) / n, _words(example, novel)) if n else NO_CONTENT_WORD
 
 
 class RougeL(Surface):
@@ -104,39 +79,33 @@ class Numbers(Surface):
     """Share of the response's numbers, normalised, that neither contexts nor question hold."""
 
     name = "numbers"
-
-    def fingerprint(self) -> Mapping[str, JSON]:
-        """Return the version of the number splitting."""
-        return {"numbers": NUMBERS_VERSION}
+    versions: ClassVar[Mapping[str, JSON]] = {"numbers": NUMBERS_VERSION}
 
     def value(self, example: Example) -> Valued | str:
         """Return the share in [0, 1]; the unmatched numbers are the evidence."""
-        found = number_spans(example.response)
-        if not found:
+        stated = number_spans(example.response)
+        if not stated:
             return "the response holds no number"
         known = {number for text in sources(example) for number in numbers(text)}
-        unmatched = [number for number in found if number.text not in known]
-        return len(unmatched) / len(found), _words(example, unmatched)
+        unmatched = [number for number in stated if number.text not in known]
+        return len(unmatched) / len(stated), _words(example, unmatched)
 
 
 class Entities(Surface):
     """Share of the response's capitalised names that neither contexts nor question hold."""
 
     name = "entities"
-
-    def fingerprint(self) -> Mapping[str, JSON]:
-        """Return the versions of the word splitting and of the names."""
-        return {"words": WORDS_VERSION, "names": NAMES_VERSION}
+    versions: ClassVar[Mapping[str, JSON]] = {"words": WORDS_VERSION, "names": NAMES_VERSION}
 
     def value(self, example: Example) -> Valued | str:
         """Return the share in [0, 1]; the unmatched names are the evidence."""
-        found = name_spans(example.response)
-        if not found:
+        names = name_spans(example.response)
+        if not names:
             return "the response holds no capitalised name"
         # A name may stand in the question in lower case, so any word there can support it.
         known = {word.text.removesuffix("'s") for text in sources(example) for word in words(text)}
-        unmatched = [name for name in found if name.text not in known]
-        return len(unmatched) / len(found), _words(example, unmatched)
+        unmatched = [name for name in names if name.text not in known]
+        return len(unmatched) / len(names), _words(example, unmatched)
 
 
 def sources(example: Example) -> tuple[str, ...]:
@@ -144,11 +113,9 @@ def sources(example: Example) -> tuple[str, ...]:
     return (*example.contexts, example.question)
 
 
-def _novel(example: Example) -> tuple[list[Word], int] | str:
+def _novel(example: Example) -> tuple[list[Word], int]:
     """Return the novel content words and how many content words there are."""
     response = content_words(example.response)
-    if not response:
-        return "the response holds no content word"
     known = {word.text for text in sources(example) for word in content_words(text)}
     return [word for word in response if word.text not in known], len(response)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +18,15 @@ from calibrail.scores.base import (
     Pinning,
     Score,
     Scores,
-    SharedModel,
-    missing,
 )
+from calibrail.scores.combined import Members
 from calibrail.scores.labelled import both_classes
-from calibrail.scores.learned import learns
+from calibrail.scores.learned import FIT_SPLIT, Learning, learns
+from calibrail.scores.parameters import is_number
 from calibrail.scores.registry import ScoreSpec, build, parse_spec, spell
 
 #: Why an example of the fit split has no value.
-TAUGHT: Final = "it is one of those that the hybrid learnt from, and is not judged"
+LEARNT_FROM: Final = "it is one of those that the hybrid learnt from, and is not judged"
 
 _Floats = NDArray[np.float64]
 
@@ -34,7 +34,7 @@ _Floats = NDArray[np.float64]
 CHEAP: Final = "novel_stretch"
 
 
-class Hybrid:
+class Hybrid(Learning, Members):
     """A cheap score decides the clear cases, an expensive one, such as a judge, the rest.
 
     Below the band the cheap score clears an answer, above the band it condemns it, and in between
@@ -58,104 +58,60 @@ class Hybrid:
         most this share of the faithful ones condemned, by the cheap score alone.
     """
 
+    expensive: str
+    cheap: str = CHEAP
+    low: float | None = None
+    high: float | None = None
+    lost: float = 0.02
+
     name = "hybrid"
     version = "calibrail-hybrid/1"
+    unfitted = (
+        "learns from labelled examples which cases are clear before it can score: "
+        f"{FIT_SPLIT}, or give low and high"
+    )
 
-    def __init__(
-        self,
-        *,
-        expensive: str,
-        cheap: str = CHEAP,
-        low: float | None = None,
-        high: float | None = None,
-        lost: float = 0.02,
-    ) -> None:
-        self.cheap, self.expensive = _member("cheap", cheap), _member("expensive", expensive)
+    def __post_init__(self) -> None:
+        specs = {"cheap": self.cheap, "expensive": self.expensive}
+        self.members = {part: _member(part, spec) for part, spec in specs.items()}
+        low, high, lost = self.low, self.high, self.lost
         if (low is None) != (high is None):
             raise InputError("low and high bound the band together; give both or neither")
         for name, edge in (("low", low), ("high", high)):
-            if edge is not None and (isinstance(edge, bool) or not isinstance(edge, int | float)):
+            if edge is not None and not is_number(edge):
                 raise InputError(f"{name} must be a number; got {edge!r}")
-        if low is not None and high is not None and not -np.inf < low <= high < np.inf:
-            raise InputError(f"low must not be above high; got low={low!r}, high={high!r}")
-        if isinstance(lost, bool) or not isinstance(lost, int | float) or not 0.0 <= lost < 0.5:
+        if low is not None and high is not None:
+            if not -np.inf < low <= high < np.inf:
+                raise InputError(f"low must not be above high; got low={low!r}, high={high!r}")
+            self._state = {"band": np.array([low, high], dtype=np.float64)}
+        if not is_number(lost) or not 0.0 <= lost < 0.5:
             raise InputError(f"lost must be a share from 0 to less than 0.5; got {lost!r}")
-        self.low, self.high, self.lost = low, high, float(lost)
-        self._band = None if low is None or high is None else (float(low), float(high))
-        #: Answers scored, and those among them that the expensive score judged; figures only grow.
+        self.lost = float(lost)
+        #: Answers scored, and those among them that the expensive score judged; they only grow.
         self.n_scored = self.n_judged = 0
-        self._taught: frozenset[str] = frozenset()
+        self._learnt_from: frozenset[str] = frozenset()
 
     @property
     def params(self) -> Mapping[str, JSON]:
         """Every parameter with its value; the members as specifications."""
-        return {
-            "expensive": spell(self.expensive),
-            "cheap": spell(self.cheap),
-            "low": self.low,
-            "high": self.high,
-            "lost": self.lost,
-        }
+        return {**super().params, **{part: spell(score) for part, score in self.members.items()}}
 
     def fingerprint(self) -> Mapping[str, JSON]:
         """Return the version of the cascade and the members' fingerprints."""
-        members = {"cheap": self.cheap, "expensive": self.expensive}
-        return {
-            "version": self.version,
-            **{name: dict(member.fingerprint()) for name, member in members.items()},
-        }
-
-    @property
-    def requires(self) -> tuple[str, ...]:
-        """Fields that either member reads."""
-        return tuple(dict.fromkeys((*self.cheap.requires, *self.expensive.requires)))
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns of the data that members read."""
-        named = [getattr(member, "columns", ()) for member in (self.cheap, self.expensive)]
-        return tuple(dict.fromkeys(name for names in named for name in names))
-
-    @property
-    def tolerance(self) -> float:
-        """The larger of the members' tolerances."""
-        return max(self.cheap.tolerance, self.expensive.tolerance)
-
-    @property
-    def models(self) -> tuple[SharedModel, ...]:
-        """Every model that a member calls, once."""
-        members: list[Any] = [self.cheap, self.expensive]
-        found = [
-            model for member in members if isinstance(member, Demanding) for model in member.models
-        ]
-        return tuple({id(model): model for model in found}.values())
+        return {"version": self.version, **self.fingerprints()}
 
     def demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
         """Return what the cheap score will look up; the expensive one's cases are not known yet."""
-        cheap: Any = self.cheap
-        return cheap.demands(examples) if isinstance(cheap, Demanding) else ()
+        return _demands(self.members["cheap"], examples)
 
     def undecided(self, examples: Sequence[Example]) -> list[int]:
         """Return the positions of the examples that the expensive score has to judge."""
-        return self._undecided(examples, self._cheap_values(examples, self._edges()))
+        return self._undecided(examples, self._cheap_values(examples))
 
     def eventual_demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
         """Return all that scoring will look up, the expensive score's part included."""
-        expensive: Any = self.expensive
-        if not isinstance(expensive, Demanding):
-            return self.demands(examples)
         judged = [examples[row] for row in self.undecided(examples)]
-        return (*self.demands(examples), *expensive.demands(judged))
-
-    def forget(self) -> None:
-        """Drop what models have computed."""
-        for model in self.models:
-            model.forget()
-
-    @property
-    def fitted(self) -> bool:
-        """Whether the band is known."""
-        return self._band is not None
+        return (*self.demands(examples), *_demands(self.members["expensive"], judged))
 
     def fit(self, examples: Sequence[Example]) -> Score:
         """Return a copy with the widest clear regions that lose no more than ``lost``.
@@ -165,125 +121,119 @@ class Hybrid:
         InputError
             If a label is missing or a class is too rare.
         """
-        values = self.cheap.score(examples).values
+        values = self.members["cheap"].score(examples).values
         usable = np.array(~np.isnan(values))
         labels = both_classes(self.name, examples, usable)
         known = values[usable]
-        fitted = self._with(band(known[labels == 1], known[labels == 0], self.lost))
+        edges = band(known[labels == 1], known[labels == 0], self.lost)
+        fitted = self.restore({"band": np.array(edges)})
         # They neither calibrate nor test, so nobody has to be paid for judging them.
-        fitted._taught = frozenset(example.id for example in examples)
+        fitted._learnt_from = frozenset(example.id for example in examples)
         return fitted
 
     def state(self) -> Mapping[str, NDArray[Any]]:
         """Return the band."""
-        return {"band": np.array(self._edges())}
+        return self.learnt()
 
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> Score:
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> Self:
         """Return a copy with this band."""
         low, high = state["band"].tolist()
-        return self._with((low, high))
+        return super().restore({"band": np.array([low, high])})._anew(self.members)
 
     def pinned(self) -> Score:
         """Return a copy whose members are pinned."""
         other = copy.copy(self)
-        for name in ("cheap", "expensive"):
-            member: Any = getattr(self, name)
-            if isinstance(member, Pinning):
-                setattr(other, name, member.pinned())
+        members: dict[str, Any] = dict(self.members)
+        other.members = {
+            part: member.pinned() if isinstance(member, Pinning) else member
+            for part, member in members.items()
+        }
         return other
 
     @property
     def companions(self) -> tuple[Score, ...]:
         """The same cascade over what the expensive score shows beside itself at no further call."""
-        return tuple(self._over(other) for other in getattr(self.expensive, "companions", ()))
+        companions = getattr(self.members["expensive"], "companions", ())
+        return tuple(self._anew({**self.members, "expensive": other}) for other in companions)
 
-    def _over(self, expensive: Score) -> Hybrid:
+    def _anew(self, members: dict[str, Score]) -> Self:
         other = copy.copy(self)
-        other.expensive = expensive
+        other.members = members
         other.n_scored = other.n_judged = 0
         return other
 
     @property
     def lessons(self) -> tuple[str, ...]:
         """What a reader should know: the band, and how much was judged."""
-        if self._band is None or not self.n_scored:
+        if self._state is None or not self.n_scored:
             return ()
-        low, high = self._band
-        said = (
-            f"hybrid: {self.cheap.name} decides below {low:.4g} and above {high:.4g}; "
-            f"{self.expensive.name} judged {self.n_judged:,} of {self.n_scored:,} answers "
+        low, high = self._edges()
+        cheap, expensive = self.members["cheap"], self.members["expensive"]
+        lesson = (
+            f"hybrid: {cheap.name} decides below {low:.4g} and above {high:.4g}; "
+            f"{expensive.name} judged {self.n_judged:,} of {self.n_scored:,} answers "
             f"({self.n_judged / self.n_scored:.1%})."
         )
-        return (said, *getattr(self.expensive, "lessons", ()))
+        return (lesson, *getattr(expensive, "lessons", ()))
 
     def score(self, examples: Sequence[Example]) -> Scores:
         """Return where each answer stands in the cascade; undefined where its judge is."""
         low, high = self._edges()
-        found = ((row, self._lacking(example)) for row, example in enumerate(examples))
-        reasons = {row: why for row, why in found if why is not None}
+        expensive = self.members["expensive"]
+        reasons = self.lacking(examples)
         self.n_scored += len(examples) - len(reasons)
-        cheap = self._cheap_values(examples, (low, high))
+        cheap = self._cheap_values(examples)
         values = np.where(cheap < low, cheap - low, 1.0 + (cheap - high))
         judged = self._undecided(examples, cheap)
-        verdicts = self.expensive.score([examples[row] for row in judged])
-        _refuse_outside(self.expensive, verdicts.values)
+        verdicts = expensive.score([examples[row] for row in judged])
+        _refuse_outside(expensive, verdicts.values)
         values[judged] = verdicts.values
         reasons |= {judged[place]: why for place, why in verdicts.reasons.items()}
         values[list(reasons)] = np.nan
         self.n_judged += len(judged)
-        places = {row: place for place, row in enumerate(judged)}
-        evidence: list[Mapping[str, JSON]] = []
-        for row in range(len(examples)):
-            if row in reasons:
-                evidence.append({})
-                continue
-            first = None if np.isnan(cheap[row]) else float(cheap[row])
-            items: list[dict[str, JSON]] = [{"score": self.cheap.name, "value": first}]
-            if row in places:
-                item = {"score": self.expensive.name, "value": float(values[row])}
-                if verdicts.evidence is not None and verdicts.evidence[places[row]]:
-                    item["evidence"] = dict(verdicts.evidence[places[row]])
-                items.append(item)
-            evidence.append({"kind": "scores", "items": items})
+        evidence: list[Mapping[str, JSON]] = [{} for _ in examples]
+        for row in sorted(set(range(len(examples))) - set(reasons)):
+            value = None if np.isnan(cheap[row]) else float(cheap[row])
+            items: list[dict[str, JSON]] = [{"score": self.members["cheap"].name, "value": value}]
+            evidence[row] = {"kind": "scores", "items": items}
+        for place, row in enumerate(judged):
+            if row not in reasons:
+                item = {"score": expensive.name, "value": float(values[row])}
+                if verdicts.evidence is not None and verdicts.evidence[place]:
+                    item["evidence"] = dict(verdicts.evidence[place])
+                evidence[row]["items"].append(item)
         return Scores(values, reasons, tuple(evidence))
 
-    def _cheap_values(self, examples: Sequence[Example], edges: tuple[float, float]) -> _Floats:
+    def lacking(self, examples: Sequence[Example]) -> dict[int, str]:
+        """Return the examples that have no value whatever they hold, and why."""
+        learnt_from = (row for row, item in enumerate(examples) if item.id in self._learnt_from)
+        return {**super().lacking(examples), **dict.fromkeys(learnt_from, LEARNT_FROM)}
+
+    def _cheap_values(self, examples: Sequence[Example]) -> _Floats:
         """Return the cheap values, those at an edge of the band as each is by itself.
 
         Rounding depends on the batch, and here it would decide who is judged.
         """
-        values = self.cheap.score(examples).values.copy()
-        tolerance = self.cheap.tolerance
-        if tolerance == 0.0 or len(examples) == 1:
+        cheap = self.members["cheap"]
+        values = cheap.score(examples).values.copy()
+        if cheap.tolerance == 0.0 or len(examples) == 1:
             return values
-        near = np.min(np.abs(values[:, None] - np.array(edges)), axis=1) <= tolerance
+        near = np.min(np.abs(values[:, None] - np.array(self._edges())), axis=1) <= cheap.tolerance
         for row in np.flatnonzero(near).tolist():
-            for model in getattr(self.cheap, "models", ()):
+            for model in getattr(cheap, "models", ()):
                 model.forget()
-            values[row] = self.cheap.score([examples[row]]).values[0]
+            values[row] = cheap.score([examples[row]]).values[0]
         return values
 
     def _undecided(self, examples: Sequence[Example], cheap: _Floats) -> list[int]:
         low, high = self._edges()
+        lacking = self.lacking(examples)
         inside = np.flatnonzero(~((cheap < low) | (cheap > high))).tolist()
-        return [row for row in inside if self._lacking(examples[row]) is None]
-
-    def _lacking(self, example: Example) -> str | None:
-        return TAUGHT if example.id in self._taught else missing(example, self.requires)
+        return [row for row in inside if row not in lacking]
 
     def _edges(self) -> tuple[float, float]:
-        if self._band is None:
-            raise InputError(
-                "hybrid learns from labelled examples which cases are clear before it can score: "
-                "use calibrate or compare with a fit split (--fit-share), or give low and high"
-            )
-        return self._band
-
-    def _with(self, edges: tuple[float, float]) -> Hybrid:
-        other = copy.copy(self)
-        other._band = edges
-        other.n_scored = other.n_judged = 0
-        return other
+        low, high = self.learnt()["band"].tolist()
+        return low, high
 
 
 def band(hallucinated: _Floats, faithful: _Floats, lost: float) -> tuple[float, float]:
@@ -326,6 +276,10 @@ def _member(name: str, text: object) -> Score:
     if learns(member):
         raise InputError(f"{name} cannot be {member.name}, which learns itself")
     return member
+
+
+def _demands(score: Any, examples: Sequence[Example]) -> tuple[Demand, ...]:
+    return score.demands(examples) if isinstance(score, Demanding) else ()
 
 
 def _refuse_outside(expensive: Score, values: _Floats) -> None:

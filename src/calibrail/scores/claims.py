@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.scores.base import JSON
+from calibrail.scores.base import JSON, Valued
 from calibrail.scores.entailment import Entailing, Pair, best_support, grid, rows
-from calibrail.scores.evidence import SPOKEN, Piece, judged
+from calibrail.scores.evidence import SPOKEN, judged
 from calibrail.scores.neural import filled
+from calibrail.scores.parameters import is_number
 from calibrail.text.claims import Claim, claims, claims_version
+from calibrail.text.sentences import Sentence
 
 
 class Claims(Entailing):
@@ -26,38 +27,36 @@ class Claims(Entailing):
     ----------
     threshold : float
         A claim is entailed from this probability on; in (0, 1).
-    **model
-        ``model``, ``revision``, ``dtype``, ``window``; see ``Entailing``.
+    model, revision, dtype, window
+        See ``Entailing``.
     """
+
+    threshold: float = SPOKEN
 
     name = "claims"
 
-    def __init__(self, *, threshold: float = SPOKEN, **model: Any) -> None:
-        super().__init__(**model)
-        if isinstance(threshold, bool) or not isinstance(threshold, int | float):
-            raise InputError(f"threshold must be a number in (0, 1); got {threshold!r}")
-        if not 0.0 < threshold < 1.0:
-            raise InputError(f"threshold must lie in (0, 1); got {threshold!r}")
-        self.threshold = float(threshold)
-
-    def own_params(self) -> Mapping[str, JSON]:
-        """Return the threshold of a claim."""
-        return {"threshold": self.threshold}
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not is_number(self.threshold):
+            raise InputError(f"threshold must be a number in (0, 1); got {self.threshold!r}")
+        if not 0.0 < self.threshold < 1.0:
+            raise InputError(f"threshold must lie in (0, 1); got {self.threshold!r}")
+        self.threshold = float(self.threshold)
 
     def fingerprint(self) -> Mapping[str, JSON]:
         """Return the model's fingerprint and the version of the claim splitting."""
         return {**self.nli.fingerprint(), "claims": claims_version()}
 
-    def pairs(self, example: Example) -> list[Pair]:
+    def inputs(self, example: Example) -> list[Pair]:
         """Return every chunk with every claim."""
         return grid(filled(example.contexts), [_stated(claim) for claim in _made(example)])
 
-    def value(self, example: Example) -> tuple[float, Mapping[str, JSON]] | str:
+    def value(self, example: Example) -> Valued | str:
         """Return one minus the share of claims entailed."""
         made = _made(example)
         if not made:
             return "the response makes no claim"
-        pairs = self.pairs(example)
+        pairs = self.inputs(example)
         # A count jumps where rounding carries a claim over the threshold.
         self.nli.settle(
             pair
@@ -66,7 +65,7 @@ class Claims(Entailing):
         )
         table = rows(self.nli.judge(pairs), len(made))
         share = float(np.mean(best_support(table) >= self.threshold))
-        pieces = [Piece(claim.text, claim.start, claim.end) for claim in made]
+        pieces = [Sentence(claim.text, claim.start, claim.end) for claim in made]
         items = judged(pieces, table, example.contexts, self.threshold)
         return 1.0 - share, {"kind": "claims", "items": items}
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from typing import Literal, get_args
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.scores.base import JSON, Scores, each
+from calibrail.scores.detector import Detector
+from calibrail.scores.parameters import one_of
 
 Higher = Literal["hallucinated", "faithful"]
 
 
-class Column:
+class Column(Detector):
     """A score that the data holds, turned so that higher means more likely hallucinated.
+
+    calibrail cannot see what computed the column, so its fingerprint is empty.
 
     Parameters
     ----------
@@ -24,33 +26,20 @@ class Column:
         What a higher value of the column means; ``faithful`` negates it.
     """
 
+    column: str
+    higher: Higher
+
     name = "column"
-    requires: tuple[str, ...] = ()
-    tolerance = 0.0
+    requires = ()
 
-    def __init__(self, *, column: str, higher: Higher) -> None:
-        if not isinstance(column, str) or not column:
-            raise InputError(f"column must name a column; got {column!r}")
-        if higher not in get_args(Higher):
-            raise InputError(f"higher must be hallucinated or faithful; got {higher!r}")
-        self.column = column
-        self.higher = higher
-        self.columns = (column,)
+    def __post_init__(self) -> None:
+        if not isinstance(self.column, str) or not self.column:
+            raise InputError(f"column must name a column; got {self.column!r}")
+        one_of(self.higher, "higher", get_args(Higher))
+        self.columns = (self.column,)
 
-    @property
-    def params(self) -> Mapping[str, JSON]:
-        """The column and its direction."""
-        return {"column": self.column, "higher": self.higher}
-
-    def fingerprint(self) -> Mapping[str, JSON]:
-        """Return nothing: calibrail cannot see what computed the column."""
-        return {}
-
-    def score(self, examples: Sequence[Example]) -> Scores:
-        """Return the column's values; undefined where a cell is no finite number."""
-        return each(examples, (), self._value)
-
-    def _value(self, example: Example) -> float | str:
+    def value(self, example: Example) -> float | str:
+        """Return the column's value; undefined where the cell is no finite number."""
         cell = example.columns.get(self.column)
         if cell is None:
             return f"column {self.column} is empty"

@@ -3,55 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import field
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.scores.base import JSON, Demand, Demanding, Score, Scores, SharedModel, missing
-from calibrail.scores.learned import learns
+from calibrail.scores.base import JSON, Demand, Demanding, Score, Scores, missing
+from calibrail.scores.detector import ModelScore
+from calibrail.scores.learned import Learning, learns
 from calibrail.scores.registry import build, key_of, parse_specs
 
 _Floats = NDArray[np.float64]
 
 
-class Combined:
-    """Base of the scores that combine others, their members.
+class Members(ModelScore):
+    """Base of the scores that hold others, their members, by key or by their part."""
 
-    Parameters
-    ----------
-    members : sequence of Score
-        At least two, each once, none of which learns: what it knew of the examples that the
-        combination learns from would be taken for skill.
-
-    Attributes
-    ----------
-    members : dict of str to Score
-        By key.
-    """
-
-    name = ""
-    #: Raised when the same members and the same state would give another value.
-    version = ""
-
-    def __init__(self, members: Sequence[Score]) -> None:
-        keys = [key_of(member) for member in members]
-        if len(set(keys)) != len(keys):
-            raise InputError(f"{self.name} takes each score once; got {', '.join(keys)}")
-        if len(keys) < 2:
-            raise InputError(f"{self.name} combines at least two scores; got {keys}")
-        if learning := [member.name for member in members if learns(member)]:
-            raise InputError(
-                f"{self.name} cannot combine scores that learn themselves: {', '.join(learning)}"
-            )
-        if unsettled := [m.name for m in members if m.params.get("mode") == "auto"]:
-            raise InputError(
-                f"{self.name} needs the mode of {', '.join(unsettled)} named: mode=logprob, "
-                "mode=verdict, mode=votes or mode=graded"
-            )
-        self.members = dict(zip(keys, members, strict=True))
+    members: dict[str, Score] = field(init=False)
+    #: It goes up when the same members and the same state would give another value.
+    version: ClassVar[str] = ""
 
     @property
     def requires(self) -> tuple[str, ...]:
@@ -70,38 +43,81 @@ class Combined:
         """The largest of the members' tolerances."""
         return max(member.tolerance for member in self.members.values())
 
+    def fingerprints(self) -> dict[str, JSON]:
+        """Return the members' fingerprints by key."""
+        return {key: dict(member.fingerprint()) for key, member in self.members.items()}
+
     def fingerprint(self) -> Mapping[str, JSON]:
-        """Return the version of the combination and the members' fingerprints by key."""
-        members = {key: dict(member.fingerprint()) for key, member in self.members.items()}
-        return {"version": self.version, "members": members}
+        """Return the version of the combination and the members' fingerprints."""
+        return {"version": self.version, "members": self.fingerprints()}
 
     @property
-    def models(self) -> tuple[SharedModel, ...]:
+    def models(self) -> tuple[Any, ...]:
         """Every model that a member calls, once."""
-        found = [model for member in self._demanding() for model in member.models]
-        return tuple({id(model): model for model in found}.values())
+        models = [model for member in self._demanding() for model in member.models]
+        return tuple({id(model): model for model in models}.values())
 
     def demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
         """Return what the members will look up."""
         return tuple(demand for member in self._demanding() for demand in member.demands(examples))
 
-    def forget(self) -> None:
-        """Drop what models have computed, so that the next example is computed by itself."""
-        for model in self.models:
-            model.forget()
+    def lacking(self, examples: Sequence[Example]) -> dict[int, str]:
+        """Return the examples that lack a field, and which."""
+        reasons = ((row, missing(example, self.requires)) for row, example in enumerate(examples))
+        return {row: why for row, why in reasons if why is not None}
+
+    def _demanding(self) -> list[Demanding]:
+        members: list[Any] = list(self.members.values())
+        return [member for member in members if isinstance(member, Demanding)]
+
+
+class Combined(Learning, Members):
+    """Base of the scores that learn how to combine at least two others, none of which learns.
+
+    What a member that learns knew of the examples that the combination learns from would be taken
+    for skill.
+    """
+
+    def combine(self, members: Sequence[Score]) -> None:
+        """Take the members, each once, by their keys."""
+        keys = [key_of(member) for member in members]
+        if len(set(keys)) != len(keys):
+            raise InputError(f"{self.name} takes each score once; got {', '.join(keys)}")
+        if len(keys) < 2:
+            raise InputError(f"{self.name} combines at least two scores; got {keys}")
+        if learning := [member.name for member in members if learns(member)]:
+            raise InputError(
+                f"{self.name} cannot combine scores that learn themselves: {', '.join(learning)}"
+            )
+        if unsettled := [m.name for m in members if m.params.get("mode") == "auto"]:
+            raise InputError(
+                f"{self.name} needs the mode of {', '.join(unsettled)} named: mode=logprob, "
+                "mode=verdict, mode=votes or mode=graded"
+            )
+        self.members = dict(zip(keys, members, strict=True))
 
     def scored(self, examples: Sequence[Example]) -> dict[str, Scores]:
         """Return what each member says, by key."""
         return {key: member.score(examples) for key, member in self.members.items()}
 
-    def lacking(self, examples: Sequence[Example]) -> dict[int, str]:
-        """Return the examples that lack a field, and which."""
-        found = ((row, missing(example, self.requires)) for row, example in enumerate(examples))
-        return {row: why for row, why in found if why is not None}
+    def explained(
+        self, values: _Floats, scored: Mapping[str, Scores], reasons: dict[int, str]
+    ) -> Scores:
+        """Return the combined values, with what each member said of an example as evidence.
 
-    def _demanding(self) -> list[Demanding]:
-        members: list[Any] = list(self.members.values())
-        return [member for member in members if isinstance(member, Demanding)]
+        Where there is none, every member's reason stands, unless another is given.
+        """
+        evidence: list[Mapping[str, JSON]] = []
+        for row in range(len(values)):
+            items = member_items(scored, row)
+            if np.isnan(values[row]):
+                absent = (item for item in items if "reason" in item)
+                whys = "; ".join(f"{item['score']}: {item['reason']}" for item in absent)
+                reasons.setdefault(row, whys)
+                evidence.append({})
+            else:
+                evidence.append({"kind": "scores", "items": items})
+        return Scores(values, reasons, tuple(evidence))
 
 
 def build_members(scores: str, name: str) -> list[Score]:
@@ -117,11 +133,6 @@ def build_members(scores: str, name: str) -> list[Score]:
             f'scores of {name} must be text, e.g. scores="rad,novelty"; got {scores!r}'
         )
     return [build(spec) for spec in parse_specs(scores)]
-
-
-def said(items: Sequence[Mapping[str, JSON]]) -> str:
-    """Return why nothing can be combined: the reason of every member that has none."""
-    return "; ".join(f"{item['score']}: {item['reason']}" for item in items if "reason" in item)
 
 
 def matrix(scored: Mapping[str, Scores]) -> _Floats:

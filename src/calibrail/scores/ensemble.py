@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +11,10 @@ from numpy.typing import NDArray
 from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.scores import stacking
-from calibrail.scores.base import JSON, Score, Scores
-from calibrail.scores.combined import Combined, build_members, matrix, member_items, said
+from calibrail.scores.base import Score, Scores
+from calibrail.scores.combined import Combined, build_members, matrix
 from calibrail.scores.labelled import separation
+from calibrail.scores.learned import FIT_SPLIT
 
 _Floats = NDArray[np.float64]
 
@@ -38,31 +38,21 @@ class Ensemble(Combined):
         As many numbers above 0, ``"2,1,1"``; None for equal weights.
     """
 
+    scores: str
+    weights: str | None = None
+
     name = "ensemble"
     version = "calibrail-ensemble/1"
+    unfitted = f"learns ranks before it can score: {FIT_SPLIT}"
 
-    def __init__(self, *, scores: str, weights: str | None = None) -> None:
-        super().__init__(build_members(scores, self.name))
-        self._text = scores
-        self._weights_text = weights
-        self._weights = _read_weights(weights, len(self.members))
-        self._reference: dict[str, _Floats] | None = None
-        self._reached = np.ones(len(self.members))
+    def __post_init__(self) -> None:
+        self.combine(build_members(self.scores, self.name))
+        self._weights = _read_weights(self.weights, len(self.members))
 
     @property
     def tolerance(self) -> float:
         """How far rounding may move the mean rank; 0 where every member is exact."""
         return 0.5 / BLUR if super().tolerance > 0.0 else 0.0
-
-    @property
-    def params(self) -> Mapping[str, JSON]:
-        """Every parameter with its value."""
-        return {"scores": self._text, "weights": self._weights_text}
-
-    @property
-    def fitted(self) -> bool:
-        """Whether the members' values on the fit split are known."""
-        return self._reference is not None
 
     def fit(self, examples: Sequence[Example]) -> Score:
         """Return a copy that knows the members' values on these examples.
@@ -72,7 +62,7 @@ class Ensemble(Combined):
         InputError
             If a member is defined on none of them.
         """
-        reference: dict[str, _Floats] = {}
+        state: dict[str, _Floats] = {}
         labels = np.array([-1 if example.label is None else example.label for example in examples])
         reached = []
         for key, scores in self.scored(examples).items():
@@ -84,50 +74,40 @@ class Ensemble(Combined):
                     f"ensemble ranks {key} among the examples of the fit split, and it is "
                     "undefined on all of them; leave it out, or raise --fit-share"
                 )
-            reference[key] = np.sort(known)
+            state[f"values:{key}"] = np.sort(known)
         if max(reached) < 0.5:
             raise InputError(
                 "every score of the ensemble points the wrong way on the fit split (AUROC "
                 f"{', '.join(f'{area:.2f}' for area in reached)}); check the labels, or choose "
                 "other scores"
             )
-        return self._with(reference, np.array(reached))
+        return self.restore({"auroc": np.array(reached), **state})
 
     @property
     def lessons(self) -> tuple[str, ...]:
         """What a reader should know of what was learnt: members that got no weight, and why."""
-        if self._reference is None:
+        if self._state is None:
             return ()
-        return stacking.unweighted(
-            {"auroc": self._reached, "kept": self._reached >= 0.5}, list(self.members)
-        )
+        reached = self._state["auroc"]
+        return stacking.unweighted({"auroc": reached, "kept": reached >= 0.5}, list(self.members))
 
-    def state(self) -> Mapping[str, NDArray[Any]]:
-        """Return the members' sorted values on the fit split."""
-        if self._reference is None:
-            raise InputError("ensemble has not learnt yet")
-        values = {f"values:{key}": array for key, array in self._reference.items()}
-        return {"auroc": self._reached, **values}
-
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> Score:
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> Self:
         """Return a copy that knows these values."""
-        return self._with({key: state[f"values:{key}"] for key in self.members}, state["auroc"])
+        return super().restore(
+            {name: state[name] for name in ("auroc", *(f"values:{key}" for key in self.members))}
+        )
 
     def score(self, examples: Sequence[Example]) -> Scores:
         """Return the mean rank; undefined where every member is."""
-        if self._reference is None:
-            raise InputError(
-                "ensemble learns ranks before it can score: use calibrate or compare with a fit "
-                "split (--fit-share)"
-            )
+        state = self.learnt()
         scored = self.scored(examples)
         values = matrix(scored)
         ranks = np.full(values.shape, np.nan)
         for column, (key, member) in enumerate(self.members.items()):
             width = BLUR * member.tolerance
-            ranks[:, column] = _ranks(values[:, column], self._reference[key], width)
+            ranks[:, column] = _ranks(values[:, column], state[f"values:{key}"], width)
         known = ~np.isnan(values)
-        weights = known * self._weights * (self._reached >= 0.5)
+        weights = known * self._weights * (state["auroc"] >= 0.5)
         total = weights.sum(axis=1)
         mean = np.full(len(examples), np.nan)
         some = total > 0.0
@@ -135,22 +115,11 @@ class Ensemble(Combined):
         mean[some] = (np.where(known, ranks, 0.0) * weights).sum(axis=1)[some] / total[some]
         reasons = self.lacking(examples)
         mean[list(reasons)] = np.nan
-        evidence: list[Mapping[str, JSON]] = []
-        for row in range(len(examples)):
-            items = member_items(scored, row)
-            if np.isnan(mean[row]):
-                reasons.setdefault(row, said(items))
-                evidence.append({})
-                continue
-            for item, rank in zip(items, ranks[row].tolist(), strict=True):
+        result = self.explained(mean, scored, reasons)
+        for row, entry in enumerate(result.evidence or ()):
+            for item, rank in zip(entry.get("items", ()), ranks[row].tolist(), strict=False):
                 item["rank"] = None if np.isnan(rank) else rank
-            evidence.append({"kind": "scores", "items": items})
-        return Scores(mean, reasons, tuple(evidence))
-
-    def _with(self, reference: dict[str, _Floats], reached: _Floats) -> Ensemble:
-        fitted = copy.copy(self)
-        fitted._reference, fitted._reached = reference, reached
-        return fitted
+        return result
 
 
 def _ranks(values: _Floats, reference: _Floats, width: float) -> _Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +11,11 @@ from numpy.typing import NDArray
 from calibrail.data.example import Example
 from calibrail.errors import ModelError
 from calibrail.models.nli import Judgement, load_nli
-from calibrail.scores.base import JSON, Demand, Scores, SharedModel, missing, prepare
-from calibrail.scores.evidence import Piece, judged, nearest
+from calibrail.scores.base import JSON, NO_SENTENCE, Valued
+from calibrail.scores.detector import ModelScore
+from calibrail.scores.evidence import judged, nearest
 from calibrail.scores.neural import filled
-from calibrail.text.sentences import sentences, sentences_version
+from calibrail.text.sentences import Sentence, sentences, sentences_version
 
 #: The model of the "Semantic Illusion" paper.
 NLI_MODEL = "facebook/bart-large-mnli"
@@ -21,7 +23,7 @@ NLI_MODEL = "facebook/bart-large-mnli"
 Pair = tuple[str, str]
 
 
-class Entailing:
+class Entailing(ModelScore):
     """Base of the scores that ask an entailment model.
 
     Parameters
@@ -36,84 +38,24 @@ class Entailing:
         Most tokens of a premise a pass; None for what the model reads.
     """
 
-    name = ""
-    requires: tuple[str, ...] = ("contexts", "response")
+    model: str = NLI_MODEL
+    revision: str | None = None
+    dtype: str = "float32"
+    window: int | None = None
 
-    def __init__(
-        self,
-        *,
-        model: str = NLI_MODEL,
-        revision: str | None = None,
-        dtype: str = "float32",
-        window: int | None = None,
-    ) -> None:
-        self.nli = load_nli(model, revision, dtype, window)
+    explains = True
+
+    def __post_init__(self) -> None:
+        self.nli = load_nli(self.model, self.revision, self.dtype, self.window)
 
     @property
-    def tolerance(self) -> float:
-        """How far two computations of one probability may differ, by the precision."""
-        return self.nli.tolerance
-
-    @property
-    def params(self) -> Mapping[str, JSON]:
-        """Every parameter with its value."""
-        nli = self.nli
-        return {
-            **self.own_params(),
-            "model": nli.model,
-            "revision": nli.revision,
-            "dtype": nli.dtype,
-            "window": nli.window,
-        }
-
-    def own_params(self) -> Mapping[str, JSON]:
-        """Return the parameters besides the model's."""
-        return {}
-
-    def fingerprint(self) -> Mapping[str, JSON]:
-        """Return the model's fingerprint and the version of the sentence splitting."""
-        return {**self.nli.fingerprint(), "sentences": sentences_version()}
-
-    @property
-    def models(self) -> tuple[SharedModel, ...]:
+    def models(self) -> tuple[Any, ...]:
         """The entailment model."""
         return (self.nli,)
 
-    def forget(self) -> None:
-        """Drop what was judged, so that the next pair is judged by itself."""
-        self.nli.forget()
-
-    def demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
-        """Return every pair of premise and hypothesis."""
-        pairs: dict[Pair, None] = {}
-        for example in examples:
-            if missing(example, self.requires) is None:
-                pairs.update(dict.fromkeys(self.pairs(example)))
-        return (Demand(self.nli, (tuple(pairs),)),)
-
-    def score(self, examples: Sequence[Example]) -> Scores:
-        """Return one value per example, with what it rests on as evidence."""
-        prepare(self.demands(examples))
-        values = np.full(len(examples), np.nan)
-        reasons: dict[int, str] = {}
-        evidence: list[Mapping[str, JSON]] = []
-        for index, example in enumerate(examples):
-            found = missing(example, self.requires) or self.value(example)
-            if isinstance(found, str):
-                reasons[index] = found
-                evidence.append({})
-            else:
-                values[index] = found[0]
-                evidence.append(found[1])
-        return Scores(values, reasons, tuple(evidence))
-
-    def pairs(self, example: Example) -> list[Pair]:
-        """Return what the model is asked about an example."""
-        raise AssertionError(f"{type(self).__name__} asks nothing")
-
-    def value(self, example: Example) -> tuple[float, Mapping[str, JSON]] | str:
-        """Return the value with its evidence, or why there is none."""
-        raise AssertionError(f"{type(self).__name__} defines no value")
+    def fingerprint(self) -> Mapping[str, JSON]:
+        """Return the model's fingerprint and the version of the sentence splitting."""
+        return {**super().fingerprint(), "sentences": sentences_version()}
 
 
 class Nli(Entailing):
@@ -121,14 +63,14 @@ class Nli(Entailing):
 
     name = "nli"
 
-    def pairs(self, example: Example) -> list[Pair]:
+    def inputs(self, example: Example) -> list[Pair]:
         """Return the one pair."""
         return [("\n".join(filled(example.contexts)), example.response)]
 
-    def value(self, example: Example) -> tuple[float, Mapping[str, JSON]] | str:
+    def value(self, example: Example) -> Valued | str:
         """Return one minus the probability."""
-        (judgement,) = self.nli.judge(self.pairs(example))
-        whole = Piece(example.response, 0, len(example.response))
+        (judgement,) = self.nli.judge(self.inputs(example))
+        whole = Sentence(example.response, 0, len(example.response))
         (item,) = judged([whole], [[judgement]], None)
         # The premise joins the chunks: the one that shares most words with the response is shown.
         item |= nearest(example.response, example.contexts)
@@ -144,16 +86,16 @@ class Sec(Entailing):
 
     name = "sec"
 
-    def pairs(self, example: Example) -> list[Pair]:
+    def inputs(self, example: Example) -> list[Pair]:
         """Return every chunk with every sentence."""
-        return grid(filled(example.contexts), [part.text for part in sentences(example.response)])
+        return sentence_grid(filled(example.contexts), example)
 
-    def value(self, example: Example) -> tuple[float, Mapping[str, JSON]] | str:
+    def value(self, example: Example) -> Valued | str:
         """Return one minus the support of the least supported sentence."""
-        pieces = [Piece(*part) for part in sentences(example.response)]
+        pieces = sentences(example.response)
         if not pieces:
-            return "the response holds no sentence"
-        table = rows(self.nli.judge(self.pairs(example)), len(pieces))
+            return NO_SENTENCE
+        table = rows(self.nli.judge(self.inputs(example)), len(pieces))
         items = judged(pieces, table, example.contexts)
         return 1.0 - float(best_support(table).min()), {"kind": "sentences", "items": items}
 
@@ -166,24 +108,22 @@ class SelfCheck(Entailing):
     """
 
     name = "selfcheck"
-    requires: tuple[str, ...] = ("response", "samples")
+    requires = ("response", "samples")
 
-    def pairs(self, example: Example) -> list[Pair]:
+    def inputs(self, example: Example) -> list[Pair]:
         """Return every sample with every sentence."""
-        return grid(filled(example.samples), [part.text for part in sentences(example.response)])
+        return sentence_grid(filled(example.samples), example)
 
-    def value(self, example: Example) -> tuple[float, Mapping[str, JSON]] | str:
+    def value(self, example: Example) -> Valued | str:
         """Return the mean contradiction."""
-        pieces = [Piece(*part) for part in sentences(example.response)]
+        pieces = sentences(example.response)
         if not pieces:
-            return "the response holds no sentence"
-        table = rows(self.nli.judge(self.pairs(example)), len(pieces))
+            return NO_SENTENCE
+        table = rows(self.nli.judge(self.inputs(example)), len(pieces))
         against = np.array([[opposition(cell, self.nli.model) for cell in row] for row in table])
         items = [
             {
-                "text": piece.text,
-                "start": piece.start,
-                "end": piece.end,
+                **piece._asdict(),
                 "contradiction": float(mean),
                 "contradicted_by": int(np.count_nonzero(row >= 0.5)),
             }
@@ -195,6 +135,11 @@ class SelfCheck(Entailing):
 def grid(premises: Sequence[str], hypotheses: Sequence[str]) -> list[Pair]:
     """Return every premise with every hypothesis, hypothesis by hypothesis."""
     return [(premise, hypothesis) for hypothesis in hypotheses for premise in premises]
+
+
+def sentence_grid(premises: Sequence[str], example: Example) -> list[Pair]:
+    """Return every premise with every sentence of the response."""
+    return grid(premises, [part.text for part in sentences(example.response)])
 
 
 def rows(judgements: Sequence[Judgement], n: int) -> list[list[Judgement]]:

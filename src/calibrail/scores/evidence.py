@@ -4,27 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
 from calibrail.models.nli import Judgement
 from calibrail.scores.base import JSON
-from calibrail.text.sentences import sentences
+from calibrail.text.sentences import Sentence, sentences
 from calibrail.text.words import content_words
 
 #: A probability from which on a verdict is spoken.
 SPOKEN: Final = 0.5
 
 
-class Piece(NamedTuple):
-    """A sentence or claim of the response, with its place there."""
-
-    text: str
-    start: int
-    end: int
-
-
 def judged(
-    pieces: Sequence[Piece],
+    pieces: Sequence[Sentence],
     table: Sequence[Sequence[Judgement]],
     contexts: Sequence[str] | None,
     threshold: float = SPOKEN,
@@ -33,8 +25,8 @@ def judged(
 
     Parameters
     ----------
-    pieces : sequence of Piece
-        Parts of the response.
+    pieces : sequence of Sentence
+        Sentences or claims of the response, with their places there.
     table : sequence of sequences of Judgement
         Per piece the judgement given each chunk that holds anything, in order.
     contexts : sequence of str, or None
@@ -47,12 +39,7 @@ def judged(
         support = max(range(len(row)), key=lambda i: row[i].entailment)
         verdict, chosen = "unsupported", support
         strength = row[support].entailment
-        item: dict[str, JSON] = {
-            "text": piece.text,
-            "start": piece.start,
-            "end": piece.end,
-            "support": strength,
-        }
+        item: dict[str, JSON] = {**piece._asdict(), "support": strength}
         if row[support].contradiction is not None:
             opposed = max(range(len(row)), key=lambda i: row[i].contradiction or 0.0)
             item["contradiction"] = row[opposed].contradiction

@@ -6,17 +6,14 @@ nothing is calibrated on them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
-
-import numpy as np
+from collections.abc import Iterable, Mapping
+from typing import ClassVar, Final
 
 from calibrail.data.example import Example
-from calibrail.scores.base import JSON, Demand, Scores, Valued, prepare
+from calibrail.scores.base import JSON
 from calibrail.scores.baselines import Surface
-from calibrail.scores.geometry import joined
-from calibrail.scores.neural import Embedding, angles
-from calibrail.text.words import WORDS_VERSION, content_words
+from calibrail.scores.neural import Embedding, angles, joined
+from calibrail.text.words import content_words
 
 
 class QuestionLength(Surface):
@@ -24,12 +21,9 @@ class QuestionLength(Surface):
 
     name = "question_length"
     requires = ("question",)
+    versions: ClassVar[Mapping[str, JSON]] = {}
 
-    def fingerprint(self) -> Mapping[str, JSON]:
-        """Nothing beyond the question matters."""
-        return {}
-
-    def value(self, example: Example) -> Valued | str:
+    def value(self, example: Example) -> float:
         """Return the number of characters."""
         return float(len(example.question))
 
@@ -39,12 +33,9 @@ class ContextLength(Surface):
 
     name = "context_length"
     requires = ("contexts",)
+    versions: ClassVar[Mapping[str, JSON]] = {}
 
-    def fingerprint(self) -> Mapping[str, JSON]:
-        """Nothing beyond the contexts matters."""
-        return {}
-
-    def value(self, example: Example) -> Valued | str:
+    def value(self, example: Example) -> float:
         """Return the number of characters."""
         return float(sum(map(len, example.contexts)))
 
@@ -55,11 +46,7 @@ class QuestionWords(Surface):
     name = "question_words"
     requires = ("question", "response")
 
-    def fingerprint(self) -> Mapping[str, JSON]:
-        """Return the version of the word splitting."""
-        return {"words": WORDS_VERSION}
-
-    def value(self, example: Example) -> Valued | str:
+    def value(self, example: Example) -> float:
         """Return the number of repeated words; a response without content words repeats none."""
         known = {word.text for word in content_words(example.question)}
         return float(sum(word.text in known for word in content_words(example.response)))
@@ -72,27 +59,18 @@ class Angle(Embedding):
 
     Parameters
     ----------
-    **encoder
-        ``model``, ``revision``, ``prompt``, ``dtype``; see ``Embedding``.
+    model, revision, prompt, dtype
+        See ``Embedding``.
     """
 
-    def score(self, examples: Sequence[Example]) -> Scores:
-        """Return the angles; undefined where a text is missing."""
-        values, positions, reasons = self.usable(examples)
-        if positions:
-            prepare(self.demands(examples))
-            sides = [
-                self.encoder.sentences([_text(examples[i], field) for i in positions])
-                for field in self.requires
-            ]
-            values[np.array(positions)] = angles(*sides)
-        return Scores(values, reasons)
+    def inputs(self, example: Example) -> Iterable[str]:
+        """Return both texts."""
+        return (_text(example, field) for field in self.requires)
 
-    def demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
-        """Return both texts of every example that has them."""
-        _, positions, _ = self.usable(examples)
-        texts = dict.fromkeys(_text(examples[i], f) for i in positions for f in self.requires)
-        return (Demand(self.encoder, (tuple(texts),)),) if texts else ()
+    def value(self, example: Example) -> float:
+        """Return the angle."""
+        left, right = self.encoder.sentences(list(self.inputs(example)))
+        return float(angles(left[None], right[None])[0])
 
 
 class QuestionContext(Angle):

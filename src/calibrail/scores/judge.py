@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Literal, get_args
+from typing import Any, ClassVar, Final, Literal, get_args
 
 import numpy as np
 
@@ -13,8 +13,10 @@ from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.models.chat import ChatAnswer, ChatRequest, Failure
 from calibrail.models.llm import LanguageModel, load_llm
-from calibrail.scores.base import JSON, Demand, Score, Scores, SharedModel, missing
+from calibrail.scores.base import JSON, Score, Scores, missing
+from calibrail.scores.detector import ModelScore
 from calibrail.scores.judge_prompts import DEFAULT, HALLUCINATION, Reply, load_template
+from calibrail.scores.parameters import is_number, one_of, whole
 from calibrail.scores.verdicts import read_grade, read_probability, read_verdict
 
 Mode = Literal["auto", "verdict", "logprob", "votes", "graded"]
@@ -32,7 +34,7 @@ NO_REPLY: Final = "the judge gave no answer"
 MAX_TOKENS: Final[dict[Reply, int]] = {"word": 10, "grade": 32}
 
 
-class Judge:
+class Judge(ModelScore):
     """P(hallucination) as a language model at an OpenAI-compatible endpoint sees it. In [0, 1].
 
     Parameters
@@ -62,118 +64,90 @@ class Judge:
         score undefined. Set when a guardrail is frozen.
     """
 
+    model: str
+    mode: Mode = "auto"
+    base_url: str | None = None
+    template: str = DEFAULT
+    votes: int = 5
+    temperature: float | None = None
+    max_tokens: int | None = None
+    served: str | None = None
+
     name = "judge"
-    version = "calibrail-judge/1"
+    version: ClassVar[str] = "calibrail-judge/1"
     #: A judge may say something else when it is asked again; what it said is kept, not rounded.
     tolerance = 0.0
-    requires = ("contexts", "response")
 
-    def __init__(
-        self,
-        *,
-        model: str,
-        mode: Mode = "auto",
-        base_url: str | None = None,
-        template: str = DEFAULT,
-        votes: int = 5,
-        temperature: float | None = None,
-        max_tokens: int | None = None,
-        served: str | None = None,
-    ) -> None:
-        if mode not in get_args(Mode):
-            raise InputError(f"mode must be one of {', '.join(get_args(Mode))}; got {mode!r}")
-        if isinstance(votes, bool) or not isinstance(votes, int) or votes < 2:
-            raise InputError(f"votes must be a whole number of at least 2; got {votes!r}")
-        if temperature is not None and (
-            isinstance(temperature, bool)
-            or not isinstance(temperature, int | float)
-            or not 0.0 <= temperature <= 2.0
-        ):
+    def __post_init__(self) -> None:
+        one_of(self.mode, "mode", get_args(Mode))
+        whole(self.votes, "votes", least=2)
+        temperature = self.temperature
+        if temperature is not None and not (is_number(temperature) and 0.0 <= temperature <= 2.0):
             raise InputError(f"temperature must lie in [0, 2]; got {temperature!r}")
-        if mode == "votes" and temperature == 0.0:
+        if self.mode == "votes" and temperature == 0.0:
             raise InputError("votes at temperature 0 are one vote; leave temperature out, or set 1")
-        if max_tokens is not None and (
-            isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1
-        ):
-            raise InputError(f"max_tokens must be a whole number of at least 1; got {max_tokens!r}")
-        if served is not None and not isinstance(served, str):
-            raise InputError(f"served must be the name of a model; got {served!r}")
-        self.model: LanguageModel = load_llm(model, base_url)
-        self.mode = mode
-        self.reply: Reply = "grade" if mode == "graded" else "word"
-        self.template = load_template(template, self.reply)
-        self.votes, self.temperature, self.served = votes, temperature, served
-        self.max_tokens = max_tokens
-        self._chose = mode == "auto"
-        self._found: Mode | None = None if mode == "auto" else mode
+        if self.max_tokens is not None:
+            whole(self.max_tokens, "max_tokens")
+        if self.served is not None and not isinstance(self.served, str):
+            raise InputError(f"served must be the name of a model; got {self.served!r}")
+        self.llm: LanguageModel = load_llm(self.model, self.base_url)
+        self.base_url = self.llm.endpoint
+        self.reply: Reply = "grade" if self.mode == "graded" else "word"
+        self.prompt = load_template(self.template, self.reply)
+        if self.prompt.name == "own":
+            self.template = self.prompt.text
+        #: How a verdict is read: known from the start, or once the endpoint has answered.
+        self._reading: Mode | None = None if self.mode == "auto" else self.mode
+        self._is_auto = self.mode == "auto"
         self._names: set[str] = set()
         #: Answers that the model was asked about; it only grows.
         self.n_judged = 0
-
-    @property
-    def params(self) -> Mapping[str, JSON]:
-        """Every parameter with its value; a template of one's own as its text."""
-        own = self.template.name == "own"
-        return {
-            "model": self.model.model,
-            "mode": self.mode,
-            "base_url": self.model.endpoint,
-            "template": self.template.text if own else self.template.name,
-            "votes": self.votes,
-            "temperature": self.temperature,
-            "max_tokens": self.max_tokens,
-            "served": self.served,
-        }
 
     def fingerprint(self) -> Mapping[str, JSON]:
         """Return the version and the prompt, with its digest."""
         return {
             "version": self.version,
-            "template": self.template.text,
-            "template_sha256": self.template.sha256,
+            "template": self.prompt.text,
+            "template_sha256": self.prompt.sha256,
         }
 
     @property
-    def models(self) -> tuple[SharedModel, ...]:
-        """The language model."""
-        return (self.model,)
-
-    def forget(self) -> None:
-        """Drop answers in memory; those in the cache stand."""
-        self.model.forget()
+    def models(self) -> tuple[Any, ...]:
+        """The language model; what ``forget`` drops are its answers in memory, not its cache."""
+        return (self.llm,)
 
     @property
     def companions(self) -> tuple[Score, ...]:
         """Scores to show beside this one at no further call: ``logprob`` beside ``verdict``."""
         if self.mode != "verdict":
             return ()
-        return (self._with(mode="logprob", _found="logprob"),)
+        return (self._with(mode="logprob", _reading="logprob"),)
 
     def pinned(self) -> Score:
         """Return a copy with what the endpoint's answers so far tell: the mode, and its name."""
         served = self.served
         if served is None and len(self._names) == 1:
             (served,) = self._names
-        return self._with(mode=self._found or self.mode, served=served)
+        return self._with(mode=self._reading or self.mode, served=served)
 
     @property
     def lessons(self) -> tuple[str, ...]:
         """What a reader should know of what the endpoint answered."""
-        said = []
-        if self._chose and self._found == "verdict":
-            said.append(
-                f"The endpoint gives no log-probabilities, so {self.model.model} judged by one "
+        lessons = []
+        if self._is_auto and self._reading == "verdict":
+            lessons.append(
+                f"The endpoint gives no log-probabilities, so {self.model} judged by one "
                 "word (mode=verdict), which has no threshold in between. mode=votes or mode=graded "
                 "have."
             )
         if len(self._names) > 1:
-            said.append(
+            lessons.append(
                 f"The endpoint answered as several models ({', '.join(sorted(self._names))}): "
                 "scores of one are not those of another, and none can be pinned. Name a dated one."
             )
-        return tuple(said)
+        return tuple(lessons)
 
-    def requests(self, example: Example) -> tuple[ChatRequest, ...]:
+    def inputs(self, example: Example) -> tuple[ChatRequest, ...]:
         """Return what is asked about one example."""
         voting = self.mode == "votes"
         # A verdict asks for the log-probabilities, too: they cost nothing, and they show what a
@@ -182,7 +156,7 @@ class Judge:
         temperature = self.temperature
         if temperature is None:
             temperature = 1.0 if voting else 0.0
-        message = ("user", self.template.fill(example))
+        message = ("user", self.prompt.fill(example))
         return tuple(
             ChatRequest(
                 messages=(message,),
@@ -195,35 +169,29 @@ class Judge:
             for sample in range(self.votes if voting else 1)
         )
 
-    def demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
-        """Return what will be asked."""
-        usable = [example for example in examples if missing(example, self.requires) is None]
-        asked = tuple(request for example in usable for request in self.requests(example))
-        return (Demand(self.model, (asked,)),)
-
     def score(self, examples: Sequence[Example]) -> Scores:
         """Return what the judge says; undefined where it says nothing that can be read."""
         values = np.full(len(examples), np.nan)
         reasons: dict[int, str] = {}
-        asked: dict[int, tuple[ChatRequest, ...]] = {}
+        requests: dict[int, tuple[ChatRequest, ...]] = {}
         for row, example in enumerate(examples):
             why = missing(example, self.requires)
             if why is None:
-                asked[row] = self.requests(example)
+                requests[row] = self.inputs(example)
             else:
                 reasons[row] = why
-        self.n_judged += len(asked)
-        answers = iter(self.model.answers([item for items in asked.values() for item in items]))
-        replies = {row: [next(answers) for _ in items] for row, items in asked.items()}
+        self.n_judged += len(requests)
+        answers = iter(self.llm.answers([item for items in requests.values() for item in items]))
+        replies = {row: [next(answers) for _ in items] for row, items in requests.items()}
         self._settle(replies.values())
         evidence: list[Mapping[str, JSON]] = [{} for _ in examples]
         for row, given in replies.items():
-            value = self._value(given)
+            value = self._judged(given)
             if isinstance(value, str):
                 reasons[row] = value
             else:
                 values[row] = value
-                items = [_shown(reply, self.reply) for reply in given]
+                items = [_evidence(reply, self.reply) for reply in given]
                 evidence[row] = {"kind": "judge", "items": items}
         return Scores(values, reasons, tuple(evidence))
 
@@ -232,12 +200,12 @@ class Judge:
         given = [answer for items in replies for answer in items if isinstance(answer, ChatAnswer)]
         self._names |= {answer.served for answer in given if answer.served}
         # A refusal has no log-probabilities, whatever the endpoint gives.
-        told = [answer for answer in given if answer.text.strip() and not answer.refusal]
-        if self._found is None and told:
-            known = any(answer.positions is not None for answer in told)
-            self._found = "logprob" if known else "verdict"
+        replied = [answer for answer in given if answer.text.strip() and not answer.refusal]
+        if self._reading is None and replied:
+            known = any(answer.positions is not None for answer in replied)
+            self._reading = "logprob" if known else "verdict"
 
-    def _value(self, replies: Sequence[ChatAnswer | Failure]) -> float | str:
+    def _judged(self, replies: Sequence[ChatAnswer | Failure]) -> float | str:
         if self.mode == "votes":
             return self._share(replies)
         (reply,) = replies
@@ -246,7 +214,7 @@ class Judge:
         assert isinstance(reply, ChatAnswer)
         if self.mode == "graded":
             return read_grade(reply)
-        if self._found == "logprob":
+        if self._reading == "logprob":
             return read_probability(reply)
         verdict = read_verdict(reply)
         return verdict if isinstance(verdict, str) else float(verdict)
@@ -288,12 +256,12 @@ class Judge:
         return other
 
 
-def _shown(reply: ChatAnswer | Failure, asked: Reply) -> Mapping[str, JSON]:
+def _evidence(reply: ChatAnswer | Failure, wanted: Reply) -> Mapping[str, JSON]:
     """Return what a reviewer sees of one reply."""
     if isinstance(reply, Failure):
         return {"reason": reply.reason}
     item: dict[str, JSON] = {"reply": reply.text[:500], "served": reply.served}
-    if asked == "grade":
+    if wanted == "grade":
         return item
     verdict, probability = read_verdict(reply), read_probability(reply)
     if isinstance(verdict, bool):

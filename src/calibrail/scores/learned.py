@@ -1,11 +1,49 @@
-"""How is what a score has learnt kept as bytes, and given back to it?"""
+"""How is what a score has learnt kept, as arrays and as bytes, and given back to it?"""
 
 from __future__ import annotations
 
-from typing import cast
+import copy
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, Self, cast
+
+from numpy.typing import NDArray
 
 from calibrail.errors import InputError
 from calibrail.scores.base import Fittable, Score
+
+FIT_SPLIT: Final = "use calibrate or compare with a fit split (--fit-share)"
+
+
+class Learning:
+    """A part of the built-in scores that learn: plain arrays by name, or nothing yet."""
+
+    name: str
+    #: What the score lacks before it has learnt, and what to do.
+    unfitted: ClassVar[str] = f"learns from labelled examples before it can score: {FIT_SPLIT}"
+    _state: Mapping[str, NDArray[Any]] | None = None
+
+    @property
+    def fitted(self) -> bool:
+        """Whether it has learnt."""
+        return self._state is not None
+
+    def learnt(self) -> Mapping[str, NDArray[Any]]:
+        """Return what was learnt, where a value needs it."""
+        if self._state is None:
+            raise InputError(f"{self.name} {self.unfitted}")
+        return self._state
+
+    def state(self) -> Mapping[str, NDArray[Any]]:
+        """Return what was learnt, as plain arrays by name."""
+        if self._state is None:
+            raise InputError(f"{self.name} has not learnt yet")
+        return self._state
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> Self:
+        """Return a copy that has learnt this."""
+        fitted = copy.copy(self)
+        fitted._state = dict(state)
+        return fitted
 
 
 def learns(score: Score) -> bool:

@@ -1,8 +1,9 @@
-"""What do all scores on embeddings share: an encoder, its parameters, its fingerprint?"""
+"""What do all scores on embeddings share: an encoder, its parameters, angles between vectors?"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,14 +11,14 @@ from numpy.typing import NDArray
 from calibrail.data.example import Example
 from calibrail.models.encoder import load_encoder
 from calibrail.models.location import DEFAULT_MODEL
-from calibrail.scores.base import JSON, SharedModel, missing
+from calibrail.scores.detector import ModelScore
 
 #: Two computations of one value in different batches differ by about 1e-8 in float32; angles and
 #: ratios of angles magnify that.
-NEURAL_TOLERANCE = 1e-6
+NEURAL_TOLERANCE: Final = 1e-6
 
 
-class Embedding:
+class Embedding(ModelScore):
     """Base of the scores that embed texts.
 
     Parameters
@@ -32,62 +33,21 @@ class Embedding:
         Precision of the weights.
     """
 
-    name = ""
-    requires: tuple[str, ...] = ()
+    model: str = DEFAULT_MODEL
+    revision: str | None = None
+    prompt: str = ""
+    dtype: str = "float32"
+
     tolerance = NEURAL_TOLERANCE
 
-    def __init__(
-        self,
-        *,
-        model: str = DEFAULT_MODEL,
-        revision: str | None = None,
-        prompt: str = "",
-        dtype: str = "float32",
-    ) -> None:
-        self.encoder = load_encoder(model, revision, prompt, dtype)
+    def __post_init__(self) -> None:
+        self.encoder = load_encoder(self.model, self.revision, self.prompt, self.dtype)
+        self.model = self.encoder.model
 
     @property
-    def params(self) -> Mapping[str, JSON]:
-        """Every parameter with its value."""
-        encoder = self.encoder
-        return {
-            **self.own_params(),
-            "model": encoder.model,
-            "revision": encoder.revision,
-            "prompt": encoder.prompt,
-            "dtype": encoder.dtype,
-        }
-
-    def own_params(self) -> Mapping[str, JSON]:
-        """Return the parameters besides the encoder's."""
-        return {}
-
-    def fingerprint(self) -> Mapping[str, JSON]:
-        """Return the encoder's fingerprint."""
-        return self.encoder.fingerprint()
-
-    @property
-    def models(self) -> tuple[SharedModel, ...]:
+    def models(self) -> tuple[Any, ...]:
         """The encoder."""
         return (self.encoder,)
-
-    def forget(self) -> None:
-        """Drop cached vectors, so that the next example is embedded by itself."""
-        self.encoder.forget()
-
-    def usable(
-        self, examples: Sequence[Example]
-    ) -> tuple[NDArray[np.float64], list[int], dict[int, str]]:
-        """Return a NaN array, the positions that can be scored, and reasons for the others."""
-        reasons = {}
-        positions = []
-        for index, example in enumerate(examples):
-            why = missing(example, self.requires)
-            if why is None:
-                positions.append(index)
-            else:
-                reasons[index] = why
-        return np.full(len(examples), np.nan), positions, reasons
 
 
 def cosines(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -109,3 +69,8 @@ def angles(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.
 def filled(chunks: Sequence[str]) -> list[str]:
     """Return the chunks that hold anything."""
     return [chunk for chunk in chunks if chunk.strip()]
+
+
+def joined(example: Example) -> str:
+    """Return the chunks that hold anything as one text, joined by newlines."""
+    return "\n".join(filled(example.contexts))

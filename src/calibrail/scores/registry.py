@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import importlib
 import importlib.metadata
 import inspect
 import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from importlib import import_module
+from typing import Any, Final, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from calibrail.errors import InputError
@@ -63,6 +63,9 @@ BASELINES: Final = ("length", "novelty", "novel_count", "rouge_l", "numbers", "e
 #: 0.71), where ``novelty`` (0.78) flags every answer, ``rad`` (0.54) 84 % and ``sgi`` (0.49) 91 %;
 #: its AUROC is 0.79 on RAGTruth QA and 0.93 on HaluEval QA.
 DEFAULT_SCORE: Final = "rouge_l"
+
+#: What makes a score from its parameters: its class.
+Factory: TypeAlias = Callable[..., Score]
 
 ENTRY_POINTS: Final = "calibrail.scores"
 
@@ -152,7 +155,7 @@ def build(spec: ScoreSpec) -> Score:
     """
     factory = _factory(spec.name)
     spec = expand(spec)
-    accepted = _parameters(factory)
+    accepted = list(_defaults(factory))
     for key in spec.params:
         if key not in accepted:
             known = ", ".join(accepted) or "none"
@@ -174,8 +177,9 @@ def expand(spec: ScoreSpec) -> ScoreSpec:
     """
     if "preset" not in spec.params:
         return spec
-    own = {key: value for key, value in spec.params.items() if key != "preset"}
-    return ScoreSpec(spec.name, {**preset(spec.name, spec.params["preset"]), **own})
+    named = preset(spec.name, spec.params["preset"])
+    given = {key: value for key, value in spec.params.items() if key != "preset"}
+    return ScoreSpec(spec.name, {**named, **given})
 
 
 def spell(score: Score) -> str:
@@ -184,9 +188,8 @@ def spell(score: Score) -> str:
     >>> spell(build(parse_spec('sgi:context=closest,prompt="a, b"')))
     'sgi:context="closest",prompt="a, b"'
     """
-    own = (f"{key}={json.dumps(value)}" for key, value in _own_params(score).items())
-    parameters = ",".join(own)
-    return f"{score.name}:{parameters}" if parameters else score.name
+    changed = ",".join(f"{key}={json.dumps(value)}" for key, value in _changed(score).items())
+    return f"{score.name}:{changed}" if changed else score.name
 
 
 def build_column(column: str, higher: str) -> Score:
@@ -207,12 +210,13 @@ def key_of(score: Score) -> str:
     """
     if score.name == "column":
         return str(score.params["column"])
-    shown = ",".join(f"{key}={_brief(value)}" for key, value in _own_params(score).items())
-    return f"{score.name}:{shown}" if shown else score.name
+    changed = ",".join(f"{key}={_brief(value)}" for key, value in _changed(score).items())
+    return f"{score.name}:{changed}" if changed else score.name
 
 
-def _own_params(score: Score) -> dict[str, JSON]:
-    defaults = {name: parameter.default for name, parameter in _signature(type(score)).items()}
+def _changed(score: Score) -> dict[str, JSON]:
+    """Return the parameters that differ from their defaults."""
+    defaults = _defaults(type(score))
     return {key: value for key, value in score.params.items() if value != defaults.get(key)}
 
 
@@ -239,22 +243,18 @@ def _add(params: dict[str, JSON], part: str, text: str) -> None:
         params[key] = value
 
 
-def _factory(name: str) -> Callable[..., Score]:
+def _factory(name: str) -> Factory:
     if name in BUILT_IN:
         module, attribute = BUILT_IN[name]
-        found: Callable[..., Score] = getattr(
-            importlib.import_module(f"calibrail.scores.{module}"), attribute
-        )
-        return found
+        return cast(Factory, getattr(import_module(f"calibrail.scores.{module}"), attribute))
     for entry in _plug_ins():
         if entry.name == name:
             try:
-                loaded: Callable[..., Score] = entry.load()
+                return cast(Factory, entry.load())
             except (ImportError, AttributeError) as error:
                 raise InputError(
                     f"the score {name} comes from {entry.value}, which cannot be loaded: {error}"
                 ) from error
-            return loaded
     known = available()
     near = _near(name, known) or ";"
     raise InputError(f"unknown score {name!r}{near} known: {', '.join(known)}")
@@ -264,24 +264,11 @@ def _plug_ins() -> importlib.metadata.EntryPoints:
     return importlib.metadata.entry_points(group=ENTRY_POINTS)
 
 
-def _signature(factory: Callable[..., Score]) -> dict[str, inspect.Parameter]:
-    """Return the keyword parameters, those of the base class included where they pass through."""
-    found: dict[str, inspect.Parameter] = {}
-    classes = factory.__mro__ if isinstance(factory, type) else (factory,)
-    for item in classes:
-        if isinstance(factory, type) and "__init__" not in vars(item):
-            continue
-        parameters = inspect.signature(item).parameters.values()
-        for parameter in parameters:
-            if parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD):
-                found.setdefault(parameter.name, parameter)
-        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-            break
-    return found
-
-
-def _parameters(factory: Callable[..., Score]) -> list[str]:
-    return list(_signature(factory))
+def _defaults(factory: Factory) -> dict[str, Any]:
+    """Return the parameters by name, with their defaults."""
+    kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(factory).parameters.values()
+    return {item.name: item.default for item in parameters if item.kind in kinds}
 
 
 def _near(word: str, known: list[str]) -> str:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple, get_args
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.scores.base import JSON, Demand, Scores, prepare
+from calibrail.scores.base import JSON, NO_SENTENCE, Valued
 from calibrail.scores.evidence import quoted
-from calibrail.scores.geometry import NO_SENTENCE
 from calibrail.scores.neural import Embedding, cosines
+from calibrail.scores.parameters import one_of
 from calibrail.text.sentences import Sentence, sentences, sentences_version
 
 Weighting = Literal["max", "question"]
@@ -54,58 +54,48 @@ class Rad(Embedding):
     level : {"response", "sentence"}
         ``response``: the formula of the paper. ``sentence``: 1 - min over the response's sentences
         of max over the chunks' sentences of their cosine: the least supported sentence decides.
-    **encoder
-        ``model``, ``revision``, ``prompt``, ``dtype``; see ``Embedding``.
+    model, revision, prompt, dtype
+        See ``Embedding``.
     """
 
+    weighting: Weighting = "max"
+    level: Level = "response"
+
     name = "rad"
-    requires: tuple[str, ...] = ("contexts", "response")
+    explains = True
 
-    def __init__(
-        self, *, weighting: Weighting = "max", level: Level = "response", **encoder: Any
-    ) -> None:
-        super().__init__(**encoder)
-        if weighting not in get_args(Weighting):
-            raise InputError(f"weighting must be max or question; got {weighting!r}")
-        if level not in get_args(Level):
-            raise InputError(f"level must be response or sentence; got {level!r}")
-        if weighting == "question" and level == "sentence":
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        one_of(self.weighting, "weighting", get_args(Weighting))
+        one_of(self.level, "level", get_args(Level))
+        if self.weighting == "question" and self.level == "sentence":
             raise InputError("weighting=question weighs whole chunks; it needs level=response")
-        self.weighting, self.level = weighting, level
-        if weighting == "question":
-            self.requires = ("question", "contexts", "response")
 
-    def own_params(self) -> Mapping[str, JSON]:
-        """Return weighting and level."""
-        return {"weighting": self.weighting, "level": self.level}
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """Contexts and response, and the question where it weighs."""
+        fields = super().requires
+        return ("question", *fields) if self.weighting == "question" else fields
 
     def fingerprint(self) -> Mapping[str, JSON]:
         """Return the encoder's fingerprint, and the version of the splitting where it matters."""
         splitting = {"sentences": sentences_version()} if self.level == "sentence" else {}
         return {**super().fingerprint(), **splitting}
 
-    def demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
-        """Return chunks and responses, or their sentences, and the questions where they weigh."""
-        return self._demands(examples, [self._split(example) for example in examples])
+    def inputs(self, example: Example) -> Iterable[str]:
+        """Return chunks and response, or their sentences, and the question where it weighs."""
+        pieces, passages = self._split(example)
+        question = [example.question] if self.weighting == "question" else []
+        documents = [passage.text for passage in passages]
+        return (*documents, *(piece.text for piece in pieces), *question)
 
-    def score(self, examples: Sequence[Example]) -> Scores:
-        """Return the divergence; undefined without context or response, or a sentence of them."""
-        values, positions, reasons = self.usable(examples)
-        evidence: list[Mapping[str, JSON]] = [{} for _ in examples]
-        split = [self._split(examples[i]) for i in positions]
-        prepare(self._demands([examples[i] for i in positions], split))
-        for i, (pieces, passages) in zip(positions, split, strict=True):
-            if not pieces:
-                reasons[i] = NO_SENTENCE
-            elif not passages:
-                reasons[i] = "the contexts hold no sentence"
-            else:
-                values[i], evidence[i] = self._value(examples[i], pieces, passages)
-        return Scores(values, reasons, tuple(evidence))
-
-    def _value(
-        self, example: Example, pieces: Sequence[Sentence], passages: Sequence[_Passage]
-    ) -> tuple[float, Mapping[str, JSON]]:
+    def value(self, example: Example) -> Valued | str:
+        """Return the divergence; undefined without a sentence on either side."""
+        pieces, passages = self._split(example)
+        if not pieces:
+            return NO_SENTENCE
+        if not passages:
+            return "the contexts hold no sentence"
         responses = self.encoder.sentences([piece.text for piece in pieces])
         documents = self.encoder.sentences([passage.text for passage in passages])
         best = _nearest(responses, documents)
@@ -140,25 +130,12 @@ class Rad(Embedding):
         whole = Sentence(example.response, 0, len(example.response))
         return [whole], [_Passage(c, i, 0, len(c)) for i, c in chunks if c.strip()]
 
-    def _demands(
-        self,
-        examples: Sequence[Example],
-        split: Sequence[tuple[Sequence[Sentence], Sequence[_Passage]]],
-    ) -> tuple[Demand, ...]:
-        texts: dict[str, None] = {}
-        for example, (pieces, passages) in zip(examples, split, strict=True):
-            texts.update(dict.fromkeys(passage.text for passage in passages))
-            texts.update(dict.fromkeys(piece.text for piece in pieces))
-            if self.weighting == "question":
-                texts[example.question] = None
-        return (Demand(self.encoder, (tuple(text for text in texts if text.strip()),)),)
-
 
 def _nearest(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.intp]:
     """Return for each row of ``left`` the first of the most similar rows of ``right``."""
-    found = np.empty(len(left), dtype=np.intp)
+    nearest = np.empty(len(left), dtype=np.intp)
     for start in range(0, len(left), TILE):
         similar = left[start : start + TILE] @ right.T
         near = similar >= similar.max(axis=1, keepdims=True) - TIE
-        found[start : start + TILE] = near.argmax(axis=1)
-    return found
+        nearest[start : start + TILE] = near.argmax(axis=1)
+    return nearest

@@ -23,17 +23,21 @@ _Floats = NDArray[np.float64]
 Kind = Literal["logistic", "boosted"]
 
 #: Boosted trees: few, shallow and slow, since fit splits are small.
-N_TREES: Final = 100
-DEPTH: Final = 2
-RATE: Final = 0.05
-LEAF: Final = 10
+FOREST: Final[Mapping[str, Any]] = {
+    "max_iter": 100,
+    "max_depth": 2,
+    "learning_rate": 0.05,
+    "min_samples_leaf": 10,
+    "early_stopping": False,
+    "random_state": 0,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
     """How features become what a model reads, learnt on the fit split.
 
-    Features are drawn in by sign(x) log(1 + |x|), since counts have long tails. A missing value
+    Features are compressed by sign(x) log(1 + |x|), since counts have long tails. A missing value
     becomes the median of its feature, with a feature of its own that says so; then all are
     standardised.
 
@@ -55,7 +59,7 @@ class Preparation:
     @classmethod
     def of(cls, features: _Floats) -> Preparation:
         """Learn from features, shape (n, features), NaN where missing."""
-        features = _drawn_in(features)
+        features = _compressed(features)
         missing = np.isnan(features)
         known = [column[~gone] for column, gone in zip(features.T, missing.T, strict=True)]
         median = np.array([np.median(column) if len(column) else 0.0 for column in known])
@@ -66,7 +70,7 @@ class Preparation:
 
     def inputs(self, features: _Floats) -> _Floats:
         """Return what the model reads, shape (n, features + flags)."""
-        result: _Floats = (self._filled(_drawn_in(features)) - self.mean) / self.scale
+        result: _Floats = (self._filled(_compressed(features)) - self.mean) / self.scale
         return result
 
     def _filled(self, features: _Floats) -> _Floats:
@@ -75,7 +79,7 @@ class Preparation:
         return np.concatenate([np.where(missing, self.median, features), flags], axis=1)
 
 
-def _drawn_in(features: _Floats) -> _Floats:
+def _compressed(features: _Floats) -> _Floats:
     result: _Floats = np.sign(features) * np.log1p(np.abs(features))
     return result
 
@@ -147,11 +151,15 @@ def _logistic(
         return value, gradient
 
     bounds = [(0.0 if held else None, None) for held in bound] + [(None, None)]
-    found = minimize(
-        loss, np.zeros(inputs.shape[1] + 1), jac=True, bounds=bounds, method="L-BFGS-B",
+    best = minimize(
+        loss,
+        np.zeros(inputs.shape[1] + 1),
+        jac=True,
+        bounds=bounds,
+        method="L-BFGS-B",
         options={"maxiter": 10_000, "ftol": 1e-15, "gtol": 1e-9},
-    )  # fmt: skip
-    return {"weights": found.x[:-1], "intercept": found.x[-1:]}
+    ).x
+    return {"weights": best[:-1], "intercept": best[-1:]}
 
 
 def _forest(
@@ -160,10 +168,8 @@ def _forest(
     """Return the nodes of boosted trees that rise with what is bound; leaves have no children."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    model = HistGradientBoostingClassifier(
-        max_iter=N_TREES, max_depth=DEPTH, learning_rate=RATE, min_samples_leaf=LEAF,
-        monotonic_cst=bound.astype(int), early_stopping=False, random_state=0,
-    ).fit(inputs, labels)  # fmt: skip
+    model = HistGradientBoostingClassifier(**FOREST, monotonic_cst=bound.astype(int))
+    model.fit(inputs, labels)
     trees = [stage[0].nodes for stage in model._predictors]
     roots = np.cumsum([0, *(len(tree) for tree in trees[:-1])]).astype(np.int64)
 
@@ -205,11 +211,11 @@ def logits(state: Mapping[str, NDArray[Any]], features: _Floats) -> _Floats:
 def tolerance(state: Mapping[str, NDArray[Any]], tolerances: Sequence[float]) -> float:
     """Return how far a probability may move when each score moves by its tolerance.
 
-    A logistic curve climbs by a quarter at most, and drawing in never widens.
+    A logistic curve climbs by a quarter at most, and compressing never widens.
     """
-    own = np.array(tolerances)
-    slopes = state["weights"][: len(own)] / state["scale"][: len(own)]
-    return float(0.25 * (np.abs(slopes) * own).sum())
+    n = len(tolerances)
+    slopes = state["weights"][:n] / state["scale"][:n]
+    return float(0.25 * (np.abs(slopes) * np.array(tolerances)).sum())
 
 
 def probabilities(state: Mapping[str, NDArray[Any]], features: _Floats) -> _Floats:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.example import Example
-from calibrail.scores.base import JSON, Valued
+from calibrail.scores.base import JSON, NO_CONTENT_WORD, Valued
 from calibrail.scores.baselines import Surface, sources
-from calibrail.text.words import Word, content_words, words
+from calibrail.text.words import WORDS_VERSION, Word, content_words, words
 
 STRETCHES_VERSION: Final = "calibrail-stretches/1"
 
@@ -20,44 +21,30 @@ STEM: Final = 6
 #: What a known word takes away from a stretch of novel ones.
 KNOWN: Final = 0.5
 #: Words with which answers speak of their sources: new in nearly every answer, and no claim.
-FRAME: Final = frozenset(
-    {
-        "answer",
-        "based",
-        "context",
-        "document",
-        "documents",
-        "given",
-        "information",
-        "mentioned",
-        "passage",
-        "passages",
-        "provided",
-        "question",
-        "source",
-        "sources",
-        "text",
-    }
+FRAME: Final = re.compile(
+    "answer|based|context|documents?|given|information|mentioned|passages?|provided|question"
+    "|sources?|text"
 )
 
 
 class Stretch(Surface):
     """Base of the scores that look for one stretch of words; no model, no parameters."""
 
-    def fingerprint(self) -> Mapping[str, JSON]:
-        """Return the versions of the word splitting and of the search."""
-        return {**super().fingerprint(), "stretches": STRETCHES_VERSION}
+    versions: ClassVar[Mapping[str, JSON]] = {
+        "words": WORDS_VERSION,
+        "stretches": STRETCHES_VERSION,
+    }
 
     def value(self, example: Example) -> Valued | str:
         """Return the weight of the heaviest stretch, which is the evidence."""
-        found = self.weigh(example)
-        if isinstance(found, str):
-            return found
-        place, weights = found
+        weighed = self.weigh(example)
+        if isinstance(weighed, str):
+            return weighed
+        places, weights = weighed
         value, first, last = heaviest(weights)
         items = []
         if last > first:
-            start, end = place[first].start, place[last - 1].end
+            start, end = places[first].start, places[last - 1].end
             items = [{"text": example.response[start:end], "start": start, "end": end}]
         return value, {"kind": "stretch", "items": items}
 
@@ -77,12 +64,12 @@ class NovelStretch(Stretch):
 
     def weigh(self, example: Example) -> tuple[list[Word], NDArray[np.float64]] | str:
         """Return content words with 1 for novel and -0.5 for known ones."""
-        place = content_words(example.response)
-        if not place:
-            return "the response holds no content word"
+        spans = content_words(example.response)
+        if not spans:
+            return NO_CONTENT_WORD
         known = {word.text[:STEM] for text in sources(example) for word in content_words(text)}
-        novel = [word.text[:STEM] not in known and word.text not in FRAME for word in place]
-        return place, np.where(novel, 1.0, -KNOWN)
+        novel = [word.text[:STEM] not in known and not FRAME.fullmatch(word.text) for word in spans]
+        return spans, np.where(novel, 1.0, -KNOWN)
 
 
 class NovelRun(Stretch):
@@ -96,15 +83,15 @@ class NovelRun(Stretch):
 
     def weigh(self, example: Example) -> tuple[list[Word], NDArray[np.float64]] | str:
         """Return all words with -1 for copied ones and 1 for the others."""
-        place = words(example.response)
-        if not place:
+        spans = words(example.response)
+        if not spans:
             return "the response holds no word"
         known = {gram for text in sources(example) for gram in _trigrams(words(text))}
-        copied = np.zeros(len(place), dtype=bool)
-        for first, gram in enumerate(_trigrams(place)):
+        copied = np.zeros(len(spans), dtype=bool)
+        for first, gram in enumerate(_trigrams(spans)):
             if gram in known:
                 copied[first : first + 3] = True
-        return place, np.where(copied, -1.0, 1.0)
+        return spans, np.where(copied, -1.0, 1.0)
 
 
 def heaviest(weights: NDArray[np.float64]) -> tuple[float, int, int]:
@@ -124,6 +111,6 @@ def heaviest(weights: NDArray[np.float64]) -> tuple[float, int, int]:
     return best, first, last
 
 
-def _trigrams(found: Sequence[Word]) -> list[tuple[str, str, str]]:
-    texts = [word.text for word in found]
+def _trigrams(spans: Sequence[Word]) -> list[tuple[str, str, str]]:
+    texts = [word.text for word in spans]
     return list(zip(texts, texts[1:], texts[2:], strict=False))

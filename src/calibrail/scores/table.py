@@ -95,16 +95,9 @@ class Cost:
         return 1000.0 * self.seconds / self.n if self.n else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields, JSON-able."""
-        return {
-            "score": self.score,
-            "n": self.n,
-            "seconds": self.seconds,
-            "seconds_per_1000": self.seconds_per_1000,
-            "forward_passes": self.forward_passes,
-            "shared_with": list(self.shared_with),
-            "calls": None if self.calls is None else asdict(self.calls),
-        }
+        """Return the fields and the seconds per 1,000 examples, JSON-able."""
+        derived = {"shared_with": list(self.shared_with), "seconds_per_1000": self.seconds_per_1000}
+        return asdict(self) | derived
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -179,10 +172,9 @@ class ScoreTable:
             key = f"score:{name}" if name in RESERVED else name
             arrays[key] = number_array(values, ~np.isnan(values))
             if reasons := self.reasons.get(name):
-                said: list[str | None] = [None] * len(self)
-                for row, reason in reasons.items():
-                    said[row] = reason
-                arrays[f"{key}__reason"] = string_array(said)
+                arrays[f"{key}__reason"] = string_array(
+                    [reasons.get(row) for row in range(len(self))]
+                )
         try:
             pq.write_table(pa.table(arrays), path)
         except OSError as error:
@@ -212,12 +204,9 @@ class ScoreTable:
                 continue
             name = key.removeprefix("score:")
             columns[name] = _numbers(table[key], np.nan)
-            said = (
-                table[f"{key}__reason"].to_pylist()
-                if f"{key}__reason" in table.schema.names
-                else []
-            )
-            reasons[name] = {row: why for row, why in enumerate(said) if why is not None}
+            written = f"{key}__reason" in table.column_names
+            whys = table[f"{key}__reason"].to_pylist() if written else []
+            reasons[name] = {row: why for row, why in enumerate(whys) if why is not None}
         codes = None
         if "split" in table.column_names:
             names = list(SPLIT_NAMES)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +13,11 @@ from numpy.typing import NDArray
 from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.models.location import DEFAULT_MODEL
-from calibrail.scores.base import JSON, Score, Scores
-from calibrail.scores.combined import Combined, matrix, member_items
+from calibrail.scores.base import Score, Scores
+from calibrail.scores.combined import Combined, matrix
 from calibrail.scores.entailment import NLI_MODEL, Sec
 from calibrail.scores.labelled import both_classes, separation
+from calibrail.scores.learned import FIT_SPLIT
 from calibrail.scores.papers.tfg import Tfg
 from calibrail.scores.retrieval import Rad
 
@@ -49,74 +49,55 @@ class Crg(Combined):
         See ``Entailing``.
     """
 
+    weights: str = "equal"
+    model: str = DEFAULT_MODEL
+    revision: str | None = None
+    nli_model: str = NLI_MODEL
+    nli_revision: str | None = None
+    gamma: float = 0.3
+    dtype: str = "float32"
+    window: int | None = None
+
     name = "crg"
     version = "calibrail-crg/1"
+    unfitted = (
+        "with weights=learned learns them from labelled examples before it can score: " + FIT_SPLIT
+    )
 
-    def __init__(
-        self,
-        *,
-        weights: str = "equal",
-        model: str = DEFAULT_MODEL,
-        revision: str | None = None,
-        nli_model: str = NLI_MODEL,
-        nli_revision: str | None = None,
-        gamma: float = 0.3,
-        dtype: str = "float32",
-        window: int | None = None,
-    ) -> None:
-        encoder: dict[str, Any] = {"model": model, "revision": revision, "dtype": dtype}
-        self._rad = Rad(**encoder)
-        self._sec = Sec(model=nli_model, revision=nli_revision, dtype=dtype, window=window)
-        self._tfg = Tfg(gamma=gamma, **encoder)
-        super().__init__([self._rad, self._sec, self._tfg])
-        self.weights = weights
-        self._mix = _read_weights(weights)
-
-    @property
-    def params(self) -> Mapping[str, JSON]:
-        """Every parameter with its value."""
-        return {
-            "weights": self.weights,
-            "model": self._rad.encoder.model,
-            "revision": self._rad.encoder.revision,
-            "nli_model": self._sec.nli.model,
-            "nli_revision": self._sec.nli.revision,
-            "gamma": self._tfg.gamma,
-            "dtype": self._sec.nli.dtype,
-            "window": self._sec.nli.window,
-        }
+    def __post_init__(self) -> None:
+        encoder = Rad(model=self.model, revision=self.revision, dtype=self.dtype)
+        entailment = Sec(
+            model=self.nli_model, revision=self.nli_revision, dtype=self.dtype, window=self.window
+        )
+        grounding = Tfg(
+            gamma=self.gamma, model=self.model, revision=self.revision, dtype=self.dtype
+        )
+        self.combine([encoder, entailment, grounding])
+        self.model, self.gamma = encoder.model, grounding.gamma
+        weights = _read_weights(self.weights)
+        self._state = None if weights is None else {"weights": weights}
 
     def score(self, examples: Sequence[Example]) -> Scores:
         """Return the weighted mean; undefined where one of the three is that has a weight."""
-        mix = self._mix
-        if mix is None:
-            raise InputError(
-                "crg with weights=learned learns them from labelled examples before it can score: "
-                "use calibrate or compare with a fit split (--fit-share)"
-            )
+        mix = self.learnt()["weights"]
         scored = self.scored(examples)
         table = matrix(scored)
         counted = mix > 0.0
         # Row by row: a product of matrices may round differently in another batch.
         values = (table[:, counted] * mix[counted]).sum(axis=1)
-        reasons, evidence = {}, []
-        for row in range(len(examples)):
-            items = member_items(scored, row)
-            for item, weight in zip(items, mix.tolist(), strict=True):
+        reasons = {
+            row: next(
+                f"{key}: {scores.reasons[row]}"
+                for (key, scores), counts in zip(scored.items(), counted, strict=True)
+                if counts and row in scores.reasons
+            )
+            for row in np.flatnonzero(np.isnan(values)).tolist()
+        }
+        result = self.explained(values, scored, reasons)
+        for entry in result.evidence or ():
+            for item, weight in zip(entry.get("items", ()), mix.tolist(), strict=False):
                 item["weight"] = weight
-            if np.isnan(values[row]):
-                reasons[row] = next(
-                    f"{item['score']}: {item['reason']}"
-                    for item in items
-                    if item["value"] is None and item["weight"] > 0.0
-                )
-            evidence.append({} if np.isnan(values[row]) else {"kind": "scores", "items": items})
-        return Scores(values, reasons, tuple(evidence))
-
-    @property
-    def fitted(self) -> bool:
-        """Whether there are weights."""
-        return self._mix is not None
+        return result
 
     def fit(self, examples: Sequence[Example]) -> Score:
         """Return a copy with the weights of the highest AUROC on these examples.
@@ -129,30 +110,20 @@ class Crg(Combined):
         table = matrix(self.scored(examples))
         known = np.array(~np.isnan(table).any(axis=1))
         labels = both_classes(self.name, examples, known)
-        return self._with(best_weights(table[known], labels))
+        return self.restore({"weights": best_weights(table[known], labels)})
 
     @property
     def lessons(self) -> tuple[str, ...]:
         """What a reader should know of what was learnt: the weights."""
-        if self.weights != "learned" or self._mix is None:
+        if self.weights != "learned" or self._state is None:
             return ()
-        shares = ", ".join(f"{key} {mix:.2f}" for key, mix in zip(NAMES, self._mix, strict=True))
+        pairs = zip(NAMES, self._state["weights"], strict=True)
+        shares = ", ".join(f"{key} {weight:.2f}" for key, weight in pairs)
         return (f"crg learnt these weights on the fit split: {shares}",)
 
-    def state(self) -> Mapping[str, NDArray[Any]]:
-        """Return the weights of rad, sec and tfg."""
-        if self._mix is None:
-            raise InputError("crg has not learnt its weights yet")
-        return {"weights": self._mix}
-
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> Score:
-        """Return a copy with these weights."""
-        return self._with(np.asarray(state["weights"], dtype=np.float64))
-
-    def _with(self, mix: NDArray[np.float64]) -> Crg:
-        fitted = copy.copy(self)
-        fitted._mix = mix
-        return fitted
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> Self:
+        """Return a copy with these weights of rad, sec and tfg."""
+        return super().restore({"weights": np.asarray(state["weights"], dtype=np.float64)})
 
 
 def best_weights(table: NDArray[np.float64], labels: NDArray[np.int8]) -> NDArray[np.float64]:

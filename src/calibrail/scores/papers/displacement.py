@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.scores.base import JSON, Demand, Scores, prepare
-from calibrail.scores.geometry import SAME_PLACE, joined
-from calibrail.scores.neural import Embedding
-from calibrail.scores.papers.reference import Floats, Neighbouring, Referring, whole
-from calibrail.text.sentences import Sentence, sentences, sentences_version
+from calibrail.scores.base import JSON, Valued
+from calibrail.scores.geometry import SAME_PLACE, supported
+from calibrail.scores.neural import Embedding, joined
+from calibrail.scores.papers.reference import Floats, Neighbouring, Referring
+from calibrail.scores.parameters import whole
+from calibrail.text.sentences import sentences, sentences_version
 
 #: The direction between two texts as near as a full stop (2e-2) magnifies the noise between two
 #: batches fiftyfold.
@@ -32,30 +33,20 @@ class DisplacementMagnitude(Embedding):
 
     Parameters
     ----------
-    **encoder
-        ``model``, ``revision``, ``prompt``, ``dtype``; see ``Embedding``.
+    model, revision, prompt, dtype
+        See ``Embedding``.
     """
 
     name = "displacement_magnitude"
-    requires = ("contexts", "response")
 
-    def demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
-        """Return every context and response."""
-        texts: dict[str, None] = {}
-        for example in examples:
-            texts.update(dict.fromkeys((joined(example), example.response)))
-        return (Demand(self.encoder, (tuple(text for text in texts if text.strip()),)),)
+    def inputs(self, example: Example) -> Iterable[str]:
+        """Return context and response."""
+        return (joined(example), example.response)
 
-    def score(self, examples: Sequence[Example]) -> Scores:
-        """Return the distance; undefined without context or response."""
-        values, positions, reasons = self.usable(examples)
-        if positions:
-            chosen = [examples[i] for i in positions]
-            prepare(self.demands(chosen))
-            responses = self.encoder.sentences([example.response for example in chosen])
-            contexts = self.encoder.sentences([joined(example) for example in chosen])
-            values[positions] = np.linalg.norm(responses - contexts, axis=1)
-        return Scores(values, reasons)
+    def value(self, example: Example) -> float:
+        """Return the distance."""
+        context, response = self.encoder.sentences([joined(example), example.response])
+        return float(np.linalg.norm((response - context)[None], axis=1)[0])
 
 
 class DisplacementConsistency(Embedding):
@@ -69,60 +60,38 @@ class DisplacementConsistency(Embedding):
 
     Parameters
     ----------
-    **encoder
-        ``model``, ``revision``, ``prompt``, ``dtype``; see ``Embedding``.
+    model, revision, prompt, dtype
+        See ``Embedding``.
     """
 
     name = "displacement_consistency"
-    requires = ("contexts", "response")
+    explains = True
     tolerance = DIRECTION_TOLERANCE
 
     def fingerprint(self) -> Mapping[str, JSON]:
         """Return the encoder's fingerprint and the version of the sentence splitting."""
         return {**super().fingerprint(), "sentences": sentences_version()}
 
-    def demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
-        """Return every context and every sentence of a response."""
-        return self._demands(examples, [sentences(example.response) for example in examples])
+    def inputs(self, example: Example) -> Iterable[str]:
+        """Return the context and the sentences of the response, of which one has no other."""
+        parts = sentences(example.response)
+        return (joined(example), *(part.text for part in parts)) if len(parts) > 1 else ()
 
-    def score(self, examples: Sequence[Example]) -> Scores:
+    def value(self, example: Example) -> Valued | str:
         """Return the negated mean; undefined where a direction or a second sentence is missing."""
-        values, positions, reasons = self.usable(examples)
-        evidence: list[Mapping[str, JSON]] = [{} for _ in examples]
-        split = [sentences(examples[i].response) for i in positions]
-        prepare(self._demands([examples[i] for i in positions], split))
-        for i, parts in zip(positions, split, strict=True):
-            if len(parts) < 2:
-                reasons[i] = "the response holds fewer than 2 sentences"
-                continue
-            places = self.encoder.sentences([part.text for part in parts])
-            moves = places - self.encoder.sentences([joined(examples[i])])
-            lengths = np.linalg.norm(moves, axis=1, keepdims=True)
-            if (lengths < SAME_PLACE).any():
-                reasons[i] = (
-                    "a sentence lies where the context does, so that its displacement has no "
-                    "direction"
-                )
-                continue
-            moves /= lengths
-            alike = np.clip(np.einsum("ij,ij->i", moves[:-1], moves[1:]), -1.0, 1.0)
-            values[i] = -alike.mean()
-            items = [
-                {**part._asdict(), "support": support}
-                for part, support in zip(parts[1:], alike.tolist(), strict=True)
-            ]
-            evidence[i] = {"kind": "sentences", "items": items}
-        return Scores(values, reasons, tuple(evidence))
-
-    def _demands(
-        self, examples: Sequence[Example], split: Sequence[Sequence[Sentence]]
-    ) -> tuple[Demand, ...]:
-        texts: dict[str, None] = {}
-        for example, parts in zip(examples, split, strict=True):
-            # One sentence has no displacement to be compared with.
-            if len(parts) > 1 and (context := joined(example)):
-                texts.update(dict.fromkeys((context, *(part.text for part in parts))))
-        return (Demand(self.encoder, (tuple(texts),)),)
+        parts = sentences(example.response)
+        if len(parts) < 2:
+            return "the response holds fewer than 2 sentences"
+        places = self.encoder.sentences([part.text for part in parts])
+        moves = places - self.encoder.sentences([joined(example)])
+        lengths = np.linalg.norm(moves, axis=1, keepdims=True)
+        if (lengths < SAME_PLACE).any():
+            return (
+                "a sentence lies where the context does, so that its displacement has no direction"
+            )
+        moves /= lengths
+        alike = np.clip(np.einsum("ij,ij->i", moves[:-1], moves[1:]), -1.0, 1.0)
+        return float(-alike.mean()), supported(parts[1:], alike.tolist())
 
 
 class ExpectedResponseDeviation(Neighbouring):
@@ -135,8 +104,8 @@ class ExpectedResponseDeviation(Neighbouring):
     ----------
     k : int
         Neighbours; at least as many references must be learnt.
-    **encoder
-        ``model``, ``revision``, ``prompt``, ``dtype``; see ``Embedding``.
+    model, revision, prompt, dtype
+        See ``Embedding``.
     """
 
     name = "expected_response_deviation"
@@ -158,26 +127,25 @@ class TangentResidual(Neighbouring):
         Neighbours; at least as many references must be learnt.
     components : int
         Directions to project on, in [1, k]; fewer where the neighbours span fewer.
-    **encoder
-        ``model``, ``revision``, ``prompt``, ``dtype``; see ``Embedding``.
+    model, revision, prompt, dtype
+        See ``Embedding``.
     """
+
+    k: int = 10
+    components: int = 5
 
     name = "tangent_residual"
     requires = ("question", "contexts", "response")
     # Where little is left outside the directions, what rounding leaves is all there is.
     tolerance = DIRECTION_TOLERANCE
 
-    def __init__(self, *, k: int = 10, components: int = 5, **encoder: Any) -> None:
-        super().__init__(k=k, **encoder)
-        self.components = whole(components, "components")
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole(self.components, "components")
         if self.components > self.k:
             raise InputError(
-                f"components must not exceed k={self.k}, which span no more; got {components}"
+                f"components must not exceed k={self.k}, which span no more; got {self.components}"
             )
-
-    def own_params(self) -> Mapping[str, JSON]:
-        """Return the number of neighbours and of directions."""
-        return {"k": self.k, "components": self.components}
 
     def _value(self, question: Floats, move: Floats) -> float | str:
         _, sizes, directions = np.linalg.svd(self._neighbours(question), full_matrices=False)
@@ -194,8 +162,8 @@ class Dgi(Referring):
 
     Parameters
     ----------
-    **encoder
-        ``model``, ``revision``, ``prompt``, ``dtype``; see ``Embedding``.
+    model, revision, prompt, dtype
+        See ``Embedding``.
     """
 
     name = "dgi"
@@ -219,4 +187,4 @@ class Dgi(Referring):
         length = float(np.linalg.norm(move))
         if length < SAME_PLACE:
             return "the response lies where the question does, so that there is no direction"
-        return float(np.clip(-(move @ self._known()["mu"]) / length, -1.0, 1.0))
+        return float(np.clip(-(move @ self.learnt()["mu"]) / length, -1.0, 1.0))

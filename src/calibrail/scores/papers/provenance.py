@@ -15,9 +15,11 @@ from calibrail.models.encoder import load_encoder
 from calibrail.models.location import DEFAULT_MODEL
 from calibrail.models.nli import load_nli
 from calibrail.models.reranker import Reranker, load_reranker
-from calibrail.scores.base import JSON, Demand, Scores, SharedModel, missing, prepare
+from calibrail.scores.base import JSON, Demand, Scores, Valued, each, missing, prepare
+from calibrail.scores.detector import ModelScore
 from calibrail.scores.evidence import quoted
 from calibrail.scores.neural import filled
+from calibrail.scores.parameters import is_number, one_of, whole
 
 Selection = Literal["top_p", "top_k"]
 Aggregation = Literal["max", "min", "weighted"]
@@ -30,7 +32,7 @@ RELEVANCE = "mixedbread-ai/mxbai-rerank-base-v1"
 _Floats = NDArray[np.float64]
 
 
-class Provenance:
+class Provenance(ModelScore):
     """1 - factuality of the answer given the sources that are relevant to the question.
 
     Sankararaman et al., "Provenance" (arXiv 2411.01022), sections 3.1 to 3.3. A cross-encoder says
@@ -65,127 +67,92 @@ class Provenance:
         Most tokens of a chunk a pass; None for what each model reads.
     """
 
-    name = "provenance"
-    requires: tuple[str, ...] = ("question", "contexts", "response")
+    selection: Selection = "top_p"
+    top_p: float = 0.9
+    top_k: int = 5
+    aggregation: Aggregation = "max"
+    relevance: Relevance = "cross_encoder"
+    model: str = FACTUALITY
+    revision: str | None = None
+    relevance_model: str | None = None
+    relevance_revision: str | None = None
+    dtype: str = "float32"
+    window: int | None = None
 
-    def __init__(
-        self,
-        *,
-        selection: Selection = "top_p",
-        top_p: float = 0.9,
-        top_k: int = 5,
-        aggregation: Aggregation = "max",
-        relevance: Relevance = "cross_encoder",
-        model: str = FACTUALITY,
-        revision: str | None = None,
-        relevance_model: str | None = None,
-        relevance_revision: str | None = None,
-        dtype: str = "float32",
-        window: int | None = None,
-    ) -> None:
-        for name, value, known in (
-            ("selection", selection, get_args(Selection)),
-            ("aggregation", aggregation, get_args(Aggregation)),
-            ("relevance", relevance, get_args(Relevance)),
-        ):
-            if value not in known:
-                raise InputError(f"{name} must be one of {', '.join(known)}; got {value!r}")
-        if isinstance(top_p, bool) or not isinstance(top_p, int | float) or not 0.0 < top_p <= 1.0:
-            raise InputError(f"top_p must lie in (0, 1]; got {top_p!r}")
-        if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1:
-            raise InputError(f"top_k must be a whole number, at least 1; got {top_k!r}")
-        self.selection, self.top_p, self.top_k = selection, float(top_p), top_k
-        self.aggregation, self.relevance = aggregation, relevance
-        self.nli = load_nli(model, revision, dtype, window)
-        embedding = relevance != "cross_encoder"
-        chosen = relevance_model or (DEFAULT_MODEL if embedding else RELEVANCE)
-        self.ranker: Encoder | Reranker = (
-            load_encoder(chosen, relevance_revision, "", dtype)
-            if embedding
-            else load_reranker(chosen, relevance_revision, dtype, window)
-        )
+    name = "provenance"
+    explains = True
+    requires = ("question", "contexts", "response")
+
+    def __post_init__(self) -> None:
+        one_of(self.selection, "selection", get_args(Selection))
+        one_of(self.aggregation, "aggregation", get_args(Aggregation))
+        one_of(self.relevance, "relevance", get_args(Relevance))
+        if not is_number(self.top_p) or not 0.0 < self.top_p <= 1.0:
+            raise InputError(f"top_p must lie in (0, 1]; got {self.top_p!r}")
+        self.top_p, self.top_k = float(self.top_p), whole(self.top_k, "top_k")
+        self.nli = load_nli(self.model, self.revision, self.dtype, self.window)
+        self.ranker = self._load_ranker()
+        self.relevance_model = self.ranker.model
+
+    def _load_ranker(self) -> Encoder | Reranker:
+        model, revision, dtype = self.relevance_model, self.relevance_revision, self.dtype
+        if self.relevance == "cross_encoder":
+            return load_reranker(model or RELEVANCE, revision, dtype, self.window)
+        return load_encoder(model or DEFAULT_MODEL, revision, "", dtype)
 
     @property
     def tolerance(self) -> float:
         """How far two computations of one probability may differ, by the precision."""
         return self.nli.tolerance
 
-    @property
-    def params(self) -> Mapping[str, JSON]:
-        """Every parameter with its value."""
-        return {
-            "selection": self.selection,
-            "top_p": self.top_p,
-            "top_k": self.top_k,
-            "aggregation": self.aggregation,
-            "relevance": self.relevance,
-            "model": self.nli.model,
-            "revision": self.nli.revision,
-            "relevance_model": self.ranker.model,
-            "relevance_revision": self.ranker.revision,
-            "dtype": self.nli.dtype,
-            "window": self.nli.window,
-        }
-
     def fingerprint(self) -> Mapping[str, JSON]:
         """Return the fingerprints of both models."""
         return {"factuality": self.nli.fingerprint(), "relevance": self.ranker.fingerprint()}
 
     @property
-    def models(self) -> tuple[SharedModel, ...]:
+    def models(self) -> tuple[Any, ...]:
         """The model of relevance and that of factual consistency."""
         return (self.ranker, self.nli)
 
-    def forget(self) -> None:
-        """Drop what was computed, so that the next example is computed by itself."""
-        for model in self.models:
-            model.forget()
+    def inputs(self, example: Example) -> list[Any]:
+        """Return the question with every chunk."""
+        chunks = filled(example.contexts)
+        if isinstance(self.ranker, Encoder):
+            return [example.question, *chunks]
+        return [(example.question, chunk) for chunk in chunks]
 
     def demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
-        """Return every question with every chunk; whose claims are judged shows only then."""
-        usable = [example for example in examples if missing(example, self.requires) is None]
-        asked: list[Any]
-        if isinstance(self.ranker, Encoder):
-            asked = [text for item in usable for text in (item.question, *filled(item.contexts))]
-        else:
-            asked = [(item.question, chunk) for item in usable for chunk in filled(item.contexts)]
-        return (Demand(self.ranker, (tuple(dict.fromkeys(asked)),)),)
+        """Return what ranks the chunks; whose claims are judged shows only then."""
+        return super().demands(examples)[:1]
 
     def score(self, examples: Sequence[Example]) -> Scores:
         """Return one minus the factuality; the evidence names each source with its weight."""
         prepare(self.demands(examples))
-        values = np.full(len(examples), np.nan)
-        reasons: dict[int, str] = {}
-        kept: dict[int, tuple[list[int], _Floats]] = {}
-        pairs: dict[tuple[str, str], None] = {}
-        for index, example in enumerate(examples):
-            why = missing(example, self.requires)
-            if why is not None:
-                reasons[index] = why
-                continue
-            kept[index] = self._sources(example)
-            claim = _claim(example)
-            pairs.update(dict.fromkeys((example.contexts[i], claim) for i in kept[index][0]))
-        self.nli.prepare(pairs)
-        evidence: list[Mapping[str, JSON]] = [{} for _ in examples]
-        for index, (sources, weights) in kept.items():
-            example = examples[index]
-            claim = _claim(example)
-            judged = self.nli.judge([(example.contexts[source], claim) for source in sources])
-            factuality = np.array([judgement.entailment for judgement in judged])
-            values[index] = 1.0 - _aggregate(factuality, weights, self.aggregation)
-            items = [
-                {
-                    "weight": float(weight),
-                    "factuality": judgement.entailment,
-                    **quoted(
-                        example.response, example.contexts, source, judgement.start, judgement.end
-                    ),
-                }
-                for source, weight, judgement in zip(sources, weights, judged, strict=True)
-            ]
-            evidence[index] = {"kind": "sources", "items": items}
-        return Scores(values, reasons, tuple(evidence))
+        usable = [example for example in examples if missing(example, self.requires) is None]
+        self.nli.prepare(
+            dict.fromkeys(
+                pair for example in usable for pair in _pairs(example, self._sources(example)[0])
+            )
+        )
+        return each(examples, self.requires, self.value, self.explains)
+
+    def value(self, example: Example) -> Valued:
+        """Return the value of one example."""
+        sources, weights = self._sources(example)
+        judged = self.nli.judge(_pairs(example, sources))
+        factuality = np.array([judgement.entailment for judgement in judged])
+        items = [
+            {
+                "weight": float(weight),
+                "factuality": judgement.entailment,
+                **quoted(
+                    example.response, example.contexts, source, judgement.start, judgement.end
+                ),
+            }
+            for source, weight, judgement in zip(sources, weights, judged, strict=True)
+        ]
+        supported = _aggregate(factuality, weights, self.aggregation)
+        return 1.0 - supported, {"kind": "sources", "items": items}
 
     def _sources(self, example: Example) -> tuple[list[int], _Floats]:
         """Return the chunks kept, in their original order, with their weights."""
@@ -252,5 +219,6 @@ def _aggregate(factuality: _Floats, weights: _Floats, how: Aggregation) -> float
     return float(factuality.max() if how == "max" else factuality.min())
 
 
-def _claim(example: Example) -> str:
-    return f"The answer to question {example.question} is {example.response}."
+def _pairs(example: Example, sources: Sequence[int]) -> list[tuple[str, str]]:
+    claim = f"The answer to question {example.question} is {example.response}."
+    return [(example.contexts[source], claim) for source in sources]

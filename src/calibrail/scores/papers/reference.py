@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,33 +10,36 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import FAITHFUL, Example
 from calibrail.errors import InputError
-from calibrail.scores.base import JSON, Demand, Scores, missing, prepare
-from calibrail.scores.geometry import joined
-from calibrail.scores.neural import Embedding
+from calibrail.scores.base import Scores, missing, prepare
+from calibrail.scores.learned import Learning
+from calibrail.scores.neural import Embedding, joined
+from calibrail.scores.parameters import whole
 
 Floats = NDArray[np.float64]
 
 
-class Referring(Embedding):
+class Referring(Learning, Embedding):
     """Base of the scores that compare with the displacements of faithful answers.
 
     What they learn is vectors; no text of a reference is kept.
 
     Parameters
     ----------
-    **encoder
-        ``model``, ``revision``, ``prompt``, ``dtype``; see ``Embedding``.
+    model, revision, prompt, dtype
+        See ``Embedding``.
     """
 
-    requires: tuple[str, ...] = ("question", "response")
     #: Array names of what is learnt, with their number of dimensions.
     arrays: ClassVar[Mapping[str, int]] = {}
-    _learnt: Mapping[str, NDArray[Any]] | None = None
+    unfitted: ClassVar[str] = (
+        "learns from faithful examples before it can score: call fit(examples) and use what it "
+        "returns"
+    )
 
     @property
-    def fitted(self) -> bool:
-        """Whether references are there to compare with."""
-        return self._learnt is not None
+    def requires(self) -> tuple[str, ...]:
+        """Question and response; no context, unless a score says otherwise."""
+        return ("question", "response")
 
     def fit(self, examples: Sequence[Example]) -> Self:
         """Return a copy that has learnt from the faithful examples among these.
@@ -68,14 +70,8 @@ class Referring(Embedding):
         return self.restore(self._learn(chosen))
 
     def state(self) -> Mapping[str, NDArray[Any]]:
-        """Return what was learnt, arrays by name.
-
-        Raises
-        ------
-        InputError
-            If nothing was learnt yet.
-        """
-        return dict(self._known())
+        """Return what was learnt, arrays by name."""
+        return self.learnt()
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> Self:
         """Return a copy that has learnt this.
@@ -104,18 +100,12 @@ class Referring(Embedding):
                     f"{self.name} has learnt; fit it again"
                 )
             array.setflags(write=False)
-        fitted = copy.copy(self)
-        fitted._learnt = learnt
-        return fitted
+        return super().restore(learnt)
 
-    def demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
-        """Return every question and response, and every context where it is read."""
-        texts: dict[str, None] = {}
-        for example in examples:
-            texts.update(dict.fromkeys((example.question, example.response)))
-            if "contexts" in self.requires:
-                texts[joined(example)] = None
-        return (Demand(self.encoder, (tuple(text for text in texts if text.strip()),)),)
+    def inputs(self, example: Example) -> Iterable[str]:
+        """Return question and response, and the context where it is read."""
+        context = (joined(example),) if "contexts" in self.requires else ()
+        return (example.question, example.response, *context)
 
     def score(self, examples: Sequence[Example]) -> Scores:
         """Return one value per example; undefined where a field is missing.
@@ -125,34 +115,19 @@ class Referring(Embedding):
         InputError
             If the score has not learnt yet, or has with another encoder.
         """
-        width = next(iter(self._known().values())).shape[-1]
-        values, positions, reasons = self.usable(examples)
-        if not positions:
-            return Scores(values, reasons)
-        chosen = [examples[i] for i in positions]
-        prepare(self.demands(chosen))
-        questions = self.encoder.sentences([example.question for example in chosen])
-        if questions.shape[1] != width:
+        self.learnt()
+        return super().score(examples)
+
+    def value(self, example: Example) -> float | str:
+        """Return how the example's displacement departs from those learnt."""
+        width = next(iter(self.learnt().values())).shape[-1]
+        (question,) = self.encoder.sentences([example.question])
+        if len(question) != width:
             raise InputError(
                 f"{self.name} has learnt from vectors of {width} numbers, and those of "
-                f"{self.encoder.model} have {questions.shape[1]}; fit it again with this encoder"
+                f"{self.encoder.model} have {len(question)}; fit it again with this encoder"
             )
-        moves = self._moves(chosen)
-        for i, question, move in zip(positions, questions, moves, strict=True):
-            value = self._value(question, move)
-            if isinstance(value, str):
-                reasons[i] = value
-            else:
-                values[i] = value
-        return Scores(values, reasons)
-
-    def _known(self) -> Mapping[str, NDArray[Any]]:
-        if self._learnt is None:
-            raise InputError(
-                f"{self.name} learns from faithful examples before it can score: call "
-                "fit(examples) and use what it returns"
-            )
-        return self._learnt
+        return self._value(question, self._moves([example])[0])
 
     def _moves(self, examples: Sequence[Example]) -> Floats:
         """Return the displacements to the responses, from the contexts where they are read."""
@@ -189,19 +164,17 @@ class Neighbouring(Referring):
     ----------
     k : int
         Neighbours; at least as many references must be learnt.
-    **encoder
-        ``model``, ``revision``, ``prompt``, ``dtype``; see ``Embedding``.
+    model, revision, prompt, dtype
+        See ``Embedding``.
     """
+
+    k: int = 10
 
     arrays: ClassVar[Mapping[str, int]] = {"questions": 2, "displacements": 2}
 
-    def __init__(self, *, k: int = 10, **encoder: Any) -> None:
-        super().__init__(**encoder)
-        self.k = whole(k, "k")
-
-    def own_params(self) -> Mapping[str, JSON]:
-        """Return the number of neighbours."""
-        return {"k": self.k}
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole(self.k, "k")
 
     def _least(self) -> int:
         return self.k
@@ -219,19 +192,12 @@ class Neighbouring(Referring):
 
     def _neighbours(self, question: Floats) -> Floats:
         """Return the displacements of the k references nearest by question, shape (k, d)."""
-        learnt = self._known()
+        learnt = self.learnt()
         # Not a matrix product, which may round equal rows differently: of references with one
         # question the first come first.
         similar = np.einsum("ij,j->i", learnt["questions"], question)
         nearest = np.argsort(-similar, kind="stable")[: self.k]
         return learnt["displacements"][nearest].astype(np.float64)
-
-
-def whole(value: Any, name: str) -> int:
-    """Return a parameter that is a whole number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f"{name} must be a whole number of at least 1; got {value!r}")
-    return value
 
 
 def _listed(names: Sequence[str]) -> str:

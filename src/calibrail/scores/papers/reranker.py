@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-import numpy as np
+from typing import Any
 
 from calibrail.data.example import Example
 from calibrail.models.reranker import load_reranker
-from calibrail.scores.base import JSON, Demand, Scores, SharedModel, missing, prepare
+from calibrail.scores.base import Valued
+from calibrail.scores.detector import ModelScore
 from calibrail.scores.evidence import quoted
 from calibrail.scores.neural import filled
 
@@ -16,7 +15,7 @@ from calibrail.scores.neural import filled
 RERANKER = "BAAI/bge-reranker-v2-m3"
 
 
-class CrossEncoder:
+class CrossEncoder(ModelScore):
     """-max over chunks of the raw logit of (response, chunk).
 
     Unbounded; higher means more likely hallucinated. Source: the baseline of "The Semantic
@@ -35,78 +34,32 @@ class CrossEncoder:
         Most tokens of a chunk a pass; None for what the model reads.
     """
 
+    model: str = RERANKER
+    revision: str | None = None
+    dtype: str = "float32"
+    window: int | None = None
+
     name = "reranker"
-    requires: tuple[str, ...] = ("contexts", "response")
+    explains = True
 
-    def __init__(
-        self,
-        *,
-        model: str = RERANKER,
-        revision: str | None = None,
-        dtype: str = "float32",
-        window: int | None = None,
-    ) -> None:
-        self.reranker = load_reranker(model, revision, dtype, window)
+    def __post_init__(self) -> None:
+        self.reranker = load_reranker(self.model, self.revision, self.dtype, self.window)
 
     @property
-    def tolerance(self) -> float:
-        """How far two computations of one logit may differ, by the precision."""
-        return self.reranker.tolerance
-
-    @property
-    def params(self) -> Mapping[str, JSON]:
-        """Every parameter with its value."""
-        own = self.reranker
-        return {
-            "model": own.model,
-            "revision": own.revision,
-            "dtype": own.dtype,
-            "window": own.window,
-        }
-
-    def fingerprint(self) -> Mapping[str, JSON]:
-        """Return the model's fingerprint."""
-        return self.reranker.fingerprint()
-
-    @property
-    def models(self) -> tuple[SharedModel, ...]:
+    def models(self) -> tuple[Any, ...]:
         """The cross-encoder."""
         return (self.reranker,)
 
-    def forget(self) -> None:
-        """Drop what was computed, so that the next pair is computed by itself."""
-        self.reranker.forget()
+    def inputs(self, example: Example) -> list[tuple[str, str]]:
+        """Return the response with every chunk."""
+        return [(example.response, chunk) for chunk in filled(example.contexts)]
 
-    def demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
-        """Return every response with every chunk."""
-        pairs = [
-            (example.response, chunk)
-            for example in examples
-            if missing(example, self.requires) is None
-            for chunk in filled(example.contexts)
-        ]
-        return (Demand(self.reranker, (tuple(dict.fromkeys(pairs)),)),)
-
-    def score(self, examples: Sequence[Example]) -> Scores:
+    def value(self, example: Example) -> Valued:
         """Return the negated logit of the most relevant chunk, which is the evidence."""
-        prepare(self.demands(examples))
-        values = np.full(len(examples), np.nan)
-        reasons: dict[int, str] = {}
-        evidence: list[Mapping[str, JSON]] = []
-        for index, example in enumerate(examples):
-            why = missing(example, self.requires)
-            if why is not None:
-                reasons[index] = why
-                evidence.append({})
-                continue
-            chunks = [place for place, chunk in enumerate(example.contexts) if chunk.strip()]
-            logits = self.reranker.relevance(
-                [(example.response, example.contexts[place]) for place in chunks]
-            )
-            values[index] = -float(logits.max())
-            items = [
-                {"relevance": float(logit), **quoted(example.response, example.contexts, place)}
-                for place, logit in zip(chunks, logits, strict=True)
-            ]
-            evidence.append({"kind": "sources", "items": items})
-        return Scores(values, reasons, tuple(evidence))
+        chunks = [place for place, chunk in enumerate(example.contexts) if chunk.strip()]
+        logits = self.reranker.relevance(self.inputs(example))
+        items = [
+            {"relevance": float(logit), **quoted(example.response, example.contexts, place)}
+            for place, logit in zip(chunks, logits, strict=True)
+        ]
+        return -float(logits.max()), {"kind": "sources", "items": items}

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.scores.base import JSON, Demand, Scores, prepare
+from calibrail.scores.base import NO_CONTENT_WORD, Demand
 from calibrail.scores.neural import Embedding, filled
+from calibrail.scores.parameters import is_number
 
 #: Words a side of one matrix product: 16 MiB of similarities.
 TILE = 2048
@@ -28,48 +28,38 @@ class Tfg(Embedding):
     ----------
     gamma : float
         A word whose best match is below this counts as not grounded; in (-1, 1).
-    **encoder
-        ``model``, ``revision``, ``prompt``, ``dtype``; see ``Embedding``.
+    model, revision, prompt, dtype
+        See ``Embedding``.
     """
 
+    gamma: float = 0.3
+
     name = "tfg"
-    requires = ("contexts", "response")
 
-    def __init__(self, *, gamma: float = 0.3, **encoder: Any) -> None:
-        super().__init__(**encoder)
-        if isinstance(gamma, bool) or not isinstance(gamma, int | float) or not -1 < gamma < 1:
-            raise InputError(f"gamma must lie in (-1, 1); got {gamma!r}")
-        self.gamma = float(gamma)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not is_number(self.gamma) or not -1 < self.gamma < 1:
+            raise InputError(f"gamma must lie in (-1, 1); got {self.gamma!r}")
+        self.gamma = float(self.gamma)
 
-    def own_params(self) -> Mapping[str, JSON]:
-        """Return gamma."""
-        return {"gamma": self.gamma}
+    def inputs(self, example: Example) -> Iterable[str]:
+        """Return chunks and response."""
+        return (*filled(example.contexts), example.response)
 
     def demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
         """Return every chunk and response, for their word vectors."""
-        texts: dict[str, None] = {}
-        for example in examples:
-            texts.update(dict.fromkeys(filled(example.contexts)))
-            texts[example.response] = None
-        return (Demand(self.encoder, ((), tuple(text for text in texts if text.strip()))),)
+        (demand,) = super().demands(examples)
+        return (Demand(demand.model, ((), *demand.parts)),)
 
-    def score(self, examples: Sequence[Example]) -> Scores:
+    def value(self, example: Example) -> float | str:
         """Return the share; undefined without a content word in response or contexts."""
-        values, positions, reasons = self.usable(examples)
-        if not positions:
-            return Scores(values, reasons)
-        prepare(self.demands([examples[i] for i in positions]))
-        for index in positions:
-            response = self.encoder.words(examples[index].response)
-            if not len(response):
-                reasons[index] = "the response holds no content word"
-                continue
-            chunks = [self.encoder.words(chunk) for chunk in filled(examples[index].contexts)]
-            if not any(len(chunk) for chunk in chunks):
-                reasons[index] = "the contexts hold no content word"
-                continue
-            values[index] = float(np.mean(_best_matches(response, chunks) < self.gamma))
-        return Scores(values, reasons)
+        response = self.encoder.words(example.response)
+        if not len(response):
+            return NO_CONTENT_WORD
+        chunks = [self.encoder.words(chunk) for chunk in filled(example.contexts)]
+        if not any(len(chunk) for chunk in chunks):
+            return "the contexts hold no content word"
+        return float(np.mean(_best_matches(response, chunks) < self.gamma))
 
 
 def _best_matches(
