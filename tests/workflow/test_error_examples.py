@@ -16,6 +16,7 @@ from calibrail.errors import ModelError
 from calibrail.models.call_limits import CallLimits, account, limit_calls
 from calibrail.scores.base import Scores
 from calibrail.workflow import error_examples
+from calibrail.workflow.context import Context
 from calibrail.workflow.run import Run
 from tests.answers import rows, write
 
@@ -108,7 +109,7 @@ def test_the_worst_errors_of_the_test_part_are_shown_with_their_texts(
 def test_no_text_leaves_names_and_scores_and_changes_no_other_file(
     answers: Path, run: Run, saved: Path, tmp_path: Path, early: bool
 ) -> None:
-    bare = calibrate(answers, SPEC, alpha=0.2, text=False) if early else run
+    bare = calibrate(answers, SPEC, alpha=0.2, context=Context(text=False)) if early else run
     folder = bare.save(tmp_path / "bare", text=False)
     for name in ("report.json", "calibration.json", "scores.parquet"):
         assert (saved / name).read_bytes() == (folder / name).read_bytes()

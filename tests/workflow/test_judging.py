@@ -305,6 +305,8 @@ COMMAND = (sys.executable, "-c", "from calibrail.cli import main; main()")
 #: Imports once, then runs the command twice at the same time, for two outputs.
 TWICE = """
 import os, sys
+
+import openai
 import calibrail.workflow.scoring
 from calibrail.cli import main
 

@@ -17,8 +17,8 @@ from calibrail.scores.base import Demand, Demanding, Score
 from calibrail.scores.learned import learns
 from calibrail.scores.registry import key_of
 from calibrail.settings import ReadOptions, SplitOptions
-from calibrail.workflow.scoring import columns_of, resolve_scores
-from calibrail.workflow.sources import Source, open_source
+from calibrail.workflow.scoring import resolve_scores
+from calibrail.workflow.sources import Source, open_for
 from calibrail.workflow.splitting import fitted
 
 #: Examples at a time.
@@ -107,15 +107,13 @@ def plan_calls(
     """
     reading = replace(reading or ReadOptions(), quarantine=None)
     detectors = resolve_scores(scores)
-    require = tuple(dict.fromkeys(name for score in detectors for name in score.requires))
     splitting = splitting or SplitOptions()
-    column = () if splitting.column is None else (splitting.column,)
-    keep = (*columns_of(detectors), *column)
+    keep = () if splitting.column is None else (splitting.column,)
     if not isinstance(source, str | Path):
         source = list(source)
     if any(map(learns, detectors)):
-        detectors = fitted(detectors, source, reading, splitting, require, keep)
-    examples, _ = open_source(source, reading, require=require, keep=keep, labelled=labelled)
+        detectors = fitted(detectors, source, reading, splitting, keep)
+    examples, _ = open_for(detectors, source, reading, keep=keep, labelled=labelled)
     plans: dict[tuple[str, int], _Plan] = {}
     n_examples = 0
     while batch := list(islice(examples, BLOCK)):

@@ -16,8 +16,8 @@ from calibrail.data.splits import TEST
 from calibrail.models.call_limits import BudgetError, account, limit_calls
 from calibrail.scores.base import Score
 from calibrail.settings import ReadOptions
-from calibrail.workflow.scoring import Scored, columns_of
-from calibrail.workflow.sources import Source, open_source
+from calibrail.workflow.scoring import Scored
+from calibrail.workflow.sources import Source, open_for
 
 #: Misses, and false alarms, that a page shows at most.
 MOST: Final = 5
@@ -222,11 +222,9 @@ def _read(
 
 def _opened(source: Source, scored: Scored, reading: ReadOptions | None) -> Iterator[Example]:
     """Open the source exactly as it was opened for scoring, so that rows are the same."""
-    require = tuple(dict.fromkeys(name for score in scored.detectors for name in score.requires))
-    keep = tuple(dict.fromkeys((*columns_of(scored.detectors), *scored.table.kept)))
     # What is unusable was set aside when the scores were computed.
     quiet = replace(reading or ReadOptions(), quarantine=None)
-    examples, _ = open_source(source, quiet, require=require, keep=keep)
+    examples, _ = open_for(scored.detectors, source, quiet, keep=tuple(scored.table.kept))
     return examples
 
 

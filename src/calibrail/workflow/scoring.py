@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -26,7 +26,7 @@ from calibrail.scores.registry import BASELINES, build, key_of, parse_specs
 from calibrail.scores.table import ScoreTable
 from calibrail.settings import ReadOptions, SplitOptions
 from calibrail.workflow.context import Progress
-from calibrail.workflow.sources import Source, open_source, source_name
+from calibrail.workflow.sources import Source, open_for, source_name
 from calibrail.workflow.splitting import fitted, group_codes, split_codes
 
 #: What is computed beside the detectors, told from them and the first example.
@@ -150,10 +150,8 @@ def score_source(
     """
     reading = reading or ReadOptions()
     detectors = resolve_scores(scores)
-    require = tuple(dict.fromkeys(name for score in detectors for name in score.requires))
     by_split = (splitting.column,) if splitting is not None and splitting.column is not None else ()
     columns = tuple(dict.fromkeys((*keep, *by_split)))
-    needed = tuple(dict.fromkeys((*columns_of(detectors), *columns)))
     learning = any(map(learns, detectors))
     objects = [scores] if not isinstance(scores, Sequence) else scores
     learnt_before = [
@@ -165,8 +163,8 @@ def score_source(
         # Once to see who belongs to the fit split, once to learn, and then as always.
         if not isinstance(source, str | Path):
             source = list(source)
-        detectors = fitted(detectors, source, reading, splitting or SplitOptions(), require, needed)
-    examples, opened = open_source(source, reading, require=require, keep=needed)
+        detectors = fitted(detectors, source, reading, splitting or SplitOptions(), columns)
+    examples, opened = open_for(detectors, source, reading, keep=columns)
     first = next(examples, None)
     if first is None:
         raise DataError("there is no example to score; the source is empty")
@@ -305,11 +303,6 @@ def _companions(detectors: Sequence[Score]) -> tuple[Score, ...]:
     return tuple(other for key, other in companions.items() if key not in known)
 
 
-def columns_of(scores: Iterable[Score]) -> tuple[str, ...]:
-    """Return the columns of the data that scores read."""
-    return tuple(dict.fromkeys(name for score in scores for name in getattr(score, "columns", ())))
-
-
 def score_only(
     source: Source,
     scores: str | Score | Sequence[str | Score],
@@ -324,13 +317,6 @@ def score_only(
             f"{names} learns from labelled examples before it can score; use calibrate or compare, "
             "or score with the guardrail that came of it"
         )
-    require = tuple(dict.fromkeys(name for score in detectors for name in score.requires))
-    examples, opened = open_source(
-        source,
-        reading or ReadOptions(),
-        require=require,
-        keep=columns_of(detectors),
-        labelled=False,
-    )
+    examples, opened = open_for(detectors, source, reading or ReadOptions(), labelled=False)
     table = score_examples(examples, detectors, progress=progress)
     return table, opened.n_quarantined if opened is not None else 0

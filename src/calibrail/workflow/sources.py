@@ -7,6 +7,7 @@ from pathlib import Path
 
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.reading import Reading, read
+from calibrail.scores.base import Score
 from calibrail.settings.reading import ReadOptions
 
 #: A file, a folder, ``example:NAME``, or examples that are already in memory.
@@ -35,6 +36,22 @@ def open_source(
         allow_none=allow_none,
     )
     return (example for example in opened), opened
+
+
+def open_for(
+    scores: Iterable[Score],
+    source: Source,
+    reading: ReadOptions,
+    *,
+    keep: Sequence[str] = (),
+    labelled: bool = True,
+) -> tuple[Iterator[Example], Reading | None]:
+    """Open examples with the fields and columns that scores read, and those named in ``keep``."""
+    scores = tuple(scores)
+    require = dict.fromkeys(name for score in scores for name in score.requires)
+    columns = [name for score in scores for name in getattr(score, "columns", ())]
+    needed = tuple(dict.fromkeys((*columns, *keep)))
+    return open_source(source, reading, require=tuple(require), keep=needed, labelled=labelled)
 
 
 def source_name(source: Source | None) -> str | None:

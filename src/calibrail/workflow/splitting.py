@@ -16,7 +16,7 @@ from calibrail.scores.base import Demanding, Fittable, Score
 from calibrail.scores.learned import learns
 from calibrail.scores.table import ScoreTable
 from calibrail.settings import ReadOptions, SplitOptions
-from calibrail.workflow.sources import Source, open_source
+from calibrail.workflow.sources import Source, open_for
 
 
 def split_codes(table: ScoreTable, splitting: SplitOptions, learning: bool) -> NDArray[np.int8]:
@@ -40,13 +40,12 @@ def fitted(
     source: Source,
     reading: ReadOptions,
     splitting: SplitOptions,
-    require: Sequence[str],
     keep: Sequence[str],
 ) -> tuple[Score, ...]:
     """Return the scores with those that learn fitted to the fit split."""
     # What is unusable is set aside when the scores are computed.
     quiet = replace(reading, quarantine=None)
-    examples, _ = open_source(source, quiet, require=require, keep=keep)
+    examples, _ = open_for(detectors, source, quiet, keep=keep)
     codes = split_codes(score_examples(examples, (), keep=keep), splitting, learning=True)
     if not (codes == FIT).any():
         names = ", ".join(score.name for score in detectors if learns(score))
@@ -58,7 +57,7 @@ def fitted(
         raise InputError(
             f"{names} learns from examples of its own, and none are set aside; {remedy}"
         )
-    examples, _ = open_source(source, quiet, require=require, keep=keep)
+    examples, _ = open_for(detectors, source, quiet, keep=keep)
     chosen = [example for example, code in zip(examples, codes, strict=True) if code == FIT]
     learnt = []
     for score in detectors:
