@@ -1,4 +1,4 @@
-"""How do tests measure one detector in one line?"""
+"""How do tests measure one detector, or compare several, in one line?"""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal.rule import Rule, fit_rule
-from calibrail.evaluation import Origin, Others, Report, Sample, evaluate
+from calibrail.evaluation import (
+    Comparison,
+    Origin,
+    Others,
+    Report,
+    Sample,
+    compare_detectors,
+    evaluate,
+)
 from calibrail.settings import Promise, Requirement
 
 
@@ -53,4 +61,26 @@ def measure(
         others=Others(beside(baselines), beside(others)),
         names=names,
         risks=risks,
+    )
+
+
+def compare(
+    columns: Mapping[str, NDArray[np.float64]],
+    *,
+    labels: NDArray[np.int8],
+    codes: NDArray[np.int8],
+    groups: NDArray[np.int64] | None = None,
+    baselines: Mapping[str, NDArray[np.float64]] | None = None,
+    **options: Any,
+) -> Comparison:
+    """Compare; further options are fields of the promise, the requirement and the origins."""
+    options = {"alpha": 0.1, **options}
+    promise, requirement = _taken(Promise, options), _taken(Requirement, options)
+    sample = Sample(np.zeros(len(labels)), labels, codes, groups)
+    return compare_detectors(
+        {name: sample.with_scores(column) for name, column in columns.items()},
+        promise,
+        requirement,
+        {name: Origin({"name": name, "params": {}}, **options) for name in columns},
+        baselines={name: sample.with_scores(x) for name, x in (baselines or {}).items()},
     )

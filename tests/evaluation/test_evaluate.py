@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from calibrail.errors import InputError
-from calibrail.evaluation import Report, Sample, compare_detectors
-from tests.measured import measure
+from calibrail.evaluation import Report, Sample
+from tests.measured import compare, measure
 
 Floats = NDArray[np.float64]
 
@@ -291,21 +291,19 @@ def test_compare_sorts_by_false_alarms_and_claims_no_winner_within_intervals() -
         "never": np.full(len(poor), np.nan),
     }
     options: dict[str, Any] = {"labels": data.labels, "codes": data.codes, "alpha": 0.1}
-    result = compare_detectors(
-        columns, **options, undefined="pass", baselines={"noise": data.noise}
-    )
+    result = compare(columns, **options, undefined="pass", baselines={"noise": data.noise})
     assert [name for name, _ in result.detectors][-1] == "poor"
     assert result.leader is None
     assert result.finding.startswith("No winner")
     assert set(result.uncalibrated) == {"never"}
-    clear = compare_detectors({"poor": poor, "good": data.values}, **options, max_fpr=0.2)
+    clear = compare({"poor": poor, "good": data.values}, **options, max_fpr=0.2)
     assert clear.leader == "good"
     record = json.loads(clear.to_json())
     assert record["schema"] == "calibrail.compare/1"
     assert record["detectors"][0]["name"] == "good"
     assert {"test", "verdict", "threshold", "warnings"} <= set(record["detectors"][0])
     with pytest.raises(InputError, match="at least one detector"):
-        compare_detectors({}, **options)
+        compare({}, **options)
 
 
 @settings(max_examples=60, deadline=None)

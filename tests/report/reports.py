@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.evaluation import Sample, compare_detectors
+from calibrail.evaluation import Sample
 from calibrail.report import render_page
 from calibrail.report.documents.calibrate import document as calibrate_says
-from tests.measured import measure
+from tests.measured import compare, measure
 
 HOSTILE = "<script>alert(1)</script>[bold]\x1b[31m"
 
@@ -47,7 +47,7 @@ def comparison(**options: Any) -> dict[str, Any]:
     """Return a comparison's dictionary with a detector that cannot be calibrated."""
     columns = {"toy": VALUES, "noise": NOISE, "never": np.full(400, np.nan)}
     settings = {"labels": LABELS, "codes": CODES, "alpha": 0.1, "undefined": "pass", **options}
-    return compare_detectors(columns, **settings).to_dict()
+    return compare(columns, **settings).to_dict()
 
 
 def error(**changes: Any) -> dict[str, Any]:

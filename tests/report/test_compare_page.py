@@ -13,9 +13,9 @@ import pytest
 from reports import CODES, HOSTILE, LABELS, NOISE, VALUES, comparison
 from rich.console import Console
 
-from calibrail.evaluation import compare_detectors
 from calibrail.report import compare_picture, draw_compare, print_compare, render_compare_html
 from calibrail.report.compare_story import body, headline, next_step
+from tests.measured import compare
 
 COST = {
     "schema": "calibrail.cost/1",
@@ -37,12 +37,12 @@ def won(**options: Any) -> dict[str, Any]:
     """A comparison with a winner."""
     columns = {"toy": VALUES + 2.0 * LABELS, "noise": NOISE}
     how = {"labels": LABELS, "codes": CODES, "alpha": 0.1, "baselines": {"length": -NOISE}}
-    return compare_detectors(columns, **{**how, **options}).to_dict()
+    return compare(columns, **{**how, **options}).to_dict()
 
 
 def attacked() -> dict[str, Any]:
     """A comparison in which every name that a file can choose is an attack."""
-    return compare_detectors(
+    return compare(
         {HOSTILE: VALUES, f"_{HOSTILE}": NOISE, f"{HOSTILE}never": np.full(400, np.nan)},
         labels=LABELS,
         codes=CODES,
@@ -112,7 +112,7 @@ def test_nothing_to_compare_makes_a_page() -> None:
     assert "<svg" not in page
     assert "99.9% cannot be promised with n = 100" in page
     assert "No detector could be calibrated" in words(shown(value))
-    one = compare_detectors({"toy": VALUES}, labels=LABELS, codes=CODES, alpha=0.1).to_dict()
+    one = compare({"toy": VALUES}, labels=LABELS, codes=CODES, alpha=0.1).to_dict()
     safe(render_compare_html(one))
     assert "nothing to compare it with" in words(shown(one))
 
@@ -148,7 +148,7 @@ def test_pictures_stand_alone() -> None:
 
 def test_a_name_with_a_leading_underscore_is_in_the_legend() -> None:
     columns = {"_hidden": VALUES, "seen": NOISE}
-    value = compare_detectors(columns, labels=LABELS, codes=CODES, alpha=0.1).to_dict()
+    value = compare(columns, labels=LABELS, codes=CODES, alpha=0.1).to_dict()
     assert "_hidden" in draw_compare(value)["alpha_sweep"]
 
 
@@ -175,7 +175,7 @@ def test_the_terminal_names_what_could_not_be_calibrated() -> None:
 def test_the_terminal_shows_where_a_judge_can_stand() -> None:
     judge = (VALUES > 1.5).astype(float)
     columns = {"toy": VALUES, "judge": judge}
-    value = compare_detectors(columns, labels=LABELS, codes=CODES, alpha=0.1).to_dict()
+    value = compare(columns, labels=LABELS, codes=CODES, alpha=0.1).to_dict()
     assert "the most that judge catches short of flagging everything" in words(shown(value))
     assert "judge can catch, for so many false alarms" in render_compare_html(value)
 

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from calibrail.evaluation import Comparison, compare_detectors
+from calibrail.evaluation import Comparison, Origin, compare_detectors
 from calibrail.guardrail.frozen import write_atomically
 from calibrail.scores.base import Score
 from calibrail.settings import Promise, ReadOptions, Requirement, SplitOptions
@@ -20,7 +20,6 @@ from calibrail.workflow.run import describe
 from calibrail.workflow.run_folder import cost_dict, write_json
 from calibrail.workflow.scoring import Scored, require_usable, score_source
 from calibrail.workflow.sources import Source
-from calibrail.workflow.splitting import group_codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,28 +108,18 @@ def compare(
     # One that is undefined everywhere keeps its row; where all are, there is nothing to compare.
     for index in usable or [0]:
         require_usable(scored, index)
+    notes, reproduce = notes_on(scored), context.reproduce()
     comparison = compare_detectors(
-        {key: table.columns[key] for key in keys},
-        labels=table.labels,
-        codes=scored.codes,
-        alpha=promise.alpha,
-        guarantee=promise.guarantee,
-        delta=promise.delta,
-        undefined=promise.undefined,
-        confidence=requirement.confidence,
-        max_fpr=requirement.max_fpr,
-        min_coverage=requirement.min_coverage,
-        baselines={name: table.columns[name] for name in scored.baselines},
-        specs={
-            key: describe(score, key) for key, score in zip(keys, scored.detectors, strict=True)
+        {key: scored.sample(index) for index, key in enumerate(keys)},
+        promise,
+        requirement,
+        {
+            key: Origin(describe(score, key), scored.data, reproduce, notes)
+            for key, score in zip(keys, scored.detectors, strict=True)
         },
-        tolerances={
-            key: score.tolerance for key, score in zip(keys, scored.detectors, strict=True)
+        baselines={
+            name: scored.sample().with_scores(table.columns[name]) for name in scored.baselines
         },
-        groups=group_codes(table),
-        data=scored.data,
-        notes=notes_on(scored),
-        reproduce=context.reproduce(),
         seed=splitting.seed,
     )
     return ComparisonRun(comparison, scored)

@@ -12,22 +12,27 @@ from hypothesis import strategies as st
 
 from calibrail.errors import InputError
 from calibrail.evaluation import Comparison, compare_detectors
+from calibrail.evaluation.sample import Sample
+from calibrail.settings import Guarantee, Promise, Undefined
+from calibrail.settings.short import collect
 from tests.evaluation.compare.candidates import Field
 
-KEYS = {
-    "schema", "leader", "finding", "winner", "detectors", "uncalibrated", "baselines", "paired",
-    "partial_auroc", "matched_coverage", "alpha_sweep", "data", "reproduce",
-}  # fmt: skip
+KEYS = (
+    "schema leader finding winner detectors uncalibrated baselines paired partial_auroc "
+    "matched_coverage alpha_sweep data reproduce"
+)
 
 
-def compared(field: Field, *, baselines: tuple[str, ...] = (), **options: Any) -> Comparison:
-    settings = {"alpha": 0.1, "groups": field.groups, **options}
+def compared(
+    field: Field, *, baselines: tuple[str, ...] = (), seed: int = 0, **short: Any
+) -> Comparison:
+    promise, requirement = collect(None, None, {"alpha": 0.1, **short})
     return compare_detectors(
-        {name: x for name, x in field.columns.items() if name not in baselines},
-        labels=field.labels,
-        codes=field.codes,
-        baselines={name: field.columns[name] for name in baselines},
-        **settings,
+        {name: field.sample(name) for name in field.columns if name not in baselines},
+        promise,
+        requirement,
+        baselines={name: field.sample(name) for name in baselines},
+        seed=seed,
     )
 
 
@@ -35,7 +40,7 @@ def test_every_part_is_there_and_strict_json() -> None:
     field = Field(3, 300, 500, np.random.default_rng(0), better=1.5)
     found = compared(field, baselines=("d2",), max_fpr=0.4)
     content = json.loads(found.to_json(), parse_constant=lambda name: pytest.fail(name))
-    assert set(content) == KEYS
+    assert " ".join(content) == KEYS
     assert content["leader"] == content["winner"]["name"] == "d0"
     first = content["detectors"][0]
     assert {"name", "test", "verdict", "threshold", "warnings", "partial_auroc"} <= set(first)
@@ -80,9 +85,7 @@ def test_scores_that_cannot_take_part_have_a_reason() -> None:
     alone = compared(field, baselines=("never",))
     assert [row.name for row in alone.baselines] == ["never"]
     assert alone.baselines[0].reason
-    nobody = compare_detectors(
-        {"never": field.columns["never"]}, labels=field.labels, codes=field.codes, alpha=0.1
-    )
+    nobody = compare_detectors({"never": field.sample("never")}, Promise(0.1))
     assert nobody.finding == "No detector could be calibrated to this target."
     json.dumps(nobody.to_dict(), allow_nan=False)
     few = compared(field, alpha=0.001)
@@ -100,9 +103,8 @@ def test_names_are_told_apart() -> None:
     field = Field(2, 120, 200, np.random.default_rng(6))
     with pytest.raises(InputError, match="baselines must have names of their own; d0"):
         compare_detectors(
-            field.columns, labels=field.labels, codes=field.codes, alpha=0.1,
-            baselines={"d0": field.columns["d1"]},
-        )  # fmt: skip
+            {"d0": field.sample("d0")}, Promise(0.1), baselines={"d0": field.sample("d1")}
+        )
 
 
 @settings(max_examples=25, deadline=None)
@@ -120,22 +122,21 @@ def test_names_are_told_apart() -> None:
     guarantee=st.sampled_from(["marginal", "pac", "paper"]),
 )
 def test_no_input_lets_nan_escape(
-    cells: list[tuple[float | None, int, int, int]], undefined: str, guarantee: str
+    cells: list[tuple[float | None, int, int, int]], undefined: Undefined, guarantee: Guarantee
 ) -> None:
     values = np.array([np.nan if v is None else v for v, _, _, _ in cells], dtype=np.float64)
     labels, codes = (np.array([cell[i] for cell in cells], dtype=np.int8) for i in (1, 2))
     # A group lies on one side of the split.
     groups = np.array([10 * cell[2] + cell[3] for cell in cells], dtype=np.int64)
+    sample = Sample(values, labels, codes, groups)
     found = compare_detectors(
-        {"one": values, "two": values[::-1].copy(), "three": np.zeros(len(values))},
-        labels=labels,
-        codes=codes,
-        groups=groups,
-        alpha=0.4,
-        delta=0.4,
-        undefined=undefined,
-        guarantee=guarantee,
-        baselines={"trivial": -values},
+        {
+            "one": sample,
+            "two": sample.with_scores(values[::-1].copy()),
+            "three": sample.with_scores(np.zeros(len(values))),
+        },
+        Promise(0.4, guarantee, 0.4, undefined),
+        baselines={"trivial": sample.with_scores(-values)},
     )
     json.dumps(found.to_dict(), allow_nan=False)
     assert found.finding

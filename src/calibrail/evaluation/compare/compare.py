@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from calibrail.conformal import calibrate_threshold
 from calibrail.conformal.rule import Rule
@@ -21,19 +18,16 @@ from calibrail.evaluation.compare.winner import Winner, find_winner
 from calibrail.evaluation.evaluate import Origin, Others, evaluate
 from calibrail.evaluation.report import Report
 from calibrail.evaluation.rows import Row
-from calibrail.evaluation.sample import TEST, Sample
+from calibrail.evaluation.sample import CALIBRATION, TEST, Sample
 from calibrail.evaluation.stats.measure import Measure
 from calibrail.evaluation.stats.overlap import overlap
 from calibrail.evaluation.stats.partial_auroc import LEAST_COVERAGE, partial_auroc
-from calibrail.evaluation.stats.resampling import with_singletons
 from calibrail.evaluation.stats.undefined import ranked_values
 from calibrail.record import plain
 from calibrail.settings import Promise, Requirement
 
 #: Name of the format that ``Comparison.to_dict`` writes.
 SCHEMA = "calibrail.compare/1"
-
-_Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,36 +79,33 @@ class Comparison:
         ``partial_auroc``. No time that was measured is in it: the same input gives the same bytes.
         """
         winner = self.winner
-        return {
+        content: dict[str, Any] = {
             "schema": SCHEMA,
             "leader": self.leader,
             "finding": self.finding,
-            "winner": plain(winner.to_dict()),
+            "winner": winner,
             "detectors": [
-                {"name": name, **report.to_dict(), **self._measures(name)}
+                {"name": name, **report.to_dict(), **self.measures.get(name, {})}
                 for name, report in self.detectors
             ],
             "uncalibrated": [
                 {"name": name, "reason": reason} for name, reason in self.uncalibrated.items()
             ],
             "baselines": [
-                {**item.to_dict(), **self._measures(item.name)} for item in self.baselines
+                {**row.to_dict(), **self.measures.get(row.name, {})} for row in self.baselines
             ],
             "paired": {
-                "against_best": [test.to_dict() for test in winner.choosing],
-                "against_best_baseline": [test.to_dict() for test in winner.baseline_tests],
-                "confirming": [test.to_dict() for test in winner.confirming],
+                "against_best": winner.choosing,
+                "against_best_baseline": winner.baseline_tests,
+                "confirming": winner.confirming,
             },
             "partial_auroc": {"least_coverage": LEAST_COVERAGE},
-            "matched_coverage": plain(self.matched),
-            "alpha_sweep": plain(list(self.sweep)),
-            "data": plain(self.data),
-            "reproduce": plain(self.reproduce),
+            "matched_coverage": self.matched,
+            "alpha_sweep": self.sweep,
+            "data": self.data,
+            "reproduce": self.reproduce,
         }
-
-    def _measures(self, name: str) -> dict[str, Any]:
-        found = self.measures.get(name, {})
-        return {key: measure.to_dict() for key, measure in found.items()}
+        return {name: plain(value) for name, value in content.items()}
 
     def to_json(self) -> str:
         """Return the comparison as strict JSON text."""
@@ -122,24 +113,12 @@ class Comparison:
 
 
 def compare_detectors(
-    values: Mapping[str, _Floats],
+    detectors: Mapping[str, Sample],
+    promise: Promise,
+    requirement: Requirement | None = None,
+    origins: Mapping[str, Origin] | None = None,
     *,
-    labels: NDArray[np.int8],
-    codes: NDArray[np.int8],
-    alpha: float,
-    guarantee: Literal["marginal", "pac", "paper"] = "marginal",
-    delta: float = 0.1,
-    undefined: Literal["flag", "review", "pass"] = "flag",
-    confidence: float = 0.95,
-    max_fpr: float | None = None,
-    min_coverage: float | None = None,
-    baselines: Mapping[str, _Floats] | None = None,
-    specs: Mapping[str, Mapping[str, Any]] | None = None,
-    tolerances: Mapping[str, float] | None = None,
-    groups: NDArray[np.int64] | None = None,
-    data: Mapping[str, Any] | None = None,
-    reproduce: Mapping[str, Any] | None = None,
-    notes: Sequence[str] = (),
+    baselines: Mapping[str, Sample] | None = None,
     seed: int = 0,
 ) -> Comparison:
     """Calibrate every detector to the same target on the same split, and compare what that costs.
@@ -150,21 +129,17 @@ def compare_detectors(
 
     Parameters
     ----------
-    values : mapping of str to ndarray of float64, shape (n,)
-        Scores per detector, higher = more likely hallucinated; NaN where undefined.
-    labels, codes : ndarray of int8, shape (n,)
-        1 = hallucinated, 0 = faithful; 0 = fit, 1 = calibration, 2 = test.
-    alpha, guarantee, delta, undefined
-        As in ``calibrate``, the same for every detector and baseline.
-    specs : mapping of str to mapping
-        Full specification (``name``, ``params``) of the detectors that have one.
-    baselines : mapping of str to ndarray of float64, shape (n,)
+    detectors : mapping of str to Sample
+        Scores per detector, all on the same answers. Tests, halves and bootstrap draws keep the
+        groups of these whole.
+    promise : Promise
+        The same for every detector and baseline.
+    requirement : Requirement, optional
+        What the data is to show of each.
+    origins : mapping of str to Origin, optional
+        What the report of a detector says of it and of the data.
+    baselines : mapping of str to Sample, optional
         Trivial baselines, under other names than the detectors'; they take part in every test.
-    groups : ndarray of int64, shape (n,), or None
-        What examples share (a source, a question); negative = stands alone. Tests, halves and
-        bootstrap draws keep groups whole.
-    confidence, max_fpr, min_coverage, tolerances, data, reproduce, notes
-        As in ``evaluate``.
     seed : int
         Of the halves of the test part and of every bootstrap: the same input gives the same
         comparison.
@@ -172,58 +147,43 @@ def compare_detectors(
     Raises
     ------
     InputError
-        If there is no detector, a baseline has the name of one, or an array is not as
-        ``evaluate`` needs it.
+        If there is no detector, a baseline has the name of one, or they differ in length.
     """
-    if not values:
+    if not detectors:
         raise InputError("values must hold at least one detector; got none")
-    trivial = dict(baselines or {})
-    if twice := sorted(set(values) & set(trivial)):
+    requirement, baselines = requirement or Requirement(), baselines or {}
+    if twice := sorted(set(detectors) & set(baselines)):
         raise InputError(f"baselines must have names of their own; {twice[0]} is also a detector")
-    source = (codes == 1) & (labels == 1)
-    samples: dict[str, Sample] = {}
-    members = with_singletons(groups, len(labels))
+    samples = {**detectors, **baselines}
+    shared = next(iter(detectors.values()))
     reports: list[tuple[str, Report]] = []
     candidates: list[Candidate] = []
     uncalibrated: dict[str, str] = {}
-    for name, column in {**values, **trivial}.items():
-        if len(column) != len(labels):
-            raise InputError(f"{name} must have {len(labels)} values; got {len(column)}")
-        slack = (tolerances or {}).get(name, 0.0)
-        samples[name] = Sample(column, labels, codes, groups, slack)
+    for name, sample in samples.items():
+        if len(sample) != len(shared):
+            raise InputError(f"{name} must have {len(shared)} values; got {len(sample)}")
         try:
-            calibration = calibrate_threshold(
-                column[source], Promise(alpha, guarantee, delta, undefined)
-            )
+            calibration = calibrate_threshold(sample.scores(CALIBRATION, 1), promise)
         except InputError as error:
-            if name in values:
+            if name in detectors:
                 uncalibrated[name] = str(error)
             continue
-        candidates.append(Candidate.of(name, samples[name], calibration, baseline=name in trivial))
-        if name in trivial:
-            continue
-        sample = Sample(column, labels, codes, groups, slack)
-        spec = (specs or {}).get(name, {"name": name, "params": {}})
-        report = evaluate(
-            Rule(calibration),
-            sample,
-            Promise(alpha, guarantee, delta, undefined),
-            Requirement(max_fpr, min_coverage, confidence),
-            Origin(spec, data or {}, reproduce or {}, tuple(notes)),
-            others=Others({key: sample.with_scores(trivial[key]) for key in trivial}),
-            seed=seed,
-        )
-        reports.append((name, report))
+        candidates.append(Candidate.of(name, sample, calibration, baseline=name in baselines))
+        if name in detectors:
+            origin = (origins or {}).get(name, Origin({"name": name, "params": {}}))
+            others = Others(baselines)
+            report = evaluate(
+                Rule(calibration), sample, promise, requirement, origin, others=others, seed=seed
+            )
+            reports.append((name, report))
     reports.sort(key=lambda item: _order(item[1].test.fpr.estimate, item[1].test.auroc.estimate))
-    everyone = Candidates.on(
-        next(iter(samples.values())), candidates, confidence=confidence, seed=seed
-    )
+    everyone = Candidates.on(shared, candidates, confidence=requirement.confidence, seed=seed)
     winner = find_winner(
         everyone if reports else replace(everyone, members=()),
-        min_coverage=1.0 - alpha if min_coverage is None else min_coverage,
-        max_fpr=max_fpr,
+        min_coverage=requirement.coverage(promise),
+        max_fpr=requirement.max_fpr,
     )
-    test = codes == TEST
+    about = next(iter((origins or {}).values()), Origin({}))
     return Comparison(
         detectors=tuple(reports),
         uncalibrated=uncalibrated,
@@ -231,39 +191,38 @@ def compare_detectors(
         winner=winner,
         finding=conclusion(reports, winner),
         measures={
-            name: _measures(
-                ranked_values(column[test], undefined), labels[test], members[test],
-                name in trivial, confidence, seed,
-            )
-            for name, column in {**values, **trivial}.items()
+            name: _measures(sample, everyone, promise.undefined, name in baselines)
+            for name, sample in samples.items()
         },
-        matched=matched_coverage(everyone, 1.0 - alpha),
+        matched=matched_coverage(everyone, promise.coverage),
         sweep=alpha_sweep(
             samples,
-            Promise(alpha, guarantee, delta, undefined),
-            alphas=(*ALPHAS, alpha),
-            baselines=trivial,
-            confidence=confidence,
+            promise,
+            alphas=(*ALPHAS, promise.alpha),
+            baselines=baselines,
+            confidence=requirement.confidence,
         ),
-        data=dict(data or {}),
-        reproduce=dict(reproduce or {}),
-    )  # fmt: skip
+        data=dict(about.data),
+        reproduce=dict(about.reproduce),
+    )
 
 
 def _measures(
-    ranked: _Floats,
-    labels: NDArray[np.int8],
-    groups: NDArray[np.int64],
-    baseline: bool,
-    confidence: float,
-    seed: int,
+    sample: Sample, everyone: Candidates, undefined: str, baseline: bool
 ) -> dict[str, Measure]:
     """Return what a report does not hold; a baseline's overlap, too."""
-    area = partial_auroc(ranked, labels, groups, confidence=confidence, seed=seed)
+    test, level = everyone.split == TEST, everyone.confidence
+    ranked, labels = ranked_values(sample.values[test], undefined), everyone.labels[test]
+    area = partial_auroc(
+        ranked, labels, everyone.groups[test], confidence=level, seed=everyone.seed
+    )
     if not baseline:
         return {"partial_auroc": area}
     classes = [ranked[labels == label] for label in (1, 0)]
-    return {"partial_auroc": area, "overlap": overlap(*classes, confidence=confidence, seed=seed)}
+    return {
+        "partial_auroc": area,
+        "overlap": overlap(*classes, confidence=level, seed=everyone.seed),
+    }
 
 
 def _order(fpr: float | None, area: float | None) -> tuple[float, float]:

@@ -40,7 +40,7 @@ from calibrail.evaluation.compare.candidate import Candidate, Candidates
 from calibrail.evaluation.compare.false_alarms import FalseAlarms
 from calibrail.evaluation.compare.paired import PairedTest, paired_tests
 from calibrail.evaluation.findings import shared_groups
-from calibrail.evaluation.sample import CALIBRATION, TEST, Mask, Sample
+from calibrail.evaluation.sample import CALIBRATION, FIT, TEST, Mask, Sample
 from calibrail.evaluation.sections.clustering import one_per_group
 from calibrail.evaluation.stats.auroc import auroc
 from calibrail.evaluation.stats.rates import wilson
@@ -195,7 +195,7 @@ def find_winner(candidates: Candidates, *, min_coverage: float, max_fpr: float |
             item.name: wilson(int(item.flagged[faithful].sum()), n, sure)
             for item in (best, *rivals)
         },
-        certificate=_certificate(best, confirming, labels, groups, min_coverage, max_fpr, sure),
+        certificate=_certificate(best, candidates, confirming, min_coverage, max_fpr),
     )
 
 
@@ -234,24 +234,18 @@ def _times(tests: Sequence[PairedTest], level: float) -> float | None:
 
 
 def _certificate(
-    candidate: Candidate,
-    part: NDArray[np.bool_],
-    labels: NDArray[np.int8],
-    groups: NDArray[np.int64],
+    best: Candidate,
+    candidates: Candidates,
+    part: Mask,
     min_coverage: float,
     max_fpr: float | None,
-    confidence: float,
 ) -> dict[str, Any]:
     """Certify on one part, each group counting once where answers of one class share groups."""
-    own = np.where(part, TEST, 0).astype(np.int8)
-    sample = Sample(np.zeros(len(labels)), labels, own, groups)
-    shared = shared_groups(labels, own, groups)["test"] > 0
-    if shared:
-        counts = one_per_group(candidate.flagged, sample)
-    else:
-        caught, false_alarms = (sample.count(candidate.flagged, TEST, label) for label in (1, 0))
-        counts = *caught, *false_alarms
-    made = certify_counts(*counts, min_coverage, max_fpr, confidence).to_dict()
+    labels, groups = candidates.labels, candidates.groups
+    tested = np.where(part, TEST, FIT).astype(np.int8)
+    shared = shared_groups(labels, tested, groups)["test"] > 0
+    counts = one_per_group(best.flagged, Sample(np.zeros(len(labels)), labels, tested, groups))
+    made = certify_counts(*counts, min_coverage, max_fpr, candidates.confidence).to_dict()
     return {**made, "counted": "one answer of each group and class" if shared else "every answer"}
 
 
