@@ -38,10 +38,10 @@ from calibrail.conformal import (
     three_way,
 )  # fmt: skip
 from calibrail.conformal.discoveries import shared_level
-from calibrail.conformal.planning import plan
+from calibrail.conformal.planning import Assumption, plan
 from calibrail.conformal.risks import control_risks
 from calibrail.conformal.simultaneous import local_level
-from calibrail.settings import Promise
+from calibrail.settings import Promise, Requirement
 
 SIZES = (10**3, 10**4, 10**5, 10**6, 10**7)
 MAPIE_SIZE = 10**5
@@ -151,8 +151,12 @@ def operations(n: int, rng: np.random.Generator) -> dict[str, Operation]:
         f"certificates of {GROUPS} groups, counts of N": lambda: certify_groups(
             {name: group_counts(n) for name in names[:GROUPS]}, 0.9, MAX_FPR, CONFIDENCE
         ),
-        "plan, odds at N labels and n for 80 %": lambda: plan(
-            ALPHA, separation=2.0, max_fpr=MAX_FPR, base_rate=0.3, n=[n]
+        "plan, probabilities at N labels and n for 80 %": lambda: plan(
+            Promise(ALPHA, "pac"),
+            Requirement(max_fpr=MAX_FPR),
+            Assumption(separation=2.0),
+            base_rate=0.3,
+            n=[n],
         ),
     }
     return found

@@ -12,8 +12,8 @@ import typer
 from typer.testing import CliRunner, Result
 
 from calibrail.cli import plan as command
-from calibrail.conformal.planning import plan
 from calibrail.errors import InputError
+from tests.plans import planned
 
 APP = typer.Typer()
 APP.command(name="plan")(command.run)
@@ -33,7 +33,7 @@ def test_alpha_alone() -> None:
 def test_json_is_the_plan() -> None:
     done = calibrail("--alpha", 0.05, *RATES, "--n", 500, "--n", 4000, "--json")
     assert done.exit_code == 0
-    expected = plan(
+    expected = planned(
         0.05, coverage=0.97, fpr=0.1, max_fpr=0.2, base_rate=0.3, n=[500, 4000]
     ).to_dict()
     assert json.loads(done.stdout) == json.loads(json.dumps(expected))
@@ -47,7 +47,7 @@ def test_a_detector_is_planned_as_calibrate_decides() -> None:
         "--confidence", 0.9, "--power", 0.7, "--calibration-share", 0.4, "--json",
     )  # fmt: skip
     assert done.exit_code == 0
-    expected = plan(
+    expected = planned(
         0.1, auroc=0.95, max_fpr=0.4, base_rate=0.3, delta=0.05, confidence=0.9, power=0.7,
         calibration_share=0.4, withhold=True,
     )  # fmt: skip

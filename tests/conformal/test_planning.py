@@ -19,17 +19,18 @@ from calibrail.conformal import (
     minimum_n,
     rank,
 )
-from calibrail.conformal.planning import Plan, plan
-from calibrail.conformal.power import Odds
+from calibrail.conformal.planning import Plan
+from calibrail.conformal.power import VerdictProbabilities
 from calibrail.errors import InputError
 from calibrail.settings import Promise
+from tests.plans import planned
 
 FIXED: dict[str, Any] = {"coverage": 0.97, "fpr": 0.1, "max_fpr": 0.2, "base_rate": 0.3}
 DETECTOR: dict[str, Any] = {"separation": 2.2, "max_fpr": 0.35, "base_rate": 0.3}
 
 
-def at(n: int, alpha: float = 0.1, **options: Any) -> Odds:
-    (odds,) = plan(alpha, n=[n], **options).points
+def at(n: int, alpha: float = 0.1, **options: Any) -> VerdictProbabilities:
+    (odds,) = planned(alpha, n=[n], **options).points
     return odds
 
 
@@ -171,19 +172,19 @@ def test_what_is_withheld_lies_below_the_coverage_band(n: int, withhold: bool) -
 def test_the_number_found_is_the_first_from_which_on_the_power_stays(
     options: dict[str, Any],
 ) -> None:
-    found = plan(**options)
+    found = planned(**options)
     assert found.n is not None and found.at is not None
     wanted = options.get("power", 0.8)
     assert found.at.certified >= wanted
-    after = plan(**options, n=range(found.n, 2 * found.n)).points
+    after = planned(**options, n=range(found.n, 2 * found.n)).points
     assert min(odds.certified for odds in after) >= wanted
     if found.n > 1:
-        (before,) = plan(**options, n=[found.n - 1]).points
+        (before,) = planned(**options, n=[found.n - 1]).points
         assert before.certified < wanted
 
 
 def test_with_hardly_any_requirement_the_minimum_is_the_plan() -> None:
-    found = plan(0.05, separation=2.0, max_fpr=1.0, base_rate=0.3)
+    found = planned(0.05, separation=2.0, max_fpr=1.0, base_rate=0.3)
     assert found.minimum_labels is not None
     assert found.n == found.minimum_labels["pac"]
     assert found.at is not None and found.at.n_calibration == minimum_n(0.05, "pac", 0.1)
@@ -196,7 +197,7 @@ def test_with_hardly_any_requirement_the_minimum_is_the_plan() -> None:
 def test_the_minimum_of_labels_is_the_smallest_that_leaves_enough(
     base: float, share: float
 ) -> None:
-    made = plan(0.05, base_rate=base, calibration_share=share)
+    made = planned(0.05, base_rate=base, calibration_share=share)
     assert made.minimum == {"marginal": 19, "pac": 45}
     assert made.minimum_labels is not None
 
@@ -222,7 +223,7 @@ def test_the_minimum_of_labels_is_the_smallest_that_leaves_enough(
     ],
 )
 def test_what_no_number_of_labels_proves_has_a_reason(options: dict[str, Any], word: str) -> None:
-    made = plan(0.1, **options)
+    made = planned(0.1, **options)
     assert made.n is None and made.at is None
     assert made.reason is not None and word in made.reason
     assert max(odds.certified for odds in made.points) < 0.8
@@ -230,32 +231,32 @@ def test_what_no_number_of_labels_proves_has_a_reason(options: dict[str, Any], w
 
 @pytest.mark.parametrize("kind", [FIXED, DETECTOR])
 def test_easier_requirements_and_better_detectors_need_fewer_labels(kind: dict[str, Any]) -> None:
-    first = plan(0.1, **kind).n
+    first = planned(0.1, **kind).n
     assert first is not None
     better = {"separation": 2.5} if "separation" in kind else {"coverage": 0.99}
     for change in ({"max_fpr": 0.5}, {"power": 0.6}, {"confidence": 0.8}, better):
-        assert (plan(0.1, **{**kind, **change}).n or math.inf) <= first
-    assert (plan(0.1, **kind, withhold=True).n or math.inf) >= first
-    assert (plan(0.1, **{**kind, "power": 0.95}).n or math.inf) > first
+        assert (planned(0.1, **{**kind, **change}).n or math.inf) <= first
+    assert (planned(0.1, **kind, withhold=True).n or math.inf) >= first
+    assert (planned(0.1, **{**kind, "power": 0.95}).n or math.inf) > first
 
 
 def test_the_probability_grows_from_scale_to_scale() -> None:
     for kind in (FIXED, DETECTOR):
-        shares = [odds.certified for odds in plan(0.1, n=[200, 800, 3200, 12800], **kind).points]
+        shares = [odds.certified for odds in planned(0.1, n=[200, 800, 3200, 12800], **kind).points]
         assert shares == sorted(shares)
         assert shares[0] < 0.6 and shares[-1] > 0.97
 
 
 def test_the_bottleneck_is_the_side_that_is_met_less_often() -> None:
-    assert plan(0.05, **FIXED).bottleneck == "coverage"
-    assert plan(0.05, **{**FIXED, "coverage": 0.999, "fpr": 0.19}).bottleneck == "fpr"
-    assert plan(0.05).bottleneck is None
+    assert planned(0.05, **FIXED).bottleneck == "coverage"
+    assert planned(0.05, **{**FIXED, "coverage": 0.999, "fpr": 0.19}).bottleneck == "fpr"
+    assert planned(0.05).bottleneck is None
 
 
 def test_auroc_and_separation_are_one_assumption() -> None:
-    by_distance = plan(0.1, **DETECTOR)
+    by_distance = planned(0.1, **DETECTOR)
     area = float(norm.cdf(2.2 / math.sqrt(2)))
-    by_area = plan(0.1, **{**DETECTOR, "separation": None, "auroc": area})
+    by_area = planned(0.1, **{**DETECTOR, "separation": None, "auroc": area})
     assert by_area.n == by_distance.n
     assert by_area.assumed["separation"] == pytest.approx(2.2)
     assert by_distance.assumed["auroc"] == pytest.approx(area)
@@ -299,12 +300,12 @@ def test_auroc_and_separation_are_one_assumption() -> None:
 )
 def test_bad_input_is_named(options: dict[str, Any], name: str) -> None:
     with pytest.raises(InputError, match=f"^{name}"):
-        plan(**{"alpha": 0.1, **FIXED, **options})
+        planned(**{"alpha": 0.1, **FIXED, **options})
 
 
 def test_no_joint_confidence_is_refused() -> None:
     with pytest.raises(InputError, match=r"^confidence must leave room for delta"):
-        plan(0.1, delta=0.9, confidence=0.7, **DETECTOR)
+        planned(0.1, delta=0.9, confidence=0.7, **DETECTOR)
 
 
 inner = st.floats(0.001, 0.999)
@@ -328,7 +329,7 @@ def test_every_plan_holds_probabilities(
     base: float, share: float, guarantee: Any, withhold: bool, assumed: dict[str, float],
     n: list[int],
 ) -> None:  # fmt: skip
-    made = plan(
+    made = planned(
         alpha, delta=delta, guarantee=guarantee, max_fpr=limit, min_coverage=required,
         confidence=confidence, base_rate=base, calibration_share=share, n=n, withhold=withhold,
         **assumed,

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import calibrail.conformal as public
 from calibrail.conformal import GroupCounts, calibrate_threshold
 from calibrail.errors import InputError
-from calibrail.settings import Promise
+from calibrail.settings import Promise, Requirement
 
 CHECK = settings(max_examples=25, deadline=None)
 
@@ -42,9 +42,13 @@ ACCEPTED: Mapping[str, dict[str, Any]] = {
     },
     "clopper_pearson": {"count": 3, "n": 9, "confidence": 0.9},
     "control_risks": {
-        "scores": RAMP, "labels": [0, 1] * 30, "risks": ["recall>=0.5"], "confidence": 0.8,
-        "grid": 5, "method": "monotone", "undefined": "flag", "candidates": [1.0, 5.0],
-        "learn_share": 0.2, "seed": 0, "groups": RAMP,
+        "scores": RAMP,
+        "labels": [0, 1] * 30,
+        "risks": ["recall>=0.5"],
+        "confidence": 0.8,
+        "undefined": "flag",
+        "groups": RAMP,
+        "search": public.CandidateSearch(grid=5, method="split_fixed_sequence"),
     },
     "conformal_selection": {"p_values": [0.1, 0.5, math.nan], "fdr": 0.2},
     "coverage_band": {"calibration": (3, 60), "m": 30, "confidence": 0.9},
@@ -66,8 +70,11 @@ ACCEPTED: Mapping[str, dict[str, Any]] = {
     "p_values": {"calibration_scores": RAMP, "values": [1.0, 2.0]},
     "parse_risk": {"text": "recall>=0.5"},
     "plan": {
-        "alpha": 0.2, "delta": 0.1, "guarantee": "pac", "coverage": 0.95, "fpr": 0.05,
-        "max_fpr": 0.2, "min_coverage": 0.8, "confidence": 0.9, "base_rate": 0.5, "power": 0.8,
+        "promise": PROMISE,
+        "requirement": Requirement(max_fpr=0.2, min_coverage=0.8, confidence=0.9),
+        "assumption": public.Assumption(coverage=0.95, fpr=0.05),
+        "base_rate": 0.5,
+        "power": 0.8,
         "n": [100],
     },
     "rank": {"n": 60, "alpha": 0.2, "guarantee": "pac", "delta": 0.1},
@@ -86,12 +93,10 @@ NAN, INFINITE = [[1.0, math.nan] * 30, [None] * 60], [[1.0, math.inf] * 30, [-ma
 #: Values outside the domain, by the name of the parameter.
 REFUSED: Mapping[str, list[Any]] = {
     **{name: SHARE for name in ("alpha", "confidence", "delta", "fdr", "share", "power")},
-    "learn_share": SHARE,
     **{name: [None, *RATE] for name in ("min_coverage", "base_rate")},
     **{name: RATE for name in ("max_fpr", "coverage", "fpr")},
     **{name: COUNT for name in ("caught", "n_hallucinated", "false_alarms", "n_faithful")},
     **{name: COUNT for name in ("count", "n", "m", "seed")},
-    "grid": [-1, 1.5, math.nan, None, *NO_NUMBER],
     "tolerance": [-1e-9, math.nan, math.inf, None, *NO_NUMBER],
     "threshold": [math.nan, None, *NO_NUMBER],
     **{name: [*ARRAY, *INFINITE] for name in ("scores", "hallucinated", "faithful")},
@@ -113,13 +118,10 @@ REFUSED: Mapping[str, list[Any]] = {
 #: The same where one function has a domain of its own.
 OWN: Mapping[tuple[str, str], list[Any]] = {
     ("joint_certificate", "calibration"): [calibrate_threshold(RAMP, Promise(0.2))],
-    ("control_risks", "candidates"): [1.0, "abc", ["a"], [1j], [[1.0]], *NAN],
     ("control_risks", "groups"): [1, [1] * 59],
     ("joint_certificate", "min_coverage"): [0.9, *RATE],
     ("plan", "n"): [[-1], [1.5], [math.nan], ["5"], [10**13]],
     ("plan", "base_rate"): RATE,
-    ("plan", "min_coverage"): RATE,
-    ("plan", "guarantee"): ["x", "", None, 5, "paper"],
 }
 
 #: Names under which a refusal may speak of a parameter.
@@ -142,14 +144,11 @@ MORE: Mapping[tuple[str, str], list[Any]] = {
     ("p_values", "calibration_scores"): [[2.0, 1.0]],
 }
 
-#: Arguments under which a parameter has a say at all.
-UNDER: Mapping[tuple[str, str], dict[str, Any]] = {
-    ("control_risks", "grid"): {"candidates": None},
-    ("control_risks", "groups"): {"candidates": None, "method": "split_fixed_sequence"},
-}
+#: What is given, not what is found.
+WITHOUT_JSON = {"GroupCounts", "VerdictProbabilities", "CandidateSearch"}
 
 #: Tested where several of them are at work together.
-ELSEWHERE = {"promise", "auroc", "separation", "calibration_share", "withhold"}
+ELSEWHERE = {"promise", "requirement", "assumption", "search", "calibration_share", "withhold"}
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     name: getattr(public, name)
@@ -178,7 +177,7 @@ def test_every_public_name_exists_and_says_what_it_is() -> None:
             assert item.__module__.startswith(("calibrail.conformal", "calibrail.settings"))
         if is_dataclass(item):
             assert hasattr(item, "__slots__") and vars(item)["__dataclass_params__"].frozen
-            assert name in {"GroupCounts", "Odds"} or hasattr(item, "to_dict")
+            assert name in WITHOUT_JSON or hasattr(item, "to_dict")
 
 
 @pytest.mark.parametrize("name", sorted(ACCEPTED))
@@ -187,7 +186,7 @@ def test_what_is_outside_the_domain_is_refused_by_name(name: str) -> None:
     for parameter in (item for item in ACCEPTED[name] if item not in ELSEWHERE):
         place = name, parameter
         for value in [*OWN.get(place, REFUSED[parameter]), *MORE.get(place, [])]:
-            arguments = {**ACCEPTED[name], **UNDER.get(place, {}), parameter: value}
+            arguments = {**ACCEPTED[name], parameter: value}
             problem = unrefused(FUNCTIONS[name], parameter, arguments)
             if problem is not None:
                 problems.append(f"{parameter} = {value!r:.60}: {problem}")

@@ -17,12 +17,19 @@ from scipy.stats import binom, norm
 from statsmodels.stats.multitest import multipletests
 
 from calibrail.conformal.risk_spec import RISKS, Risk, p_values, parse_risk, parse_risks
-from calibrail.conformal.risks import RiskControl, control_risks
+from calibrail.conformal.risks import CandidateSearch, RiskControl, control_risks
 from calibrail.errors import CalibrailError, InputError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 BASE_RATE = 0.3
+
+
+def controlled(scores: Any, labels: Any, risks: Any, **options: Any) -> RiskControl:
+    """Control risks with the options of the search among the others."""
+    names = ("grid", "method", "candidates", "learn_share", "seed")
+    search = CandidateSearch(**{name: options.pop(name) for name in names if name in options})
+    return control_risks(scores, labels, risks, search=search, **options)
 
 
 def draw(n: int, gap: float, seed: int) -> tuple[Floats, Ints]:
@@ -193,7 +200,9 @@ def test_the_valid_set_is_the_one_of_mapie_used_directly(
         scores = norm.cdf(scores - 1)  # probabilities, which MAPIE needs
         thresholds = np.linspace(0.1, 0.9, 33)
         theirs = direct(scores, labels, thresholds, risks, method)
-        found = control_risks(scores, labels, ours, method=method, candidates=thresholds)
+        found = control_risks(
+            scores, labels, ours, search=CandidateSearch(method=method, candidates=thresholds)
+        )
         exact = exact_p(scores, labels, thresholds, found.risks)
         p, q = np.array(found.p_values), theirs.p_values[:, 0]
         assert (p >= exact * (1 - 1e-9)).all() and (q >= exact * (1 - 1e-9)).all()
@@ -230,7 +239,12 @@ def test_the_valid_set_is_the_one_of_exact_tails_and_holm(
     """Against binomial tails and statsmodels: equal but where MAPIE rounds a count up."""
     scores, labels = draw(500, 2.5, seed)
     thresholds = np.linspace(-1, 4, 26)
-    found = control_risks(scores, labels, risks, method="bonferroni_holm", candidates=thresholds)
+    found = control_risks(
+        scores,
+        labels,
+        risks,
+        search=CandidateSearch(method="bonferroni_holm", candidates=thresholds),
+    )
     exact = exact_p(scores, labels, thresholds, found.risks)
     expected = multipletests(exact, alpha=0.1, method="holm")[0]
     p, valid = np.array(found.p_values), np.array(found.valid)
@@ -251,7 +265,7 @@ def test_the_valid_set_is_the_one_of_exact_tails_and_holm(
 def test_a_learnt_order_is_walked_until_one_fails() -> None:
     scores, labels = draw(800, 2.5, 3)
     risks = ["precision>=0.7", "recall>=0.7"]
-    found = control_risks(scores, labels, risks, seed=5, learn_share=0.25)
+    found = control_risks(scores, labels, risks, search=CandidateSearch(seed=5, learn_share=0.25))
     assert found.method == "split_fixed_sequence" and found.n_learn == 200
     learn = np.zeros(800, dtype=bool)
     learn[np.random.default_rng(5).permutation(800)[:200]] = True
@@ -285,8 +299,12 @@ def test_a_class_that_the_split_leaves_out_of_the_tests() -> None:
 
 def test_monotone_risks_need_neither_a_split_nor_a_correction() -> None:
     scores, labels = draw(600, 2.5, 0)
-    one = control_risks(scores, labels, ["fpr<=0.2", "abstention<=0.5"], grid=600)
-    two = control_risks(scores, labels, ["recall>=0.8", "fpr<=0.2"], grid=600)
+    one = control_risks(
+        scores, labels, ["fpr<=0.2", "abstention<=0.5"], search=CandidateSearch(grid=600)
+    )
+    two = control_risks(
+        scores, labels, ["recall>=0.8", "fpr<=0.2"], search=CandidateSearch(grid=600)
+    )
     # Two kinds of risk, falling and rising with the threshold, share the error between them.
     for found, level in ((one, 0.1), (two, 0.05)):
         assert found.method == "monotone" and found.n_learn == 0
@@ -308,7 +326,7 @@ def wrong_and_found(
     wrong = some = uncorrected = 0
     for seed in range(runs):
         scores, labels = draw(n, gap, seed)
-        found = control_risks(scores, labels, asked, seed=seed, **options)
+        found = controlled(scores, labels, asked, seed=seed, **options)
         good = keeps(np.array(found.candidates), asked, gap)
         wrong += bool((np.array(found.valid) & ~good).any())
         some += any(found.valid)
@@ -379,7 +397,9 @@ def test_a_threshold_that_flags_nothing_does_not_hide_the_others() -> None:
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = control_risks(scores, labels, ["precision>=0.7"], candidates=more)
+        found = control_risks(
+            scores, labels, ["precision>=0.7"], search=CandidateSearch(candidates=more)
+        )
     assert found.method == "bonferroni_holm"
     assert (found.n_empty, found.p_values[-1], found.valid[-1]) == (1, 1.0, False)
     assert found.values[0][-1] is None
@@ -388,7 +408,9 @@ def test_a_threshold_that_flags_nothing_does_not_hide_the_others() -> None:
 
 
 def test_only_thresholds_that_flag_nothing() -> None:
-    found = control_risks([0.1, 0.2, 0.3], [0, 1, 1], ["precision>=0.7"], candidates=[5, 6])
+    found = control_risks(
+        [0.1, 0.2, 0.3], [0, 1, 1], ["precision>=0.7"], search=CandidateSearch(candidates=[5, 6])
+    )
     assert (found.n_empty, found.p_values, found.threshold) == (2, (1.0, 1.0), None)
     assert found.reason is not None and "precision is undefined" in found.reason
 
@@ -471,9 +493,16 @@ def test_ties_and_increasing_transforms_change_no_decision(
     scores = np.array([float(score) for score, _ in rows] + [np.nan] * n_nan + [0.0, 0.0])
     labels = np.array([int(label) for _, label in rows] + [1] * n_nan + [0, 1])
     risks = ["precision>=0.3", "recall>=0.2", "abstention<=0.9"]
-    found = control_risks(scores, labels, risks, 0.6, undefined=undefined, learn_share=0.3)
+    found = control_risks(
+        scores, labels, risks, 0.6, undefined=undefined, search=CandidateSearch(learn_share=0.3)
+    )
     moved = control_risks(
-        np.exp(3 * scores) * 1e6 - 5, labels, risks, 0.6, undefined=undefined, learn_share=0.3
+        np.exp(3 * scores) * 1e6 - 5,
+        labels,
+        risks,
+        0.6,
+        undefined=undefined,
+        search=CandidateSearch(learn_share=0.3),
     )
     assert moved.p_values == found.p_values and moved.valid == found.valid
     assert moved.values == found.values and moved.n_undefined == found.n_undefined
@@ -490,8 +519,8 @@ def test_an_undefined_score_follows_the_policy(undefined: Any, like: float) -> N
     missing[gone], stand_in[gone] = np.nan, like
     options: dict[str, Any] = {"candidates": np.linspace(-1, 3, 9), "undefined": undefined}
     risks = ["precision>=0.5", "recall>=0.5"]
-    found = control_risks(missing, labels, risks, **options)
-    expected = control_risks(stand_in, labels, risks, **options)
+    found = controlled(missing, labels, risks, **options)
+    expected = controlled(stand_in, labels, risks, **options)
     assert found.n_undefined == 30
     assert found.p_values == expected.p_values and found.values == expected.values
     assert found.valid == expected.valid and found.threshold == expected.threshold
@@ -529,6 +558,6 @@ SCORES, LABELS = [0.1, 0.4, 0.35, 0.8], [0, 0, 1, 1]
 )
 def test_bad_input_is_refused_by_name(changed: dict[str, Any], says: str) -> None:
     good: dict[str, Any] = {"scores": SCORES, "labels": LABELS, "risks": ["precision>=0.5"]}
-    assert isinstance(control_risks(**good), RiskControl)
+    assert isinstance(controlled(**good), RiskControl)
     with pytest.raises(InputError, match=says):
-        control_risks(**{**good, **changed})
+        controlled(**{**good, **changed})

@@ -9,10 +9,10 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from calibrail.conformal.planning import plan
 from calibrail.errors import InputError
 from calibrail.evaluation.stats.phrases import percent
 from calibrail.report.planning import draw_plan, print_plan
+from tests.plans import planned
 
 FIXED: dict[str, Any] = {"coverage": 0.97, "fpr": 0.1, "max_fpr": 0.2, "base_rate": 0.3}
 DETECTOR: dict[str, Any] = {"auroc": 0.95, "max_fpr": 0.35, "base_rate": 0.3}
@@ -21,7 +21,7 @@ DETECTOR: dict[str, Any] = {"auroc": 0.95, "max_fpr": 0.35, "base_rate": 0.3}
 def shown(options: dict[str, Any], encoding: str = "utf-8") -> str:
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding=encoding, write_through=True)
-    print_plan(plan(**options).to_dict(), Console(file=stream, width=80, no_color=True))
+    print_plan(planned(**options).to_dict(), Console(file=stream, width=80, no_color=True))
     text = raw.getvalue().decode(encoding)
     assert max(len(line) for line in text.splitlines()) <= 80
     return text
@@ -41,7 +41,7 @@ def test_alpha_alone_prints_the_two_minima() -> None:
 
 
 def test_the_table_holds_the_odds_and_a_bar_as_long_as_they_are() -> None:
-    made = plan(0.1, **FIXED)
+    made = planned(0.1, **FIXED)
     lines = shown({"alpha": 0.1, **FIXED}).splitlines()
     for odds in made.points:
         (row,) = [line for line in lines if line.split()[:1] == [f"{odds.n:,}"]]
@@ -87,9 +87,9 @@ def test_it_says_what_was_assumed_what_decides_and_what_to_do(
 
 
 def test_the_picture_stands_alone_and_is_the_same_each_time() -> None:
-    made = plan(0.1, **FIXED)
+    made = planned(0.1, **FIXED)
     drawn = draw_plan(made.to_dict(), "svg")
-    assert drawn == draw_plan(plan(0.1, **FIXED).to_dict(), "svg")
+    assert drawn == draw_plan(planned(0.1, **FIXED).to_dict(), "svg")
     root = ElementTree.fromstring(drawn)
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     text = " ".join(root.itertext())
@@ -100,7 +100,7 @@ def test_the_picture_stands_alone_and_is_the_same_each_time() -> None:
 
 @pytest.mark.parametrize(("format", "start"), [("png", b"\x89PNG"), ("pdf", b"%PDF")])
 def test_other_formats(format: str, start: bytes) -> None:
-    made = plan(0.1, **{**DETECTOR, "max_fpr": 0.1}).to_dict()
+    made = planned(0.1, **{**DETECTOR, "max_fpr": 0.1}).to_dict()
     drawn = draw_plan(made, format)
     assert drawn.startswith(start)
     assert drawn == draw_plan(made, format)
@@ -108,6 +108,6 @@ def test_other_formats(format: str, start: bytes) -> None:
 
 def test_what_cannot_be_drawn_is_said() -> None:
     with pytest.raises(InputError, match=r"^format must be one of svg, png, pdf; got 'gif'"):
-        draw_plan(plan(0.1, **FIXED).to_dict(), "gif")
+        draw_plan(planned(0.1, **FIXED).to_dict(), "gif")
     with pytest.raises(InputError, match=r"^plan must hold a curve"):
-        draw_plan(plan(0.1).to_dict())
+        draw_plan(planned(0.1).to_dict())

@@ -73,23 +73,18 @@ def run(
     number of labelled answers, and the number for a probability of 80 % (--power).
     """
     from calibrail.cli.output import note, print_json, stdout_console
-    from calibrail.conformal.planning import plan
+    from calibrail.conformal.planning import Assumption, plan
     from calibrail.errors import DataError, InputError
     from calibrail.report.planning import FIGURE_FORMATS, draw_plan, print_plan
 
     format = None if figure is None else figure.suffix.lower().removeprefix(".")
     if format is not None and format not in FIGURE_FORMATS:
         raise InputError(f"--figure must end in .{', .'.join(FIGURE_FORMATS)}; got {str(figure)!r}")
+    one_of(promise.guarantee, ("marginal", "pac"), "--guarantee")
     result = plan(
-        promise.alpha,
-        delta=promise.delta,
-        guarantee=one_of(promise.guarantee, ("marginal", "pac"), "--guarantee"),
-        coverage=coverage,
-        fpr=fpr,
-        auroc=auroc,
-        max_fpr=requirement.max_fpr,
-        min_coverage=requirement.min_coverage,
-        confidence=requirement.confidence,
+        promise,
+        requirement,
+        Assumption(coverage, fpr, auroc),
         base_rate=base_rate,
         calibration_share=calibration_share,
         power=power,

@@ -9,12 +9,12 @@ from calibrail.conformal.discoveries import Discoveries, discoveries
 from calibrail.conformal.group_report import GroupCounts, GroupVerdict, certify_groups, holm
 from calibrail.conformal.groups import GroupedCalibration, calibrate_groups
 from calibrail.conformal.label_noise import FlipTolerance, flip_tolerance
-from calibrail.conformal.planning import Plan, plan
-from calibrail.conformal.power import Odds
+from calibrail.conformal.planning import Assumption, Plan, plan
+from calibrail.conformal.power import VerdictProbabilities
 from calibrail.conformal.pvalues import p_values
 from calibrail.conformal.rank import GUARANTEES, minimum_n, rank
 from calibrail.conformal.risk_spec import Risk, parse_risk
-from calibrail.conformal.risks import RiskControl, control_risks
+from calibrail.conformal.risks import CandidateSearch, RiskControl, control_risks
 from calibrail.conformal.rule import Rule, fit_rule, three_way
 from calibrail.conformal.selection import (
     Selection,
@@ -30,8 +30,10 @@ from calibrail.settings.promise import Guarantee, Promise, Undefined
 __all__ = [
     "DECISIONS",
     "GUARANTEES",
+    "Assumption",
     "Bound",
     "Calibration",
+    "CandidateSearch",
     "Certificate",
     "ClusteredCalibration",
     "Discoveries",
@@ -40,7 +42,6 @@ __all__ = [
     "GroupVerdict",
     "GroupedCalibration",
     "Guarantee",
-    "Odds",
     "Plan",
     "Promise",
     "Risk",
@@ -49,6 +50,7 @@ __all__ = [
     "Selection",
     "SimultaneousBand",
     "Undefined",
+    "VerdictProbabilities",
     "WeightedCalibration",
     "attainable_coverages",
     "calibrate_clusters",

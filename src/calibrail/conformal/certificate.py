@@ -177,18 +177,30 @@ def joint_certificate(
     caught, n_hallucinated = validation.counts(caught, n_hallucinated, ("caught", "n_hallucinated"))
     coverage = exact_bound(caught, n_hallucinated, level)
     fpr = _fpr_bound(false_alarms, n_faithful, level)
-    joint = float(1 - decimal(calibration.delta) - (1 - decimal(level)) / 2)
-    if joint <= 0.0:
-        raise InputError(
-            f"confidence must leave room for delta = {calibration.delta:g}: 1 - delta - "
-            f"(1 - confidence) / 2 must be above 0; got {confidence!r}"
-        )
+    joint = joint_confidence(calibration.delta, level)
     found = _decide(coverage, fpr, required, limit, joint, proven=True, promised=proven)
     # Flips among the answers of one group count once; no tolerance is worked out for that.
     if found.verdict != "certified" or limit is None or hasattr(calibration, "clusters"):
         return found
     flips = joint_flip_tolerance(calibration, false_alarms, n_faithful, limit, level)
     return replace(found, flips=flips)
+
+
+def joint_confidence(delta: float, confidence: float) -> float:
+    """Return the confidence in a ``pac`` construction and one side of an interval together.
+
+    Raises
+    ------
+    InputError
+        If their two errors leave none.
+    """
+    joint = float(1 - decimal(delta) - (1 - decimal(confidence)) / 2)
+    if joint <= 0.0:
+        raise InputError(
+            f"confidence must leave room for delta = {delta:g}: 1 - delta - "
+            f"(1 - confidence) / 2 must be above 0; got {confidence!r}"
+        )
+    return joint
 
 
 def _requirements(min_coverage: float, max_fpr: float | None) -> tuple[float, float | None]:

@@ -11,9 +11,17 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from calibrail.conformal import validation
-from calibrail.conformal.power import MOST, Design, Odds, Promise, portion
+from calibrail.conformal.certificate import joint_confidence
+from calibrail.conformal.power import (
+    MOST,
+    CertifiableGuarantee,
+    Design,
+    VerdictProbabilities,
+    portion,
+)
 from calibrail.conformal.rank import decimal, minimum_n
 from calibrail.errors import InputError
+from calibrail.settings import Promise, Requirement
 
 #: A smaller share of the labelled answers is no plan.
 _LEAST_SHARE: Final = 1e-6
@@ -47,20 +55,20 @@ class Plan:
         Level of each interval, and that of the certificate.
     power : float or None
         Wanted probability of ``certified``.
-    at : Odds or None
+    at : VerdictProbabilities or None
         The fewest labelled answers from which on ``certified`` has that probability; None if no
         number is enough.
     reason : str or None
         Why no number is enough.
-    points, curve : tuple of Odds
-        Odds at the numbers asked for, and at many between the least and the greatest of them.
+    points, curve : tuple of VerdictProbabilities
+        At the numbers asked for, and at many between the least and the greatest of them.
     """
 
     alpha: float
     delta: float
     minimum: Mapping[str, int]
     minimum_labels: Mapping[str, int] | None
-    guarantee: Promise | None
+    guarantee: CertifiableGuarantee | None
     assumed: Mapping[str, float]
     base_rate: float | None
     calibration_share: float
@@ -69,10 +77,10 @@ class Plan:
     confidence: float | None = None
     joint_confidence: float | None = None
     power: float | None = None
-    at: Odds | None = None
+    at: VerdictProbabilities | None = None
     reason: str | None = None
-    points: tuple[Odds, ...] = ()
-    curve: tuple[Odds, ...] = ()
+    points: tuple[VerdictProbabilities, ...] = ()
+    curve: tuple[VerdictProbabilities, ...] = ()
 
     @property
     def n(self) -> int | None:
@@ -82,10 +90,10 @@ class Plan:
     @property
     def bottleneck(self) -> Literal["coverage", "fpr"] | None:
         """The requirement that is met less often, where enough (or most) answers are labelled."""
-        seen = self.at or (self.points[-1] if self.points else None)
-        if seen is None:
+        decisive = self.at or (self.points[-1] if self.points else None)
+        if decisive is None:
             return None
-        return "coverage" if seen.coverage_side < seen.fpr_side else "fpr"
+        return "coverage" if decisive.coverage_side < decisive.fpr_side else "fpr"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields, JSON-able, with the name of their schema."""
@@ -95,30 +103,91 @@ class Plan:
             **asdict(self),
             "n": self.n,
             "bottleneck": self.bottleneck,
-            "points": [asdict(odds) for odds in self.points],
-            "curve": {name: [getattr(odds, name) for odds in self.curve] for name in fields},
+            "points": [asdict(point) for point in self.points],
+            "curve": {name: [getattr(point, name) for point in self.curve] for name in fields},
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """What a plan takes for granted: a threshold that exists, a detector, or nothing.
+
+    Attributes
+    ----------
+    coverage, fpr : float, optional
+        True rates of a threshold, in [0, 1].
+    auroc : float, optional
+        A detector, in (0, 1): scores of both classes are Gaussian with the same variance.
+    separation : float, optional
+        The same detector by the distance of the two means in standard deviations;
+        AUROC = Phi(separation / sqrt(2)).
+
+    Raises
+    ------
+    InputError
+        If more than one assumption is made, or a rate is missing or outside its domain.
+    """
+
+    coverage: float | None = None
+    fpr: float | None = None
+    auroc: float | None = None
+    separation: float | None = None
+
+    def __post_init__(self) -> None:
+        ways = [
+            self.coverage is not None or self.fpr is not None,
+            self.auroc is not None,
+            self.separation is not None,
+        ]
+        if sum(ways) > 1:
+            raise InputError(
+                "auroc, separation, and coverage with fpr exclude each other: give one assumption"
+            )
+        if self.auroc is not None:
+            validation.share(self.auroc, "auroc")
+        if self.separation is not None:
+            distance = float(validation.vector([self.separation], "separation")[0])
+            if not math.isfinite(distance):
+                raise InputError(f"separation must be finite; got {self.separation!r}")
+        if (self.coverage is None) != (self.fpr is None):
+            missing = "coverage" if self.coverage is None else "fpr"
+            raise InputError(f"{missing} must be given too: fixed true rates are a pair")
+        for name in ("coverage", "fpr"):
+            if getattr(self, name) is not None:
+                validation.rate(getattr(self, name), name)
+
+    @property
+    def rates(self) -> tuple[float, float] | None:
+        """Coverage and FPR of a threshold that exists."""
+        if self.coverage is None or self.fpr is None:
+            return None
+        return float(self.coverage), float(self.fpr)
+
+    def to_dict(self) -> dict[str, float]:
+        """Return both rates, or both names of a detector; empty without an assumption."""
+        if self.rates is not None:
+            return dict(zip(("coverage", "fpr"), self.rates, strict=True))
+        if self.auroc is not None:
+            area = float(self.auroc)
+            return {"auroc": area, "separation": math.sqrt(2.0) * float(ndtri(area))}
+        if self.separation is not None:
+            distance = float(self.separation)
+            return {"auroc": float(ndtr(distance / math.sqrt(2.0))), "separation": distance}
+        return {}
+
+
 def plan(
-    alpha: float,
+    promise: Promise,
+    requirement: Requirement | None = None,
+    assumption: Assumption | None = None,
     *,
-    delta: float = 0.1,
-    guarantee: Promise = "pac",
-    coverage: float | None = None,
-    fpr: float | None = None,
-    auroc: float | None = None,
-    separation: float | None = None,
-    max_fpr: float | None = None,
-    min_coverage: float | None = None,
-    confidence: float = 0.95,
     base_rate: float | None = None,
     calibration_share: float | None = None,
     power: float = 0.8,
     n: Sequence[int] | None = None,
     withhold: bool = False,
 ) -> Plan:
-    """Return the labels that a promise needs, and the odds of each verdict under assumptions.
+    """Return the labels that a promise needs, and how likely each verdict is under assumptions.
 
     Assume either the true rates of a threshold that exists, ``coverage`` and ``fpr``: all labelled
     answers then are held out and decided about by ``certify_counts``. Or assume a detector,
@@ -129,25 +198,12 @@ def plan(
 
     Parameters
     ----------
-    alpha : float
-        Tolerated miss rate, in (0, 1).
-    delta : float
-        Error probability of ``pac``, in (0, 1).
-    guarantee : {"marginal", "pac"}
-        Promise of a threshold that is to be calibrated.
-    coverage, fpr : float, optional
-        Assumed true rates, in [0, 1].
-    auroc : float, optional
-        Assumed detector, in (0, 1): scores of both classes are Gaussian with the same variance.
-    separation : float, optional
-        The same detector by the distance of the two means in standard deviations;
-        AUROC = Phi(separation / sqrt(2)).
-    max_fpr : float, optional
-        Highest acceptable FPR; needed with assumptions.
-    min_coverage : float, optional
-        Required coverage; 1 - alpha when left out.
-    confidence : float
-        Two-sided level of each interval, in (0, 1).
+    promise : Promise
+        ``alpha``, and the ``guarantee`` (no ``paper``) of a threshold that is to be calibrated.
+    requirement : Requirement, optional
+        What the certificate is about: ``max_fpr`` is needed with an assumption.
+    assumption : Assumption, optional
+        None: the least numbers of labels alone.
     base_rate : float, optional
         Share of hallucinated answers among the labelled ones, in (0, 1); needed with assumptions.
         Their number is taken as the nearest whole one, not as random.
@@ -184,18 +240,19 @@ def plan(
 
     Examples
     --------
-    >>> plan(0.05).minimum
+    >>> plan(Promise(0.05)).minimum
     {'marginal': 19, 'pac': 45}
-    >>> held_out = plan(0.05, coverage=0.97, fpr=0.1, max_fpr=0.2, base_rate=0.3)
+    >>> rates = Assumption(coverage=0.97, fpr=0.1)
+    >>> held_out = plan(Promise(0.05), Requirement(max_fpr=0.2), rates, base_rate=0.3)
     >>> held_out.n, held_out.bottleneck, round(held_out.at.certified, 3)
     (2835, 'coverage', 0.841)
     """
-    minimum = {promise: minimum_n(alpha, promise, delta) for promise in get_args(Promise)}
-    if guarantee not in get_args(Promise):
-        raise InputError(f"guarantee must be marginal or pac; got {guarantee!r}")
-    alpha, delta = validation.share(alpha, "alpha"), validation.share(delta, "delta")
-    assumed = _assumed(coverage, fpr, auroc, separation)
-    rates = (assumed["coverage"], assumed["fpr"]) if "coverage" in assumed else None
+    alpha, delta, guarantee = promise.alpha, promise.delta, promise.guarantee
+    minimum = {kind: minimum_n(alpha, kind, delta) for kind in get_args(CertifiableGuarantee)}
+    if guarantee == "paper":
+        raise InputError("guarantee must be marginal or pac; got 'paper'")
+    requirement, assumption = requirement or Requirement(), assumption or Assumption()
+    rates, assumed = assumption.rates, assumption.to_dict()
     part = 0.5 if calibration_share is None else calibration_share
     # A threshold that exists already needs no calibration.
     if rates is None or part != 0:
@@ -203,51 +260,67 @@ def plan(
     base = None if base_rate is None else _share_of(base_rate, "base_rate")
     labels = None
     if base is not None and part:
-        labels = {promise: _labels(least, base, part) for promise, least in minimum.items()}
+        labels = {kind: _labels(least, base, part) for kind, least in minimum.items()}
+    limit = requirement.max_fpr
     if not assumed:
-        if max_fpr is not None:
+        if limit is not None:
             raise InputError("max_fpr needs an assumption to plan with: auroc, or coverage and fpr")
         return Plan(alpha, delta, minimum, labels, None, assumed, base, part)
-    if max_fpr is None or base is None:
-        missing = "max_fpr" if max_fpr is None else "base_rate"
+    if limit is None or base is None:
+        missing = "max_fpr" if limit is None else "base_rate"
         raise InputError(f"{missing} must be given with assumed rates or an assumed detector")
     aim = float(1 - decimal(alpha))
-    required = aim if min_coverage is None else validation.rate(min_coverage, "min_coverage")
-    level = validation.share(confidence, "confidence")
+    required = aim if requirement.min_coverage is None else float(requirement.min_coverage)
+    level = float(requirement.confidence)
     constructed = rates is None and guarantee == "pac" and required <= aim + 1e-12
-    joint = float(1 - decimal(delta) - (1 - decimal(level)) / 2) if constructed else level
-    if joint <= 0.0:
-        raise InputError(
-            f"confidence must leave room for delta = {delta:g}: 1 - delta - (1 - confidence) / 2 "
-            f"must be above 0; got {confidence!r}"
-        )
+    joint = joint_confidence(delta, level) if constructed else level
     design = Design(
-        alpha=alpha, delta=delta, guarantee=guarantee, required=required,
-        limit=validation.rate(max_fpr, "max_fpr"), confidence=level, base_rate=base,
-        share=0.0 if rates and calibration_share is None else part, rates=rates,
-        separation=assumed.get("separation", 0.0), constructed=constructed, withhold=withhold,
-    )  # fmt: skip
-    wanted = validation.share(power, "power")
-    if wanted < 0.5:
+        alpha=alpha,
+        delta=delta,
+        guarantee=guarantee,
+        required=required,
+        limit=float(limit),
+        confidence=level,
+        base_rate=base,
+        share=0.0 if rates and calibration_share is None else part,
+        rates=rates,
+        separation=assumed.get("separation", 0.0),
+        constructed=constructed,
+        withhold=withhold,
+    )
+    target = validation.share(power, "power")
+    if target < 0.5:
         raise InputError(f"power must lie in [0.5, 1); got {power!r}")
-    asked = None if n is None else _asked(n)
-    reason = design.hopeless()
-    found = None if reason else design.smallest(wanted)
-    if reason is None and found is None:
+    sizes = None if n is None else _checked_sizes(n)
+    reason = design.impossible()
+    smallest = None if reason else design.smallest(target)
+    if reason is None and smallest is None:
         reason = (
             f"not even {MOST:,} labelled answers reach it: what is assumed lies too close to "
             "what is required"
         )
-    sizes = asked or _sizes(found)
-    steps = np.unique(np.rint(np.linspace(sizes[0], sizes[-1], 161)).astype(np.int64))
-    if sizes[-1] > 50 * sizes[0]:
-        steps = np.unique(np.rint(np.geomspace(sizes[0], sizes[-1], 161)).astype(np.int64))
+    sizes = sizes or _sizes(smallest)
+    spaced = np.geomspace if sizes[-1] > 50 * sizes[0] else np.linspace
+    steps = np.unique(np.rint(spaced(sizes[0], sizes[-1], 161)).astype(np.int64))
     return Plan(
-        alpha, delta, minimum, labels, guarantee if rates is None else None, assumed, base,
-        design.share, design.required, design.limit, level, joint, wanted,
-        None if found is None else design.odds([found])[0], reason,
-        design.odds(sizes), design.odds(steps.tolist()),
-    )  # fmt: skip
+        alpha,
+        delta,
+        minimum,
+        labels,
+        guarantee if rates is None else None,
+        assumed,
+        base,
+        design.share,
+        required,
+        design.limit,
+        level,
+        joint,
+        target,
+        None if smallest is None else design.probabilities([smallest])[0],
+        reason,
+        design.probabilities(sizes),
+        design.probabilities(steps.tolist()),
+    )
 
 
 def _labels(least: int, base_rate: float, share: float) -> int:
@@ -263,19 +336,19 @@ def _labels(least: int, base_rate: float, share: float) -> int:
     return high
 
 
-def _sizes(found: int | None) -> list[int]:
-    """Return sizes worth showing: around the one found, or over the whole range."""
-    if found is None:
+def _sizes(smallest: int | None) -> list[int]:
+    """Return sizes worth showing: around the smallest that do, or over the whole range."""
+    if smallest is None:
         return [100, 300, 1_000, 3_000, 10_000, 30_000, 100_000]
-    steps = [found * share for share in (0.125, 0.25, 0.5, 0.75, 1.5, 2.0)]
+    steps = [smallest * share for share in (0.125, 0.25, 0.5, 0.75, 1.5, 2.0)]
     rounded = [
         round(step, 1 - math.floor(math.log10(step))) if step > 10 else step for step in steps
     ]
-    return sorted({found, *(max(1, round(step)) for step in rounded)})
+    return sorted({smallest, *(max(1, round(step)) for step in rounded)})
 
 
-def _asked(n: Sequence[int]) -> list[int]:
-    """Return the numbers of answers asked for, in ascending order."""
+def _checked_sizes(n: Sequence[int]) -> list[int]:
+    """Return numbers of labelled answers in ascending order."""
     if not isinstance(n, Sequence | np.ndarray) or not len(n):
         raise InputError(f"n must be a sequence of numbers of labelled answers; got {n!r}")
     sizes = sorted({validation.whole(size, "n", least=1) for size in n})
@@ -290,30 +363,3 @@ def _share_of(value: float, name: str) -> float:
     if share < _LEAST_SHARE:
         raise InputError(f"{name} must be at least {_LEAST_SHARE:g}; got {value!r}")
     return share
-
-
-def _assumed(
-    coverage: float | None, fpr: float | None, auroc: float | None, separation: float | None
-) -> dict[str, float]:
-    """Return the assumption made, checked to be a single whole one; empty if there is none."""
-    ways = [coverage is not None or fpr is not None, auroc is not None, separation is not None]
-    if sum(ways) > 1:
-        raise InputError(
-            "auroc, separation, and coverage with fpr exclude each other: give one assumption"
-        )
-    if auroc is not None:
-        area = validation.share(auroc, "auroc")
-        return {"auroc": area, "separation": math.sqrt(2.0) * float(ndtri(area))}
-    if separation is not None:
-        distance = float(validation.vector([separation], "separation")[0])
-        if not math.isfinite(distance):
-            raise InputError(f"separation must be finite; got {separation!r}")
-        return {"auroc": float(ndtr(distance / math.sqrt(2.0))), "separation": distance}
-    if coverage is None and fpr is None:
-        return {}
-    if coverage is None or fpr is None:
-        missing = "coverage" if coverage is None else "fpr"
-        raise InputError(f"{missing} must be given too: fixed true rates are a pair")
-    return {
-        "coverage": validation.rate(coverage, "coverage"), "fpr": validation.rate(fpr, "fpr")
-    }  # fmt: skip

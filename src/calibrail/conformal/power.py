@@ -1,7 +1,8 @@
 """How likely is each verdict at a number of labelled answers?
 
-Counts are binomial at fixed true rates; for a threshold still to be calibrated, the odds are
-averaged over the Beta law of the true miss rate at the k-th of n scores. Nothing is simulated.
+Counts are binomial at fixed true rates; for a threshold still to be calibrated, the probabilities
+are averaged over the Beta distribution of the true miss rate at the k-th of n scores. Nothing is
+simulated.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from scipy.special import (
 from calibrail.conformal.bound import interval
 from calibrail.conformal.rank import decimal, rank
 
-Promise = Literal["marginal", "pac"]
+CertifiableGuarantee = Literal["marginal", "pac"]
 _Floats = NDArray[np.float64]
 _Ints = NDArray[np.int64]
 
@@ -43,7 +44,7 @@ _CHUNK: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Odds:
+class VerdictProbabilities:
     """How likely each verdict is at one number of labelled answers.
 
     Attributes
@@ -78,7 +79,7 @@ class Design:
 
     alpha: float
     delta: float
-    guarantee: Promise
+    guarantee: CertifiableGuarantee
     required: float
     limit: float
     confidence: float
@@ -89,25 +90,33 @@ class Design:
     constructed: bool
     withhold: bool
 
-    def odds(self, sizes: Sequence[int]) -> tuple[Odds, ...]:
-        """Return the odds at each number of labelled answers."""
+    def probabilities(self, sizes: Sequence[int]) -> tuple[VerdictProbabilities, ...]:
+        """Return how likely each verdict is at each number of labelled answers."""
         n = np.asarray(sizes, np.int64)
         parts = self._counts(n)
         table = self._verdicts(n, self._ranks(n))
         columns = zip(*(part.tolist() for part in (n, *parts)), *table.T.tolist(), strict=True)
         return tuple(
-            Odds(
-                size, used, m, faithful, certified, rejected,
-                max(0.0, 1.0 - certified - rejected), covers, spares,
+            VerdictProbabilities(
+                size,
+                used,
+                m,
+                faithful,
+                certified,
+                rejected,
+                max(0.0, 1.0 - certified - rejected),
+                covers,
+                spares,
             )
             for size, used, m, faithful, certified, rejected, covers, spares in columns
-        )  # fmt: skip
+        )
 
-    def hopeless(self) -> str | None:
+    def impossible(self) -> str | None:
         """Return why no number of answers gives a certificate, or None if enough of them do."""
         coverage, fpr = self.rates or (
-            float(1 - decimal(self.alpha)), float(_roc(np.array(self.alpha), self.separation))
-        )  # fmt: skip
+            float(1 - decimal(self.alpha)),
+            float(_roc(np.array(self.alpha), self.separation)),
+        )
         who = "the assumed" if self.rates else "with growing calibration the threshold's"
         if not self.constructed and self.required > 0.0 and coverage <= self.required + 1e-12:
             return f"{who} coverage, {coverage:.4g}, is not above the required {self.required:.4g}"
@@ -286,8 +295,8 @@ class Design:
         low, high = np.where(plausible(low), -1, low), np.where(plausible(high), high, m)
         while np.any(high - low > 1):
             middle = (low + high) // 2
-            found = plausible(middle)
-            high, low = np.where(found, middle, high), np.where(found, low, middle)
+            enough = plausible(middle)
+            high, low = np.where(enough, middle, high), np.where(enough, low, middle)
         return high
 
 

@@ -33,7 +33,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, Literal, cast
 
@@ -43,6 +43,7 @@ from numpy.typing import NDArray
 from calibrail.conformal import validation
 from calibrail.conformal.rank import decimal
 from calibrail.errors import CalibrailError, InputError
+from calibrail.record import Record
 
 Relation = Literal[">=", "<="]
 #: The relation that each name has.
@@ -74,7 +75,7 @@ _FORM: Final = re.compile(r"\s*(\w+)\s*([<>=]+)\s*(\S+)\s*")
 
 
 @dataclass(frozen=True, slots=True)
-class Risk:
+class Risk(Record):
     """One promise about a threshold, e.g. precision >= 0.9.
 
     Attributes
@@ -154,10 +155,6 @@ class Risk:
         """Return the form that ``parse_risk`` reads."""
         return f"{self.name}{self.relation}{self.level!r}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, JSON-able."""
-        return asdict(self)
-
 
 def parse_risk(text: str) -> Risk:
     """Read a risk such as ``precision>=0.9``; spaces are allowed.
@@ -180,10 +177,10 @@ def parse_risk(text: str) -> Risk:
     Traceback (most recent call last):
     calibrail.errors.InputError: risk fpr takes <=, as in 'fpr<=0.2'; got '>='
     """
-    found = _FORM.fullmatch(text) if isinstance(text, str) else None
-    if found is None:
+    match = _FORM.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
         raise InputError(f"risk must read like 'precision>=0.9' or 'fpr<=0.2'; got {text!r}")
-    name, relation, number = found.groups()
+    name, relation, number = match.groups()
     try:
         level = float(number)
     except ValueError as error:

@@ -27,7 +27,7 @@ So one of
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Final, Literal, cast, get_args
 
 import numpy as np
@@ -38,6 +38,7 @@ from calibrail.conformal import validation
 from calibrail.conformal.rank import decimal
 from calibrail.conformal.risk_spec import Risk, counts, mapie, p_values, parse_risks
 from calibrail.errors import InputError
+from calibrail.record import Record
 from calibrail.settings.checks import one_of
 from calibrail.settings.promise import Undefined
 
@@ -47,7 +48,7 @@ _MONOTONE: Final = {"recall", "fpr", "abstention"}
 
 
 @dataclass(frozen=True, slots=True)
-class RiskControl:
+class RiskControl(Record):
     """Candidate thresholds with what is known of each: plain numbers.
 
     Attributes
@@ -114,14 +115,37 @@ class RiskControl:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields, JSON-able; ``values`` by the name of the risk."""
-        plain = {field.name: getattr(self, field.name) for field in fields(self)}
-        lists = {key: list(plain[key]) for key in ("candidates", "p_values", "valid")}
         names = [risk.name for risk in self.risks]
         values = {name: list(row) for name, row in zip(names, self.values, strict=True)}
-        return {
-            **plain, **lists, "risks": [risk.to_dict() for risk in self.risks], "values": values,
-            "attained": self.attained,
-        }  # fmt: skip
+        return {**Record.to_dict(self), "values": values, "attained": self.attained}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CandidateSearch:
+    """Which thresholds are tried for the promises, and how their tests' errors are controlled.
+
+    Attributes
+    ----------
+    grid : int
+        How many quantiles of the scores are candidates, at most.
+    method : {"auto", "monotone", "split_fixed_sequence", "bonferroni_holm", "bonferroni"}
+        ``split_fixed_sequence`` tests in the order in which the learning share finds the candidates
+        convincing, each at 1 - confidence, until one fails. ``auto`` is ``monotone`` where the
+        risks allow it, else ``bonferroni_holm`` where ``candidates`` are given (all examples test),
+        else ``split_fixed_sequence``, whose power was the highest in simulations.
+    candidates : array-like of float, shape (g,), optional
+        Thresholds that were fixed without these examples. By default a share of them chooses.
+    learn_share : float
+        Share of the examples, drawn by ``seed``, that chooses the candidates and their order.
+    seed : int
+        Of that draw.
+    """
+
+    grid: int = 100
+    method: Method | Literal["auto"] = "auto"
+    candidates: ArrayLike | None = None
+    learn_share: float = 0.2
+    seed: int = 0
 
 
 def control_risks(
@@ -129,14 +153,10 @@ def control_risks(
     labels: ArrayLike,
     risks: Iterable[str | Risk],
     confidence: float = 0.9,
-    grid: int = 100,
-    method: Method | Literal["auto"] = "auto",
     undefined: Undefined = "flag",
     *,
-    candidates: ArrayLike | None = None,
-    learn_share: float = 0.2,
-    seed: int = 0,
     groups: ArrayLike | None = None,
+    search: CandidateSearch | None = None,
 ) -> RiskControl:
     """Find the thresholds that keep all promises, and choose one.
 
@@ -150,24 +170,13 @@ def control_risks(
         Such as ``["precision>=0.9", "recall>=0.8"]``; see ``risk_spec``.
     confidence : float
         Of all promises at all valid thresholds together, in (0, 1).
-    grid : int
-        How many quantiles of the scores are candidates, at most.
-    method : {"auto", "monotone", "split_fixed_sequence", "bonferroni_holm", "bonferroni"}
-        ``split_fixed_sequence`` tests in the order in which the learning share finds the candidates
-        convincing, each at 1 - confidence, until one fails. ``auto`` is ``monotone`` where the
-        risks allow it, else ``bonferroni_holm`` where ``candidates`` are given (all examples test),
-        else ``split_fixed_sequence``, whose power was the highest in simulations.
     undefined : {"flag", "review", "pass"}
         What happens to answers without a score: reviewed ones count as flagged.
-    candidates : array-like of float, shape (g,), optional
-        Thresholds that were fixed without these examples. By default a share of them chooses.
-    learn_share : float
-        Share of the examples, drawn by ``seed``, that chooses the candidates and their order.
-    seed : int
-        Of that draw.
     groups : array-like of int, shape (n,), optional
         What examples share; the draw keeps groups whole, so that no answer is tested on candidates
         that an alike one chose. The tests still take the examples as independent.
+    search : CandidateSearch, optional
+        Which thresholds are tried, and how their errors are controlled.
 
     Raises
     ------
@@ -181,54 +190,53 @@ def control_risks(
     >>> rng = np.random.default_rng(0)
     >>> labels = np.repeat([1, 0], 1000)
     >>> scores = rng.normal(labels * 3.0)
-    >>> found = control_risks(scores, labels, ["precision>=0.85", "recall>=0.85"])
-    >>> found.method, sum(found.valid), round(found.threshold, 2)
+    >>> control = control_risks(scores, labels, ["precision>=0.85", "recall>=0.85"])
+    >>> control.method, sum(control.valid), round(control.threshold, 2)
     ('split_fixed_sequence', 12, 1.78)
-    >>> {name: round(share, 2) for name, share in found.attained.items()}
+    >>> {name: round(share, 2) for name, share in control.attained.items()}
     {'precision': 0.97, 'recall': 0.9}
     """
-    asked = parse_risks(risks)
-    certainty = validation.share(confidence, "confidence")
-    delta = float(1 - decimal(certainty))
+    promised, search = parse_risks(risks), search or CandidateSearch()
+    level = validation.share(confidence, "confidence")
+    delta = float(1 - decimal(level))
     values, truth = _examples(scores, labels)
     one_of(undefined, Undefined, "undefined")
-    used = _method(method, asked, candidates is not None)
-    learns = used == "split_fixed_sequence" or (candidates is None and used != "monotone")
-    share, state = validation.share(learn_share, "learn_share"), validation.whole(seed, "seed")
-    learn = np.zeros(len(values), dtype=bool)
-    if learns:
-        learn = _learn(groups, len(values), share, state)
-    if candidates is None:
-        thresholds = _quantiles(values[learn] if learns else values, grid)
+    given = search.candidates is not None
+    method = _method(search.method, promised, given)
+    learns = method == "split_fixed_sequence" or not (given or method == "monotone")
+    learn = _learn(groups, len(values), search, draws=learns)
+    if search.candidates is None:
+        thresholds = _quantiles(values[learn] if learns else values, search.grid)
     else:
-        thresholds = _given(candidates)
+        thresholds = _given(search.candidates)
     g = len(thresholds)
     # Flagged by the j-th candidate means: at least j candidates are at most the score. Exact for
     # ties and any scale, and a position is what MAPIE takes for a probability.
     positions = np.searchsorted(thresholds, values, side="right")
     positions[np.isnan(values)] = 0 if undefined == "pass" else g
-    p = p_values(positions[~learn], truth[~learn], g, asked)
+    p = p_values(positions[~learn], truth[~learn], g, promised)
     order = np.argsort(p, kind="stable")
     if learns:
-        order = np.argsort(p_values(positions[learn], truth[learn], g, asked), kind="stable")
-    valid, level = _valid(p, order, used, delta, asked)
-    wrong, trials = counts(positions[~learn], truth[~learn], g, asked)
+        order = np.argsort(p_values(positions[learn], truth[learn], g, promised), kind="stable")
+    valid, first_level = _valid(p, order, method, delta, promised)
+    wrong, trials = counts(positions[~learn], truth[~learn], g, promised)
     reason = None
     if not valid.any():
-        at = int(order[0] if used == "split_fixed_sequence" else np.argmin(p))
-        reason = _reason(asked, wrong[:, at], trials[:, at], float(thresholds[at]), level)
-    highest = any(risk.name == "recall" for risk in asked)
+        at = int(order[0] if method == "split_fixed_sequence" else np.argmin(p))
+        seen = wrong[:, at].tolist(), trials[:, at].tolist()
+        reason = _reason(promised, *seen, float(thresholds[at]), first_level)
+    highest = any(risk.name == "recall" for risk in promised)
     accepted = thresholds[valid]
     return RiskControl(
-        risks=asked,
-        confidence=certainty,
-        method=used,
+        risks=promised,
+        confidence=level,
+        method=method,
         candidates=tuple(thresholds.tolist()),
         p_values=tuple(p.tolist()),
         valid=tuple(valid.tolist()),
         values=tuple(
             tuple(risk.value(*pair) for pair in zip(ks.tolist(), ms.tolist(), strict=True))
-            for risk, ks, ms in zip(asked, wrong, trials, strict=True)
+            for risk, ks, ms in zip(promised, wrong, trials, strict=True)
         ),
         threshold=float(accepted[-1 if highest else 0]) if len(accepted) else None,
         rule=(
@@ -245,12 +253,18 @@ def control_risks(
         n_undefined=int(np.isnan(values[~learn]).sum()),
         n_empty=int((trials == 0).any(axis=0).sum()),
         undefined=undefined,
-        seed=state,
+        seed=int(search.seed),
     )
 
 
-def _learn(groups: ArrayLike | None, n: int, share: float, seed: int) -> NDArray[np.bool_]:
-    """Draw whole groups until about the share of the examples is reached."""
+def _learn(
+    groups: ArrayLike | None, n: int, search: CandidateSearch, *, draws: bool
+) -> NDArray[np.bool_]:
+    """Return who chooses: whole groups until about the share of the examples is reached."""
+    share = validation.share(search.learn_share, "learn_share")
+    seed = validation.whole(search.seed, "seed")
+    if not draws:
+        return np.zeros(n, dtype=bool)
     codes = np.arange(n) if groups is None else np.asarray(groups)
     if codes.shape != (n,):
         raise InputError(f"groups must have {n} entries, one per score; got shape {codes.shape}")
@@ -263,41 +277,43 @@ def _learn(groups: ArrayLike | None, n: int, share: float, seed: int) -> NDArray
 
 
 def _valid(
-    p: NDArray[np.float64], order: NDArray[np.intp], method: Method, delta: float,
+    p: NDArray[np.float64],
+    order: NDArray[np.intp],
+    method: Method,
+    delta: float,
     risks: tuple[Risk, ...],
-) -> tuple[NDArray[np.bool_], float]:  # fmt: skip
+) -> tuple[NDArray[np.bool_], float]:
     """Return which candidates are valid, and the level of the first test."""
     if method == "monotone":
         level = delta / len({risk.name == "recall" for risk in risks})
         return p <= level, level
     ordered = method == "split_fixed_sequence"
     sequence = order if ordered else np.arange(len(p))
-    found = mapie().control_fwer(p[sequence], delta, "fixed_sequence" if ordered else method)
+    rejected = mapie().control_fwer(p[sequence], delta, "fixed_sequence" if ordered else method)
     valid = np.zeros(len(p), dtype=bool)
-    valid[sequence[found]] = True
+    valid[sequence[rejected]] = True
     return valid, delta if ordered else delta / len(p)
 
 
 def _reason(
-    risks: tuple[Risk, ...], wrong: NDArray[np.int64], trials: NDArray[np.int64],
-    threshold: float, level: float,
-) -> str:  # fmt: skip
+    risks: tuple[Risk, ...], wrong: list[int], trials: list[int], threshold: float, level: float
+) -> str:
     """Say which promise stands in the way at the most promising candidate."""
     p = [
         float(bdtr(k, m, risk.tolerated)) if m else 1.0
-        for risk, k, m in zip(risks, wrong.tolist(), trials.tolist(), strict=True)
+        for risk, k, m in zip(risks, wrong, trials, strict=True)
     ]
     worst = int(np.argmax(p))
-    risk, k, m = risks[worst], int(wrong[worst]), int(trials[worst])
+    risk, k, m = risks[worst], wrong[worst], trials[worst]
     start = f"no threshold is shown to keep all promises; at the most promising, {threshold:g}, "
     if not m:
         return f"{start}{risk.name} is undefined: no example counts for it"
     good = m - k if risk.relation == ">=" else k
-    seen = f"{start}{risk.name} is {good / m:.4g} ({good} of {m})"
+    observed = f"{start}{risk.name} is {good / m:.4g} ({good} of {m})"
     if k / m > risk.tolerated:
-        return f"{seen}, which breaks {risk}"
+        return f"{observed}, which breaks {risk}"
     return (
-        f"{seen}, which keeps {risk} but may be chance: p = {p[worst]:.2g} where at most "
+        f"{observed}, which keeps {risk} but may be chance: p = {p[worst]:.2g} where at most "
         f"{level:.2g} would do. More labelled examples would help"
     )
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from calibrail.conformal.risks import control_risks
+from calibrail.conformal.risks import CandidateSearch, control_risks
 from calibrail.validity.check import Check, Setting
 from calibrail.validity.distributions import Floats, below, draw, quantile
 
@@ -33,7 +33,8 @@ def several_risks(at: Setting) -> Iterator[Check]:
         for run in range(at.runs):
             labels = np.concatenate([[1, 0], rng.integers(2, size=2 * at.n - 2)])
             scores = draw(rng, at.kind, 2 * at.n, np.where(labels == 1, 0.0, -_SHIFT))
-            control = control_risks(scores, labels, limits, 1.0 - at.alpha, grid=30, seed=run)
+            search = CandidateSearch(grid=30, seed=run)
+            control = control_risks(scores, labels, limits, 1.0 - at.alpha, search=search)
             true = _true(at, np.array(control.candidates)[list(control.valid)])
             for name in pair:
                 worst = 1.0 if name in at_most else -1.0
