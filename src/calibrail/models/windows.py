@@ -109,27 +109,23 @@ def assemble(tokens: Tokens, long: tuple[int, int], short: tuple[int, int]) -> W
     """Return the pass that reads these tokens of the two texts and all that stands around them."""
     ids: list[int] = []
     types: list[int] = []
-    places = []
+    places: dict[str, tuple[int, int]] = {}
     position = 0
-    parts = [(tokens.long, long), (tokens.short, short)]
-    for side, (first, last) in sorted(parts, key=lambda part: (part[0].first, part[0].stop)):
+    parts = [("long", tokens.long, long), ("short", tokens.short, short)]
+    for name, side, (first, last) in sorted(parts, key=lambda part: (part[1].first, part[1].stop)):
         around = slice(position, side.first)
         kept = slice(side.first + first, side.first + last)
         ids += tokens.ids[around] + tokens.ids[kept]
         types += tokens.types[around] + tokens.types[kept]
-        places.append((side, (len(ids) - (last - first), len(ids))))
+        places[name] = (len(ids) - (last - first), len(ids))
         position = side.stop
-    long_place, short_place = (
-        next(place for side, place in places if side is wanted)
-        for wanted in (tokens.long, tokens.short)
-    )
     first, last = long
     offsets = tokens.long.offsets
     return Window(
         ids + tokens.ids[position:],
         types + tokens.types[position:],
-        long=long_place,
-        short=short_place,
+        long=places["long"],
+        short=places["short"],
         first=first,
         first_short=short[0],
         start=0 if first == 0 else offsets[first][0],
