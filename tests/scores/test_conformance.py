@@ -4,41 +4,37 @@ from pathlib import Path
 
 import pytest
 
-from calibrail.scores import BASELINES, build, build_column, parse_spec, parse_specs
+from calibrail.scores import BASELINES, build, build_column, parse_spec
 from calibrail.testing import check_score
 from tests.tiny_models import make_classifier, make_decoder, make_hhem, make_matcher, make_minicheck
 
-
-@pytest.mark.parametrize("name", BASELINES)
-def test_baselines_conform(name: str) -> None:
-    check_score(build(parse_specs(name)[0]), polarity=name != "length")
-
-
-@pytest.mark.parametrize("spec", ["sgi", "sgi:context=closest"])
-def test_sgi_conforms(spec: str) -> None:
-    check_score(build(parse_specs(spec)[0]), polarity=False)
-
-
-@pytest.mark.parametrize("spec", ["rad", "rad:weighting=question"])
-def test_rad_conforms(spec: str) -> None:
-    check_score(build(parse_specs(spec)[0]))
+#: Scores that find answers of another kind than those on another topic.
+OTHER_POLARITY = (
+    "length",
+    "sgi",
+    "local_sgi:context=closest",
+    "displacement_magnitude",
+    "displacement_consistency",
+    "expected_response_deviation:k=5",
+    "tangent_residual:k=5",
+    "dgi",
+)
 
 
-def test_tfg_conforms() -> None:
-    check_score(build(parse_specs("tfg:gamma=0.5")[0]), huge=20_000)
+@pytest.mark.parametrize("spec", [*BASELINES, "novel_stretch", "novel_run"])
+def test_scores_without_a_model_conform(spec: str) -> None:
+    check_score(build(parse_spec(spec)), polarity=spec not in OTHER_POLARITY)
+
+
+@pytest.mark.parametrize(
+    "spec", [*OTHER_POLARITY[1:], "rad", "rad:weighting=question", "tfg:gamma=0.5"]
+)
+def test_scores_on_embeddings_conform(spec: str) -> None:
+    check_score(build(parse_spec(spec)), polarity=spec not in OTHER_POLARITY, huge=20_000)
 
 
 def test_a_column_conforms() -> None:
     check_score(build_column("detector", "faithful"), polarity=False, columns={"detector": 0.25})
-
-
-@pytest.mark.parametrize(
-    "spec",
-    ["local_sgi", "displacement_magnitude", "displacement_consistency",
-     "expected_response_deviation:k=5", "tangent_residual:k=5", "dgi"],
-)  # fmt: skip
-def test_the_other_scores_on_embeddings_conform(spec: str) -> None:
-    check_score(build(parse_spec(spec)), polarity=False, huge=20_000)
 
 
 @pytest.fixture(scope="module")

@@ -70,8 +70,12 @@ def test_what_is_asked_is_announced() -> None:
 
 
 def test_selfcheck_averages_contradiction_over_sentences_and_samples() -> None:
-    table = {("yes", "Ada reads."): 0.1, ("no", "Ada reads."): 0.5, ("yes", "Bob sings."): 0.3,
-             ("no", "Bob sings."): 0.9}  # fmt: skip
+    table = {
+        ("yes", "Ada reads."): 0.1,
+        ("no", "Ada reads."): 0.5,
+        ("yes", "Bob sings."): 0.3,
+        ("no", "Bob sings."): 0.9,
+    }
     score = with_nli(SelfCheck(), lambda premise, hypothesis: (0.0, table[premise, hypothesis]))
     result = score.score([example(response="Ada reads. Bob sings.", samples=("yes", "", "no"))])
     assert result.values.tolist() == [pytest.approx(0.45)]

@@ -71,9 +71,12 @@ def test_it_conforms(model: str) -> None:
 
 @pytest.mark.parametrize(
     ("labels", "message"),
-    [([1] * 20, "holds 0 faithful"), ([0] * 17 + [1] * 3, "holds 3 hallucinated"),
-     ([0, 1, None] * 8, "has none; label it 0")],
-)  # fmt: skip
+    [
+        ([1] * 20, "holds 0 faithful"),
+        ([0] * 17 + [1] * 3, "holds 3 hallucinated"),
+        ([0, 1, None] * 8, "has none; label it 0"),
+    ],
+)
 def test_both_classes_are_needed(labels: list, message: str) -> None:
     examples = [
         Example("q", ("c",), "x", label=label, id=str(i), columns={"a": float(i), "b": 1.0})
@@ -91,9 +94,11 @@ def test_bad_parameters_are_refused(params: dict) -> None:
 
 def test_nothing_is_made_up_where_a_field_is_missing() -> None:
     score = Fused(scores="length,novel_count,rouge_l").fit(
-        [Example("q", ("one two",), "one two three four"[: 3 + i % 15], label=i % 2, id=str(i))
-         for i in range(40)]
-    )  # fmt: skip
+        [
+            Example("q", ("one two",), "one two three four"[: 3 + i % 15], label=i % 2, id=str(i))
+            for i in range(40)
+        ]
+    )
     result = score.score([Example("q", (), "It was built in 1999.")])
     assert result.reasons == {0: "there is no context"}
 

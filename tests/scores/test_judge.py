@@ -76,10 +76,14 @@ def test_logprob_is_the_probability_of_the_first_token() -> None:
         assert found.evidence[7] == {
             "kind": "judge",
             "items": [
-                {"reply": "hallucination", "served": "m", "verdict": "hallucination",
-                 "probability": pytest.approx(0.7)}
+                {
+                    "reply": "hallucination",
+                    "served": "m",
+                    "verdict": "hallucination",
+                    "probability": pytest.approx(0.7),
+                }
             ],
-        }  # fmt: skip
+        }
 
 
 def test_verdict_is_one_word_and_carries_its_companion_for_nothing() -> None:
@@ -315,10 +319,14 @@ def test_demands_are_what_is_asked() -> None:
 @pytest.mark.parametrize(
     "params",
     [
-        {}, {"mode": "votes", "votes": 7, "temperature": 0.5}, {"mode": "graded", "max_tokens": 64},
-        {"template": OWN}, {"served": "m-1", "mode": "logprob"}, {"temperature": 0.0},
+        {},
+        {"mode": "votes", "votes": 7, "temperature": 0.5},
+        {"mode": "graded", "max_tokens": 64},
+        {"template": OWN},
+        {"served": "m-1", "mode": "logprob"},
+        {"temperature": 0.0},
     ],
-)  # fmt: skip
+)
 def test_params_build_an_equal_score(params: dict[str, Any]) -> None:
     score = Judge(model="m", base_url="http://localhost:1/v1", **params)
     for again in (
@@ -357,19 +365,27 @@ def test_no_key_is_in_what_is_kept(monkeypatch: pytest.MonkeyPatch, cache: Path)
 @pytest.mark.parametrize(
     ("params", "says"),
     [
-        ({"model": ""}, "model must be a name"), ({"model": None}, "model must be a name"),
-        ({"mode": "vote"}, "mode must be one of auto, verdict"), ({"mode": None}, "mode must be"),
-        ({"votes": 1}, "votes must be"), ({"votes": True}, "votes must be"),
-        ({"votes": 2.0}, "votes must be"), ({"temperature": 2.1}, "temperature must lie"),
+        ({"model": ""}, "model must be a name"),
+        ({"model": None}, "model must be a name"),
+        ({"mode": "vote"}, "mode must be one of auto, verdict"),
+        ({"mode": None}, "mode must be"),
+        ({"votes": 1}, "votes must be"),
+        ({"votes": True}, "votes must be"),
+        ({"votes": 2.0}, "votes must be"),
+        ({"temperature": 2.1}, "temperature must lie"),
         ({"temperature": float("nan")}, "temperature must lie"),
-        ({"temperature": True}, "temperature must lie"), ({"temperature": "1"}, "temperature must"),
+        ({"temperature": True}, "temperature must lie"),
+        ({"temperature": "1"}, "temperature must"),
         ({"mode": "votes", "temperature": 0.0}, "votes at temperature 0"),
-        ({"max_tokens": 0}, "max_tokens must be"), ({"max_tokens": 1.5}, "max_tokens must be"),
-        ({"served": 5}, "served must be"), ({"base_url": "http://u:p@h/v1"}, "base_url must hold"),
-        ({"template": "none.txt"}, "neither built in"), ({"template": "{response}"}, "contexts"),
+        ({"max_tokens": 0}, "max_tokens must be"),
+        ({"max_tokens": 1.5}, "max_tokens must be"),
+        ({"served": 5}, "served must be"),
+        ({"base_url": "http://u:p@h/v1"}, "base_url must hold"),
+        ({"template": "none.txt"}, "neither built in"),
+        ({"template": "{response}"}, "contexts"),
         ({"template": OWN, "mode": "graded"}, '"hallucination"'),
     ],
-)  # fmt: skip
+)
 def test_a_parameter_out_of_its_domain_is_refused(params: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=re.escape(says)):
         Judge(**{"model": "m", "base_url": "http://localhost:1/v1", **params})

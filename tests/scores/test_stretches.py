@@ -7,7 +7,6 @@ import pytest
 
 from calibrail.data.example import Example
 from calibrail.scores.stretches import NovelRun, NovelStretch, heaviest
-from calibrail.testing import check_score
 
 CONTEXT = "The tower was built in 1853 of grey granite and measured thirty metres."
 
@@ -25,9 +24,11 @@ def test_the_heaviest_run_is_the_best_of_all() -> None:
 def test_an_invented_clause_weighs_more_than_scattered_words() -> None:
     clause = "The tower was built in 1853, financed by wealthy merchants overseas."
     scattered = "Wealthy builders made the tower in 1853 of grey granite for merchants."
-    values = NovelStretch().score(
-        [Example("q", (CONTEXT,), clause), Example("q", (CONTEXT,), scattered)]
-    ).values  # fmt: skip
+    values = (
+        NovelStretch()
+        .score([Example("q", (CONTEXT,), clause), Example("q", (CONTEXT,), scattered)])
+        .values
+    )
     assert values[0] == 4.0
     assert values[1] < values[0]
 
@@ -57,8 +58,3 @@ def test_an_answer_that_repeats_its_context_weighs_nothing(score: NovelRun) -> N
     result = score.score([Example("q", (CONTEXT,), CONTEXT)])
     assert result.values[0] == 0.0
     assert result.evidence == ({"kind": "stretch", "items": []},)
-
-
-@pytest.mark.parametrize("score", [NovelStretch(), NovelRun()])
-def test_they_conform(score: NovelRun) -> None:
-    check_score(score)

@@ -69,23 +69,47 @@ def test_from_labelled_answers_to_an_explained_decision(matcher: Path, tmp_path:
         told = [*said[:2], other] if label else said
         if rng.random() < 0.1:
             told = said
-        items.append({"id": f"a{index}", "question": "q?", "contexts": [" ".join(said) + "."],
-                      "response": " ".join(told) + ".", "label": label})  # fmt: skip
+        items.append(
+            {
+                "id": f"a{index}",
+                "question": "q?",
+                "contexts": [" ".join(said) + "."],
+                "response": " ".join(told) + ".",
+                "label": label,
+            }
+        )
     answers = write(tmp_path / "answers.jsonl", items)
     spec = f"sec:model={matcher}"
     done = calibrail(
-        "calibrate", answers, "--score", spec, "--score", f"claims:model={matcher}",
-        "--alpha", 0.3, "--max-fpr", 0.5, "-o", tmp_path / "run",
-    )  # fmt: skip
+        "calibrate",
+        answers,
+        "--score",
+        spec,
+        "--score",
+        f"claims:model={matcher}",
+        "--alpha",
+        0.3,
+        "--max-fpr",
+        0.5,
+        "-o",
+        tmp_path / "run",
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "forward passes, shared with" in done.stderr
     exported = calibrail("export", tmp_path / "run", "-o", tmp_path / "g.json")
     assert exported.returncode == 0, exported.stderr
     response = f"{WORDS[0]} {WORDS[1]}. {WORDS[2]} {WORDS[3]}."
     done = calibrail(
-        "explain", tmp_path / "g.json", "--question", "q?", "--response", response,
-        "--context", f"{WORDS[0]} {WORDS[1]}.", "--json",
-    )  # fmt: skip
+        "explain",
+        tmp_path / "g.json",
+        "--question",
+        "q?",
+        "--response",
+        response,
+        "--context",
+        f"{WORDS[0]} {WORDS[1]}.",
+        "--json",
+    )
     decision = json.loads(done.stdout)
     assert decision["outcome"] == "flag"
     assert [item["verdict"] for item in decision["evidence"]["items"]] == [
@@ -102,8 +126,16 @@ def test_from_labelled_answers_to_an_explained_decision(matcher: Path, tmp_path:
 
 def test_other_weights_are_another_detector(matcher: Path, tmp_path: Path) -> None:
     said = (f"not {SUPPORT}", SUPPORT)
-    items = [{"id": str(i), "contexts": [SUPPORT], "response": said[i % 2],
-              "label": (i + 1) % 2, "question": "q"} for i in range(40)]  # fmt: skip
+    items = [
+        {
+            "id": str(i),
+            "contexts": [SUPPORT],
+            "response": said[i % 2],
+            "label": (i + 1) % 2,
+            "question": "q",
+        }
+        for i in range(40)
+    ]
     answers = write(tmp_path / "answers.jsonl", items)
     copy = make_matcher(tmp_path / "copy")
     done = calibrail(

@@ -27,15 +27,29 @@ from calibrail.scores.verdicts import (
 @pytest.mark.parametrize(
     ("text", "verdict"),
     [
-        ("faithful", False), ("hallucination", True), ("Faithful.", False),
-        ("HALLUCINATION", True), ("  hallucination\n", True), ('"faithful"', False),
-        ("'hallucination'", True), ("`faithful`", False), ("**hallucination**", True),
-        ("__faithful__", False), ("*Faithful*.", False), ("\u201cfaithful\u201d", False),
-        ("# hallucination", True), ("hallucinations", True), ("Hallucinated", True),
-        ("Answer: faithful", False), ("Verdict: **Hallucination**", True),
-        ("The answer is faithful.", False), ("The final verdict is: hallucination", True),
-        ("**Final answer:** hallucination", True), ("Response: 'faithful'", False),
-        ("faithful: all of it is in document 1", False), ("faithful, not a hallucination", False),
+        ("faithful", False),
+        ("hallucination", True),
+        ("Faithful.", False),
+        ("HALLUCINATION", True),
+        ("  hallucination\n", True),
+        ('"faithful"', False),
+        ("'hallucination'", True),
+        ("`faithful`", False),
+        ("**hallucination**", True),
+        ("__faithful__", False),
+        ("*Faithful*.", False),
+        ("\u201cfaithful\u201d", False),
+        ("# hallucination", True),
+        ("hallucinations", True),
+        ("Hallucinated", True),
+        ("Answer: faithful", False),
+        ("Verdict: **Hallucination**", True),
+        ("The answer is faithful.", False),
+        ("The final verdict is: hallucination", True),
+        ("**Final answer:** hallucination", True),
+        ("Response: 'faithful'", False),
+        ("faithful: all of it is in document 1", False),
+        ("faithful, not a hallucination", False),
         ("hallucination - the date is not in the documents", True),
         ("Hallucination. The answer is not faithful to the source.", True),
         ("faithful. No statement contradicts the documents.", False),
@@ -45,7 +59,7 @@ from calibrail.scores.verdicts import (
         ("\n<think>\n</think>hallucination", True),
         ("<think>a</think> Verdict: faithful", False),
     ],
-)  # fmt: skip
+)
 def test_the_first_word_is_the_verdict(text: str, verdict: bool) -> None:
     assert read_verdict(ChatAnswer(text)) is verdict
 
@@ -53,17 +67,39 @@ def test_the_first_word_is_the_verdict(text: str, verdict: bool) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "yes", "no", "1", "unfaithful", "not faithful", "Not a hallucination", "faithfully",
-        "faithfulness", "un-faithful", "I think it is faithful",
-        "This is a hallucination", "faithful or hallucination", "faithful/hallucination",
-        "hallucination, faithful", "**faithful** or **hallucination**",
+        "yes",
+        "no",
+        "1",
+        "unfaithful",
+        "not faithful",
+        "Not a hallucination",
+        "faithfully",
+        "faithfulness",
+        "un-faithful",
+        "I think it is faithful",
+        "This is a hallucination",
+        "faithful or hallucination",
+        "faithful/hallucination",
+        "hallucination, faithful",
+        "**faithful** or **hallucination**",
         "faithful and hallucination",
-        "hallucination-free", "hallucination free", "Hallucination: no", "hallucination? No.",
-        "faithful: false", "Faithful = 0", '{"hallucination": 0.05}', '{"hallucination": true}',
-        '{"faithful": "yes"}', "faithful: 0.2", "faithful2", "<think>faithful", "<think></think>?",
-        "The documents are silent. faithful", "\u0444aithful",
+        "hallucination-free",
+        "hallucination free",
+        "Hallucination: no",
+        "hallucination? No.",
+        "faithful: false",
+        "Faithful = 0",
+        '{"hallucination": 0.05}',
+        '{"hallucination": true}',
+        '{"faithful": "yes"}',
+        "faithful: 0.2",
+        "faithful2",
+        "<think>faithful",
+        "<think></think>?",
+        "The documents are silent. faithful",
+        "\u0444aithful",
     ],
-)  # fmt: skip
+)
 def test_another_reply_holds_no_verdict(text: str) -> None:
     assert read_verdict(ChatAnswer(text)) == UNREADABLE
 
@@ -100,9 +136,19 @@ def test_a_probability_is_that_of_the_two_verdicts() -> None:
 def test_spellings_of_one_verdict_add_up() -> None:
     first = place(
         "faith",
-        {"faith": 0.4, "Faith": 0.1, " faithful": 0.05, "**faith": 0.02, "f": 0.01,
-         "hall": 0.2, "Hallucination": 0.1, "\u0120hall": 0.05, "\u2581Hall": 0.02, "The": 0.01},
-    )  # fmt: skip
+        {
+            "faith": 0.4,
+            "Faith": 0.1,
+            " faithful": 0.05,
+            "**faith": 0.02,
+            "f": 0.01,
+            "hall": 0.2,
+            "Hallucination": 0.1,
+            "\u0120hall": 0.05,
+            "\u2581Hall": 0.02,
+            "The": 0.01,
+        },
+    )
     assert read_probability(said(first, rest("ful"))) == pytest.approx(0.37 / (0.37 + 0.58))
 
 
@@ -164,9 +210,16 @@ def test_probabilities_keep_the_order_of_the_odds(one: float, two: float, mass: 
     assert (value(one) - value(two)) * (one - two) >= 0.0
 
 
-@given(st.lists(st.tuples(st.sampled_from(["hall", "Hall", "faith", "f", "The", ""]),
-                          st.floats(-10_000, 0.01)), max_size=6),
-       st.floats(-10_000, 0.01), st.booleans())  # fmt: skip
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["hall", "Hall", "faith", "f", "The", ""]), st.floats(-10_000, 0.01)
+        ),
+        max_size=6,
+    ),
+    st.floats(-10_000, 0.01),
+    st.booleans(),
+)
 def test_any_log_probabilities_give_a_number_from_0_to_1_or_a_reason(
     top: list[tuple[str, float]], logprob: float, faithful: bool
 ) -> None:
@@ -220,13 +273,17 @@ def test_no_log_probabilities_no_probability() -> None:
 @pytest.mark.parametrize(
     ("text", "grade"),
     [
-        ('{"hallucination": 0.25}', 0.25), ('{"hallucination": 0}', 0.0),
-        ('{"hallucination": 1}', 1.0), (' {"hallucination":1e-3}\n', 0.001),
-        ('```json\n{"hallucination": 0.5}\n```', 0.5), ('```\n{"hallucination": 0.5}```\n', 0.5),
-        ('```json{"hallucination": 0.5}```', 0.5), ('{"hallucination": 0.5, "why": "x"}', 0.5),
+        ('{"hallucination": 0.25}', 0.25),
+        ('{"hallucination": 0}', 0.0),
+        ('{"hallucination": 1}', 1.0),
+        (' {"hallucination":1e-3}\n', 0.001),
+        ('```json\n{"hallucination": 0.5}\n```', 0.5),
+        ('```\n{"hallucination": 0.5}```\n', 0.5),
+        ('```json{"hallucination": 0.5}```', 0.5),
+        ('{"hallucination": 0.5, "why": "x"}', 0.5),
         ('<think>{"hallucination": 1}</think>{"hallucination": 0.5}', 0.5),
     ],
-)  # fmt: skip
+)
 def test_a_grade_is_read(text: str, grade: float) -> None:
     found = read_grade(ChatAnswer(text))
     assert found == grade
@@ -235,19 +292,49 @@ def test_a_grade_is_read(text: str, grade: float) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["1.01", "-0.01", "true", "false", "null", '"0.5"', '"50%"', "50", "[0.5]", "{}", "NaN",
-     "Infinity", "-Infinity", "1e400", "9" * 400],
-)  # fmt: skip
+    [
+        "1.01",
+        "-0.01",
+        "true",
+        "false",
+        "null",
+        '"0.5"',
+        '"50%"',
+        "50",
+        "[0.5]",
+        "{}",
+        "NaN",
+        "Infinity",
+        "-Infinity",
+        "1e400",
+        "9" * 400,
+    ],
+)
 def test_what_is_no_grade_is_refused(value: str) -> None:
     assert read_grade(ChatAnswer(f'{{"hallucination": {value}}}')) == NO_GRADE
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "0.5", "faithful", "50%", "[0.5]", '{"Hallucination": 0.5}', '{"hallucination": 50%}',
-     '{"p": 0.5}', '{"hallucination": 0.5} because', 'Sure: {"hallucination": 0.5}', "null",
-     '{"hallucination": 0.5', "```", "``````", "[" * 100_000, '```json\n{"hallucination": 0.5}'],
-)  # fmt: skip
+    [
+        "",
+        "0.5",
+        "faithful",
+        "50%",
+        "[0.5]",
+        '{"Hallucination": 0.5}',
+        '{"hallucination": 50%}',
+        '{"p": 0.5}',
+        '{"hallucination": 0.5} because',
+        'Sure: {"hallucination": 0.5}',
+        "null",
+        '{"hallucination": 0.5',
+        "```",
+        "``````",
+        "[" * 100_000,
+        '```json\n{"hallucination": 0.5}',
+    ],
+)
 def test_another_reply_holds_no_grade(text: str) -> None:
     assert read_grade(ChatAnswer(text)) == NO_GRADE
 
@@ -276,10 +363,18 @@ def test_any_reply_is_read_without_failure(text: str, refusal: bool, finish: str
 
 @pytest.mark.parametrize(
     "text",
-    ["```json\n" + " " * 100_000, "```" + "\n" * 100_000 + "x", "<think>" * 30_000, "*" * 200_000,
-     "Answer:" + " " * 100_000, "faithful" + "-" * 100_000 + "x", "the " * 50_000,
-     "faithful" + " =" * 50_000, "answer is" + "_" * 100_000],
-)  # fmt: skip
+    [
+        "```json\n" + " " * 100_000,
+        "```" + "\n" * 100_000 + "x",
+        "<think>" * 30_000,
+        "*" * 200_000,
+        "Answer:" + " " * 100_000,
+        "faithful" + "-" * 100_000 + "x",
+        "the " * 50_000,
+        "faithful" + " =" * 50_000,
+        "answer is" + "_" * 100_000,
+    ],
+)
 def test_no_reply_takes_long_to_read(text: str) -> None:
     begun = time.monotonic()
     for finish in ("stop", "length"):

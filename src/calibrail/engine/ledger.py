@@ -91,25 +91,23 @@ class Ledger:
 
     def costs(self, n: int) -> tuple[Cost, ...]:
         """Return what each score cost for ``n`` examples."""
-        result = []
-        for key, used in self._used.items():
-            prepared = [self._prepared[id(model)] for model in used]
-            own = {id(model) for model in used}
-            result.append(
-                Cost(
-                    score=key,
-                    n=n,
-                    seconds=self._seconds[key] + sum(spent[0] for spent in prepared),
-                    forward_passes=self._passes[key] + sum(int(spent[1]) for spent in prepared),
-                    shared_with=tuple(
-                        other
-                        for other, theirs in self._used.items()
-                        if other != key and own & {id(model) for model in theirs}
-                    ),
-                    calls=self._calls(key, n),
-                )
-            )
-        return tuple(result)
+        return tuple(self._cost(key, n) for key in self._used)
+
+    def _cost(self, key: str, n: int) -> Cost:
+        used = {id(model) for model in self._used[key]}
+        prepared = [self._prepared[model] for model in used]
+        return Cost(
+            score=key,
+            n=n,
+            seconds=self._seconds[key] + sum(spent[0] for spent in prepared),
+            forward_passes=self._passes[key] + sum(int(spent[1]) for spent in prepared),
+            shared_with=tuple(
+                other
+                for other, models in self._used.items()
+                if other != key and any(id(model) in used for model in models)
+            ),
+            calls=self._calls(key, n),
+        )
 
 
 def _counts(score: Score) -> tuple[int | None, int | None]:

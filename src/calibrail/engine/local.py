@@ -96,12 +96,12 @@ def _prepare(
     batch: Sequence[Example], scores: Sequence[Score], ledger: Ledger
 ) -> set[tuple[int, bytes]]:
     """Compute what the scores will look up; return which texts an encoder could not read whole."""
-    asked: dict[int, tuple[SharedModel, list[Demand]]] = {}
+    by_model: dict[int, tuple[SharedModel, list[Demand]]] = {}
     for score in scores:
         for demand in score.demands(batch) if isinstance(score, Demanding) else ():
-            asked.setdefault(id(demand.model), (demand.model, []))[1].append(demand)
+            by_model.setdefault(id(demand.model), (demand.model, []))[1].append(demand)
     cut: set[tuple[int, bytes]] = set()
-    for key, (model, demands) in asked.items():
+    for key, (model, demands) in by_model.items():
         with ledger.preparing(model):
             prepare(demands)
         if isinstance(model, Encoder):

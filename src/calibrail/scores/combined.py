@@ -101,11 +101,16 @@ class Combined(Learning, Members):
         return {key: member.score(examples) for key, member in self.members.items()}
 
     def explained(
-        self, values: _Floats, scored: Mapping[str, Scores], reasons: dict[int, str]
+        self,
+        values: _Floats,
+        scored: Mapping[str, Scores],
+        reasons: dict[int, str],
+        **details: _Floats,
     ) -> Scores:
         """Return the combined values, with what each member said of an example as evidence.
 
-        Where there is none, every member's reason stands, unless another is given.
+        Where there is none, every member's reason stands, unless another is given. The details of
+        members, shape (n, members), join what they said.
         """
         evidence: list[Mapping[str, JSON]] = []
         for row in range(len(values)):
@@ -115,8 +120,11 @@ class Combined(Learning, Members):
                 whys = "; ".join(f"{item['score']}: {item['reason']}" for item in absent)
                 reasons.setdefault(row, whys)
                 evidence.append({})
-            else:
-                evidence.append({"kind": "scores", "items": items})
+                continue
+            for name, table in details.items():
+                for item, number in zip(items, table[row].tolist(), strict=True):
+                    item[name] = None if np.isnan(number) else number
+            evidence.append({"kind": "scores", "items": items})
         return Scores(values, reasons, tuple(evidence))
 
 

@@ -15,6 +15,7 @@ from calibrail.scores.base import Score, Scores
 from calibrail.scores.combined import Combined, build_members, matrix
 from calibrail.scores.labelled import separation
 from calibrail.scores.learned import FIT_SPLIT
+from calibrail.scores.parameters import numbers
 
 _Floats = NDArray[np.float64]
 
@@ -115,11 +116,7 @@ class Ensemble(Combined):
         mean[some] = (np.where(known, ranks, 0.0) * weights).sum(axis=1)[some] / total[some]
         reasons = self.lacking(examples)
         mean[list(reasons)] = np.nan
-        result = self.explained(mean, scored, reasons)
-        for row, entry in enumerate(result.evidence or ()):
-            for item, rank in zip(entry.get("items", ()), ranks[row].tolist(), strict=False):
-                item["rank"] = None if np.isnan(rank) else rank
-        return result
+        return self.explained(mean, scored, reasons, rank=ranks)
 
 
 def _ranks(values: _Floats, reference: _Floats, width: float) -> _Floats:
@@ -148,10 +145,7 @@ def _ranks(values: _Floats, reference: _Floats, width: float) -> _Floats:
 def _read_weights(weights: str | None, n: int) -> _Floats:
     if weights is None:
         return np.ones(n)
-    try:
-        parts = np.array([float(part) for part in str(weights).split(",")])
-    except ValueError:
-        parts = np.zeros(0)
+    parts = np.array(numbers(weights))
     if len(parts) != n or not np.isfinite(parts).all() or (parts <= 0.0).any():
         raise InputError(
             f'weights must be {n} numbers above 0, one a score, e.g. weights="2,1"; got {weights!r}'

@@ -19,7 +19,7 @@ Reply = Literal["word", "grade"]
 FAITHFUL: Final = "faithful"
 HALLUCINATION: Final = "hallucination"
 
-#: Raised when the same template would be filled in another way.
+#: It goes up when the same template would be filled in another way.
 FILLING: Final = "calibrail-filling/1"
 
 _TASK: Final = """\
@@ -101,10 +101,10 @@ class Template:
         data = [neutral(text) for text in (*chunks, example.question, example.response)]
         suffix = unused_suffix(data)
         documents = "\n".join(_enclosed("document", suffix, text) for text in data[: len(chunks)])
-        asked = _enclosed("question", suffix, data[-2]) if data[-2].strip() else ""
+        question = _enclosed("question", suffix, data[-2]) if data[-2].strip() else ""
         pieces = {
             "contexts": documents,
-            "question": asked,
+            "question": question,
             "response": _enclosed("answer", suffix, data[-1]),
         }
         filled, gone = list[str](), False
@@ -112,7 +112,7 @@ class Template:
             # Without a question its place goes, and the empty lines after it.
             filled.append(literal.lstrip("\n") if gone else literal)
             filled.append(pieces[field] if field is not None else "")
-            gone = field == "question" and not asked
+            gone = field == "question" and not question
         return "".join(filled)
 
 

@@ -33,3 +33,11 @@ def one_of(value: Any, name: str, known: tuple[str, ...]) -> None:
     if value not in known:
         words = " or ".join(known) if len(known) == 2 else f"one of {', '.join(known)}"
         raise InputError(f"{name} must be {words}; got {value!r}")
+
+
+def numbers(text: Any) -> list[float]:
+    """Return the numbers of a list written ``"0.5,2"``; none where it is not one."""
+    try:
+        return [float(part) for part in str(text).split(",")]
+    except ValueError:
+        return []

@@ -46,8 +46,8 @@ def read_verdict(answer: ChatAnswer) -> bool | str:
     The verdict is the reply's first word, and what follows explains it; a reply that names both
     ("faithful or hallucination") holds none.
     """
-    found = _verdict(answer)
-    return found if isinstance(found, str) else _is_hallucination(found["word"])
+    match = _verdict(answer)
+    return match if isinstance(match, str) else _is_hallucination(match["word"])
 
 
 def read_probability(answer: ChatAnswer) -> float | str:
@@ -58,12 +58,12 @@ def read_probability(answer: ChatAnswer) -> float | str:
     the tokens listed there is at most as likely as the least of them, and as what they leave, and
     counts as that.
     """
-    found = _verdict(answer)
-    if isinstance(found, str):
-        return found
+    match = _verdict(answer)
+    if isinstance(match, str):
+        return match
     if answer.positions is None:
         return NO_LOGPROBS
-    place = _place(answer.text, found.start("word"), answer.positions)
+    place = _place(answer.text, match.start("word"), answer.positions)
     if place is None:
         return f"{BAD_LOGPROBS}: their tokens do not spell the reply"
     if why := _not_a_distribution(place):
@@ -76,8 +76,8 @@ def read_probability(answer: ChatAnswer) -> float | str:
     # Nor is it likelier than all that is left for tokens that are not listed.
     left = max(1.0 - math.fsum(map(math.exp, listed.values())), _LEAST_LEFT)
     floor = min(*listed.values(), math.log(left))
-    odds = max(likely[FAITHFUL], floor) - max(likely[HALLUCINATION], floor)
-    return 1.0 / (1.0 + math.exp(min(odds, 700.0)))
+    log_odds = max(likely[FAITHFUL], floor) - max(likely[HALLUCINATION], floor)
+    return 1.0 / (1.0 + math.exp(min(log_odds, 700.0)))
 
 
 def read_grade(answer: ChatAnswer) -> float | str:
@@ -103,15 +103,15 @@ def _verdict(answer: ChatAnswer) -> re.Match[str] | str:
     if answer.refusal:
         return REFUSED
     thought = _THOUGHT.match(answer.text)
-    found = _VERDICT.match(answer.text, thought.end() if thought else 0)
-    if found is None:
+    match = _VERDICT.match(answer.text, thought.end() if thought else 0)
+    if match is None:
         is_cut = answer.finish == "length" or not answer.text.strip()
         return CUT if is_cut else UNREADABLE
-    other = FAITHFUL if _is_hallucination(found["word"]) else HALLUCINATION
-    rest = answer.text[found.end() :]
+    other = FAITHFUL if _is_hallucination(match["word"]) else HALLUCINATION
+    rest = answer.text[match.end() :]
     if re.match(rf"\W*(?:(?:or|and)\W+)?{other}", rest, re.IGNORECASE) or _VALUE.match(rest):
         return UNREADABLE
-    return found
+    return match
 
 
 def _is_hallucination(word: str) -> bool:
@@ -154,12 +154,12 @@ def _not_a_distribution(place: Position) -> str | None:
 
 def _mass(listed: dict[str, float], word: str) -> float:
     """Return the log of the summed probability of the tokens that begin a word."""
-    own = []
+    logprobs = []
     for token, logprob in listed.items():
         piece = re.sub(r"[\W_]+", "", _plain(token)).lower()
         if piece and (word.startswith(piece) or piece.startswith(word[:9])):
-            own.append(logprob)
-    if not own:
+            logprobs.append(logprob)
+    if not logprobs:
         return -math.inf
-    top = max(own)
-    return top + math.log(sum(math.exp(logprob - top) for logprob in own))
+    top = max(logprobs)
+    return top + math.log(sum(math.exp(logprob - top) for logprob in logprobs))

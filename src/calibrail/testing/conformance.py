@@ -74,21 +74,23 @@ def check_score(
     supported = [_with(example, columns) for example in grounded()]
     everything = [*supported, *(_with(example, columns) for example in strange())]
     _identity(score)
-    _empty_batch(score)
+    _require(len(_scored(score, [])) == 0, score, "an empty batch must give no value")
     _fresh(score)
     values = _scored(score, everything)
-    _again(score, everything, values)
-    _permuted(score, everything, values)
-    _alone(score, everything, values)
-    _labels(score, supported, values[: len(supported)])
+    _repeated(score, everything, values)
+    relabelled = [replace(example, label=1, group="other", id="other") for example in supported]
+    rule = "label, group and id must have no influence"
+    _agree(score, relabelled, values[: len(supported)], rule)
     _huge(score, columns, huge)
     _rebuilt(score, factory, supported, values[: len(supported)])
-    if "response" in score.requires:
-        _undefined(score, replace(supported[0], response=" \n"), "an empty response")
-    if "contexts" in score.requires:
-        _undefined(score, replace(supported[0], contexts=()), "no contexts")
-    if "question" in score.requires:
-        _undefined(score, replace(supported[0], question=""), "an empty question")
+    for what, lacking in (
+        ("an empty response", replace(supported[0], response=" \n")),
+        ("no contexts", replace(supported[0], contexts=())),
+        ("an empty question", replace(supported[0], question="")),
+    ):
+        if what.split()[-1] in score.requires:
+            value = _scored(score, [lacking])[0]
+            _require(bool(np.isnan(value)), score, f"{what} must be undefined")
     if polarity:
         _polarity(score, columns)
 
@@ -129,17 +131,17 @@ def _scored(score: Score, examples: Sequence[Example]) -> NDArray[np.float64]:
 
 
 def _evidence(score: Score, examples: Sequence[Example], result: Scores) -> None:
-    found = result.evidence or ()
-    _require(len(found) == len(examples), score, "evidence must have one entry an example")
-    for example, entry in zip(examples, found, strict=True):
+    evidence = result.evidence or ()
+    _require(len(evidence) == len(examples), score, "evidence must have one entry per example")
+    for example, entry in zip(examples, evidence, strict=True):
         try:
             json.dumps(entry, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise ConformanceError(f"{score.name}: evidence must be JSON-able: {error}") from error
         for item in entry.get("items", ()):
             if "start" in item:
-                own = example.response[item["start"] : item["end"]]
-                _require(own == item["text"], score, f"{example.id}: evidence misplaces {item}")
+                text = example.response[item["start"] : item["end"]]
+                _require(text == item["text"], score, f"{example.id}: evidence misplaces {item}")
             if "quote" in item:
                 chunk = example.contexts[item["chunk"]]
                 quote = chunk[item["chunk_start"] : item["chunk_end"]]
@@ -165,53 +167,29 @@ def _learnt(score: Score, examples: Sequence[Example]) -> Score:
     return fitted
 
 
-def _empty_batch(score: Score) -> None:
-    _require(len(_scored(score, [])) == 0, score, "an empty batch must give no value")
+def _agree(
+    score: Score, examples: Sequence[Example], values: NDArray[np.float64], rule: str
+) -> None:
+    """Require that the examples give these values, as far as rounding goes."""
+    again, tolerance = _scored(score, examples), score.tolerance
+    near = np.allclose(values, again, rtol=tolerance, atol=tolerance, equal_nan=True)
+    _require(near, score, rule.format(value=values[:1], again=again[:1]))
 
 
-def _same(left: NDArray[np.float64], right: NDArray[np.float64], tolerance: float) -> bool:
-    return bool(np.allclose(left, right, rtol=tolerance, atol=tolerance, equal_nan=True))
-
-
-def _again(score: Score, examples: Sequence[Example], values: NDArray[np.float64]) -> None:
+def _repeated(score: Score, examples: Sequence[Example], values: NDArray[np.float64]) -> None:
+    """Require the same values of the same batch, in another order, and alone."""
     _fresh(score)
-    _require(
-        np.array_equal(values, _scored(score, examples), equal_nan=True),
-        score,
-        "the same batch must give the same values",
-    )
-
-
-def _permuted(score: Score, examples: Sequence[Example], values: NDArray[np.float64]) -> None:
+    again = _scored(score, examples)
+    same = np.array_equal(values, again, equal_nan=True)
+    _require(same, score, "the same batch must give the same values")
     order = np.random.default_rng(0).permutation(len(examples))
     _fresh(score)
-    shuffled = _scored(score, [examples[i] for i in order.tolist()])
-    _require(
-        _same(values[order], shuffled, score.tolerance),
-        score,
-        "the order of the examples must not matter",
-    )
-
-
-def _alone(score: Score, examples: Sequence[Example], values: NDArray[np.float64]) -> None:
+    shuffled = [examples[i] for i in order.tolist()]
+    _agree(score, shuffled, values[order], "the order of the examples must not matter")
     for row, example in enumerate(examples):
         _fresh(score)
-        alone = _scored(score, [example])
-        _require(
-            _same(values[row : row + 1], alone, score.tolerance),
-            score,
-            f"{example.id}: {alone[0]} alone, {values[row]} in a batch; tolerance is "
-            f"{score.tolerance}",
-        )
-
-
-def _labels(score: Score, examples: Sequence[Example], values: NDArray[np.float64]) -> None:
-    relabelled = [replace(example, label=1, group="other", id="other") for example in examples]
-    _require(
-        _same(values, _scored(score, relabelled), score.tolerance),
-        score,
-        "label, group and id must have no influence",
-    )
+        alone = f"{{again[0]}} alone, {{value[0]}} in a batch; tolerance is {score.tolerance}"
+        _agree(score, [example], values[row : row + 1], f"{example.id}: {alone}")
 
 
 def _huge(score: Score, columns: Mapping[str, float] | None, characters: int) -> None:
@@ -239,15 +217,7 @@ def _rebuilt(
     except (InputError, TypeError) as error:
         raise ConformanceError(f"{score.name}: params do not rebuild the score: {error}") from error
     _require(dict(again.params) == dict(score.params), score, "params must survive a rebuild")
-    _require(
-        _same(values, _scored(again, examples), score.tolerance),
-        score,
-        "the rebuilt score must give the same values",
-    )
-
-
-def _undefined(score: Score, example: Example, what: str) -> None:
-    _require(bool(np.isnan(_scored(score, [example])[0])), score, f"{what} must be undefined")
+    _agree(again, examples, values, "the rebuilt score must give the same values")
 
 
 def _polarity(score: Score, columns: Mapping[str, float] | None) -> None:

@@ -73,11 +73,9 @@ def strange() -> list[Example]:
         "the context itself": passage[0],
         "empty": "",
     }
-    found = [
-        Example("When was it lit?", passage, response, id=name)
-        for name, response in responses.items()
+    return [
+        *(Example("When was it lit?", passage, text, id=name) for name, text in responses.items()),
+        Example("", passage, "It was lit in 1853.", id="no question"),
+        Example("When?", (), "It was lit in 1853.", id="no contexts"),
+        Example("When?", ("", " "), "It was lit in 1853.", id="blank contexts"),
     ]
-    found.append(Example("", passage, "It was lit in 1853.", id="no question"))
-    found.append(Example("When?", (), "It was lit in 1853.", id="no contexts"))
-    found.append(Example("When?", ("", " "), "It was lit in 1853.", id="blank contexts"))
-    return found

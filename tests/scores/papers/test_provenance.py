@@ -88,8 +88,9 @@ def test_relevance_may_come_from_embeddings(
     monkeypatch.setattr("calibrail.scores.papers.provenance.Encoder", Vectors)
     score = provenance(relevance=relevance, selection="top_k", top_k=1)
     near, far = plane(10), tuple(5.0 * part for part in plane(60))
-    score.ranker = Vectors({"Who?": plane(0), "alpha": near, "beta": far, "gamma": plane(90),
-                            "delta": plane(120)})  # fmt: skip
+    score.ranker = Vectors(
+        {"Who?": plane(0), "alpha": near, "beta": far, "gamma": plane(90), "delta": plane(120)}
+    )
     (evidence,) = score.score([EXAMPLE]).evidence
     # The longer vector wins by its length where only products count.
     assert [item["quote"] for item in evidence["items"]] == [

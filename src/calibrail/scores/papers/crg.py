@@ -19,6 +19,7 @@ from calibrail.scores.entailment import NLI_MODEL, Sec
 from calibrail.scores.labelled import both_classes, separation
 from calibrail.scores.learned import FIT_SPLIT
 from calibrail.scores.papers.tfg import Tfg
+from calibrail.scores.parameters import numbers
 from calibrail.scores.retrieval import Rad
 
 #: Weights tried, in steps of a twentieth.
@@ -93,11 +94,7 @@ class Crg(Combined):
             )
             for row in np.flatnonzero(np.isnan(values)).tolist()
         }
-        result = self.explained(values, scored, reasons)
-        for entry in result.evidence or ():
-            for item, weight in zip(entry.get("items", ()), mix.tolist(), strict=False):
-                item["weight"] = weight
-        return result
+        return self.explained(values, scored, reasons, weight=np.tile(mix, (len(values), 1)))
 
     def fit(self, examples: Sequence[Example]) -> Score:
         """Return a copy with the weights of the highest AUROC on these examples.
@@ -162,10 +159,7 @@ def _read_weights(weights: str) -> NDArray[np.float64] | None:
         return None
     if weights == "equal":
         return np.full(3, 1.0 / 3.0)
-    try:
-        parts = [float(part) for part in str(weights).split(",")]
-    except ValueError:
-        parts = []
+    parts = numbers(weights)
     if len(parts) != 3 or min(parts) < 0.0 or not math.isfinite(sum(parts)) or sum(parts) <= 0.0:
         raise InputError(
             "weights must be equal, learned or three numbers at least 0, e.g. "
