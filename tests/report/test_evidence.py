@@ -34,12 +34,11 @@ def shown(evidence: Any, width: int = 80, **changes: Any) -> str:
         "p_value": 0.25,
         "reason": "score 0.9 reaches the threshold 0.5",
         "evidence": evidence,
-        "score_name": "sec",
         **changes,
     }
     stream = io.StringIO()
     console = Console(file=stream, width=width, no_color=True, force_terminal=False)
-    print_document(document(decision), console)
+    print_document(document(decision, "sec"), console)
     text = stream.getvalue()
     assert max(len(line) for line in text.splitlines()) <= width
     return text

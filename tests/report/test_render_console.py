@@ -12,8 +12,8 @@ from reports import HOSTILE, NOISE, VALUES, hostile, report
 from rich.console import Console
 
 from calibrail.conformal import certify_counts
-from calibrail.report import Document, print_diagnosis, print_document
-from calibrail.report.documents import calibrate, certify
+from calibrail.report import Document, print_document
+from calibrail.report.documents import calibrate, certify, doctor
 
 Says = Callable[[Mapping[str, Any]], Document]
 
@@ -26,12 +26,6 @@ def shown(says: Says, value: Mapping[str, Any], width: int = 80) -> str:
     assert max(len(line) for line in text.splitlines()) <= width
     assert "nan" not in text.lower().split()
     return text
-
-
-def shown_diagnosis(value: Mapping[str, Any]) -> str:
-    stream = io.StringIO()
-    print_diagnosis(value, Console(file=stream, width=80, no_color=True, force_terminal=False))
-    return stream.getvalue()
 
 
 def words(text: str) -> str:
@@ -113,7 +107,7 @@ def test_a_certificate_shows_bounds_and_what_to_do(
 
 
 def test_a_diagnosis_may_lack_anything() -> None:
-    assert "Both classes need" in shown_diagnosis({})
+    assert "Both classes need" in shown(doctor.document, {})
     value = {
         "source": "x.jsonl",
         "format": "jsonl",
@@ -136,7 +130,7 @@ def test_a_diagnosis_may_lack_anything() -> None:
         "numeric_columns": [{"name": "dae", "n": 9, "missing": 3, "distinct": 9, "auroc": 0.2}],
         "warnings": [{"code": "length_separates", "message": "length alone separates"}],
     }
-    text = words(shown_diagnosis(value))
+    text = words(shown(doctor.document, value))
     for part in (
         "400 hallucinated, 600 faithful",
         "1 x label: not 0 or 1",

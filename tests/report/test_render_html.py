@@ -24,8 +24,8 @@ from reports import (
 )
 
 from calibrail.report.documents.calibrate import document
-from calibrail.report.figures import distributions_svg
-from calibrail.report.svg import ON_WHITE, figure_files
+from calibrail.report.figures import COLOURS, distributions_svg
+from calibrail.report.svg import figure_files
 
 
 class Elements(HTMLParser):
@@ -76,7 +76,13 @@ def test_a_report_page_is_self_contained_complete_and_deterministic() -> None:
     page = render(value)
     loads_nothing(page)
     assert page == render(value)
-    for part in (value["verdict"], "flagged from", "length", "calibrail x", "prefers-color-scheme"):
+    for part in (
+        value["verdict"].capitalize(),
+        "flagged from",
+        "length",
+        "calibrail x",
+        "prefers-color-scheme",
+    ):
         assert part in page
     assert page.index('class="verdict') < page.index("<svg") < page.index("On the test part")
     for item in value["warnings"]:
@@ -161,7 +167,7 @@ def test_colours_are_told_apart_in_light_dark_and_print() -> None:
     """Contrasts of WCAG 2.2: 4.5 for text, 3 for what is drawn."""
     page = render(report())
     schemes = [
-        dict(re.findall(r"--([a-z]+): (#[0-9a-f]{3,6})", block))
+        dict(re.findall(r"--([a-z1-6]+): (#[0-9a-f]{3,6})", block))
         for block in re.findall(r":root \{(.*?)\}", page, re.DOTALL)
     ]
     assert len(schemes) == 3
@@ -174,7 +180,7 @@ def test_colours_are_told_apart_in_light_dark_and_print() -> None:
         assert contrast(full["ink"], full["mark"]) >= 4.5
         for drawn in ("hallucinated", "faithful", "moving"):
             assert contrast(full[drawn], full["ground"]) >= 3.0
-    for variable, colour in ON_WHITE.items():
+    for variable, colour in COLOURS.values():
         assert schemes[0][variable[6:-1]] == colour
 
 

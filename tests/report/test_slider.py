@@ -68,7 +68,7 @@ def test_marks_stand_where_the_axes_do(values: np.ndarray) -> None:
     made = [block for block in blocks if isinstance(block, Figure)]
     assert {figure.name for figure in made} >= {"distributions"}
     for figure in made:
-        drawn = inline(figure.draw(False), figure.name, figure.limits)
+        drawn = inline(figure.svg(), figure.name, figure.limits)
         left, right, bottom, top, x0, x1, y0, y1 = map(
             float, drawn.split('data-place="')[1].split('"')[0].split()
         )

@@ -36,6 +36,7 @@ def run(
         Path | None,
         typer.Option(metavar="FILE", help="What flags: a file that `calibrail export` wrote."),
     ] = None,
+    page: opt.Page = None,
     json: opt.AsJson = False,
 ) -> None:
     """Compare a judge's labels with people's, and correct the rates that they give.
@@ -43,10 +44,10 @@ def run(
     Prevalence, and with --guardrail or --score-column the coverage and the share of false alarms,
     four ways side by side: by the judge alone, by people alone, and corrected in two ways.
     """
-    from calibrail.cli.output import note_quarantined, print_json, stdout_console
+    from calibrail.cli.output import note_quarantined, print_result
     from calibrail.cli.progress import counting
     from calibrail.guardrail import Guardrail
-    from calibrail.report.agreement import print_agreement
+    from calibrail.report.documents.agree import document
     from calibrail.workflow.agree import agree
 
     quarantine = Path("quarantine.jsonl")
@@ -61,8 +62,5 @@ def run(
             reading=replace(reading, quarantine=quarantine),
             progress=progress,
         )
-    if json:
-        print_json(result.to_dict())
-    else:
-        print_agreement(result.to_dict(), stdout_console())
+    print_result(result.to_dict(), document, json, page)
     note_quarantined(result.n_quarantined, quarantine)

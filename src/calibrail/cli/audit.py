@@ -53,11 +53,10 @@ def run(
         note,
         note_costs,
         note_quarantined,
-        print_json,
-        stdout_console,
+        print_result,
     )
     from calibrail.cli.progress import counting
-    from calibrail.report.audit_terminal import print_audit
+    from calibrail.report.documents.audit import document
     from calibrail.workflow.audit import audit
     from calibrail.workflow.context import Context
 
@@ -76,10 +75,7 @@ def run(
         )
         result.save(output)
     content = result.to_dict()
-    if json:
-        print_json(content)
-    else:
-        print_audit(content, stdout_console())
+    print_result(content, document, json)
     named = {item["name"] for item in content["detectors"]}
     note_costs(cost for cost in result.table.costs if cost.score in named)
     note(f"wrote {output}/report.html, audit.json, scores.parquet, figures/")

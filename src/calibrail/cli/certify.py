@@ -36,6 +36,7 @@ def run(
         str | None,
         typer.Option(metavar="COL", help="Column of groups that get a verdict each, too."),
     ] = None,
+    page: opt.Page = None,
     json: opt.AsJson = False,
 ) -> None:
     """Certify, reject or leave open, with exact bounds on coverage and false alarms.
@@ -60,6 +61,6 @@ def run(
             reading=replace(reading, quarantine=quarantine),
             progress=progress,
         )
-    print_result(result.to_dict(), document, json)
+    print_result(result.to_dict(), document, json, page)
     note_quarantined(result.n_quarantined, quarantine)
     raise typer.Exit(of_verdict(result.certificate.verdict))

@@ -33,12 +33,11 @@ def run(
     from calibrail.cli.output import (
         command_line,
         note_run,
-        print_json,
         print_plan,
-        stdout_console,
+        print_result,
     )
     from calibrail.cli.progress import counting
-    from calibrail.report import print_compare
+    from calibrail.report.documents.compare import document
     from calibrail.workflow import compare
     from calibrail.workflow.context import Context
     from calibrail.workflow.dry_run import plan_calls
@@ -60,10 +59,7 @@ def run(
             context=Context(command_line(), progress),
         )
         result.save(output)
-    if show.json:
-        print_json(result.to_dict())
-    else:
-        print_compare(result.to_dict(), stdout_console())
+    print_result(result.to_dict(), document, show.json)
     note_run(
         output,
         "compare.json, report.html, figures, scores.parquet, cost.json",

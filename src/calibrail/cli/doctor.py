@@ -13,17 +13,18 @@ from calibrail.cli import options as opt
 def run(
     data: opt.Data,
     reading: Annotated[opt.Reading, opt.Pick(without=("strict",))],
+    page: opt.Page = None,
     json: opt.AsJson = False,
 ) -> None:
-    """Look at a file before anything is computed from it. Loads no model, writes nothing."""
+    """Look at a file before anything is computed from it.
+
+    Loads no model, and writes nothing but a page where one is asked for.
+    """
     from calibrail.cli.exits import DONE, FAILURE
-    from calibrail.cli.output import print_json, stdout_console
-    from calibrail.report import print_diagnosis
+    from calibrail.cli.output import print_result
+    from calibrail.report.documents.doctor import document
     from calibrail.workflow.doctor import diagnose
 
     diagnosis = diagnose(data, reading).to_dict()
-    if json:
-        print_json(diagnosis)
-    else:
-        print_diagnosis(diagnosis, stdout_console())
+    print_result(diagnosis, document, json, page)
     raise typer.Exit(DONE if diagnosis["usable"] else FAILURE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -25,6 +26,7 @@ def run(
         list[str] | None,
         typer.Option(metavar="COL=VALUE", help="A cell that the guardrail reads. Repeatable."),
     ] = None,
+    page: opt.Page = None,
     json: opt.AsJson = False,
 ) -> None:
     """Decide about one answer and show why: which sentence, which chunk, with which weight.
@@ -32,9 +34,8 @@ def run(
     Exit code 0 whatever the decision is, and 1 where the detector failed.
     """
     from calibrail.cli.exits import DONE, FAILURE
-    from calibrail.cli.output import print_json, stdout_console
+    from calibrail.cli.output import print_result
     from calibrail.guardrail import Guardrail
-    from calibrail.report import print_document
     from calibrail.report.documents.explain import document
 
     loaded = Guardrail.load(guardrail)
@@ -46,9 +47,5 @@ def run(
         columns=opt.pairs(column, "--column"),
     )
     content = decision.to_dict(evidence=True)
-    if json:
-        print_json(content)
-    else:
-        named = {**content, "score_name": loaded.score.name}
-        print_document(document(named), stdout_console())
+    print_result(content, partial(document, score=loaded.score.name), json, page)
     raise typer.Exit(FAILURE if decision.outcome == "error" else DONE)

@@ -41,6 +41,9 @@ Guardrail = Annotated[
     Path, typer.Argument(metavar="GUARDRAIL", help="File that `calibrail export` wrote.")
 ]
 RunFolder = Annotated[Path, typer.Option("--output", "-o", metavar="RUN", help="Run folder.")]
+Page = Annotated[
+    Path | None, typer.Option("--page", metavar="FILE", help="Write the result as a page, too.")
+]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print the machine-readable result on standard output.")
 ]

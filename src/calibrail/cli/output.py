@@ -70,15 +70,32 @@ def print_plan(calls: Sequence[PlannedCalls], json: bool) -> None:
 
 
 def print_result(
-    content: Mapping[str, Any], document: Callable[[Mapping[str, Any]], Document], json: bool
+    content: Mapping[str, Any],
+    document: Callable[[Mapping[str, Any]], Document],
+    json: bool,
+    page: Path | None = None,
 ) -> None:
-    """Print a result: as JSON, or as its document says it."""
-    if json:
-        print_json(content)
-        return
+    """Print a result as JSON or as its document says it; write its page where one is wanted."""
     from calibrail.report import print_document
 
-    print_document(document(content), stdout_console())
+    if json:
+        print_json(content)
+    else:
+        print_document(document(content), stdout_console())
+    if page is not None:
+        _write_page(document(content), page)
+
+
+def _write_page(document: Document, page: Path) -> None:
+    from calibrail.errors import DataError
+    from calibrail.workflow.run_folder import write_page
+
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        write_page(document, page)
+    except OSError as error:
+        raise DataError(f"--page {page} cannot be written: {error}") from error
+    note(f"wrote {page}")
 
 
 def note_run(folder: Path, files: str, table: ScoreTable | None, n_quarantined: int) -> None:

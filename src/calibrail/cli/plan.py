@@ -64,6 +64,7 @@ def run(
         Path | None,
         typer.Option(metavar="FILE", help="Draw the curves, as .svg, .png or .pdf."),
     ] = None,
+    page: opt.Page = None,
     json: opt.AsJson = False,
 ) -> None:
     """Say how many labels a promise needs, and how likely a certificate is.
@@ -72,10 +73,11 @@ def run(
     --base-rate and either --auroc or --coverage and --fpr, the probability of each verdict by the
     number of labelled answers, and the number for a probability of 80 % (--power).
     """
-    from calibrail.cli.output import note, print_json, stdout_console
+    from calibrail.cli.output import note, print_result
     from calibrail.conformal.planning import Assumption, plan
     from calibrail.errors import DataError, InputError
-    from calibrail.report.planning import FIGURE_FORMATS, draw_plan, print_plan
+    from calibrail.report.documents.plan import document
+    from calibrail.report.plan_figure import FIGURE_FORMATS, draw_plan
 
     format = None if figure is None else figure.suffix.lower().removeprefix(".")
     if format is not None and format not in FIGURE_FORMATS:
@@ -98,9 +100,6 @@ def run(
             figure.write_bytes(content)
         except OSError as error:
             raise DataError(f"--figure {figure} cannot be written: {error}") from error
-    if json:
-        print_json(result)
-    else:
-        print_plan(result, stdout_console())
+    print_result(result, document, json, page)
     if figure is not None:
         note(f"the curves are drawn in {figure}")

@@ -31,6 +31,7 @@ def run(
     confidence: Annotated[
         float, typer.Option(help="Of the bounds for every other cut-off, all at once.")
     ] = 0.95,
+    page: opt.Page = None,
     json: opt.AsJson = False,
 ) -> None:
     """Release as much of a batch as the false discovery rate allows.
@@ -39,10 +40,10 @@ def run(
     answer by answer. Prints, for other cut-offs too, how many hallucinations may be among the
     released at most.
     """
-    from calibrail.cli.output import note, print_json, stdout_console
+    from calibrail.cli.output import note, print_result
     from calibrail.cli.progress import counting
     from calibrail.guardrail import Guardrail
-    from calibrail.report.selection import print_selection
+    from calibrail.report.documents.select import document
     from calibrail.workflow.select import select
 
     folder = Path() if output is None else output.parent
@@ -58,10 +59,7 @@ def run(
         )
     if output is not None:
         result.save(output)
-    if json:
-        print_json(result.to_dict())
-    else:
-        print_selection(result.to_dict(), stdout_console())
+    print_result(result.to_dict(), document, json, page)
     if output is not None:
         note(f"wrote {output}")
     if result.n_errors:

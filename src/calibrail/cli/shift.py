@@ -31,12 +31,11 @@ def run(
         command_line,
         note,
         note_quarantined,
-        print_json,
-        stdout_console,
+        print_result,
     )
     from calibrail.cli.progress import counting
     from calibrail.errors import InputError
-    from calibrail.report.shift_page import print_shift
+    from calibrail.report.documents.shift import document
     from calibrail.workflow.context import Context
     from calibrail.workflow.shift import shift
 
@@ -54,9 +53,6 @@ def run(
             context=Context(command_line(), progress),
         )
         result.save(output)
-    if json:
-        print_json(result.to_dict())
-    else:
-        print_shift(result.to_dict(), stdout_console())
+    print_result(result.to_dict(), document, json)
     note_quarantined(result.n_quarantined, output / "quarantine*.jsonl")
     note(f"wrote {output}/shift.json, report.html, figures/shift.svg")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from calibrail.evaluation.audit.wording import third
+from calibrail.report.documents.audit_words import third
 from calibrail.report.figures import (
     FAITHFUL,
     HALLUCINATED,
@@ -27,37 +27,9 @@ _WIDTH: Final = 6.0
 _ROW: Final = 0.29
 
 
-def draw_audit(audit: _Dict) -> dict[str, str]:
-    """Return every figure of an audit, by a name that can be a file's.
-
-    Parameters
-    ----------
-    audit : mapping
-        ``Audit.to_dict()``.
-
-    Returns
-    -------
-    dict of str to str
-        ``<svg>`` elements that inherit their colours from the page, e.g. ``1-matched`` for the
-        first detector; the same audit gives the same text.
-    """
-    figures = {}
-    for number, detector in enumerate(audit["detectors"], start=1):
-        drawn = {
-            "matched": matched_svg(detector),
-            "strata": strata_svg(detector),
-            "reliability": reliability_svg(detector),
-            "deciles": deciles_svg(detector),
-        }
-        figures.update({f"{number}-{name}": svg for name, svg in drawn.items() if svg})
-    return figures
-
-
-def matched_svg(detector: _Dict) -> str:
+def matched_svg(detector: _Dict, narrow: bool = False) -> str:
     """Draw the AUROC over all pairs, and over pairs that are alike in each surface feature."""
     rows = [row for row in detector["confounds"] if row["verdict"] != "is the score"]
-    if not rows:
-        return ""
     with drawing(_WIDTH, 1.15 + 1.25 * _ROW * (len(rows) + 1)) as (figure, axes):
         _reference(axes, None)
         _interval(axes, 0, detector["auroc"], INK, "o", "this detector, all pairs")
@@ -67,21 +39,34 @@ def matched_svg(detector: _Dict) -> str:
             labels.append(_alike(row["feature"], row["called"]))
             alone = "the feature alone, all pairs"
             _interval(
-                axes, place + 0.2, row["feature_auroc"], QUIET, "D",
-                None if alone in seen else alone, thin=True,
-            )  # fmt: skip
+                axes,
+                place + 0.2,
+                row["feature_auroc"],
+                QUIET,
+                "D",
+                None if alone in seen else alone,
+                thin=True,
+            )
             seen.add(alone)
             if row["matched"]["estimate"] is None:
                 axes.annotate(
-                    "too few pairs", (0.5, place - 0.12), color=QUIET, ha="center", va="center",
+                    "too few pairs",
+                    (0.5, place - 0.12),
+                    color=QUIET,
+                    ha="center",
+                    va="center",
                     fontsize=9,
-                )  # fmt: skip
+                )
                 continue
             name = "this detector, pairs that are alike"
             _interval(
-                axes, place - 0.12, row["matched"], HALLUCINATED, "o",
+                axes,
+                place - 0.12,
+                row["matched"],
+                HALLUCINATED,
+                "o",
                 None if name in seen else name,
-            )  # fmt: skip
+            )
             seen.add(name)
         axes.axhline(0.5, color=QUIET, linewidth=0.6)
         axes.set_yticks(range(len(labels)), labels)
@@ -89,9 +74,14 @@ def matched_svg(detector: _Dict) -> str:
         axes.set_xlim(*_limits([detector["auroc"], *_measures(rows)]))
         axes.set_xlabel("AUROC (0.5 = guessing)")
         figure.legend(
-            loc="outside upper center", ncols=1, frameon=False, labelcolor=INK, fontsize=10,
-            handletextpad=0.3, borderaxespad=0.0,
-        )  # fmt: skip
+            loc="outside upper center",
+            ncols=1,
+            frameon=False,
+            labelcolor=INK,
+            fontsize=10,
+            handletextpad=0.3,
+            borderaxespad=0.0,
+        )
         name = escape(plain(detector["name"]))
         return as_svg(
             figure,
@@ -100,15 +90,13 @@ def matched_svg(detector: _Dict) -> str:
         )
 
 
-def strata_svg(detector: _Dict) -> str:
+def strata_svg(detector: _Dict, narrow: bool = False) -> str:
     """Draw the AUROC in every stratum of every division."""
     lines: list[tuple[str, _Dict | None]] = []
     for division in detector["strata"]:
         lines.append((_first(division["called"]), None))
         for row in division["strata"]:
             lines.append((f"{axis_text(third(division['name'], row['name']))}", row))
-    if not lines:
-        return ""
     with drawing(_WIDTH, 0.75 + _ROW * len(lines)) as (figure, axes):
         _reference(axes, detector["auroc"]["estimate"])
         for place, (_, row) in enumerate(lines):
@@ -129,11 +117,9 @@ def strata_svg(detector: _Dict) -> str:
         return as_svg(figure, f"AUROC of {name} in every stratum, with intervals.")
 
 
-def reliability_svg(detector: _Dict) -> str:
+def reliability_svg(detector: _Dict, narrow: bool = False) -> str:
     """Draw the rate of hallucinations against what is read as a probability."""
-    found = detector["reliability"]
-    if found is None:
-        return ""
+    section = detector["reliability"]
     with drawing(4.6, 4.3) as (figure, axes):
         axes.plot([0, 1], [0, 1], color=QUIET, linewidth=1.0, linestyle=(0, (1, 3)))
         kinds = (
@@ -141,7 +127,7 @@ def reliability_svg(detector: _Dict) -> str:
             ("deciles", HALLUCINATED, "o", "scores, scaled to 0..1"),
         )
         for key, colour, marker, label in kinds:
-            bins = found[key]
+            bins = section[key]
             if bins:
                 _rates(axes, [item["predicted"] for item in bins], bins, colour, marker, label)
         axes.set_xlim(-0.03, 1.03)
@@ -153,12 +139,10 @@ def reliability_svg(detector: _Dict) -> str:
         return as_svg(figure, f"Reliability diagram of {name}: ten bins of equal frequency.")
 
 
-def deciles_svg(detector: _Dict) -> str:
+def deciles_svg(detector: _Dict, narrow: bool = False) -> str:
     """Draw the rate of hallucinations in every tenth of the scores."""
-    found = detector["reliability"]
-    if found is None:
-        return ""
-    bins = found["deciles"]
+    section = detector["reliability"]
+    bins = section["deciles"]
     with drawing(4.6, 4.0) as (figure, axes):
         places = list(range(1, len(bins) + 1))
         rates = [100 * item["rate"]["estimate"] for item in bins]
@@ -179,13 +163,20 @@ def _rates(
 ) -> None:
     for place, item in zip(x, bins, strict=True):
         axes.plot(
-            [place, place], [item["rate"]["lower"], item["rate"]["upper"]], color=colour,
+            [place, place],
+            [item["rate"]["lower"], item["rate"]["upper"]],
+            color=colour,
             linewidth=1.2,
-        )  # fmt: skip
+        )
     axes.plot(
-        x, [item["rate"]["estimate"] for item in bins], marker=marker, color=colour,
-        linewidth=1.0, markersize=5, label=label,
-    )  # fmt: skip
+        x,
+        [item["rate"]["estimate"] for item in bins],
+        marker=marker,
+        color=colour,
+        linewidth=1.0,
+        markersize=5,
+        label=label,
+    )
 
 
 def _reference(axes: Axes, overall: float | None) -> None:
@@ -207,13 +198,20 @@ def _interval(
         return
     if value["lower"] is not None:
         axes.plot(
-            [value["lower"], value["upper"]], [place, place], color=colour,
+            [value["lower"], value["upper"]],
+            [place, place],
+            color=colour,
             linewidth=1.0 if thin else 2.0,
-        )  # fmt: skip
+        )
     axes.plot(
-        [value["estimate"]], [place], marker, color=colour, markersize=4 if thin else 6,
-        linestyle="none", label=label,
-    )  # fmt: skip
+        [value["estimate"]],
+        [place],
+        marker,
+        color=colour,
+        markersize=4 if thin else 6,
+        linestyle="none",
+        label=label,
+    )
 
 
 def _measures(rows: Sequence[_Dict]) -> list[_Dict]:

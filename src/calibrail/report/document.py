@@ -177,8 +177,12 @@ class Figure:
         What it shows.
     limits : tuple of 4 floats, optional
         What the axes span, where the slider moves a mark in them.
+    size : {"fitted", "fixed", "half"}
+        Drawn for a phone, too; drawn once; drawn once and put beside its neighbour.
     where : Where
         Never in a terminal.
+    drawn : dict of bool to str
+        What was drawn already.
     """
 
     kind: ClassVar[str] = "figure"
@@ -187,7 +191,15 @@ class Figure:
     draw: Callable[[bool], str]
     caption: str = ""
     limits: tuple[float, float, float, float] | None = None
+    size: Literal["fitted", "fixed", "half"] = "fitted"
     where: Where = "page"
+    drawn: dict[bool, str] = field(default_factory=dict, compare=False, repr=False)
+
+    def svg(self, narrow: bool = False) -> str:
+        """Return the picture, drawn once for each width."""
+        if narrow not in self.drawn:
+            self.drawn[narrow] = self.draw(narrow)
+        return self.drawn[narrow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +302,18 @@ class Section:
     heading: str
     blocks: Sequence[Block | None]
     where: Where = "both"
+
+
+def listing(
+    heading: str, items: Sequence[Finding | str], style: Style = "", where: Where = "both"
+) -> Section:
+    """Return a section that is one list."""
+    return Section(heading, (Bullets(heading, items, style),), where)
+
+
+def numbers(*names: str) -> list[Column]:
+    """Return columns of numbers."""
+    return [Column(name, "right") for name in names]
 
 
 Block = Text | Bullets | Table | Facts | Figure | Slider | Evidence | Card | Folded | Section

@@ -18,17 +18,28 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Stand-ins that matplotlib draws with; the page's style sheet decides on the colours.
-_VARIABLES = {
-    "#010101": "var(--ink)",
-    "#020202": "var(--quiet)",
-    "#030303": "var(--hallucinated)",
-    "#040404": "var(--faithful)",
+#: Stand-ins that matplotlib draws with, since the page's style sheet decides on the colours: the
+#: name there, and the colour in a file that stands alone on white.
+COLOURS: Final = {
+    "#010101": ("var(--ink)", "#1c2330"),
+    "#020202": ("var(--quiet)", "#5b6474"),
+    "#030303": ("var(--hallucinated)", "#c2410c"),
+    "#040404": ("var(--faithful)", "#1d6fb8"),
+    "#050505": ("var(--certified)", "#157347"),
+    "#060606": ("var(--rejected)", "#b42318"),
+    "#070707": ("var(--inconclusive)", "#8a5a08"),
+    "#0a0a01": ("var(--s1)", "#0b62a4"),
+    "#0a0a02": ("var(--s2)", "#c2410c"),
+    "#0a0a03": ("var(--s3)", "#157347"),
+    "#0a0a04": ("var(--s4)", "#7c3aed"),
+    "#0a0a05": ("var(--s5)", "#8a5a00"),
+    "#0a0a06": ("var(--s6)", "#be185d"),
 }
-INK, QUIET, HALLUCINATED, FAITHFUL = _VARIABLES
+INK, QUIET, HALLUCINATED, FAITHFUL, *_OTHERS = COLOURS
+#: Colours of the verdicts certified, rejected and inconclusive; and of what is told apart.
+VERDICT_COLOURS: Final = _OTHERS[:3]
+SERIES: Final = _OTHERS[3:]
 
-#: Inches below which a figure is drawn for a phone.
-NARROW: Final = 6.0
 #: What joins two parts of a label, by whether the figure is narrow.
 _NEXT: Final = (" ", "\n")
 
@@ -44,8 +55,7 @@ def distributions_svg(
     faithful: NDArray[np.float64],
     threshold: float | None,
     name: str,
-    *,
-    size: tuple[float, float] = (7.2, 3.1),
+    narrow: bool = False,
 ) -> str:
     """Draw the two classes' test scores as histograms with the threshold between them.
 
@@ -57,8 +67,8 @@ def distributions_svg(
         Answers at or right of it are flagged; no line if None.
     name : str
         Name of the score, for the axis.
-    size : (float, float)
-        Inches; narrower ones stack what stands side by side in wider ones.
+    narrow : bool
+        Draw for a phone: stack what else stands side by side.
 
     Returns
     -------
@@ -69,8 +79,7 @@ def distributions_svg(
     classes = [values[np.isfinite(values)] for values in (hallucinated, faithful)]
     low, high = drawn_range(hallucinated, faithful, threshold)
     edges = np.linspace(low, high, 49)
-    narrow = size[0] < NARROW
-    with drawing(*size) as (figure, axes):
+    with drawing(*((4.1, 3.0) if narrow else (7.2, 3.1))) as (figure, axes):
         shown = (("hallucinated", HALLUCINATED), ("faithful", FAITHFUL))
         for values, (label, colour) in zip(classes, shown, strict=True):
             if len(values) == 0:
@@ -86,10 +95,15 @@ def distributions_svg(
             axes.axvline(threshold, color=INK, linewidth=1.4, linestyle=(0, (4, 3)))
             right = (threshold - low) / (high - low) > 0.7
             axes.annotate(
-                f"flagged from {number(threshold)}", (threshold, 0.99),
-                xycoords=("data", "axes fraction"), xytext=(-5 if right else 5, 0),
-                textcoords="offset points", ha="right" if right else "left", va="top", color=INK,
-            )  # fmt: skip
+                f"flagged from {number(threshold)}",
+                (threshold, 0.99),
+                xycoords=("data", "axes fraction"),
+                xytext=(-5 if right else 5, 0),
+                textcoords="offset points",
+                ha="right" if right else "left",
+                va="top",
+                color=INK,
+            )
         axes.set_xlim(low, high)
         axes.set_xlabel(
             f"{axis_text(name)} score{_NEXT[narrow]}(higher = more likely hallucinated)"
@@ -97,9 +111,12 @@ def distributions_svg(
         axes.set_ylabel("% of the class")
         if any(len(values) for values in classes):
             figure.legend(
-                loc="upper center", ncols=1 if narrow else 2, frameon=False, labelcolor=INK,
+                loc="upper center",
+                ncols=1 if narrow else 2,
+                frameon=False,
+                labelcolor=INK,
                 bbox_to_anchor=(0.5, 1.2 if narrow else 1.08),
-            )  # fmt: skip
+            )
         return as_svg(figure, "Histogram of the test scores of hallucinated and faithful answers.")
 
 
@@ -107,8 +124,7 @@ def curve_svg(
     curve: Mapping[str, Any],
     at: Mapping[str, Any],
     max_fpr: float | None,
-    *,
-    size: tuple[float, float] = (7.2, 3.6),
+    narrow: bool = False,
 ) -> str:
     """Draw coverage against FPR over all thresholds, each with its simultaneous band.
 
@@ -120,12 +136,12 @@ def curve_svg(
         ``coverage`` and ``fpr`` of the threshold in use, marked in the figure.
     max_fpr : float or None
         Highest acceptable FPR, drawn as a line.
-    size : (float, float)
-        Inches.
+    narrow : bool
+        Draw for a phone.
     """
     coverage, fpr = curve["coverage"], curve["fpr"]
     x, y = (100 * np.array([1.0, *part["estimate"], 0.0]) for part in (fpr, coverage))
-    with drawing(*size) as (figure, axes):
+    with drawing(*((4.1, 3.4) if narrow else (7.2, 3.8))) as (figure, axes):
         # The true curve runs between the two: more caught for fewer alarms, and the reverse.
         best = (100 * np.array(fpr["lower"]), 100 * np.array(coverage["upper"]))
         worst = (100 * np.array(fpr["upper"]), 100 * np.array(coverage["lower"]))
@@ -137,9 +153,13 @@ def curve_svg(
         axes.plot([point[0]], [point[1]], "o", color=INK, markersize=6)
         left = point[0] > 70
         axes.annotate(
-            "this threshold", point, xytext=(-8 if left else 8, -12), textcoords="offset points",
-            ha="right" if left else "left", color=INK,
-        )  # fmt: skip
+            "this threshold",
+            point,
+            xytext=(-8 if left else 8, -12),
+            textcoords="offset points",
+            ha="right" if left else "left",
+            color=INK,
+        )
         if max_fpr is not None:
             axes.axvline(100 * max_fpr, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
         axes.set_xlim(*CURVE_RANGE[:2])
@@ -151,22 +171,23 @@ def curve_svg(
         )
 
 
-def groups_svg(section: Mapping[str, Any], *, size: float = 7.2) -> str:
+def groups_svg(section: Mapping[str, Any], narrow: bool = False) -> str:
     """Draw what is caught and wrongly flagged in each group, with exact bounds.
 
     Parameters
     ----------
     section : mapping
         ``evaluation.sections.by_group.by_group``; the first ``MOST_GROUPS`` rows are drawn.
-    size : float
-        Width in inches.
+    narrow : bool
+        Draw for a phone.
     """
     rows = section["rows"][:MOST_GROUPS]
-    with drawing(size, 1.3 + 0.42 * max(1, len(rows))) as (figure, axes):
+    with drawing(4.1 if narrow else 7.2, 1.3 + 0.42 * max(1, len(rows))) as (figure, axes):
         for place, row in enumerate(rows):
             for key, colour, shift, mark in (
-                ("coverage", HALLUCINATED, -0.14, "o"), ("fpr", FAITHFUL, 0.14, "s"),
-            ):  # fmt: skip
+                ("coverage", HALLUCINATED, -0.14, "o"),
+                ("fpr", FAITHFUL, 0.14, "s"),
+            ):
                 value = row[key]
                 if value["estimate"] is None:
                     continue
@@ -174,23 +195,57 @@ def groups_svg(section: Mapping[str, Any], *, size: float = 7.2) -> str:
                 at = [place + shift] * 2
                 axes.plot([100 * value["lower"], 100 * value["upper"]], at, color=colour, lw=2)
                 axes.plot(
-                    [100 * value["estimate"]], at[:1], mark, color=colour, markersize=6,
+                    [100 * value["estimate"]],
+                    at[:1],
+                    mark,
+                    color=colour,
+                    markersize=6,
                     label=None if label in axes.get_legend_handles_labels()[1] else label,
-                )  # fmt: skip
+                )
             limits = (("min_coverage", HALLUCINATED, -0.32), ("max_fpr", FAITHFUL, 0.32))
             for key, colour, reach in limits:
                 if row.get(key) is not None:
                     axes.plot(
-                        [100 * row[key]] * 2, [place, place + reach], color=colour, linewidth=1.2,
+                        [100 * row[key]] * 2,
+                        [place, place + reach],
+                        color=colour,
+                        linewidth=1.2,
                         linestyle=(0, (2, 1.5)),
-                    )  # fmt: skip
+                    )
         axes.set_yticks(range(len(rows)), [axis_text(row["group"]) or "(none)" for row in rows])
         axes.set_ylim(max(1, len(rows)) - 0.5, -0.5)
         axes.set_xlim(-1.0, 101.0)
-        axes.set_xlabel(f"% of the class,{_NEXT[size < NARROW]}exact bounds over all groups")
+        axes.set_xlabel(f"% of the class,{_NEXT[narrow]}exact bounds over all groups")
         if axes.get_legend_handles_labels()[1]:
             figure.legend(loc="outside upper center", ncols=2, frameon=False, labelcolor=INK)
         return as_svg(figure, "Share caught and false alarms in each group, with bounds.")
+
+
+def shift_svg(content: Mapping[str, Any], narrow: bool = False) -> str:
+    """Draw the caught share of every test of a drift audit with its interval, and the promise.
+
+    Parameters
+    ----------
+    content : mapping
+        The content of ``shift.json``.
+    narrow : bool
+        Drawn the same for a phone.
+    """
+    tests = [item for item in content["tests"] if item["coverage"]["estimate"] is not None]
+    with drawing(7.2, 0.9 + 0.34 * max(1, len(tests))) as (figure, axes):
+        for place, item in enumerate(tests):
+            share = item["coverage"]
+            colour = HALLUCINATED if item["finding"] == "broken" else FAITHFUL
+            ends = [100 * share["lower"], 100 * share["upper"]]
+            axes.plot(ends, [place, place], color=colour, lw=2)
+            axes.plot([100 * share["estimate"]], [place], "o", color=colour, markersize=6)
+        promised = 100 * (1 - content["alpha"])
+        axes.axvline(promised, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
+        axes.set_yticks(range(len(tests)), [axis_text(str(item["tested_on"])) for item in tests])
+        axes.set_ylim(max(1, len(tests)) - 0.5, -0.5)
+        axes.set_xlim(-1.0, 101.0)
+        axes.set_xlabel("caught, % of hallucinated answers")
+        return as_svg(figure, "Share of hallucinated answers caught in every test.")
 
 
 def drawn_range(
@@ -245,7 +300,7 @@ def as_svg(figure: Figure, label: str) -> str:
         raise ValueError("matplotlib wrote a figure without a view box")
     head = f'<svg viewBox="{box[1]}" role="img" aria-label="{label}">'
     text = head + text[opening.end() :].replace("xlink:href", "href")
-    for stand_in, variable in _VARIABLES.items():
+    for stand_in, (variable, _) in COLOURS.items():
         text = text.replace(stand_in, variable)
     return text.rstrip() + "\n"
 

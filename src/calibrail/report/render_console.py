@@ -42,13 +42,13 @@ def print_document(document: parts.Document, console: Console) -> None:
         characters that steer a terminal are replaced.
     """
     document = document.shown_on("terminal")
-    if document.verdict:
+    if document.brief is not None:
+        _paragraph(console, document.brief, "strong")
+    elif document.verdict:
         head = _line(document.headline.upper(), _STYLES[document.verdict])
         head.append(f"  {plain(document.subject)}", style="bold")
         console.print(head)
         _paragraph(console, document.summary)
-    elif document.brief is not None:
-        _paragraph(console, document.brief, "strong")
     else:
         _paragraph(console, document.headline, "strong")
         _paragraph(console, document.summary)

@@ -64,14 +64,6 @@ def environment() -> Environment:
         short=short, flat=lambda mapping: list(_flat(mapping)), options=_options, signs=_signs
     )
     made.globals["svg"] = _svg
-    from calibrail.evaluation.stats.phrases import number, percent
-    from calibrail.report import phrases
-    from calibrail.report.documents.calibrate import title
-
-    made.filters.update(
-        number=number, percent=percent, share=phrases.share, interval=phrases.interval,
-        title_of=title,
-    )  # fmt: skip
     return made
 
 
@@ -85,8 +77,7 @@ def _svg(figure: Figure, size: str) -> Markup:
     """Return a figure for one width; its names were escaped when it was drawn."""
     from markupsafe import Markup
 
-    drawn = figure.draw(size == "narrow")
-    return Markup(inline(drawn, f"{figure.name}-{size}", figure.limits))
+    return Markup(inline(figure.svg(size == "narrow"), f"{figure.name}-{size}", figure.limits))
 
 
 def _options(text: str) -> Markup:

@@ -6,14 +6,7 @@ import re
 from typing import Final
 
 from calibrail.report.document import Document, Figure, all_blocks
-
-#: What the page's style sheet calls its colours, for a figure that stands alone on white.
-ON_WHITE: Final = {
-    "var(--ink)": "#1c2330",
-    "var(--quiet)": "#5b6474",
-    "var(--hallucinated)": "#c2410c",
-    "var(--faithful)": "#1d6fb8",
-}
+from calibrail.report.figures import COLOURS
 
 _NUMBER: Final = r"(-?[\d.]+)"
 
@@ -21,7 +14,7 @@ _NUMBER: Final = r"(-?[\d.]+)"
 def figure_files(document: Document) -> dict[str, str]:
     """Return every figure of a document as a file that stands alone, by its name."""
     return {
-        block.name: standing_alone(block.draw(False))
+        block.name: standing_alone(block.svg())
         for block in all_blocks(document.blocks)
         if isinstance(block, Figure)
     }
@@ -36,7 +29,7 @@ def inline(svg: str, name: str, limits: tuple[float, float, float, float] | None
     Parameters
     ----------
     svg : str
-        As ``Figure.draw`` returns it.
+        As ``Figure.svg`` returns it.
     name : str
         Distinct among the page's figures.
     limits : tuple of 4 floats, optional
@@ -59,7 +52,7 @@ def inline(svg: str, name: str, limits: tuple[float, float, float, float] | None
 
 def standing_alone(svg: str) -> str:
     """Return a figure as a file that stands alone, dark on white."""
-    for variable, colour in ON_WHITE.items():
+    for variable, colour in COLOURS.values():
         svg = svg.replace(variable, colour)
     opening, rest = svg.split(">", 1)
     box = re.search(r'viewBox="([^"]*)"', opening)

@@ -22,9 +22,9 @@ from calibrail.evaluation.agree.judge_labels import (
     sample_tests,
 )
 from calibrail.evaluation.agree.judge_vs_human import Agreement, agreement
-from calibrail.evaluation.agree.wording import doubt, no_label, warnings
 from calibrail.evaluation.stats.measure import checked_confidence
 from calibrail.guardrail.runtime import Guardrail
+from calibrail.report.documents.agree_warnings import doubt, no_label, warnings
 from calibrail.settings import ReadOptions, ScoreThreshold
 from calibrail.workflow.context import Progress
 from calibrail.workflow.judged_rows import Tally, Unreadable, choose_flagging

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from calibrail.data.splits import FIT
 from calibrail.evaluation.audit import Answers, Audit, LeftOut, Material, audit_scores
 from calibrail.evaluation.audit.confounds import SURFACE
-from calibrail.guardrail.frozen import write_atomically
+from calibrail.report.documents.audit_sentences import with_sentences
 from calibrail.scores.base import Score
 from calibrail.scores.learned import learns
 from calibrail.scores.table import ScoreTable
@@ -21,7 +21,7 @@ from calibrail.settings import ReadOptions, SplitOptions, Undefined
 from calibrail.workflow.audit_parts import Beside, Texts, divide, has_angles, leaks
 from calibrail.workflow.context import Context
 from calibrail.workflow.run import describe
-from calibrail.workflow.run_folder import cost_dict, write_json
+from calibrail.workflow.run_folder import RunFolder
 from calibrail.workflow.scoring import require_usable, resolve_scores, score_source
 from calibrail.workflow.sources import Source
 
@@ -33,7 +33,7 @@ class AuditRun:
     Attributes
     ----------
     audit : Audit
-        Everything found, with the conclusions in plain sentences.
+        Everything measured.
     table : ScoreTable
         Detectors and features, one row an answer.
     codes : ndarray of int8, shape (n,)
@@ -46,7 +46,7 @@ class AuditRun:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``audit.json``."""
-        return self.audit.to_dict()
+        return with_sentences(self.audit.to_dict())
 
     def save(self, folder: str | Path) -> Path:
         """Write ``audit.json``, ``report.html``, ``scores.parquet`` and ``figures/*.svg``.
@@ -54,25 +54,14 @@ class AuditRun:
         The same run gives the same bytes; times are in ``cost.json`` beside them. Figures that an
         earlier run left in the folder are removed.
         """
-        from calibrail.report.audit_figures import draw_audit
-        from calibrail.report.audit_page import render_audit_html
-        from calibrail.report.svg import standing_alone
+        from calibrail.report.documents.audit import document
 
-        folder = Path(folder)
-        (folder / "figures").mkdir(parents=True, exist_ok=True)
-        self.table.to_parquet(folder / "scores.parquet", self.codes)
-        content = self.to_dict()
-        write_json(folder / "audit.json", content)
-        write_json(folder / "cost.json", cost_dict(self.table))
-        figures = draw_audit(content)
-        for old in (folder / "figures").glob("*.svg"):
-            old.unlink()
-        for name, figure in figures.items():
-            path = folder / "figures" / f"{name}.svg"
-            write_atomically(path, standing_alone(figure).encode("utf-8"))
-        page = render_audit_html(content, figures)
-        write_atomically(folder / "report.html", page.encode("utf-8"))
-        return folder
+        files, content = RunFolder(folder), self.to_dict()
+        files.scores(self.table, self.codes)
+        files.json("audit.json", content)
+        files.costs(self.table)
+        files.document(document(content))
+        return files.path
 
 
 def audit(

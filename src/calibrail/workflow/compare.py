@@ -10,14 +10,14 @@ from typing import Any, Unpack
 import numpy as np
 
 from calibrail.evaluation import Comparison, Origin, compare_detectors
-from calibrail.guardrail.frozen import write_atomically
+from calibrail.report.documents.compare_finding import finding
 from calibrail.scores.base import Score
 from calibrail.settings import Promise, ReadOptions, Requirement, SplitOptions
 from calibrail.settings.short import Short, collect
 from calibrail.workflow.context import Context
 from calibrail.workflow.notes import notes_on
 from calibrail.workflow.run import describe
-from calibrail.workflow.run_folder import cost_dict, write_json
+from calibrail.workflow.run_folder import RunFolder, cost_dict
 from calibrail.workflow.scoring import Scored, require_usable, score_source
 from calibrail.workflow.sources import Source
 
@@ -44,7 +44,13 @@ class ComparisonRun:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``compare.json``."""
-        return self.comparison.to_dict()
+        content = self.comparison.to_dict()
+        return {
+            "schema": content["schema"],
+            "leader": content["leader"],
+            "finding": finding(content),
+            **content,
+        }
 
     @property
     def cost(self) -> dict[str, Any]:
@@ -57,24 +63,14 @@ class ComparisonRun:
         The same scores give the same bytes, except where times that were measured stand: in
         ``cost.json`` and in the page's table of costs.
         """
-        from calibrail.report import compare_picture, draw_compare, render_compare_html
+        from calibrail.report.documents.compare import document
 
-        folder = Path(folder)
-        (folder / "figures").mkdir(parents=True, exist_ok=True)
-        self.scored.table.to_parquet(folder / "scores.parquet", self.scored.codes)
-        content = self.to_dict()
-        write_json(folder / "compare.json", content)
-        write_json(folder / "cost.json", self.cost)
-        drawn = draw_compare(content)
-        page = render_compare_html(content, self.cost, drawn)
-        # Half of a surrogate pair may stand in a name; UTF-8 has no bytes for it.
-        write_atomically(folder / "report.html", page.encode("utf-8", "replace"))
-        for old in (folder / "figures").glob("*.svg"):
-            old.unlink()
-        for name, svg in drawn.items():
-            picture = compare_picture(svg).encode("utf-8", "replace")
-            write_atomically(folder / "figures" / f"{name}.svg", picture)
-        return folder
+        files, content = RunFolder(folder), self.to_dict()
+        files.scores(self.scored.table, self.scored.codes)
+        files.json("compare.json", content)
+        files.costs(self.scored.table)
+        files.document(document(content, self.cost))
+        return files.path
 
 
 def compare(

@@ -99,9 +99,7 @@ class Run:
         text : bool
             Whether ``report.html`` may hold questions, contexts and answers; no other file does.
         """
-        from calibrail.report import render_page
         from calibrail.report.documents.calibrate import document
-        from calibrail.report.svg import figure_files
 
         if self.table is None or self.codes is None:
             raise DataError("this run was loaded from a folder; copy that folder instead")
@@ -117,9 +115,7 @@ class Run:
         test = (self.codes == TEST) & ~np.isnan(values)
         hallucinated, faithful = (values[test & (self.table.labels == label)] for label in (1, 0))
         examples = None if self.examples is None else self.examples.to_dict(text=text)
-        content = document(report, (hallucinated, faithful), examples)
-        files.page(render_page(content))
-        files.figures(figure_files(content))
+        files.document(document(report, (hallucinated, faithful), examples))
         return files.path
 
     @classmethod

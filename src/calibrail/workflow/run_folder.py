@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from calibrail.errors import DataError
 from calibrail.guardrail.frozen import write_atomically
+from calibrail.report import Document, render_page
+from calibrail.report.svg import figure_files
 from calibrail.scores.table import ScoreTable
 
 COST_SCHEMA: Final = "calibrail.cost/1"
@@ -42,23 +44,25 @@ class RunFolder:
         """Write ``cost.json``: what each score cost, with the times measured."""
         self.json("cost.json", cost_dict(*tables))
 
-    def page(self, html: str) -> None:
-        """Write ``report.html``."""
-        # Half of a surrogate pair may stand in a name; UTF-8 has no bytes for it.
-        write_atomically(self.path / "report.html", html.encode("utf-8", "replace"))
-
-    def figures(self, figures: Mapping[str, str]) -> None:
-        """Write ``figures/NAME.svg``; figures that an earlier run left there are removed."""
+    def document(self, document: Document) -> None:
+        """Write ``report.html`` and ``figures/NAME.svg``, removing figures of an earlier run."""
+        write_page(document, self.path / "report.html")
         folder = self.path / "figures"
         folder.mkdir(exist_ok=True)
         for old in folder.glob("*.svg"):
             old.unlink()
-        for name, svg in figures.items():
+        for name, svg in figure_files(document).items():
             write_atomically(folder / f"{name}.svg", svg.encode("utf-8", "replace"))
 
     def bytes(self, name: str, content: bytes) -> None:
         """Write a file of bytes."""
         write_atomically(self.path / name, content)
+
+
+def write_page(document: Document, path: Path) -> None:
+    """Write a document as one page."""
+    # Half of a surrogate pair may stand in a name; UTF-8 has no bytes for it.
+    write_atomically(path, render_page(document).encode("utf-8", "replace"))
 
 
 def cost_dict(*tables: ScoreTable) -> dict[str, Any]:

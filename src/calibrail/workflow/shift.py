@@ -14,7 +14,7 @@ from calibrail.evaluation.sample import FIT, Sample
 from calibrail.evaluation.shift.labelled import drift, judge_drift
 from calibrail.evaluation.shift.parts import Part, group_parts, part, time_parts
 from calibrail.evaluation.shift.weighting import Features
-from calibrail.evaluation.shift.wording import finding, sentence
+from calibrail.report.documents.shift import document, finding, sentence
 from calibrail.scores.base import Score
 from calibrail.scores.learned import learns
 from calibrail.settings import Promise, ReadOptions, Requirement, ShiftSplit
@@ -64,13 +64,10 @@ class ShiftRun:
 
     def save(self, folder: str | Path) -> Path:
         """Write ``shift.json``, ``report.html``, ``cost.json`` and ``figures/``."""
-        from calibrail.report.shift_page import render_shift_html, shift_figure
-
         files = RunFolder(folder)
         files.json("shift.json", self.content)
         files.costs(*(scored.table for scored in self.scored))
-        files.page(render_shift_html(self.content))
-        files.figures({"shift": shift_figure(self.content, standalone=True)})
+        files.document(document(self.content))
         return files.path
 
 

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from calibrail.errors import InputError
 from calibrail.evaluation import Comparison, compare_detectors
 from calibrail.evaluation.sample import Sample
+from calibrail.report.documents.compare_finding import finding
 from calibrail.settings import Guarantee, Promise, Undefined
 from calibrail.settings.short import collect
 from tests.evaluation.compare.candidates import Field
 
 KEYS = (
-    "schema leader finding winner detectors uncalibrated baselines paired partial_auroc "
+    "schema leader winner detectors uncalibrated baselines paired partial_auroc "
     "matched_coverage alpha_sweep data reproduce"
 )
 
@@ -48,8 +49,8 @@ def test_every_part_is_there_and_strict_json() -> None:
     assert content["baselines"][0]["overlap"]["estimate"] is not None
     assert {test["against"] for test in content["paired"]["against_best"]} == {"d0"}
     assert {test["name"] for test in content["paired"]["confirming"]} == {"d1", "d2"}
-    assert content["finding"].startswith("d0 wins: it flags ")
-    assert "did not choose it confirms that" in content["finding"]
+    assert finding(content).startswith("d0 wins: it flags ")
+    assert "did not choose it confirms that" in finding(content)
 
 
 def test_the_same_input_gives_the_same_bytes() -> None:
@@ -63,16 +64,16 @@ def test_no_winner_names_whom_the_data_does_not_separate() -> None:
     field = Field(3, 88, 200, np.random.default_rng(2))
     found = compared(field, baselines=("d2",))
     assert found.leader is None
-    assert found.finding.startswith("No winner: the data does not separate ")
-    assert "the baseline d2" in found.finding
+    assert finding(found.to_dict()).startswith("No winner: the data does not separate ")
+    assert "the baseline d2" in finding(found.to_dict())
     assert found.winner.certificate is None
 
 
 def test_a_baseline_that_is_better_is_said_to_be() -> None:
     field = Field(3, 300, 500, np.random.default_rng(3))
     field.columns["d2"] = field.columns["d2"] + 3.0 * field.labels
-    finding = compared(field, baselines=("d2",)).finding
-    assert finding.startswith("No winner: the baseline d2 (p < 0.001) raises fewer false alarms")
+    text = finding(compared(field, baselines=("d2",)).to_dict())
+    assert text.startswith("No winner: the baseline d2 (p < 0.001) raises fewer false alarms")
 
 
 def test_scores_that_cannot_take_part_have_a_reason() -> None:
@@ -86,7 +87,7 @@ def test_scores_that_cannot_take_part_have_a_reason() -> None:
     assert [row.name for row in alone.baselines] == ["never"]
     assert alone.baselines[0].reason
     nobody = compare_detectors({"never": field.sample("never")}, Promise(0.1))
-    assert nobody.finding == "No detector could be calibrated to this target."
+    assert finding(nobody.to_dict()) == "No detector could be calibrated to this target."
     json.dumps(nobody.to_dict(), allow_nan=False)
     few = compared(field, alpha=0.001)
     assert few.detectors == ()
@@ -96,7 +97,7 @@ def test_scores_that_cannot_take_part_have_a_reason() -> None:
 def test_one_detector_is_no_comparison() -> None:
     found = compared(Field(1, 120, 200, np.random.default_rng(5)))
     assert found.leader is None
-    assert found.finding.endswith("There is nothing to compare it with.")
+    assert finding(found.to_dict()).endswith("There is nothing to compare it with.")
 
 
 def test_names_are_told_apart() -> None:
@@ -139,4 +140,4 @@ def test_no_input_lets_nan_escape(
         baselines={"trivial": sample.with_scores(-values)},
     )
     json.dumps(found.to_dict(), allow_nan=False)
-    assert found.finding
+    assert finding(found.to_dict())

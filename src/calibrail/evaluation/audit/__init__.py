@@ -2,7 +2,7 @@
 
 from calibrail.evaluation.audit.answers import Answers
 from calibrail.evaluation.audit.audit import Material, audit_scores
-from calibrail.evaluation.audit.result import SCHEMA, Audit, Audited, Conclusion, LeftOut
+from calibrail.evaluation.audit.result import SCHEMA, Audit, Audited, LeftOut
 from calibrail.evaluation.audit.strata import Division, by_column, thirds
 
 __all__ = [
@@ -10,7 +10,6 @@ __all__ = [
     "Answers",
     "Audit",
     "Audited",
-    "Conclusion",
     "Division",
     "LeftOut",
     "Material",

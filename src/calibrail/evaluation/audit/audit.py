@@ -9,16 +9,14 @@ from typing import Any
 import numpy as np
 
 from calibrail.errors import InputError
-from calibrail.evaluation.audit import conclusions as said
 from calibrail.evaluation.audit.answers import Answers, Floats
-from calibrail.evaluation.audit.components import Components, components
+from calibrail.evaluation.audit.components import components
 from calibrail.evaluation.audit.confounds import Matched, confound, prepare, prepare_columns
-from calibrail.evaluation.audit.detector_pairs import Pair, pair_agreement
+from calibrail.evaluation.audit.detector_pairs import pair_agreement
 from calibrail.evaluation.audit.leakage import Leakage
 from calibrail.evaluation.audit.reliability import reliability
-from calibrail.evaluation.audit.result import Audit, Audited, Conclusion, LeftOut
+from calibrail.evaluation.audit.result import Audit, Audited, LeftOut
 from calibrail.evaluation.audit.strata import Division, corrected, stratify
-from calibrail.evaluation.audit.wording import called, third
 from calibrail.evaluation.stats.separation import cohens_d, moments
 from calibrail.evaluation.stats.undefined import ranked_values
 
@@ -113,9 +111,6 @@ def audit_scores(
         confidence=answers.confidence,
         undefined=undefined,
         seed=answers.seed,
-        conclusions=tuple(
-            _conclusions(audited, known, pairs, material.leakage, answers.confidence, undefined)
-        ),
         detectors=tuple(audited),
         components=known,
         agreement=pairs,
@@ -153,48 +148,3 @@ def _audited(
         strata=corrected([stratify(item, values, ranks, answers) for item in divisions]),
         reliability=reliability(values, answers),
     )
-
-
-def _conclusions(
-    audited: Sequence[Audited],
-    parts: Sequence[Components],
-    pairs: Sequence[Pair],
-    leakage: Leakage,
-    confidence: float,
-    undefined: str,
-) -> list[Conclusion]:
-    """Return all sentences: what explains each result first, the data's own last."""
-    found: list[tuple[str, str | None, str | None]] = []
-    for item in audited:
-        where = [
-            f"{called(division.name)}: {third(division.name, stratum.name)}"
-            for division in item.strata
-            for stratum in division.strata
-            if stratum.reversed
-        ]
-        found.append(("reversed", item.name, said.reversed_sentence(item.name, item.auroc, where)))
-        main = said.main_sentence(item.name, item.confounds)
-        found.append(("lead", item.name, said.lead_sentence(item.name, item.confounds)))
-        found.append(("confounds", item.name, main or said.result_sentence(item.name, item.auroc)))
-        length = said.length_sentence(item.name, item.confounds, main)
-        found.append(("length", item.name, length))
-    for item in audited:
-        for division in item.strata:
-            sentence = said.strata_sentence(item.name, division, confidence)
-            found.append(("strata", item.name, sentence))
-        found.append(
-            ("reliability", item.name, said.reliability_sentence(item.name, item.reliability))
-        )
-        total = sum(item.n_undefined.values())
-        if total:
-            meaning = "as if passed" if undefined == "pass" else "above every other"
-            found.append((
-                "undefined", item.name,
-                f"{item.name} is undefined for {item.n_undefined['hallucinated']:,} hallucinated "
-                f"and {item.n_undefined['faithful']:,} faithful answers; they rank {meaning} "
-                f"(policy: {undefined}).",
-            ))  # fmt: skip
-    found.extend(("components", None, said.components_sentence(part)) for part in parts)
-    found.append(("agreement", None, said.agreement_sentence(pairs)))
-    found.extend((code, None, text) for code, text in said.leakage_sentences(leakage))
-    return [Conclusion(code, name, text) for code, name, text in found if text is not None]

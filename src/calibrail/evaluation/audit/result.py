@@ -7,38 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from calibrail.evaluation.audit.components import Components
-from calibrail.evaluation.audit.conclusions import components_sentence, confound_sentence
 from calibrail.evaluation.audit.confounds import Confound
 from calibrail.evaluation.audit.detector_pairs import Pair
 from calibrail.evaluation.audit.leakage import Leakage
 from calibrail.evaluation.audit.reliability import Reliability
 from calibrail.evaluation.audit.strata import Stratification
-from calibrail.evaluation.audit.wording import called
 from calibrail.evaluation.stats.measure import Measure
 from calibrail.evaluation.stats.separation import Moments
 from calibrail.record import Record
 
 #: Name of the format that ``Audit.to_dict`` writes.
 SCHEMA: Final = "calibrail.audit/1"
-
-
-@dataclass(frozen=True, slots=True)
-class Conclusion(Record):
-    """A sentence that the audit supports.
-
-    Parameters
-    ----------
-    code : str
-        Stable short name, e.g. ``confounds``.
-    detector : str or None
-        Whom it is about; None: the data.
-    message : str
-        In plain words, with its numbers.
-    """
-
-    code: str
-    detector: str | None
-    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +73,6 @@ class Audited(Record):
     strata: tuple[Stratification, ...]
     reliability: Reliability | None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, JSON-able, each confound with its sentence."""
-        content = Record.to_dict(self)
-        for row, item in zip(content["confounds"], self.confounds, strict=True):
-            row["called"] = called(item.feature)
-            row["sentence"] = confound_sentence(self.name, item)
-        for row in content["strata"]:
-            row["called"] = called(row["name"])
-        return content
-
 
 @dataclass(frozen=True, slots=True)
 class Audit(Record):
@@ -115,8 +84,6 @@ class Audit(Record):
         Answers per class; groups that they form (one without a group is its own).
     confidence, undefined, seed
         Level of every interval, policy for undefined scores, seed of the folds.
-    conclusions : tuple of Conclusion
-        The most important first.
     detectors : tuple of Audited
         In the order in which they were named.
     components : tuple of Components
@@ -139,7 +106,6 @@ class Audit(Record):
     confidence: float
     undefined: str
     seed: int
-    conclusions: tuple[Conclusion, ...]
     detectors: tuple[Audited, ...]
     components: tuple[Components, ...]
     agreement: tuple[Pair, ...]
@@ -147,10 +113,3 @@ class Audit(Record):
     left_out: tuple[LeftOut, ...]
     data: Mapping[str, Any] = field(default_factory=dict)
     reproduce: Mapping[str, Any] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the content of ``audit.json``, which strict JSON can hold."""
-        content = Record.to_dict(self)
-        for row, item in zip(content["components"], self.components, strict=True):
-            row["sentence"] = components_sentence(item)
-        return content

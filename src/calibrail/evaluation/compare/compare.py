@@ -11,7 +11,6 @@ from calibrail.conformal import calibrate_threshold
 from calibrail.conformal.rule import Rule
 from calibrail.errors import InputError
 from calibrail.evaluation.compare.candidate import Candidate, Candidates
-from calibrail.evaluation.compare.conclusion import conclusion
 from calibrail.evaluation.compare.matched import matched_coverage
 from calibrail.evaluation.compare.sweep import ALPHAS, alpha_sweep
 from calibrail.evaluation.compare.winner import Winner, find_winner
@@ -44,8 +43,6 @@ class Comparison:
         The trivial baselines, sorted alike; those that could not be calibrated come last.
     winner : Winner
         Who raises the fewest false alarms, on data that did and on data that did not choose it.
-    finding : str
-        What the comparison shows, in plain words.
     measures : mapping of str to mapping of str to Measure
         By name: ``partial_auroc`` of every score, ``overlap`` of the baselines.
     matched : mapping
@@ -60,7 +57,6 @@ class Comparison:
     uncalibrated: Mapping[str, str]
     baselines: tuple[Row, ...]
     winner: Winner
-    finding: str
     measures: Mapping[str, Mapping[str, Measure]] = field(default_factory=dict)
     matched: Mapping[str, Any] = field(default_factory=dict)
     sweep: Sequence[Mapping[str, Any]] = ()
@@ -82,7 +78,6 @@ class Comparison:
         content: dict[str, Any] = {
             "schema": SCHEMA,
             "leader": self.leader,
-            "finding": self.finding,
             "winner": winner,
             "detectors": [
                 {"name": name, **report.to_dict(), **self.measures.get(name, {})}
@@ -189,7 +184,6 @@ def compare_detectors(
         uncalibrated=uncalibrated,
         baselines=_baseline_rows(reports),
         winner=winner,
-        finding=conclusion(reports, winner),
         measures={
             name: _measures(sample, everyone, promise.undefined, name in baselines)
             for name, sample in samples.items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -25,6 +25,8 @@ from calibrail.report.document import (
     Table,
     Text,
     Tile,
+    listing,
+    numbers,
 )
 from calibrail.report.documents import calibrate_sections as sections
 from calibrail.report.documents.error_examples import error_examples
@@ -78,7 +80,7 @@ def document(
     return Document(
         "report for",
         subject=phrases.score_name(report),
-        headline=report["verdict"],
+        headline=report["verdict"].capitalize(),
         verdict=report["verdict"],
         summary=f"{VERDICTS[report['verdict']]} {report['reason']}",
         tiles=(
@@ -100,11 +102,7 @@ def document(
             *sections.of_report(report),
             _other_scores(report),
             None if examples is None else error_examples(examples),
-            Section(
-                "What the promise rests on",
-                (Bullets("What the promise rests on", _assumptions(report)),),
-                where="page",
-            ),
+            listing("What the promise rests on", _assumptions(report), where="page"),
         ),
         warnings=[
             Finding(item["message"], title(item["code"]).capitalize())
@@ -130,16 +128,10 @@ def _threshold(report: _Dict, scores: tuple[_Floats, _Floats] | None) -> Section
     if scores is not None:
         used = None if report["by_group"] else report["threshold"]
         name = str(report["score"]["name"])
-
-        @cache
-        def draw(narrow: bool) -> str:
-            size = (4.1, 3.0) if narrow else (7.2, 3.1)
-            return distributions_svg(*scores, used, name, size=size)
-
         flagged = "" if used is None else (" Answers at or right of the dashed line are flagged.")
         figure = Figure(
             "distributions",
-            draw,
+            partial(distributions_svg, *scores, used, name),
             f"Test scores of the two classes.{flagged}",
             limits=(*drawn_range(*scores, used), 0.0, 1.0),
         )
@@ -153,10 +145,6 @@ def _other_thresholds(report: _Dict, scores: tuple[_Floats, _Floats] | None) -> 
     known = None not in (test["fpr"]["estimate"], test["coverage"]["estimate"])
     if scores is None or points is None or not known:
         return None
-
-    @cache
-    def draw(narrow: bool) -> str:
-        return curve_svg(curve, test, max_fpr, size=(4.1, 3.4) if narrow else (7.2, 3.8))
 
     shared = " Here one threshold serves all groups." if report["by_group"] else ""
     limit = "" if max_fpr is None else " Dashed: the accepted limit of false alarms."
@@ -179,7 +167,7 @@ def _other_thresholds(report: _Dict, scores: tuple[_Floats, _Floats] | None) -> 
             ),
             Figure(
                 "curve",
-                draw,
+                partial(curve_svg, curve, test, max_fpr),
                 "Caught against false alarms at every threshold, with its simultaneous band."
                 + limit,
                 limits=CURVE_RANGE,
@@ -189,7 +177,7 @@ def _other_thresholds(report: _Dict, scores: tuple[_Floats, _Floats] | None) -> 
                 (
                     Table(
                         "Thresholds to choose from",
-                        [Column(n, "right") for n in ("Threshold", "Caught", "False alarms")],
+                        numbers("Threshold", "Caught", "False alarms"),
                         _steps(curve),
                     ),
                 ),
@@ -293,7 +281,6 @@ def _other_scores(report: _Dict) -> Section | None:
     rows: list[Sequence[Cell | str] | Part] = [_row(item) for item in (this, *detectors)]
     if baselines:
         rows += [Part("Baselines"), *(_row(item) for item in baselines)]
-    numbers = [Column(n, "right") for n in ("Threshold", "Caught", "False alarms", "AUROC")]
     tested = any(item.get("auroc_difference") for item in baselines)
     return Section(
         "Against other scores",
@@ -309,7 +296,7 @@ def _other_scores(report: _Dict) -> Section | None:
                 heading,
                 (
                     Column("Score", most=26),
-                    *numbers,
+                    *numbers("Threshold", "Caught", "False alarms", "AUROC"),
                     Column("Compared", where="both" if tested else "page"),
                 ),
                 rows,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import partial
 from typing import Any
 
 from calibrail.evaluation.stats.phrases import count, number, percent
@@ -16,6 +16,7 @@ from calibrail.report.document import (
     Section,
     Table,
     Text,
+    listing,
 )
 from calibrail.report.figures import MOST_GROUPS, groups_svg
 from calibrail.report.phrases import (
@@ -43,7 +44,7 @@ def of_report(report: _Dict) -> Iterator[Block]:
     if report["clustering"]:
         yield Section("Groups that count once", (Text(_clusters(report["clustering"])),))
     if report["shift"]:
-        yield Section("Production", (Bullets("Production", shift_sentences(report["shift"])),))
+        yield listing("Production", shift_sentences(report["shift"]))
     if risks := report["risks"]:
         yield Section(
             "Several risks at once",
@@ -168,14 +169,10 @@ def groups(section: _Dict) -> Section:
     """Show every group's threshold, bounds and verdict, and which groups are let down."""
     rows, column = section["rows"], plain(section["column"])
 
-    @cache
-    def draw(narrow: bool) -> str:
-        return groups_svg(section, size=4.1 if narrow else 7.2)
-
     first = f" The first {MOST_GROUPS} groups; the table has all." * (len(rows) > MOST_GROUPS)
     figure = Figure(
         "groups",
-        draw,
+        partial(groups_svg, section),
         "What is caught and what is wrongly flagged in each group. Dashed: what was asked." + first,
     )
     table = Table(

@@ -34,7 +34,7 @@ def document(certificate: _Dict) -> Document:
     return Document(
         "certificate of",
         subject=str(certificate.get("name", "the guardrail")),
-        headline=certificate["verdict"],
+        headline=certificate["verdict"].capitalize(),
         verdict=certificate["verdict"],
         summary=f"{VERDICTS[certificate['verdict']]} {certificate['reason']}",
         tiles=(Tile("Caught", *lines[0][1:4]), Tile("False alarms", *lines[1][1:4])),

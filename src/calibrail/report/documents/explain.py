@@ -20,13 +20,15 @@ _TONES: Final[Mapping[str, Verdict]] = {
 }
 
 
-def document(decision: _Dict) -> Document:
+def document(decision: _Dict, score: str) -> Document:
     """Return a decision: outcome, reason, p-value in words, and the evidence item by item.
 
     Parameters
     ----------
     decision : mapping
-        ``Decision.to_dict(evidence=True)``, with the detector's name as ``score_name``.
+        ``Decision.to_dict(evidence=True)``.
+    score : str
+        The detector's name.
     """
     reason, p_value = decision["reason"], decision["p_value"]
     evidence = evidence_block(decision["evidence"] or {}, most=10_000, piece=1_000_000)
@@ -39,8 +41,8 @@ def document(decision: _Dict) -> Document:
     nothing = "" if evidence else "The detector says nothing about parts of the answer."
     return Document(
         "decision of",
-        subject=decision["score_name"],
-        headline=decision["outcome"],
+        subject=score,
+        headline=decision["outcome"].capitalize(),
         verdict=_TONES[decision["outcome"]],
         summary=f"{reason[:1].upper()}{reason[1:]}.",
         blocks=(Text(rare), evidence, Text(nothing)),

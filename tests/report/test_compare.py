@@ -13,24 +13,35 @@ import pytest
 from reports import CODES, HOSTILE, LABELS, NOISE, VALUES, comparison
 from rich.console import Console
 
-from calibrail.report import compare_picture, draw_compare, print_compare, render_compare_html
-from calibrail.report.compare_story import body, headline, next_step
+from calibrail.report import print_document, render_page
+from calibrail.report.documents.compare import document
+from calibrail.report.documents.compare_finding import finding
+from calibrail.report.svg import figure_files
 from tests.measured import compare
 
 COST = {
     "schema": "calibrail.cost/1",
     "scores": [
         {
-            "score": "toy", "n": 400, "seconds": 2.0, "seconds_per_1000": 5.0, "forward_passes": 4,
-            "shared_with": ["noise"], "calls": None,
+            "score": "toy",
+            "n": 400,
+            "seconds": 2.0,
+            "seconds_per_1000": 5.0,
+            "forward_passes": 4,
+            "shared_with": ["noise"],
+            "calls": None,
         },
         {
-            "score": "noise", "n": 400, "seconds": 0.4, "seconds_per_1000": 1.0,
-            "forward_passes": 0, "shared_with": [],
+            "score": "noise",
+            "n": 400,
+            "seconds": 0.4,
+            "seconds_per_1000": 1.0,
+            "forward_passes": 0,
+            "shared_with": [],
             "calls": {"n_judged": 4, "usage": {"n_sent": 3, "n_cached": 1}},
         },
     ],
-}  # fmt: skip
+}
 
 
 def won(**options: Any) -> dict[str, Any]:
@@ -55,14 +66,19 @@ def attacked() -> dict[str, Any]:
 
 def safe(page: str) -> None:
     assert not re.search(r"https?:|//[a-z]|url\((?!#)|@import|<script|<link|<iframe|src=", page)
-    assert "default-src 'none'; style-src 'unsafe-inline'\"" in page
+    assert "default-src 'none'; style-src 'unsafe-inline'; script-src 'none'" in page
     assert not re.search(r"<[^>]*\bon[a-z]+=", page)
     assert not re.search(r"#0[a0][0a][a1]?0\d\b|#0[1-4]0[1-4]0[1-4]\b", page)
 
 
+def page_of(value: dict[str, Any], cost: dict[str, Any] | None = None) -> str:
+    return render_page(document(value, cost))
+
+
 def shown(value: dict[str, Any], width: int = 80) -> str:
     stream = io.StringIO()
-    print_compare(value, Console(file=stream, width=width, no_color=True, force_terminal=False))
+    console = Console(file=stream, width=width, no_color=True, force_terminal=False)
+    print_document(document(value), console)
     text = stream.getvalue()
     assert max(len(line) for line in text.splitlines()) <= width
     return text
@@ -74,52 +90,60 @@ def words(text: str) -> str:
 
 def test_the_page_is_self_contained_complete_and_the_same() -> None:
     value = won(max_fpr=0.3)
-    page = render_compare_html(value, COST)
+    page = page_of(value, COST)
     safe(page)
-    assert page == render_compare_html(value, COST, draw_compare(value))
+    assert page == page_of(value, COST)
     assert page.index("toy wins") < page.index("<svg") < page.index("All scores on the same")
     for part in (
-        "Who is ahead", "On answers that did not choose", "At the same coverage of the test",
-        "Other targets", "What the scores cost", "What the claims rest on", "prefers-color-scheme",
-        "Detectors against the best baseline", "5 ms", "3 sent, 1 known", "AUROC, 80%+ caught",
-    ):  # fmt: skip
+        "Who is ahead",
+        "On answers that did not choose",
+        "At the same coverage of the test",
+        "Other targets",
+        "What the scores cost",
+        "What the claims rest on",
+        "prefers-color-scheme",
+        "Against length",
+        "5 ms",
+        "3 sent, 1 known",
+        "AUROC, 80%+ caught",
+    ):
         assert part in page, part
     assert page.count("<svg") == 6  # three figures, each for a wide and for a narrow screen
-    assert "What the scores cost" not in render_compare_html(value)
+    assert "What the scores cost" not in page_of(value)
 
 
 def test_every_number_of_the_page_follows_from_the_json() -> None:
     value = won(max_fpr=0.3)
     copied = json.loads(json.dumps(value))
-    assert render_compare_html(copied, COST) == render_compare_html(value, COST)
+    assert page_of(copied, COST) == page_of(value, COST)
 
 
 def test_without_a_winner_the_page_says_so_and_what_to_do() -> None:
     value = comparison(max_fpr=0.2, baselines={"length": VALUES + 0.1 * NOISE})
-    page = render_compare_html(value)
+    page = page_of(value)
     safe(page)
     assert "<strong>No winner</strong>" in page
-    assert "never</bdi> has no threshold" in page
+    assert "<li>never: " in page
     assert "On answers that did not choose" not in page
-    assert next_step(value).startswith(("Label more answers", "Check whether"))
+    assert document(value).next_step.startswith(("Label more answers", "Check whether"))
 
 
 def test_nothing_to_compare_makes_a_page() -> None:
     value = comparison(alpha=0.001)
     assert value["detectors"] == []
-    page = render_compare_html(value)
+    page = page_of(value)
     safe(page)
     assert "<svg" not in page
     assert "99.9% cannot be promised with n = 100" in page
     assert "No detector could be calibrated" in words(shown(value))
     one = compare({"toy": VALUES}, labels=LABELS, codes=CODES, alpha=0.1).to_dict()
-    safe(render_compare_html(one))
+    safe(page_of(one))
     assert "nothing to compare it with" in words(shown(one))
 
 
 def test_hostile_names_are_text() -> None:
     value = attacked()
-    page = render_compare_html(
+    page = page_of(
         value, {"scores": [{**COST["scores"][0], "score": HOSTILE, "shared_with": [HOSTILE]}]}
     )
     safe(page)
@@ -135,11 +159,10 @@ def test_hostile_names_are_text() -> None:
 
 def test_pictures_stand_alone() -> None:
     for value in (won(), attacked()):
-        drawn = draw_compare(value)
-        assert list(drawn) == ["forest", "coverage", "alpha_sweep"]
-        assert drawn == draw_compare(value)
-        for svg in drawn.values():
-            picture = compare_picture(svg)
+        pictures = figure_files(document(value))
+        assert list(pictures) == ["forest", "coverage", "alpha_sweep"]
+        assert pictures == figure_files(document(value))
+        for picture in pictures.values():
             root = ElementTree.fromstring(picture.encode("utf-8", "replace"))
             assert root.tag == "{http://www.w3.org/2000/svg}svg"
             assert "var(--" not in picture
@@ -149,18 +172,21 @@ def test_pictures_stand_alone() -> None:
 def test_a_name_with_a_leading_underscore_is_in_the_legend() -> None:
     columns = {"_hidden": VALUES, "seen": NOISE}
     value = compare(columns, labels=LABELS, codes=CODES, alpha=0.1).to_dict()
-    assert "_hidden" in draw_compare(value)["alpha_sweep"]
+    assert "_hidden" in figure_files(document(value))["alpha_sweep"]
 
 
 def test_the_terminal_tells_the_same() -> None:
     value = won(max_fpr=0.3)
     text = words(shown(value))
-    assert text.startswith(words(value["finding"]))
+    assert text.startswith(words(finding(value)))
     for part in (
-        "Against toy, at the same coverage", "Against length, at the same coverage", "Baselines",
-        "On answers that did not choose, the threshold of noise flags", "Next: ",
+        "Against toy, at the same coverage",
+        "Against length, at the same coverage",
+        "Baselines",
+        "On answers that did not choose, the threshold of noise flags",
+        "Next: ",
         "False alarms if so many hallucinations are to be caught",
-    ):  # fmt: skip
+    ):
         assert part in text, part
 
 
@@ -177,21 +203,21 @@ def test_the_terminal_shows_where_a_judge_can_stand() -> None:
     columns = {"toy": VALUES, "judge": judge}
     value = compare(columns, labels=LABELS, codes=CODES, alpha=0.1).to_dict()
     assert "the most that judge catches short of flagging everything" in words(shown(value))
-    assert "judge can catch, for so many false alarms" in render_compare_html(value)
+    assert "judge can catch, for so many false alarms" in page_of(value)
 
 
 @pytest.mark.parametrize("limit", [None, 0.01, 0.9])
 def test_headline_body_and_next_step(limit: float | None) -> None:
     value = won(max_fpr=limit, min_coverage=0.5)
-    assert headline(value) == "toy wins"
-    assert body(value).startswith("It flags")
+    assert document(value).headline == "toy wins"
+    assert document(value).summary.startswith("It flags")
     expected = {None: "Say how many", 0.01: "Label more", 0.9: "Calibrate toy alone"}[limit]
-    assert next_step(value).startswith(expected)
+    assert document(value).next_step.startswith(expected)
 
 
 def test_a_lead_that_is_not_confirmed_is_said_to_be_open() -> None:
     value = won(max_fpr=0.9, min_coverage=0.5)
     value["winner"]["confirmed"] = False
-    assert headline(value) == "toy wins, not confirmed"
-    assert next_step(value).startswith("Label more answers before you rely on the lead")
-    assert 'class="verdict neutral"' in render_compare_html(value)
+    assert document(value).headline == "toy wins, not confirmed"
+    assert document(value).next_step.startswith("Label more answers before you rely on the lead")
+    assert 'class="verdict neutral"' in page_of(value)

@@ -1,44 +1,58 @@
-"""How does what `calibrail doctor` found look in a terminal?"""
+"""What does `calibrail doctor` say about a file?"""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rich.console import Console
-
 from calibrail.evaluation.stats.phrases import count, percent
-from calibrail.report import blocks
+from calibrail.report.document import Column, Document, Facts, Finding, Section, Table
 
 _Dict = Mapping[str, Any]
 
 
-def print_diagnosis(diagnosis: _Dict, console: Console) -> None:
-    """Print what `calibrail doctor` found; fields that are absent are left out.
+def document(diagnosis: _Dict) -> Document:
+    """Return what is in a file and what it supports; fields that are absent are left out.
 
     Parameters
     ----------
     diagnosis : mapping
-        ``Diagnosis.to_dict()``.
-    console : rich.console.Console
-        Where to print.
+        What ``calibrail doctor --json`` prints.
     """
-    usable, faithful = diagnosis.get("usable", 0), diagnosis.get("n_faithful", 0)
-    hallucinated = diagnosis.get("n_hallucinated", 0)
     source, kind = diagnosis.get("source", "data"), diagnosis.get("format", "unknown format")
-    blocks.paragraph(console, f"{source} ({kind})", style="bold")
-    blocks.facts(console, list(_contents(diagnosis)))
-    _supports(console, diagnosis.get("supports", ()))
-    _candidates(console, diagnosis)
-    blocks.warnings(console, diagnosis.get("warnings", ()))
-    if usable and hallucinated and faithful:
-        file = shlex.quote(str(source))
-        blocks.next_step(console, f"calibrail calibrate {file} {_first_score(diagnosis)} -o RUN")
-    else:
-        blocks.next_step(
-            console, "Both classes need labelled examples before anything can be calibrated."
+    title = "Can a threshold keep its promise at the default split?"
+    supports = [
+        (
+            percent(1.0 - item["alpha"]),
+            item["guarantee"],
+            f"{item['needed']:,}",
+            f"{item['available']:,}",
+            "yes" if item.get("possible", item["available"] >= item["needed"]) else "too few",
         )
+        for item in diagnosis.get("supports", ())
+    ]
+    heads = ("Catch at least", "Guarantee", "Hallucinated needed", "There are")
+    columns = (*(Column(head) for head in heads), Column("Enough?", brief=""))
+    return Document(
+        "diagnosis of",
+        subject=str(source),
+        headline=f"{source} ({kind})",
+        blocks=(
+            Section("What it holds", (Facts(list(_contents(diagnosis))),)),
+            Section(title, (Table(title, columns, supports),)),
+            Section("What can be calibrated", (Facts(list(_candidates(diagnosis))),)),
+        ),
+        warnings=[Finding(item["message"]) for item in diagnosis.get("warnings", ())],
+        next_step=_next_step(diagnosis, str(source)),
+        footer="Every number on this page is in what --json prints.",
+    )
+
+
+def _next_step(diagnosis: _Dict, source: str) -> str:
+    if all(diagnosis.get(key) for key in ("usable", "n_faithful", "n_hallucinated")):
+        return f"calibrail calibrate {shlex.quote(source)} {_first_score(diagnosis)} -o RUN"
+    return "Both classes need labelled examples before anything can be calibrated."
 
 
 def _first_score(diagnosis: _Dict) -> str:
@@ -73,8 +87,7 @@ def _contents(diagnosis: _Dict) -> Iterator[tuple[str, str]]:
         largest = count(groups["largest"], "example")
         mixed = f", {groups['mixed']:,} with both classes" if groups.get("mixed") else ""
         yield "Groups", f"{groups['n']:,}, the largest with {largest}{mixed}"
-    columns = diagnosis.get("columns") or {}
-    if columns:
+    if columns := diagnosis.get("columns") or {}:
         named = (k if k == v else f"{k} from {v}" for k, v in columns.items())
         yield "Fields found", ", ".join(named)
     for length in diagnosis.get("lengths", ()):
@@ -84,36 +97,15 @@ def _contents(diagnosis: _Dict) -> Iterator[tuple[str, str]]:
             yield f"Length of {length['field']}", f"{middle:,.0f} characters (median){tail}"
 
 
-def _supports(console: Console, supports: Sequence[_Dict]) -> None:
-    if not supports:
-        return
-    table = blocks.table("Can a threshold keep its promise at the default split?")
-    for name in ("Catch at least", "Guarantee", "Hallucinated needed", "There are", ""):
-        table.add_column(name)
-    for item in supports:
-        enough = item.get("possible", item["available"] >= item["needed"])
-        cells = (
-            percent(1.0 - item["alpha"]), item["guarantee"], f"{item['needed']:,}",
-            f"{item['available']:,}", "yes" if enough else "too few",
-        )  # fmt: skip
-        table.add_row(*(blocks.cell(cell) for cell in cells))
-    blocks.show(console, table)
-
-
-def _candidates(console: Console, diagnosis: _Dict) -> None:
-    facts = []
-    scores = diagnosis.get("scores", ())
-    if scores:
-        listed = ", ".join(f"{item['name']} ({item['n']:,})" for item in scores if item.get("n"))
-        facts.append(("Scores that can run", listed or "none: no texts were found"))
+def _candidates(diagnosis: _Dict) -> Iterator[tuple[str, str]]:
+    """Yield the scores that can run, and the columns that hold some."""
+    if scores := diagnosis.get("scores", ()):
+        names = ", ".join(f"{item['name']} ({item['n']:,})" for item in scores if item.get("n"))
+        yield "Scores that can run", names or "none: no texts were found"
     for item in diagnosis.get("numeric_columns", ()):
-        area = item.get("auroc")
-        if area is None:
-            detail = "no AUROC without both classes"
-        else:
+        area, detail = item.get("auroc"), "no AUROC without both classes"
+        if area is not None:
             side = "hallucinated" if area >= 0.5 else "faithful"
             detail = f"AUROC {max(area, 1 - area):.3f} with --higher {side}"
         missing = f", {item['missing']:,} missing" if item.get("missing") else ""
-        facts.append((f"Column {item['name']}", detail + missing))
-    if facts:
-        blocks.facts(console, facts)
+        yield f"Column {item['name']}", detail + missing

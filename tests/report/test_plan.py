@@ -11,7 +11,9 @@ from rich.console import Console
 
 from calibrail.errors import InputError
 from calibrail.evaluation.stats.phrases import percent
-from calibrail.report.planning import draw_plan, print_plan
+from calibrail.report import print_document, render_page
+from calibrail.report.documents.plan import document
+from calibrail.report.plan_figure import draw_plan
 from tests.plans import planned
 
 FIXED: dict[str, Any] = {"coverage": 0.97, "fpr": 0.1, "max_fpr": 0.2, "base_rate": 0.3}
@@ -21,7 +23,8 @@ DETECTOR: dict[str, Any] = {"auroc": 0.95, "max_fpr": 0.35, "base_rate": 0.3}
 def shown(options: dict[str, Any], encoding: str = "utf-8") -> str:
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding=encoding, write_through=True)
-    print_plan(planned(**options).to_dict(), Console(file=stream, width=80, no_color=True))
+    console = Console(file=stream, width=80, no_color=True)
+    print_document(document(planned(**options).to_dict()), console)
     text = raw.getvalue().decode(encoding)
     assert max(len(line) for line in text.splitlines()) <= 80
     return text
@@ -111,3 +114,10 @@ def test_what_cannot_be_drawn_is_said() -> None:
         draw_plan(planned(0.1, **FIXED).to_dict(), "gif")
     with pytest.raises(InputError, match=r"^plan must hold a curve"):
         draw_plan(planned(0.1).to_dict())
+
+
+def test_the_page_draws_what_the_terminal_shows_as_bars() -> None:
+    page = render_page(document(planned(0.1, **FIXED).to_dict()))
+    assert page.count("<svg") == 2 and "var(--certified)" in page
+    assert "█" not in page and "Hallucinated answers to calibrate" in page
+    assert "<svg" not in render_page(document(planned(0.1).to_dict()))

@@ -12,16 +12,16 @@ from rich.console import Console
 
 from calibrail.evaluation.audit import Answers, LeftOut, Material, audit_scores, by_column, thirds
 from calibrail.evaluation.audit.leakage import Copies, Leakage, giveaway
-from calibrail.report.audit_figures import draw_audit
-from calibrail.report.audit_page import render_audit_html
-from calibrail.report.audit_terminal import print_audit
-from calibrail.report.svg import standing_alone
+from calibrail.report import print_document, render_page
+from calibrail.report.documents.audit import document
+from calibrail.report.documents.audit_sentences import with_sentences
+from calibrail.report.svg import figure_files
 
 HOSTILE = "<script>alert(1)</script>[bold]\x1b[31m\u202e\u200f\ud800]]>&"
 N = 400
 
 
-def content(name: str = "toy", **changes: Any) -> dict[str, Any]:
+def content(name: str = "toy", undefined: str = "flag", **changes: Any) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     labels = np.tile([0, 1], N // 2).astype(np.int8)
     clusters = np.repeat(np.arange(N // 2), 2)
@@ -45,22 +45,24 @@ def content(name: str = "toy", **changes: Any) -> dict[str, Any]:
         "left_out": [LeftOut(name, name)],
         **changes,
     }
-    return audit_scores(
+    audit = audit_scores(
         values,
         answers,
         Material(leakage, **material),
+        undefined=undefined,
         data={"source": name},
         reproduce={"command": f"calibrail audit {name}"},
-    ).to_dict()
+    )
+    return with_sentences(audit.to_dict())
 
 
 def page_of(audit: dict[str, Any]) -> str:
-    return render_audit_html(audit, draw_audit(audit))
+    return render_page(document(audit))
 
 
 def loads_nothing(page: str) -> None:
     assert not re.search(r"https?:|//[a-z]|url\((?!#)|@import|<script|<link|<iframe|src=", page)
-    assert "default-src 'none'" in page
+    assert "default-src 'none'; style-src 'unsafe-inline'; script-src 'none'" in page
     assert not re.search(r"\bon[a-z]+=", page)
     assert "#010101" not in page
 
@@ -84,13 +86,12 @@ def test_hostile_names_are_text_everywhere() -> None:
     page.encode("utf-8")
     assert page.count("&lt;script&gt;") >= 10
     assert not re.search("[\u202e\u200f\x1b\ud800]", page)
-    for svg in draw_audit(audit).values():
+    for svg in figure_files(document(audit)).values():
         ElementTree.fromstring(svg)
 
 
 def test_figures_stand_alone() -> None:
-    for name, svg in draw_audit(content()).items():
-        alone = standing_alone(svg)
+    for name, alone in figure_files(document(content())).items():
         root = ElementTree.fromstring(alone)
         assert root.tag == "{http://www.w3.org/2000/svg}svg"
         assert "var(--" not in alone
@@ -99,7 +100,7 @@ def test_figures_stand_alone() -> None:
 
 def test_without_texts_there_is_no_figure_of_matches() -> None:
     audit = content(features={}, divisions=[], angles={}, left_out=())
-    figures = draw_audit(audit)
+    figures = figure_files(document(audit))
     assert "1-matched" not in figures and "1-strata" not in figures
     page = page_of(audit)
     loads_nothing(page)
@@ -114,8 +115,8 @@ def test_odd_scores_make_a_page(values: np.ndarray) -> None:
         features={"length": np.arange(float(N)) + 50 * labels},
         divisions=[thirds("length", np.arange(float(N)))],
     )
-    audit = audit_scores({"odd": values}, Answers(labels, np.arange(N)), material).to_dict()
-    page = page_of(audit)
+    audit = audit_scores({"odd": values}, Answers(labels, np.arange(N)), material)
+    page = page_of(with_sentences(audit.to_dict()))
     loads_nothing(page)
     assert not re.search(r"\b(nan|inf)\b", page, re.IGNORECASE)
 
@@ -123,7 +124,14 @@ def test_odd_scores_make_a_page(values: np.ndarray) -> None:
 def test_the_terminal_prints_names_as_they_are() -> None:
     console = Console(width=80, record=True, color_system=None, file=open("/dev/null", "w"))  # noqa: SIM115
     audit = content(HOSTILE)
-    print_audit(audit, console)
+    print_document(document(audit), console)
     text = console.export_text()
     assert "[bold]" in text and "\x1b" not in text and "\u202e" not in text
     assert text.index("What the data shows") < text.index("strata")
+
+
+def test_answers_without_a_score_are_counted_and_the_policy_named() -> None:
+    messages = {item["code"]: item["message"] for item in content()["conclusions"]}
+    assert "they rank above every other (policy: flag)" in messages["undefined"]
+    released = {item["code"]: item["message"] for item in content(undefined="pass")["conclusions"]}
+    assert "they rank as if passed (policy: pass)" in released["undefined"]

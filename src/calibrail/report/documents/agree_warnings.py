@@ -1,4 +1,4 @@
-"""What do a judge's labels beside people's say in words?"""
+"""What weakens a comparison of a judge with people, in words?"""
 
 from __future__ import annotations
 

@@ -1,0 +1,91 @@
+"""What does `calibrail select` say about the answers it releases?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from calibrail.evaluation.stats.phrases import count, number, percent
+from calibrail.report.document import Column, Document, Section, Table, Text
+
+_Dict = Mapping[str, Any]
+
+
+def document(selection: _Dict) -> Document:
+    """Return what is released, what that promises, and the bounds of other cut-offs.
+
+    Parameters
+    ----------
+    selection : mapping
+        What ``calibrail select --json`` prints.
+    """
+    n, title = selection["n"], "Other choices"
+    rows = [
+        (
+            number(row["cutoff"]),
+            f"{row['released']:,}",
+            f"{row['most_hallucinated']:,}",
+            "none" if row["share"] is None else percent(row["share"]),
+            "chosen" if row["chosen"] else "",
+        )
+        for row in selection["table"]
+    ]
+    heads = ("p-value up to", "Released", "Hallucinated at most", "Share at most")
+    columns = (*(Column(head, "right") for head in heads), Column("Choice", brief=""))
+    calibration = count(selection["n_calibration"], "hallucinated calibration answer")
+    return Document(
+        "selection from",
+        subject=count(n, "answer"),
+        headline=f"RELEASED {selection['n_released']:,} of {count(n, 'answer')}",
+        summary=_promise(selection) if selection["n_released"] else _why_none(selection),
+        blocks=(
+            Section(
+                title,
+                (
+                    Table(title, columns, rows),
+                    Text(
+                        f"With {percent(selection['confidence'])} confidence all these bounds hold "
+                        "together, so you may choose a row after looking. In the whole batch at "
+                        f"most {selection['most_hallucinated_in_batch']:,} of {count(n, 'answer')} "
+                        f"are hallucinated. The bounds rest on {calibration} from the same source "
+                        "as the batch."
+                    ),
+                ),
+            ),
+        ),
+        notes=[
+            f"{count(selection[key], 'answer')} {what}"
+            for key, what in (
+                ("n_seen_before", "set the threshold and were left out: select from fresh ones"),
+                ("n_undefined", "without a score: not released"),
+                ("n_errors", "that could not be judged: not released"),
+            )
+            if selection[key]
+        ],
+        footer="Every number on this page is in what --json prints.",
+    )
+
+
+def _promise(selection: _Dict) -> str:
+    fdr = percent(selection["fdr"])
+    return (
+        f"Released are the answers with a p-value up to {number(selection['cutoff'])}. Over "
+        "calibration sets and batches like these, the expected share of hallucinated answers among "
+        f"the released is at most {fdr} times their share in the batch, so at most {fdr} whatever "
+        "that is."
+    )
+
+
+def _why_none(selection: _Dict) -> str:
+    needed, n = selection["n_calibration_for_one"], selection["n_calibration"]
+    reason = (
+        f"Nothing can be released at a false discovery rate of {percent(selection['fdr'])}: too "
+        "few answers look harmless enough."
+    )
+    if n >= needed:
+        return reason
+    return (
+        f"{reason} The smallest p-value that {count(n, 'calibration answer')} can give is "
+        f"{number(1 / (n + 1))}; to release a single answer of {selection['n']:,}, {needed:,} are "
+        "needed."
+    )

@@ -1,0 +1,185 @@
+"""What does `calibrail shift` say about a threshold on answers from elsewhere, or later?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from calibrail.evaluation.shift.labelled import BROKEN, HOLDS, UNTESTED
+from calibrail.evaluation.stats.phrases import count, number, percent
+from calibrail.report.document import (
+    Bullets,
+    Column,
+    Document,
+    Figure,
+    Section,
+    Table,
+    Text,
+    listing,
+)
+from calibrail.report.figures import shift_svg
+from calibrail.report.phrases import score_name, share, share_with_bounds
+
+_Dict = Mapping[str, Any]
+
+
+def document(content: _Dict) -> Document:
+    """Return what a drift audit says: the finding, a table, what each broken test shows.
+
+    Parameters
+    ----------
+    content : mapping
+        The content of ``shift.json``.
+    """
+    promised = f"{percent(1 - content['alpha'])} promised"
+    broken = [item["sentence"] for item in content["tests"] if item["finding"] == BROKEN]
+    confidence = percent(content["confidence"])
+
+    figure = Figure(
+        "shift",
+        partial(shift_svg, content),
+        f"Shares of hallucinated answers that are flagged, with {confidence} intervals. Dashed: "
+        "the promise. Each threshold comes from the other side alone.",
+        size="fixed",
+    )
+    return Document(
+        "shift of",
+        subject=f"{score_name(content)}, {promised}, guarantee {content['guarantee']}",
+        headline=content["finding"],
+        blocks=(
+            Section("Caught, where the threshold was not set", (figure,)),
+            listing("Test by test", [item["sentence"] for item in content["tests"]], where="page"),
+            _table(content, f"{score_name(content)}, {promised} ({content['guarantee']})"),
+            Bullets("Broken", broken, "bad", where="terminal"),
+            listing("Assumptions", _assumptions(1 - content["confidence"]), where="page"),
+        ),
+        next_step=(
+            "Calibrate again on answers like those where it broke, or give groups thresholds of "
+            "their own with calibrail calibrate --by COL."
+            if broken
+            else "Watch it: certify on fresh answers from production from time to time."
+        ),
+        reproduce=content["reproduce"],
+        data=content["data"],
+        footer="Every number on this page is in shift.json.",
+    )
+
+
+def _table(content: _Dict, title: str) -> Section:
+    rows = []
+    for item in content["tests"]:
+        needed, weighted, p = item["needed"], item["weighted"], item["adjusted_p"]
+        rows.append(
+            (
+                str(item["tested_on"]),
+                number(item["threshold"]),
+                share_with_bounds(item["coverage"]),
+                share_with_bounds(item["fpr"]),
+                share_with_bounds(item["home_fpr"]),
+                f"{number(needed['threshold'])} at {share(needed['fpr'])}" if needed else "?",
+                f"{share(weighted['coverage'])} at {share(weighted['fpr'])}" if weighted else "?",
+                "" if p is None else number(p),
+            )
+        )
+    columns = (
+        Column("Tested on"),
+        # 80 columns hold what is new; the page and the file hold the rest.
+        Column("Threshold", where="page"),
+        Column("Caught"),
+        Column("False alarms"),
+        Column("At home", where="page"),
+        Column("Needed"),
+        Column("Weighted"),
+        Column("p"),
+    )
+    return Section(
+        "Figures",
+        (
+            Table(title, columns, rows),
+            Text(
+                "At home: false alarms where the threshold was set. Needed: the threshold that the "
+                "tested answers' own hallucinations would set, and the false alarms it costs "
+                "there. Weighted: calibration answers weighted towards the tested ones by surface "
+                "features; the weights are estimated, so no promise follows.",
+                "muted",
+                where="page",
+            ),
+        ),
+    )
+
+
+def _assumptions(level: float) -> Sequence[str]:
+    return (
+        "The p-value asks: if both sides came from one process, how often would so few be caught? "
+        "Answers are taken as independent; several answers to one question make it too small or "
+        "too large.",
+        "p-values are corrected for their number (Holm), so that a promise is called broken "
+        f"wrongly with at most {percent(level)} chance over all tests together.",
+        '"No contradiction" is no proof: with few hallucinated answers a large drop stays unseen. '
+        "The interval shows how large.",
+    )
+
+
+def finding(results: Sequence[_Dict], alpha: float, left_out: int) -> str:
+    """Return the whole result in one or two sentences."""
+    broken = [item for item in results if item["finding"] == BROKEN]
+    tested = [item for item in results if item["finding"] != UNTESTED]
+    target = percent(1.0 - alpha)
+    if not tested:
+        text = f"No test holds enough hallucinated answers to say anything about {target}."
+    elif not broken:
+        text = (
+            f"No test contradicts the promise of {target} caught "
+            f"({count(len(tested), 'test')}); that is no proof that nothing changes."
+        )
+    else:
+        names = ", ".join(str(item["tested_on"]) for item in broken[:5])
+        more = f" and {len(broken) - 5} more" if len(broken) > 5 else ""
+        text = (
+            f"The promise of {target} caught does not carry over to {names}{more}: "
+            f"{len(broken)} of {count(len(tested), 'test')} broken."
+        )
+        repaired = sum(item["repair"] == "repaired" for item in broken)
+        if any(item["repair"] for item in broken):
+            text += f" Weighting repairs {repaired} of them."
+    if left_out:
+        text += f" Left out for too few calibration answers: {count(left_out, 'test')}."
+    return text
+
+
+def sentence(item: _Dict, alpha: float) -> str:
+    """Return what one test shows, in words."""
+    coverage, name = item["coverage"], item["tested_on"]
+    text = f"{name}: {coverage['count']:,} of {count(coverage['n'], 'hallucinated answer')} caught"
+    if item["finding"] == UNTESTED:
+        return f"{text}; too few to tell."
+    text += (
+        f" ({percent(coverage['estimate'])}, {percent(coverage['lower'])} to "
+        f"{percent(coverage['upper'])}), {percent(1.0 - alpha)} promised"
+    )
+    if item["finding"] == HOLDS:
+        return f"{text}: no contradiction to the promise (p = {number(item['p_value'])})."
+    text += f": the promise is broken (corrected p = {number(item['adjusted_p'])})."
+    if needed := item["needed"]:
+        text += (
+            f" A threshold of {number(needed['threshold'])} instead of "
+            f"{number(item['threshold'])} would be needed, at "
+            f"{percent(needed['fpr']['estimate'])} false alarms"
+            if needed["fpr"]["estimate"] is not None
+            else f" A threshold of {number(needed['threshold'])} would be needed"
+        )
+        text += "."
+    weighted = item["weighted"]
+    if item["repair"] == "repaired" and weighted["fpr"]["estimate"] is not None:
+        text += (
+            f" Weighting brings it back to {percent(weighted['coverage']['estimate'])}, at "
+            f"{percent(weighted['fpr']['estimate'])} false alarms and an effective sample of "
+            f"{weighted['effective_n']:,.0f}; that is seen here, not promised."
+        )
+    elif item["repair"] == "not repaired":
+        text += (
+            f" Weighting does not repair it ({percent(weighted['coverage']['estimate'])} caught): "
+            "more than the mix of surface features has changed."
+        )
+    return text
