@@ -48,10 +48,8 @@ def coverage_band(
         raise InputError("rank must be at least 1; got 0")
     caught = np.arange(m + 1)
     a, b = n + 1 - k, k
-    log_mass = (
-        gammaln(m + 1) - gammaln(caught + 1) - gammaln(m - caught + 1)
-        + betaln(caught + a, m - caught + b) - betaln(a, b)
-    )  # fmt: skip
+    log_ways = gammaln(m + 1) - gammaln(caught + 1) - gammaln(m - caught + 1)
+    log_mass = log_ways + betaln(caught + a, m - caught + b) - betaln(a, b)
     below = np.cumsum(np.exp(log_mass))
     below /= below[-1]
     # The sum ends at 1 up to rounding, which must not push the upper end out of range.

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainccinv, betaincinv
 
 from calibrail.conformal import validation
+from calibrail.record import Record
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(Record):
     """A share with its interval.
 
     Attributes
@@ -37,10 +37,6 @@ class Bound:
     n: int
     method: str
     confidence: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, JSON-able."""
-        return asdict(self)
 
 
 def clopper_pearson(count: int, n: int, confidence: float) -> tuple[float, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from calibrail.conformal import validation
 from calibrail.conformal.bound import Bound, exact_bound
@@ -13,18 +13,21 @@ from calibrail.conformal.needed import further
 from calibrail.conformal.rank import decimal
 from calibrail.conformal.threshold import Calibration
 from calibrail.errors import InputError
+from calibrail.record import Record
 
 Verdict = Literal["certified", "rejected", "inconclusive"]
 
 
 @dataclass(frozen=True, slots=True)
-class Certificate:
+class Certificate(Record):
     """A verdict with the bounds that it rests on.
 
     Attributes
     ----------
     verdict : {"certified", "rejected", "inconclusive"}
         What the data shows about both requirements.
+    reason : str
+        Why, in plain words.
     coverage, fpr : Bound
         Exact intervals on independent samples.
     min_coverage : float
@@ -38,35 +41,19 @@ class Certificate:
         For ``hallucinated`` and ``faithful``: how many more would settle that side at the rate
         seen. 0 = settled; None = no number would, or none can be told: nothing was seen of that
         class, or no limit on false alarms was set.
-    reason : str
-        Why, in plain words.
     flips : FlipTolerance or None
         How many wrong labels a ``certified`` survives; None for other verdicts.
     """
 
     verdict: Verdict
+    reason: str
     coverage: Bound
     fpr: Bound
     min_coverage: float
     max_fpr: float | None
     confidence: float
     needed: Mapping[str, int | None]
-    reason: str
     flips: FlipTolerance | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, JSON-able."""
-        return {
-            "verdict": self.verdict,
-            "reason": self.reason,
-            "coverage": self.coverage.to_dict(),
-            "fpr": self.fpr.to_dict(),
-            "min_coverage": self.min_coverage,
-            "max_fpr": self.max_fpr,
-            "confidence": self.confidence,
-            "needed": dict(self.needed),
-            "flips": None if self.flips is None else self.flips.to_dict(),
-        }
 
 
 def certify_counts(
@@ -117,11 +104,11 @@ def certify_counts(
     caught, n_hallucinated = validation.counts(caught, n_hallucinated, ("caught", "n_hallucinated"))
     coverage = exact_bound(caught, n_hallucinated, level)
     fpr = _fpr_bound(false_alarms, n_faithful, level)
-    found = _decide(coverage, fpr, required, limit, level, proven=coverage.lower >= required)
-    if found.verdict != "certified" or limit is None:
-        return found
+    certificate = _decide(coverage, fpr, required, limit, level, proven=coverage.lower >= required)
+    if certificate.verdict != "certified" or limit is None:
+        return certificate
     flips = flip_tolerance(caught, n_hallucinated, false_alarms, n_faithful, required, limit, level)
-    return replace(found, flips=flips)
+    return replace(certificate, flips=flips)
 
 
 def joint_certificate(
@@ -178,12 +165,13 @@ def joint_certificate(
     coverage = exact_bound(caught, n_hallucinated, level)
     fpr = _fpr_bound(false_alarms, n_faithful, level)
     joint = joint_confidence(calibration.delta, level)
-    found = _decide(coverage, fpr, required, limit, joint, proven=True, promised=proven)
+    certificate = _decide(coverage, fpr, required, limit, joint, proven=True, promised=proven)
     # Flips among the answers of one group count once; no tolerance is worked out for that.
-    if found.verdict != "certified" or limit is None or hasattr(calibration, "clusters"):
-        return found
+    counts_answers = not hasattr(calibration, "clusters")
+    if certificate.verdict != "certified" or limit is None or not counts_answers:
+        return certificate
     flips = joint_flip_tolerance(calibration, false_alarms, n_faithful, limit, level)
-    return replace(found, flips=flips)
+    return replace(certificate, flips=flips)
 
 
 def joint_confidence(delta: float, confidence: float) -> float:
@@ -254,10 +242,10 @@ def _decide(
     elif proven and fpr.upper <= limit:
         verdict = "certified"
         # What a construction proves counts; the observed bound would cost an error of its own.
-        shown = coverage.lower if promised is None else promised
+        at_least = coverage.lower if promised is None else promised
         reason = _sentence(
             f"with {confidence:.1%} joint confidence it catches at least "
-            f"{shown:.1%} of hallucinations and flags "
+            f"{at_least:.1%} of hallucinations and flags "
             f"at most {fpr.upper:.1%} of faithful answers"
         )
     else:
@@ -276,7 +264,7 @@ def _decide(
                 f"{limit:.1%} is allowed"
             )
         reason = _sentence("; ".join(parts))
-    return Certificate(verdict, coverage, fpr, required, limit, confidence, needed, reason)
+    return Certificate(verdict, reason, coverage, fpr, required, limit, confidence, needed)
 
 
 def _sentence(text: str) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,7 @@ from calibrail.conformal import validation
 from calibrail.conformal.crossing import stays_below
 from calibrail.conformal.simultaneous import controlled_ranks, largest_level, lower_bounds
 from calibrail.errors import InputError
+from calibrail.record import Record
 
 #: Ranks of the calibration scores at which the count is controlled; in between, the next one
 #: serves.
@@ -37,7 +38,7 @@ _Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Discoveries:
+class Discoveries(Record):
     """For every cut-off of the p-value: what is released, and how much of it may be hallucinated.
 
     Attributes
@@ -68,17 +69,6 @@ class Discoveries:
         wanted = validation.defined([cutoff], "cutoff")
         place = int(np.searchsorted(self.cutoffs, wanted[0], side="right")) - 1
         return (int(self.released[place]), int(self.most[place])) if place >= 0 else (0, 0)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, JSON-able."""
-        return {
-            "cutoffs": self.cutoffs.tolist(),
-            "released": self.released.tolist(),
-            "most": self.most.tolist(),
-            "proportion": self.proportion.tolist(),
-            "most_hallucinated": self.most_hallucinated,
-            "confidence": self.confidence,
-        }
 
 
 def discoveries(p_values: ArrayLike, n: int, confidence: float = 0.95) -> Discoveries:

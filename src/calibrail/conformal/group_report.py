@@ -81,13 +81,13 @@ def certify_groups(
 
     Examples
     --------
-    >>> found = certify_groups(
+    >>> verdicts = certify_groups(
     ...     {"easy": GroupCounts(300, 300, 5, 300), "hard": GroupCounts(200, 300, 5, 300)},
     ...     min_coverage=0.9, max_fpr=0.1, confidence=0.95,
     ... )
-    >>> [(name, item.certificate.verdict) for name, item in found.items()]
+    >>> [(name, item.certificate.verdict) for name, item in verdicts.items()]
     [('easy', 'certified'), ('hard', 'rejected')]
-    >>> found["hard"].p_undercovered < 0.001 < found["easy"].p_undercovered
+    >>> verdicts["hard"].p_undercovered < 0.001 < verdicts["easy"].p_undercovered
     True
     """
     if not counts:
@@ -96,11 +96,16 @@ def certify_groups(
     required = validation.rate(min_coverage, "min_coverage")
     certificates = {
         name: certify_counts(
-            item.caught, item.n_hallucinated, item.false_alarms, item.n_faithful,
-            required, max_fpr, level,
+            item.caught,
+            item.n_hallucinated,
+            item.false_alarms,
+            item.n_faithful,
+            required,
+            max_fpr,
+            level,
         )
         for name, item in counts.items()
-    }  # fmt: skip
+    }
     p = [_tail(item.caught, item.n_hallucinated, required) for item in counts.values()]
     adjusted = holm(p)
     return {
@@ -118,7 +123,8 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     """Return p-values adjusted for their number: Holm's (1979) step-down procedure.
 
     Rejecting those at most delta makes no error at all but with probability delta, however the
-    tests depend on each other.
+    tests depend on each other. The same as ``statsmodels.stats.multitest.multipletests``, its
+    oracle in the tests. Importing that takes 1.1 seconds of processor time, this whole package 0.1.
 
     Parameters
     ----------

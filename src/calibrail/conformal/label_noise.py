@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,11 @@ from calibrail.conformal.bound import interval
 from calibrail.conformal.rank import rank
 from calibrail.conformal.threshold import Calibration
 from calibrail.errors import InputError
+from calibrail.record import Record
 
 
 @dataclass(frozen=True, slots=True)
-class FlipTolerance:
+class FlipTolerance(Record):
     """How many wrong labels a certificate survives, wherever they are.
 
     Attributes
@@ -36,10 +37,6 @@ class FlipTolerance:
     n: int
     share: float
     weakest: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, JSON-able."""
-        return asdict(self)
 
 
 def flip_tolerance(
@@ -179,11 +176,5 @@ def _last(holds: Callable[[int], bool], most: int) -> int:
     good, bad = 0, 1
     while bad <= most and holds(bad):
         good, bad = bad, 2 * bad
-    bad = min(bad, most + 1)
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        if holds(middle):
-            good = middle
-        else:
-            bad = middle
-    return good
+    undecided = range(good + 1, min(bad, most + 1))
+    return good + bisect_left(undecided, True, key=lambda flips: not holds(flips))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from typing import Final
 
@@ -83,11 +84,6 @@ def _turning_point(settled: Callable[[int], bool]) -> int | None:
         if high > 2 * _NEVER:
             return None
     low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        if settled(middle):
-            high = middle
-        else:
-            low = middle
+    first = low + 1 + bisect_left(range(low + 1, high), True, key=settled)
     # One step back makes up for the rounding of the rate itself.
-    return max(1, high - 1)
+    return max(1, first - 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, get_args
@@ -326,14 +327,12 @@ def plan(
 def _labels(least: int, base_rate: float, share: float) -> int:
     """Return the fewest answers of which at least so many are hallucinated and calibrate."""
     # Two roundings to the nearest cost at most half a count each, the second before its share.
-    low, high = 0, math.ceil((least + 2) / (base_rate * share)) + 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        if portion(portion(np.array(middle), base_rate), share) >= least:
-            high = middle
-        else:
-            low = middle
-    return high
+    most = math.ceil((least + 2) / (base_rate * share)) + 2
+
+    def calibrating(n: int) -> int:
+        return int(portion(portion(np.array(n), base_rate), share))
+
+    return bisect_left(range(most), least, lo=1, key=calibrating)
 
 
 def _sizes(smallest: int | None) -> list[int]:

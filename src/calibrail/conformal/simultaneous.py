@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +25,7 @@ from scipy.special import betaincinv, gammaln, xlogy
 from calibrail.conformal import validation
 from calibrail.conformal.crossing import stays_below
 from calibrail.errors import InputError
+from calibrail.record import Record
 
 Method = Literal["berk-jones", "dkw"]
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -42,7 +43,7 @@ _PRECISION: Final = 0.005
 
 
 @dataclass(frozen=True, slots=True)
-class SimultaneousBand:
+class SimultaneousBand(Record):
     """Bounds on P(score >= t) for every threshold t at once.
 
     Attributes
@@ -83,18 +84,6 @@ class SimultaneousBand:
         share = np.append(self.share, 0.0)
         lower, upper = np.append(self.lower, none[0]), np.append(self.upper, none[1])
         return share[place], lower[place], upper[place]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, JSON-able."""
-        return {
-            "thresholds": self.thresholds.tolist(),
-            "share": self.share.tolist(),
-            "lower": self.lower.tolist(),
-            "upper": self.upper.tolist(),
-            "n": self.n,
-            "confidence": self.confidence,
-            "method": self.method,
-        }
 
 
 def simultaneous_band(

@@ -100,10 +100,8 @@ class BatchSelection:
 
     def lines(self) -> str:
         """Return one JSON object a line: id, released, score, p_value."""
-        rows = zip(
-            self.ids, self.selection.released.tolist(), self.scores.tolist(),
-            self.selection.p_values.tolist(), strict=True,
-        )  # fmt: skip
+        columns = self.selection.released, self.scores, self.selection.p_values
+        rows = zip(self.ids, *(column.tolist() for column in columns), strict=True)
         return "".join(
             json.dumps(
                 {
