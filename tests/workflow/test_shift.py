@@ -14,8 +14,6 @@ from typer.testing import CliRunner
 
 from calibrail import DataError, Example, InputError, TooFewExamplesError
 from calibrail.cli import app
-from calibrail.evaluation.sample import CALIBRATION, TEST, Sample
-from calibrail.evaluation.shift.labelled import drift, judge_drift
 from calibrail.scores.base import Scores
 from calibrail.scores.judge import NO_REPLY
 from calibrail.settings import Promise, Requirement, ShiftSplit
@@ -67,16 +65,6 @@ def test_lower_scores_elsewhere_break_it_and_the_needed_threshold_is_theirs() ->
     assert item["needed"]["fpr"]["estimate"] > item["fpr"]["estimate"]
     assert item["weighted"] is None, "scores without texts have no features"
     assert "would be needed" in item["sentence"]
-
-
-def test_the_p_value_is_the_beta_binomial_tail() -> None:
-    values = np.r_[np.arange(1.0, 100.0), np.full(6, 0.5), np.full(14, 50.0)]
-    split = np.repeat([CALIBRATION, TEST], [99, 20]).astype(np.int8)
-    sample = Sample(values, np.ones(119, dtype=np.int8), split)
-    item = drift(sample, {}, Promise(alpha=0.1))
-    # Rank 10 of 99; 6 of 20 are missed.
-    assert item["rank"] == 10 and item["coverage"]["count"] == 14
-    assert item["p_value"] == pytest.approx(sum(betabinom.pmf(k, 20, 10, 90) for k in range(6, 21)))
 
 
 def test_a_promise_that_holds_is_called_broken_no_more_often_than_stated(tmp_path: Path) -> None:
@@ -156,17 +144,6 @@ def test_weighting_repairs_a_changed_mix_and_says_so_without_promising(tmp_path:
     assert item["weighted"]["coverage"]["estimate"] > item["coverage"]["estimate"] + 0.1
     assert item["weighted"]["effective_n"] < 300
     assert "not promised" in item["sentence"]
-
-
-def test_holm_corrects_over_all_tests_and_few_answers_say_nothing() -> None:
-    def item(p: float, n: int = 50) -> dict[str, Any]:
-        share = {"n": n, "upper": 0.5}
-        return {"p_value": p, "coverage": share, "weighted": None}
-
-    found = [item(0.03), item(0.01), item(0.2), item(1e-9, n=5)]
-    found = judge_drift(found, 0.1, 0.95)
-    assert [i["adjusted_p"] for i in found] == [pytest.approx(0.06), pytest.approx(0.03), 0.2, None]
-    assert [i["finding"] for i in found] == ["consistent", "broken", "consistent", "too few"]
 
 
 def test_undefined_scores_count_as_the_policy_says() -> None:

@@ -1,0 +1,103 @@
+"""What do files hold whose truth, judge and flags are known?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from calibrail.evaluation.agree.corrected_rates import corrected_rates
+from calibrail.evaluation.agree.judge_labels import LabelCounts
+from calibrail.evaluation.agree.prediction_powered import prediction_powered_share
+from calibrail.evaluation.agree.rate_estimate import RateEstimate
+from calibrail.evaluation.agree.rogan_gladen import rogan_gladen_share
+
+NAMES = ("hallucinated", "faithful")
+
+
+#: Runs of a simulation; a share of them is known to within four standard errors.
+RUNS = 1000
+
+
+#: By how much an asymptotic 95 % interval may miss its level at a few hundred human labels.
+SLACK = 0.015
+
+
+def law(
+    prevalence: float,
+    coverage: float,
+    fpr: float,
+    sensitivity: float,
+    specificity: float,
+    along: tuple[float, float] = (0.0, 0.0),
+) -> np.ndarray:
+    """Return P(human label, judge label, flag); ``along`` is the covariance of judge and flag
+    among faithful and among hallucinated answers."""
+    cells = np.zeros((2, 2, 2))
+    classes = ((1 - prevalence, fpr, 1 - specificity), (prevalence, coverage, sensitivity))
+    for label, (weight, flagged, called) in enumerate(classes):
+        product = np.outer([1 - called, called], [1 - flagged, flagged])
+        cells[label] = weight * (product + along[label] * np.array([[1, -1], [-1, 1]]))
+    assert cells.min() >= -1e-12
+    return np.maximum(cells, 0.0)
+
+
+def files(cells: np.ndarray, n: int, n_alone: int, runs: int, seed: int) -> Iterator[LabelCounts]:
+    """Draw files with n rows that people label, and others that the judge alone does."""
+    rng = np.random.default_rng(seed)
+    both = rng.multinomial(n, cells.ravel(), size=runs).reshape(runs, 2, 2, 2)
+    alone = rng.multinomial(n_alone, cells.sum(axis=0).ravel(), size=runs).reshape(runs, 2, 2)
+    for drawn in zip(both, alone, strict=True):
+        yield made(*drawn)
+
+
+def made(both: Any, alone: Any = ((0, 0), (0, 0))) -> LabelCounts:
+    cells = np.zeros((3, 3, 2), np.int64)
+    cells[:2, :2], cells[2, :2] = both, alone
+    return LabelCounts(cells)
+
+
+def estimates(
+    found: Callable[[LabelCounts], RateEstimate], drawn: Iterator[LabelCounts]
+) -> np.ndarray:
+    """Return estimate, lower and upper end of every file."""
+    measures = [found(counts).measure for counts in drawn]
+    assert all(measure.estimate is not None for measure in measures)
+    return np.array([(m.estimate, m.lower, m.upper) for m in measures], dtype=float)
+
+
+def rogan_gladen(counts: LabelCounts) -> RateEstimate:
+    return rogan_gladen_share(counts, 0.95, NAMES)
+
+
+def powered(counts: LabelCounts) -> RateEstimate:
+    return prediction_powered_share(counts, 0.95, NAMES)
+
+
+def judge_only(counts: LabelCounts) -> RateEstimate:
+    return corrected_rates(counts)["coverage"].judge_only
+
+
+def held(found: np.ndarray, truth: float) -> float:
+    return float(np.mean((found[:, 1] <= truth) & (truth <= found[:, 2])))
+
+
+def bias_within(found: np.ndarray, truth: float) -> tuple[float, float]:
+    """Return the mean error, and four of its standard errors."""
+    errors = found[:, 0] - truth
+    return float(errors.mean()), 4 * float(errors.std()) / math.sqrt(len(errors))
+
+
+BOTH = (((50, 10), (6, 4)), ((3, 5), (7, 35)))  # human, judge, flag
+
+
+ALONE = ((500, 120), (90, 260))
+
+
+def rows_of(counts: LabelCounts) -> dict[str, np.ndarray]:
+    """Return one entry a row: human label (NaN for none), judge label, flag."""
+    index = np.argwhere(counts.cells[:, :2] >= 0)
+    rows = np.repeat(index, counts.cells[:, :2].ravel(), axis=0).astype(float)
+    return {"y": np.where(rows[:, 0] == 2, np.nan, rows[:, 0]), "j": rows[:, 1], "f": rows[:, 2]}

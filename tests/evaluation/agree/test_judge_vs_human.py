@@ -1,0 +1,111 @@
+"""Is agreement measured as its oracles measure it, and its interval as theory says?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.stats import chi2
+from sklearn.metrics import cohen_kappa_score
+from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.inter_rater import cohens_kappa
+from statsmodels.stats.proportion import proportion_confint
+
+from calibrail.evaluation.agree.judge_labels import count_labels
+from calibrail.evaluation.agree.judge_vs_human import agreement, asymmetry, kappa
+from tests.evaluation.agree.tables import ALONE, made
+
+
+@pytest.mark.parametrize("table", [((60, 10), (8, 42)), ((9, 4), (4, 3)), ((0, 7), (9, 1))])
+def test_agreement_agrees_with_its_oracles(table: Any) -> None:
+    both = np.array(table)
+    human, judge = np.repeat(CELLS, both.ravel(), axis=0).T
+    found = agreement(count_labels(human, judge), 0.9)
+    assert found.kappa.estimate == pytest.approx(cohen_kappa_score(human, judge))
+    assert found.kappa.estimate == pytest.approx(cohens_kappa(both).kappa)
+    for bound, count, n in (
+        (found.agreement, both[0, 0] + both[1, 1], both.sum()),
+        (found.sensitivity, both[1, 1], both[1].sum()),
+        (found.specificity, both[0, 0], both[0].sum()),
+    ):
+        ends = proportion_confint(count, n, alpha=0.1, method="beta")
+        assert (bound.count, bound.n) == (count, n)
+        assert (bound.lower, bound.upper) == pytest.approx(np.nan_to_num(ends, nan=0.0), abs=1e-9)
+    assert found.asymmetry.p_value == pytest.approx(mcnemar(both, exact=True).pvalue)
+    assert found.table["faithful_hallucinated"] == both[0, 1]
+
+
+CELLS = ((0, 0), (0, 1), (1, 0), (1, 1))
+
+
+def test_the_interval_of_kappa_in_large_and_in_small_tables() -> None:
+    large = np.array([[6000, 500], [400, 3100]])
+    found, oracle = kappa(large), cohens_kappa(large)
+    assert (found.lower, found.upper) == pytest.approx(
+        (oracle.kappa_low, oracle.kappa_upp), abs=3e-4
+    )
+    small = np.array([[20, 0], [5, 3]])
+    found = kappa(small)
+    for end in (found.lower, found.upper):
+        assert likelihood_drop(small, float(end)) == pytest.approx(chi2.ppf(0.95, 1), abs=1e-3)
+    perfect = kappa(np.array([[70, 0], [0, 30]]))
+    assert perfect.estimate == perfect.upper == 1.0
+    assert likelihood_drop(np.array([[70, 0], [0, 30]]), float(perfect.lower)) == pytest.approx(
+        chi2.ppf(0.95, 1), abs=1e-3
+    )
+    never = kappa(np.array([[90, 0], [10, 0]]))
+    assert never.estimate == 0.0 and -0.1 < never.lower < 0 < never.upper < 0.4
+
+
+def likelihood_drop(table: np.ndarray, value: float) -> float:
+    """Return the likelihood ratio statistic of a kappa by brute force over both label rates."""
+    low, high, top = np.zeros(2), np.ones(2), -np.inf
+    for _ in range(3):
+        # Once everywhere, and then between the neighbours of the best pair so far.
+        a, b = (np.linspace(*ends, 302)[1:-1] for ends in zip(low, high, strict=True))
+        agree, first, second = np.outer(a, b), np.outer(a, 1 - b), np.outer(1 - a, b)
+        excess = value * (first + second) / 2
+        cells = [np.outer(1 - a, 1 - b) + excess, second - excess, first - excess, agree + excess]
+        logs = sum(
+            count * np.log(np.maximum(cell, 1e-300))
+            for count, cell in zip(table.ravel(), cells, strict=True)
+        )
+        logs = np.where(np.min(cells, axis=0) >= 0, logs, -np.inf)
+        best = np.unravel_index(np.argmax(logs), logs.shape)
+        top, step = max(top, float(logs[best])), (high - low) / 301
+        centre = np.array([a[best[0]], b[best[1]]])
+        low, high = np.maximum(centre - step, 0.0), np.minimum(centre + step, 1.0)
+    shares = table[table > 0] / table.sum()
+    return 2 * (float(np.sum(table[table > 0] * np.log(shares))) - top)
+
+
+def test_which_way_the_judge_leans() -> None:
+    assert asymmetry(9, 1).direction == "too often"
+    assert asymmetry(1, 9).direction == "too rarely"
+    assert asymmetry(9, 1, 0.99).direction == "not shown"  # p = 0.0215
+    assert asymmetry(5, 4).direction == "not shown"
+    none = asymmetry(0, 0)
+    assert none.p_value is None and none.reason == "judge and people never disagree"
+
+
+def test_nothing_to_compare_is_said_and_not_made_up() -> None:
+    found = agreement(made(np.zeros((2, 2, 2), int), ALONE)).to_dict()
+    assert found["agreement"]["estimate"] is None
+    assert found["agreement"]["reason"] == "no answer has both labels"
+    assert found["kappa"]["reason"] == "no answer has both labels"
+    same = agreement(count_labels([0, 0, 0], [0, 0, 0])).to_dict()
+    assert same["kappa"]["reason"] == "judge and people give every answer the same label"
+    assert same["sensitivity"]["reason"] is not None and same["specificity"]["reason"] is None
+
+
+@settings(max_examples=15, deadline=None)
+@given(arrays(np.int64, (2, 2), elements=st.integers(0, 12)))
+def test_kappa_lies_within_its_interval(table: np.ndarray) -> None:
+    found = kappa(table)
+    if found.estimate is not None:
+        assert -1 <= found.lower <= found.estimate <= found.upper <= 1
+        assert found.lower < found.upper
