@@ -7,12 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.rows import Write
 from tests.served_models import chat_decoder, logprob_server, transformers_serve
 
 #: Fixtures of the whole session: a model is made, and a server started, once.
 __all__ = ["chat_decoder", "logprob_server", "transformers_serve"]
+
+# A busy machine is slow: no property is about time.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 ROOT = Path(__file__).resolve().parents[1]
 

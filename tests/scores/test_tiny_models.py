@@ -63,18 +63,18 @@ def test_from_labelled_answers_to_an_explained_decision(matcher: Path, tmp_path:
     rng = np.random.default_rng(0)
     items = []
     for index in range(120):
-        said = [WORDS[i] for i in rng.choice(len(WORDS), 3, replace=False)]
-        other = next(word for word in WORDS if word not in said)
+        stated = [WORDS[i] for i in rng.choice(len(WORDS), 3, replace=False)]
+        other = next(word for word in WORDS if word not in stated)
         label = index % 2
-        told = [*said[:2], other] if label else said
+        answered = [*stated[:2], other] if label else stated
         if rng.random() < 0.1:
-            told = said
+            answered = stated
         items.append(
             {
                 "id": f"a{index}",
                 "question": "q?",
-                "contexts": [" ".join(said) + "."],
-                "response": " ".join(told) + ".",
+                "contexts": [" ".join(stated) + "."],
+                "response": " ".join(answered) + ".",
                 "label": label,
             }
         )
