@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from calibrail.data.example import Example
+from calibrail.data.sources import example_path
 from calibrail.errors import DataError
 from calibrail.scores.registry import build_column
 from calibrail.settings import ReadOptions, SplitOptions
@@ -67,9 +68,8 @@ def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
     scores = ["novelty", build_column("detector", "hallucinated")]
     saved = []
     for name in ("one", "two"):
-        folder = audit(source, scores, geometry=False, splitting=SplitOptions(seed=3)).save(
-            tmp_path / name
-        )
+        run = audit(source, scores, geometry=False, splitting=SplitOptions(seed=3))
+        folder = run.save(tmp_path / name)
         saved.append({path.name: path.read_bytes() for path in sorted(folder.rglob("*.*"))})
     assert saved[0].keys() == saved[1].keys()
     for name in saved[0]:
@@ -148,9 +148,11 @@ def test_an_undefined_score_says_why() -> None:
         audit(examples(20), [build_column("nothing", "faithful")], geometry=False)
 
 
-def test_angles_come_from_the_embedded_encoder() -> None:
+def test_angles_come_from_the_embedded_encoder(tmp_path: Path) -> None:
     pytest.importorskip("sentence_transformers")
-    content = audit("example:facts", "sgi").to_dict()
+    lines = example_path("facts").read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "facts.jsonl").write_text("".join(lines[:60]), encoding="utf-8")
+    content = audit(tmp_path / "facts.jsonl", "sgi").to_dict()
     (parts,) = content["components"]
     by_name = {row["name"]: row["auroc"]["estimate"] for row in parts["rows"]}
     assert by_name["ratio"] == pytest.approx(content["detectors"][0]["auroc"]["estimate"], abs=0.01)
@@ -162,7 +164,7 @@ def test_halueval_says_what_length_and_repetition_do(real_data: Path, tmp_path: 
     pytest.importorskip("sentence_transformers")
     lines = (real_data / "halueval" / "qa_data.json").read_text(encoding="utf-8").split("\n")
     path = tmp_path / "qa_data.json"
-    path.write_text("\n".join(lines[:300]) + "\n", encoding="utf-8")
+    path.write_text("\n".join(lines[:120]) + "\n", encoding="utf-8")
     run = audit(path, "sgi", reading=ReadOptions(format="halueval"))
     content = run.to_dict()
     first = content["conclusions"][0]["message"]

@@ -64,22 +64,19 @@ def test_a_score_that_is_undefined_everywhere_keeps_its_row(tmp_path: Path) -> N
 
 
 def test_ragtruth_puts_new_words_ahead_of_embeddings() -> None:
-    """On human labels: novel_count raises fewer false alarms than RAD and SGI, corrected."""
+    """On human labels: novel_count raises fewer false alarms than SGI, corrected."""
     pytest.importorskip("sentence_transformers")
     folder = SHARED / "ragtruth"
     if not folder.is_dir():
         pytest.skip(f"{folder} is not there; set CALIBRAIL_DATA to the folder of public data")
-    found = compare(
-        folder, "sgi,rad,novel_count", alpha=0.1, reading=ReadOptions(format="ragtruth")
-    ).comparison
-    winner = found.winner
+    reading = ReadOptions(format="ragtruth")
+    winner = compare(folder, "sgi,novel_count", alpha=0.1, reading=reading).comparison.winner
     assert winner.candidate == "novel_count"
-    tests = {test.name: test for test in winner.choosing}
-    for name in ("sgi", "rad"):
-        assert tests[name].fpr.estimate > 0.0
-        assert tests[name].fpr.p_adjusted < 0.05
-        assert tests[name].auroc.estimate < 0.0
-        assert tests[name].auroc.p_adjusted < 0.001
+    (test,) = (test for test in winner.choosing if test.name == "sgi")
+    assert test.fpr.estimate is not None and test.fpr.estimate > 0.0
+    assert test.fpr.p_adjusted < 0.05
+    assert test.auroc.estimate is not None and test.auroc.estimate < 0.0
+    assert test.auroc.p_adjusted < 0.001
     # Nothing is claimed about baselines that do as well.
     assert winner.name is None
     assert set(winner.not_separated) <= {"length", "novelty", "rouge_l"}

@@ -126,9 +126,9 @@ def angle_scores(detectors: Sequence[Score]) -> tuple[dict[str, tuple[Angle, ...
                 name: getattr(score.encoder, name)
                 for name in ("model", "revision", "prompt", "dtype")
             }
-            given = [f"{key}={options[key]}" for key in ("revision", "prompt") if options[key]]
+            chosen = [f"{key}={options[key]}" for key in ("revision", "prompt") if options[key]]
             precision = [] if options["dtype"] == "float32" else [options["dtype"]]
-            encoders[", ".join([options["model"], *given, *precision])] = options
+            encoders[", ".join([options["model"], *chosen, *precision])] = options
     if not encoders:
         default = ANGLES[0]()
         try:

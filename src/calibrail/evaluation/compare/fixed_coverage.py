@@ -54,8 +54,8 @@ class FixedCoverage:
         """
         steps = np.cumsum(drawn_h[:, self._order_h], axis=1)
         # The same share of however many were drawn; sums of whole numbers, so 1e-9 is slack enough.
-        wanted = self.share * steps[:, -1:] - 1e-9
-        place = self._passed[np.minimum((steps < wanted).sum(axis=1), steps.shape[1] - 1)]
+        least = self.share * steps[:, -1:] - 1e-9
+        place = self._passed[np.minimum((steps < least).sum(axis=1), steps.shape[1] - 1)]
         below = np.zeros((len(drawn_f), drawn_f.shape[1] + 1), dtype=np.int64)
         np.cumsum(drawn_f[:, self._order_f], axis=1, out=below[:, 1:])
         passed = below[np.arange(len(below)), place]

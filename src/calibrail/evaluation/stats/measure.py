@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from calibrail.errors import InputError
 from calibrail.record import Record
+from calibrail.settings.checks import share
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +105,4 @@ def value_only(
 
 def checked_confidence(confidence: float) -> float:
     """Return a confidence level, or raise ``InputError`` where it is outside (0, 1)."""
-    if not 0.0 < confidence < 1.0:
-        raise InputError(f"confidence must lie in (0, 1); got {confidence}")
-    return float(confidence)
+    return share(confidence, "confidence")

@@ -2,6 +2,9 @@
 
 A guardrail works where nearly all hallucinations are caught. The whole AUROC mixes that corner with
 thresholds that nobody would use.
+
+scikit-learn has the area (the tests hold ours against it), one sample at a time: 1,000 draws of
+2,000 answers take it six times as long as they take here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""What shares of the test examples does a threshold catch, flag wrongly and decide right?"""
+"""What shares of the test examples does a threshold catch, flag wrongly and decide right?
+
+statsmodels has Wilson's interval, to 2e-16 the same (the tests hold ours against it). Ours takes
+6 microseconds a call instead of 160, and every command needs it, none of which should wait a
+second for statsmodels to load.
+"""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _CHUNK: Final = 2_000_000
 FOLDS: Final = 5
 
 
-def draws_for(n: int, wanted: int = DRAWS) -> int:
+def draws_for(n: int, most: int = DRAWS) -> int:
     """Return the number of draws for n examples, fewer for very many.
 
     Examples
@@ -33,7 +33,7 @@ def draws_for(n: int, wanted: int = DRAWS) -> int:
     >>> draws_for(4000), draws_for(1_000_000)
     (2000, 200)
     """
-    return max(min(wanted, _LEAST_DRAWS), min(wanted, _MOST_NUMBERS // max(1, n)))
+    return max(min(most, _LEAST_DRAWS), min(most, _MOST_NUMBERS // max(1, n)))
 
 
 def bootstrap_counts(
