@@ -226,7 +226,7 @@ def http_date(seconds: float) -> str:
         ({"retry-after": " 0.25 "}, 0.25, 0.25),
         ({"Retry-After-Ms": "1500"}, 1.5, 1.5),
         ({"Retry-After-Ms": "x", "Retry-After": "2"}, 2, 2),
-        ({"Retry-After": lambda: http_date(30)}, 25, 31),
+        ({"Retry-After": lambda: http_date(3600)}, 3000, 3601),
         ({"Retry-After": lambda: http_date(-99)}, 0, 0),
         ({}, None, None),
         ({"Retry-After": "x"}, None, None),
