@@ -8,15 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.answers import rows, write
+from tests.command_line import calibrail
 
-CALIBRAIL = str(Path(sys.executable).parent / "calibrail")
 COLUMN = ("--score-column", "detector", "--higher", "hallucinated")
-
-
-def calibrail(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [CALIBRAIL, *map(str, arguments)], capture_output=True, text=True, cwd=cwd, check=False
-    )
 
 
 @pytest.fixture(scope="module")
@@ -115,31 +109,28 @@ def test_doctor_reports_without_writing(answers: Path, tmp_path: Path) -> None:
     assert json.loads(calibrail("doctor", answers, "--json").stdout)["usable"] == 240
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "says"),
-    [
-        (("calibrate", "{data}", "--score", "sgl", "-o", "x"), 2, "did you mean 'sgi'"),
-        (("calibrate", "{data}", "--score", "rad:gama=1", "-o", "x"), 2, "no parameter 'gama'"),
-        (("calibrate", "{data}", "-o", "x"), 2, "name a detector"),
-        (("calibrate", "{data}", "--score-column", "detector", "-o", "x"), 2, "--higher"),
-        (("calibrate", "{data}", "--score", "length", "--alpha", "1.3", "-o", "x"), 2, "alpha"),
-        (("calibrate", "{data}", "--score", "length", "--guarantee", "some", "-o", "x"), 2, "pac"),
-        (("calibrate", "{data}", "--score", "length", "--map", "q", "-o", "x"), 2, "KEY=VALUE"),
-        (("calibrate", "{data}", "--score", "length"), 2, "--output"),
-        (("calibrate", "nowhere.jsonl", "--score", "length", "-o", "x"), 1, "nowhere.jsonl"),
-        (("calibrate", "{data}", "--score", "length", "--alpha", "0.001", "-o", "x"), 1, "999"),
-        (("check", "nowhere.json", "{data}", "-o", "x"), 1, "nowhere.json"),
-        (("export", "nowhere", "-o", "x"), 1, "calibrail calibrate"),
-    ],
-)
-def test_mistakes_are_explained(
-    arguments: tuple[str, ...], code: int, says: str, answers: Path, tmp_path: Path
-) -> None:
-    filled = [argument.replace("{data}", str(answers)) for argument in arguments]
-    done = calibrail(*filled, cwd=tmp_path)
-    assert done.returncode == code, done.stderr
-    assert says in done.stderr
-    assert "Traceback" not in done.stderr
+MISTAKES: list[tuple[tuple[str, ...], int, str]] = [
+    (("calibrate", "{data}", "--score", "sgl", "-o", "x"), 2, "did you mean 'sgi'"),
+    (("calibrate", "{data}", "--score", "rad:gama=1", "-o", "x"), 2, "no parameter 'gama'"),
+    (("calibrate", "{data}", "--score-column", "detector", "-o", "x"), 2, "--higher"),
+    (("calibrate", "{data}", "--score", "length", "--alpha", "1.3", "-o", "x"), 2, "alpha"),
+    (("calibrate", "{data}", "--score", "length", "--guarantee", "some", "-o", "x"), 2, "pac"),
+    (("calibrate", "{data}", "--score", "length", "--map", "q", "-o", "x"), 2, "KEY=VALUE"),
+    (("calibrate", "{data}", "--score", "length"), 2, "--output"),
+    (("calibrate", "nowhere.jsonl", "--score", "length", "-o", "x"), 1, "nowhere.jsonl"),
+    (("calibrate", "{data}", "--score", "length", "--alpha", "0.001", "-o", "x"), 1, "999"),
+    (("check", "nowhere.json", "{data}", "-o", "x"), 1, "nowhere.json"),
+    (("export", "nowhere", "-o", "x"), 1, "calibrail calibrate"),
+]
+
+
+def test_mistakes_are_explained(answers: Path, tmp_path: Path) -> None:
+    for arguments, code, explanation in MISTAKES:
+        filled = [argument.replace("{data}", str(answers)) for argument in arguments]
+        done = calibrail(*filled, cwd=tmp_path)
+        assert done.returncode == code, (arguments, done.stderr)
+        assert explanation in done.stderr
+        assert "Traceback" not in done.stderr
 
 
 def test_an_unwritable_place_is_a_plain_error(answers: Path, tmp_path: Path) -> None:
@@ -152,7 +143,7 @@ def test_an_unwritable_place_is_a_plain_error(answers: Path, tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     "arguments",
-    [("--help",), ("calibrate", "--help"), ("doctor", "{data}"),
+    [("calibrate", "--help"), ("doctor", "{data}"),
      ("calibrate", "{data}", *COLUMN, "--alpha", "0.1", "-o", "run")],
 )  # fmt: skip
 def test_nothing_heavy_is_imported_without_need(
@@ -171,6 +162,14 @@ def test_nothing_heavy_is_imported_without_need(
         [sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=False
     )
     assert done.stderr.strip().endswith("[]"), done.stderr
+
+
+def test_the_command_is_installed_and_ends_with_the_code_of_a_mistake(tmp_path: Path) -> None:
+    command = [str(Path(sys.executable).parent / "calibrail"), "doctor", "nowhere.jsonl"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    alike = calibrail("doctor", "nowhere.jsonl", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (alike.returncode, alike.stderr)
+    assert done.returncode == 1 and "nowhere.jsonl" in done.stderr
 
 
 def test_importing_the_package_is_light() -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.answers import rows, write
-from tests.cli.test_commands import COLUMN, calibrail
+from tests.cli.test_commands import COLUMN
+from tests.command_line import calibrail
 
 
 @pytest.fixture(scope="module")

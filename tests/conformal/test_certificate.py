@@ -110,6 +110,13 @@ def test_a_pac_threshold_brings_its_coverage_along() -> None:
         )
 
 
+def test_a_threshold_that_flags_everything_proves_nothing() -> None:
+    everything = calibrate_threshold([1.0], Promise(0.1, "pac", 0.1, allow_flag_all=True))
+    assert everything.flag_all
+    with pytest.raises(InputError, match="got one that flags everything"):
+        joint_certificate(everything, 30, 33, 10, 300, 0.1, 0.9)
+
+
 def test_a_yes_no_judge_reaches_two_coverages() -> None:
     thresholds, coverages = attainable_coverages([1.0] * 67 + [0.0] * 33)
     assert thresholds.tolist() == [0.0, 1.0]

@@ -341,4 +341,9 @@ def test_every_plan_holds_probabilities(
         parts = (odds.certified, odds.rejected, odds.inconclusive)
         assert all(0.0 <= part <= 1.0 for part in (*parts, odds.coverage_side, odds.fpr_side))
         assert sum(parts) == pytest.approx(1.0, abs=1e-9)
-    assert made.to_dict()["schema"] == "calibrail.plan/1"
+    content = made.to_dict()
+    assert content["schema"] == "calibrail.plan/1"
+    assert content["n"] == made.n and content["bottleneck"] == made.bottleneck
+    assert [point["n"] for point in content["points"]] == [point.n for point in made.points]
+    for name in ("n", "certified", "rejected", "inconclusive"):
+        assert content["curve"][name] == [getattr(odds, name) for odds in made.curve]

@@ -12,6 +12,7 @@ from calibrail.conformal import (
     fit_rule,
 )
 from calibrail.conformal.three_way import upper_calibration
+from calibrail.errors import InputError
 from calibrail.settings import Promise
 
 RNG = np.random.default_rng(12)
@@ -48,3 +49,15 @@ def test_clusters_groups_and_a_second_class_are_calibrated_as_each_function_does
     upper = upper_calibration(VALUES[GOOD], promise)
     for rule in (clustered, grouped):
         assert rule.upper is not None and rule.upper.to_dict() == upper.to_dict()
+
+
+def test_p_values_are_those_of_the_answers_group_within_the_tolerance() -> None:
+    promise = Promise(0.2, by="topic", min_n=7)
+    rule = fit_rule(VALUES, LABELS, CALIBRATING, promise, names=NAMES)
+    assert rule.groups is not None
+    queries = VALUES[BAD][:5] - 0.05
+    for tolerance in (0.0, 0.1):
+        expected = rule.groups.of("topic 1").p_value(queries, tolerance)
+        assert rule.p_value(queries, ["topic 1"] * 5, tolerance).tolist() == expected.tolist()
+    with pytest.raises(InputError, match="values"):
+        rule.p_value(["a"], ["topic 1"])

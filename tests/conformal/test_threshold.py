@@ -228,3 +228,22 @@ def test_pac_is_the_threshold_of_learn_then_test_without_a_grid() -> None:
     assert binom.cdf(missed, n, alpha) <= delta < binom.cdf(missed + 1, n, alpha)
     # Not far below either: the largest valid one of MAPIE still misses most of what is allowed.
     assert np.count_nonzero(hallucinated < valid.max() + 0.01) >= 0.6 * missed
+
+
+def test_too_few_examples_say_how_many_are_missing() -> None:
+    for promise, level, least in (
+        (Promise(0.1), "alpha = 0.1", 9),
+        (Promise(0.1, "pac", 0.05), "alpha = 0.1, delta = 0.05", 29),
+    ):
+        with pytest.raises(TooFewExamplesError) as caught:
+            calibrate_threshold([1.0], promise)
+        assert str(caught.value).startswith(
+            f"1 hallucinated calibration examples are too few for the {promise.guarantee} "
+            f"guarantee at {level}: at least {least} are needed. Label {least - 1} more"
+        )
+
+
+def test_a_calibration_without_numbers_is_not_read() -> None:
+    content = calibrate_threshold(range(30), Promise(0.1)).to_dict()
+    with pytest.raises(InputError, match="scores must"):
+        Calibration.from_dict({**content, "scores": ["a"]})

@@ -134,6 +134,14 @@ def test_a_marginal_threshold_that_stays_inconclusive_says_why() -> None:
     assert report.certificate["reason"] == report.reason
 
 
+def test_a_verdict_that_false_alarms_leave_open_does_not_speak_of_coverage() -> None:
+    data = Data(pairs=2000)
+    limit = data.report().test.fpr.estimate
+    report = data.report(max_fpr=limit, min_coverage=0.85)
+    assert report.verdict == "inconclusive"
+    assert "--guarantee pac" not in report.reason
+
+
 def test_the_fpr_bound_uses_calibration_examples_only_where_it_may() -> None:
     data = Data()
     alone = np.arange(len(data.values), dtype=np.int64)

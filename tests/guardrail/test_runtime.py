@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from calibrail import Example, calibrate
 from calibrail.errors import GuardrailError
 from calibrail.guardrail import FrozenConfig, Guardrail
 from calibrail.guardrail.frozen import content_digest, render
+from calibrail.guardrail.runtime import Decision
 from calibrail.scores.base import Scores
 
 from .conftest import labelled
@@ -30,11 +32,13 @@ class Noisy:
         self.weights = weights
         self.noise = noise
         self.failing: set[str] = set()
+        self.asked: list[int] = []
 
     def fingerprint(self) -> Mapping[str, Any]:
         return {"weights": self.weights}
 
     def score(self, examples: Sequence[Example]) -> Scores:
+        self.asked.append(len(examples))
         for example in examples:
             if example.id in self.failing:
                 raise RuntimeError(f"no answer for {example.id}")
@@ -77,6 +81,47 @@ def test_a_batch_decides_like_a_batch_of_one(noisy: tuple[Noisy, Guardrail]) -> 
     alone = [guardrail.decide([example])[0].outcome for example in examples]
     assert together == alone
     assert set(alone) == {"pass", "flag"}
+
+
+def test_only_near_ties_are_scored_again(noisy: tuple[Noisy, Guardrail]) -> None:
+    detector, guardrail = noisy
+    edge = guardrail.calibration.threshold - 1e-6
+    examples = [Example(response=repr(value), id="x") for value in (0.0, edge, 9.0)]
+    detector.asked.clear()
+    decisions = guardrail.decide(examples)
+    assert detector.asked == [3, 1]
+    # The noise of a batch has gone from the one that was scored by itself.
+    assert [decision.score for decision in decisions] == [4e-7, edge, 9.0 + 4e-7]
+
+
+def test_each_answer_meets_the_threshold_of_its_group() -> None:
+    examples = []
+    for index, example in enumerate(labelled(400)):
+        topic = index // 2 % 2
+        score = float(example.columns["detector"]) + 10.0 * topic
+        columns = {"detector": score, "topic": "ab"[topic]}
+        examples.append(replace(example, columns=columns))
+    spec = "column:column=detector,higher=hallucinated"
+    guardrail = calibrate(examples, spec, alpha=0.2, by="topic").freeze()
+    for example, decision in zip(examples, guardrail.decide(examples), strict=True):
+        assert decision.threshold is not None
+        assert (decision.threshold > 5.0) == (example.columns["topic"] == "b")
+        assert decision.flagged == (example.columns["detector"] >= decision.threshold)
+
+
+def test_a_decision_is_written_with_its_evidence_where_asked() -> None:
+    decision = Decision("x", "flag", 1.0, 0.5, 0.9, "why", {"items": []})
+    written = {
+        "id": "x",
+        "outcome": "flag",
+        "score": 1.0,
+        "threshold": 0.5,
+        "p_value": 0.9,
+        "reason": "why",
+    }
+    assert decision.to_dict() == written
+    assert decision.to_dict(evidence=True) == {**written, "evidence": {"items": []}}
+    assert replace(decision, evidence=None).to_dict(evidence=True)["evidence"] is None
 
 
 def test_a_near_tie_is_flagged_and_says_so(noisy: tuple[Noisy, Guardrail]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from calibrail.data import Example
 from calibrail.scores import ScoreTable, build, parse_spec
 from tests.answers import write
-from tests.cli.test_commands import calibrail
+from tests.command_line import calibrail
 from tests.tiny_models import PADDING, WORDS, make_matcher
 
 SUPPORT = f"{WORDS[0]} {WORDS[1]} {WORDS[2]}."

@@ -55,6 +55,16 @@ def frozen_again(run: Run, folder: Path) -> Guardrail:
     return Guardrail.load(folder / "guardrail.json")
 
 
+@pytest.fixture(scope="module")
+def one_threshold(answers: Path, column: Any) -> Run:
+    return calibrail.calibrate(answers, column, alpha=0.1)
+
+
+@pytest.fixture(scope="module")
+def one_guardrail(one_threshold: Run, tmp_path_factory: pytest.TempPathFactory) -> Guardrail:
+    return frozen_again(one_threshold, tmp_path_factory.mktemp("run"))
+
+
 def test_groups_decide_by_their_own_threshold_everywhere(
     answers: Path, column: Any, tmp_path: Path
 ) -> None:
@@ -190,8 +200,8 @@ def test_a_rule_decides_as_its_parts() -> None:
     assert np.array_equal(again.decide(values), rule.decide(values))
 
 
-def test_the_curve_holds_the_threshold_in_use(answers: Path, column: Any) -> None:
-    run = calibrail.calibrate(answers, column, alpha=0.1)
+def test_the_curve_holds_the_threshold_in_use(one_threshold: Run) -> None:
+    run = one_threshold
     curve, test = run.report.to_dict()["curve"], run.report.test
     for name in ("coverage", "fpr"):
         assert len(curve[name]["lower"]) == len(curve["thresholds"]) <= 120
@@ -210,28 +220,26 @@ def test_the_curve_holds_the_threshold_in_use(answers: Path, column: Any) -> Non
 
 
 def test_selection_leaves_calibration_examples_out_and_bounds_the_rest(
-    answers: Path, column: Any, tmp_path: Path
+    answers: Path, one_guardrail: Guardrail, tmp_path: Path
 ) -> None:
-    guardrail = frozen_again(calibrail.calibrate(answers, column, alpha=0.1), tmp_path)
     fresh = write(tmp_path / "fresh.jsonl", topical(200, seed=3, prefix="New "))
-    found = calibrail.select(guardrail, fresh, fdr=0.45)
+    found = calibrail.select(one_guardrail, fresh, fdr=0.45)
     assert found.n_seen_before == 0 and len(found.ids) == 400
     labels = {item["id"]: item["label"] for item in topical(200, seed=3, prefix="New ")}
     released = [name for name, out in zip(found.ids, found.selection.released, strict=True) if out]
     assert 0 < len(released) == found.selection.n_released
     assert sum(labels[name] for name in released) <= found.bounds.at(found.selection.cutoff)[1]
-    again = calibrail.select(guardrail, answers, fdr=0.45)
-    assert again.n_seen_before == guardrail.calibration.n
+    again = calibrail.select(one_guardrail, answers, fdr=0.45)
+    assert again.n_seen_before == one_guardrail.calibration.n
     lines = [json.loads(line) for line in found.lines().splitlines()]
     assert [line["id"] for line in lines if line["released"]] == released
 
 
 def test_certify_by_group_corrects_for_their_number(
-    answers: Path, column: Any, tmp_path: Path
+    one_guardrail: Guardrail, tmp_path: Path
 ) -> None:
-    guardrail = frozen_again(calibrail.calibrate(answers, column, alpha=0.1), tmp_path)
     fresh = write(tmp_path / "fresh.jsonl", topical(400, seed=4, prefix="New "))
-    found = calibrail.certify(guardrail, fresh, max_fpr=0.85, min_coverage=0.8, by="topic")
+    found = calibrail.certify(one_guardrail, fresh, max_fpr=0.85, min_coverage=0.8, by="topic")
     section = found.to_dict()["by_group"]
     assert [row["group"] for row in section["rows"]] == ["law", "medicine", "rare"]
     for key in ("coverage", "fpr"):
