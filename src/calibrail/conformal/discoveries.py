@@ -2,10 +2,10 @@
 
 m0 hallucinated answers of a batch and n hallucinated calibration answers are exchangeable, so each
 order in which their scores may interleave is equally likely. V_k, the number of the m0 below the
-k-th smallest calibration score, then follows one known law: a Polya urn (Blanchard, Gazin and
-Roquain, 2024). From it come limits B_k with P(V_k <= B_k for all k) >= confidence, computed, not
-simulated. The unknown m0 is bounded in the same event: an m0 for which more answers would have to
-lie above some threshold than do lie there is impossible.
+k-th smallest calibration score, then follows one known distribution: a Polya urn (Blanchard, Gazin
+and Roquain, 2024). From it come limits B_k with P(V_k <= B_k for all k) >= confidence, computed,
+not simulated. The unknown m0 is bounded in the same event: an m0 for which more answers would have
+to lie above some threshold than do lie there is impossible.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class Discoveries(Record):
 
     def at(self, cutoff: float) -> tuple[int, int]:
         """Return released answers, and the most hallucinated among them, up to a cut-off."""
-        wanted = validation.defined([cutoff], "cutoff")
-        place = int(np.searchsorted(self.cutoffs, wanted[0], side="right")) - 1
+        (limit,) = validation.defined([cutoff], "cutoff")
+        place = int(np.searchsorted(self.cutoffs, limit, side="right")) - 1
         return (int(self.released[place]), int(self.most[place])) if place >= 0 else (0, 0)
 
 
@@ -172,7 +172,7 @@ def _ranks(n: int) -> _Ints:
 
 
 def _limits(m0: int, n: int, ranks: _Ints, gamma: float) -> _Ints:
-    """Return about the upper gamma quantiles of V_k, from the beta law of the same spread."""
+    """Return about the upper gamma quantiles of V_k, by the beta distribution of its spread."""
     size = m0 * (n + 2.0) / (n + 1.0 + m0)
     mean = ranks / (n + 1.0)
     upper = betainccinv(mean * size, (1.0 - mean) * size, gamma)
@@ -217,8 +217,8 @@ def _negative_binomial(values: _Ints, gaps: int, stay: float) -> _Floats:
     """Return the probabilities of a sum of ``gaps`` geometric numbers, 0 for negative values."""
     x = np.maximum(values, 0).astype(np.float64)
     log = gammaln(x + gaps) - gammaln(x + 1.0) - gammaln(gaps)
-    found = np.exp(log + gaps * math.log(stay) + x * math.log1p(-stay))
-    return np.where(values >= 0, found, 0.0)
+    masses = np.exp(log + gaps * math.log(stay) + x * math.log1p(-stay))
+    return np.where(values >= 0, masses, 0.0)
 
 
 def _two_step(m0: int, n: int, ranks: _Ints, error: float) -> _Ints:

@@ -242,7 +242,7 @@ def p_values(
     library = mapie()
     losses = [library.BinaryRisk(*_RULES[risk.name], higher_is_better=False) for risk in risks]
     blocks = -(-len(positions) * g // _DECISIONS_AT_ONCE)
-    found = []
+    by_block = []
     for block in np.array_split(np.arange(1, g + 1), min(g, max(1, blocks))):
         controller = library.BinaryClassificationController(
             # A position over g + 1 serves as a probability; the comparison stays exact.
@@ -258,8 +258,8 @@ def p_values(
             for message in _KNOWN_WARNINGS:
                 warnings.filterwarnings("ignore", message)
             controller.calibrate(positions, labels)
-        found.append(np.asarray(controller.p_values, dtype=np.float64)[:, 0])
-    p = np.concatenate(found)
+        by_block.append(np.asarray(controller.p_values, dtype=np.float64)[:, 0])
+    p = np.concatenate(by_block)
     return np.where(np.isnan(p), 1.0, p)
 
 

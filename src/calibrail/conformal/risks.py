@@ -223,8 +223,8 @@ def control_risks(
     reason = None
     if not valid.any():
         at = int(order[0] if method == "split_fixed_sequence" else np.argmin(p))
-        seen = wrong[:, at].tolist(), trials[:, at].tolist()
-        reason = _reason(promised, *seen, float(thresholds[at]), first_level)
+        observed = wrong[:, at].tolist(), trials[:, at].tolist()
+        reason = _reason(promised, *observed, float(thresholds[at]), first_level)
     highest = any(risk.name == "recall" for risk in promised)
     accepted = thresholds[valid]
     return RiskControl(
@@ -268,11 +268,10 @@ def _learn(
     codes = np.arange(n) if groups is None else np.asarray(groups)
     if codes.shape != (n,):
         raise InputError(f"groups must have {n} entries, one per score; got shape {codes.shape}")
-    numbers, sizes = np.unique(codes, return_inverse=True)[1], np.unique(codes, return_counts=True)
-    drawn = np.random.default_rng(seed).permutation(len(sizes[1]))
-    total = np.cumsum(sizes[1][drawn])
-    wanted = max(1, round(share * n))
-    chosen = drawn[: int(np.searchsorted(total, wanted)) + 1]
+    _, numbers, sizes = np.unique(codes, return_inverse=True, return_counts=True)
+    order = np.random.default_rng(seed).permutation(len(sizes))
+    enough = np.searchsorted(np.cumsum(sizes[order]), max(1, round(share * n)))
+    chosen = order[: int(enough) + 1]
     return np.isin(numbers, chosen)
 
 

@@ -1,11 +1,12 @@
 """What does a threshold promise where production differs from the calibration data?
 
 Under covariate shift the answers come from other questions, but a given kind of question is
-answered as before: the law of (features) changes, the law of (score given features) does not. If
-w(x), the ratio of the two densities of the features, were known, weighting the calibration examples
-by it would keep the ``marginal`` promise exactly (Tibshirani, Barber, Candes and Ramdas, 2019,
-"Conformal prediction under covariate shift"). In practice w is estimated, so NO exact promise is
-made: the result is as good as the estimate, and no better than its effective sample size.
+answered as before: the distribution of the features changes, that of the score given the features
+does not. If w(x), the ratio of the two densities of the features, were known, weighting the
+calibration examples by it would keep the ``marginal`` promise exactly (Tibshirani, Barber, Candes
+and Ramdas, 2019, "Conformal prediction under covariate shift"). In practice w is estimated, so NO
+exact promise is made: the result is as good as the estimate, and no better than its effective
+sample size.
 """
 
 from __future__ import annotations
@@ -61,15 +62,15 @@ class WeightedCalibration:
             Numerical tolerance of the score.
         """
         queries = add_tolerance(validation.defined(values, "values"), tolerance)
-        own = _weights(weights, len(queries), "weights")
+        ratio = _weights(weights, len(queries), "weights")
         scale = float(self.weights.max())
         ladder = np.concatenate([[0.0], np.cumsum(self.weights / scale)])
         below = ladder[count_at_most(self.scores, queries)]
         with np.errstate(over="ignore", invalid="ignore"):
-            own = own / scale
-            shares = (own + below) / (own + ladder[-1])
+            ratio = ratio / scale
+            shares = (ratio + below) / (ratio + ladder[-1])
         # A weight beyond all others leaves no doubt that nothing like it was labelled.
-        return np.where(np.isinf(own), 1.0, shares)
+        return np.where(np.isinf(ratio), 1.0, shares)
 
     def flags(
         self, values: ArrayLike, weights: ArrayLike, tolerance: float = 0.0
@@ -86,12 +87,12 @@ class WeightedCalibration:
         """
         scale = float(self.weights.max())
         mean = scale * float((self.weights / scale).mean())
-        own = mean if weight is None else validation.number(weight, "weight")
-        own = float(_weights([own], 1, "weight")[0])
-        p = self.p_value(self.scores, np.full(len(self.scores), own))
+        ratio = mean if weight is None else validation.number(weight, "weight")
+        ratio = float(_weights([ratio], 1, "weight")[0])
+        p = self.p_value(self.scores, np.full(len(self.scores), ratio))
         flagged = np.flatnonzero(p > self.alpha)
         with np.errstate(over="ignore", invalid="ignore"):
-            relative = np.float64(own) / scale
+            relative = np.float64(ratio) / scale
             floor = relative / (relative + (self.weights / scale).sum())
         always = np.isinf(relative) or floor > self.alpha
         return -np.inf if always else float(self.scores[flagged[0]])

@@ -78,8 +78,8 @@ class SimultaneousBand(Record):
         thresholds : array-like of float, shape (m,)
             No NaN; above every score the share is 0, and the band there is that of no score.
         """
-        wanted = validation.defined(thresholds, "thresholds")
-        place = np.searchsorted(self.thresholds, wanted, side="left")
+        edges = validation.defined(thresholds, "thresholds")
+        place = np.searchsorted(self.thresholds, edges, side="left")
         none = simultaneous_bounds(np.zeros(1, np.int64), self.n, self.confidence, self.method)
         share = np.append(self.share, 0.0)
         lower, upper = np.append(self.lower, none[0]), np.append(self.upper, none[1])
@@ -170,15 +170,15 @@ def largest_level(crossed: Callable[[float], float], error: float, start: float)
     """
     safe, unsafe, gamma = 0.0, error, min(start, error)
     for _ in range(60):
-        found = crossed(gamma)
-        if found <= error:
+        probability = crossed(gamma)
+        if probability <= error:
             safe = gamma
-            if found >= error * (1.0 - _PRECISION) or gamma >= error:
+            if probability >= error * (1.0 - _PRECISION) or gamma >= error:
                 break
         else:
             unsafe = gamma
         # Aim a little below the error, in proportion; fall back on halving the bracket.
-        gamma *= error * (1.0 - _PRECISION / 2.0) / max(found, 1e-300)
+        gamma *= error * (1.0 - _PRECISION / 2.0) / max(probability, 1e-300)
         if not safe < gamma < unsafe:
             gamma = (safe + unsafe) / 2.0
         if unsafe - safe <= 1e-9 * unsafe:

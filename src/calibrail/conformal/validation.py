@@ -22,10 +22,10 @@ __all__ = [
 
 def tolerance(value: float) -> float:
     """Return a tolerance as a finite float of at least 0."""
-    found = number(value, "tolerance")
-    if not 0.0 <= found < np.inf:
+    checked = number(value, "tolerance")
+    if not 0.0 <= checked < np.inf:
         raise InputError(f"tolerance must be finite and at least 0; got {value!r}")
-    return found
+    return checked
 
 
 def counts(count: int, n: int, names: tuple[str, str] = ("count", "n")) -> tuple[int, int]:

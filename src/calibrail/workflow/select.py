@@ -165,11 +165,11 @@ def select(
     p_values: list[float] = []
     scores: list[float] = []
     undefined = errors = left_out = 0
-    seen = set(guardrail.config.data.calibration_examples)
+    calibrated_on = set(guardrail.config.data.calibration_examples)
 
     def fresh(example: Example) -> bool:
         nonlocal left_out
-        known = example.digest() in seen
+        known = example.digest() in calibrated_on
         left_out += known
         return not known
 
