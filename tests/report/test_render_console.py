@@ -104,6 +104,8 @@ def test_a_certificate_shows_bounds_and_what_to_do(
     assert f"{counts[0]} of {counts[1]:,} hallucinated" in text
     assert "Clopper-Pearson" in text
     assert "Next: " in text
+    warned = words(shown(certify.document, {**value, "warnings": ["9 answers share a group"]}))
+    assert "1 warning - 9 answers share a group Next: " in warned
 
 
 def test_a_diagnosis_may_lack_anything() -> None:

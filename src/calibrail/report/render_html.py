@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from calibrail.report.document import Document, Figure, Slider, all_blocks
@@ -37,7 +38,7 @@ def render_page(document: Document) -> str:
     from markupsafe import Markup
 
     document = document.shown_on("page")
-    pages = environment()
+    pages = _environment()
     sliders = [block for block in all_blocks(document.blocks) if isinstance(block, Slider)]
     script = pages.get_template("slider.js.j2").render() if sliders else ""
     return pages.get_template("page.html.j2").render(
@@ -48,7 +49,8 @@ def render_page(document: Document) -> str:
     )
 
 
-def environment() -> Environment:
+@cache
+def _environment() -> Environment:
     """Return where pages come from: everything escaped, every name known, nothing unseen."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from calibrail.evaluation.stats.phrases import percent
-from calibrail.report.document import Column, Document, Section, Table, Text, Tile
+from calibrail.report.document import Column, Document, Finding, Section, Table, Text, Tile
 from calibrail.report.documents.calibrate import VERDICTS, label_more
 from calibrail.report.documents.calibrate_sections import (
     flips,
@@ -64,6 +64,7 @@ def document(certificate: _Dict) -> Document:
             else None,
             _groups(certificate["by_group"]) if certificate.get("by_group") else None,
         ),
+        warnings=[Finding(text) for text in certificate.get("warnings", ())],
         next_step=_next_step(certificate),
         footer="Every number on this page is in what --json prints.",
     )

@@ -1,0 +1,105 @@
+"""Does each medium show the blocks that are its own, and none that say nothing?"""
+
+from __future__ import annotations
+
+import io
+from functools import partial
+from typing import Any
+
+from rich.console import Console
+
+from calibrail.report import Document, print_document, render_page
+from calibrail.report.document import (
+    Bullets,
+    Cell,
+    Column,
+    Figure,
+    Finding,
+    Folded,
+    Part,
+    Section,
+    Table,
+    Text,
+    Tile,
+    all_blocks,
+    listing,
+)
+from calibrail.report.svg import figure_files
+
+SVG = '<svg viewBox="0 0 10 10" role="img" aria-label="a square"><path d="M 0 0 L 9 9 z"/></svg>\n'
+
+
+def draw(calls: list[bool], narrow: bool = False) -> str:
+    calls.append(narrow)
+    return SVG
+
+
+def said(document: Document, width: int = 80) -> str:
+    stream = io.StringIO()
+    print_document(document, Console(file=stream, width=width, no_color=True))
+    return stream.getvalue()
+
+
+def document(calls: list[bool], **changes: Any) -> Document:
+    table = Table(
+        "Scores",
+        (Column("Score"), Column("Method", where="page"), Column("Share caught", brief="Caught")),
+        [("rad", "geometry", Cell("91%", below="88 to 94%")), Part("Baselines")],
+    )
+    blocks = (
+        None,
+        Text(""),
+        Text("only printed", where="terminal"),
+        Text("only on the page", where="page"),
+        Section("Empty", (Text(""), Bullets("Nothing", []))),
+        Section("All scores", (table, Figure("square", partial(draw, calls), "A square."))),
+        Folded("More", (Text("folded"),)),
+        listing("Left out", ["a part: no texts"]),
+    )
+    content: dict[str, Any] = {"headline": "no winner", "blocks": blocks, **changes}
+    return Document("comparison", **content)
+
+
+def test_a_terminal_prints_what_is_its_own_and_draws_nothing() -> None:
+    calls: list[bool] = []
+    text = said(document(calls))
+    assert "only printed" in text and "only on the page" not in text and "folded" not in text
+    assert "Empty" not in text and "Nothing" not in text
+    assert "Caught" in text and "Share caught" not in text and "geometry" not in text
+    assert "88 to 94%" not in text and "Baselines" in text and "- a part: no texts" in text
+    assert calls == []
+
+
+def test_a_page_shows_what_is_its_own_and_each_picture_is_drawn_once_a_width() -> None:
+    calls: list[bool] = []
+    content = document(calls)
+    page = render_page(content)
+    assert page == render_page(content)
+    assert "only printed" not in page and "only on the page" in page
+    assert "<h2><bdi>Empty" not in page and "<summary>More</summary>" in page
+    assert "Share caught" in page and "geometry" in page and "88 to 94%" in page
+    assert list(figure_files(content)) == ["square"]
+    assert sorted(calls) == [False, True]
+
+
+def test_the_next_step_is_last_in_a_terminal_and_first_on_a_page() -> None:
+    content = document(
+        [],
+        warnings=[Finding("the classes are alike", "Alike")],
+        notes=["a note"],
+        next_step="calibrate again (--alpha)",
+        tiles=[Tile("Caught", "91%", "88 to 94%", ">= 90%")],
+    )
+    lines = said(content).splitlines()
+    assert lines[-1] == "Next: calibrate again (--alpha)"
+    assert lines.index("1 warning") < lines.index("Notes") < len(lines) - 1
+    page = render_page(content)
+    order = [page.index(part) for part in ("<b>Next:</b>", "asked: ≥ 90%", "Warnings", "Notes")]
+    assert order == sorted(order)
+    assert '<span class="option">--alpha</span>' in page
+
+
+def test_all_blocks_are_found_in_reading_order() -> None:
+    kinds = [block.kind for block in all_blocks(document([]).blocks)]
+    assert kinds[-4:] == ["folded", "text", "section", "bullets"]
+    assert kinds.index("table") < kinds.index("figure")
