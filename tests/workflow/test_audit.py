@@ -48,7 +48,7 @@ def names(content: dict) -> set[str]:
 
 def test_length_explains_a_score_that_is_length(tmp_path: Path) -> None:
     score = build_column("score", "hallucinated")
-    run = audit(examples(1600), score, strata_columns=("model",), geometry=False)
+    run = audit(examples(1600), score, by=("model",), geometry=False)
     content = run.to_dict()
     json.dumps(content, allow_nan=False)
     assert content["schema"] == "calibrail.audit/1"
@@ -92,7 +92,7 @@ def test_scores_without_texts_need_no_model(
             score = "" if k % 50 == 7 else rng.normal() + k % 2
             table.writerow([f"{HOSTILE}{k}", k % 2, score, rng.normal(), f"{HOSTILE}{k % 4}"])
     columns = [build_column(name, "hallucinated") for name in ("metric", "other")]
-    run = audit(tmp_path / "s.csv", columns, strata_columns=(HOSTILE,))
+    run = audit(tmp_path / "s.csv", columns, by=(HOSTILE,))
     content = run.to_dict()
     first = content["detectors"][0]
     assert first["n_undefined"] == {"hallucinated": 6, "faithful": 0}
@@ -182,7 +182,7 @@ def test_halueval_says_what_length_and_repetition_do(real_data: Path, tmp_path: 
 def test_frank_metrics_need_no_texts(real_data: Path) -> None:
     path = real_data / "frank" / "metric_scores.csv"
     columns = [build_column(name, "faithful") for name in ("bertscore_p_article", "feqa")]
-    content = audit(path, columns, strata_columns=("dataset",)).to_dict()
+    content = audit(path, columns, by=("dataset",)).to_dict()
     rows_of = {item["name"]: item["confounds"][0] for item in content["detectors"]}
     # FEQA tells CNN/DM from BBC summaries, and on neither a false summary from a true one.
     assert rows_of["feqa"]["verdict"] == "explains"

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import typer
 
 from calibrail.cli import options as opt
+from calibrail.settings.option import setting
 
-Strata = Annotated[
-    list[str] | None,
-    typer.Option("--by", metavar="COL", help="Column whose values are strata. Repeatable."),
-]
-Geometry = Annotated[
-    bool,
-    typer.Option(
-        "--geometry/--no-geometry", help="Embed the texts for angles; no model is downloaded."
-    ),
-]
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """What an audit looks at beside the detectors, and how it is shown."""
+
+    by: tuple[str, ...] = setting(
+        "Column of groups: each is a stratum. Repeatable.", (), metavar="COL"
+    )
+    geometry: bool = setting("Embed the texts for angles; no model is downloaded.", True)
+    json: bool = setting("Print the machine-readable result on standard output.", False)
 
 
 @opt.takes_settings
@@ -37,9 +38,7 @@ def run(
         opt.Pick(without=("calibration_share",), help={"seed": "Seed of folds and split."}),
     ],
     calls: opt.Calls,
-    by: Strata = None,
-    geometry: Geometry = True,
-    json: opt.AsJson = False,
+    looks: Looks,
 ) -> None:
     """Look into detectors: what explains their result, where do they fail, do they agree?
 
@@ -65,17 +64,17 @@ def run(
         result = audit(
             data,
             detectors.scores(),
-            strata_columns=tuple(by or ()),
+            by=looks.by,
             reading=replace(reading, quarantine=quarantine),
             splitting=splitting,
             undefined=promise.undefined,
-            geometry=geometry,
+            geometry=looks.geometry,
             confidence=requirement.confidence,
             context=Context(command_line(), progress),
         )
         result.save(output)
     content = result.to_dict()
-    print_result(content, document, json)
+    print_result(content, document, looks.json)
     named = {item["name"] for item in content["detectors"]}
     note_costs(cost for cost in result.table.costs if cost.score in named)
     note(f"wrote {output}/report.html, audit.json, scores.parquet, figures/")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,34 @@ import typer
 
 from calibrail.cli import options as opt
 from calibrail.settings.checks import one_of
+from calibrail.settings.option import setting
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Which labelled answers there may be, and how sure a certificate should come out."""
+
+    base_rate: float | None = setting("Share of hallucinated answers among those labelled.", None)
+    calibration_share: float | None = setting(
+        "Share of the data used to calibrate (default: 0.5; none with --coverage).", None
+    )
+    n: tuple[int, ...] = setting("Labelled answers to look at. Repeatable.", (), metavar="N")
+    power: float = setting("Wanted probability of a certificate, from 0.5 on.", 0.8)
+
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """What is assumed of the detector, or of its threshold."""
+
+    auroc: float | None = setting(
+        "Assume a detector, to be calibrated: its AUROC, with Gaussian scores.", None
+    )
+    coverage: float | None = setting(
+        "Assume a threshold, to be certified: the share that it truly catches.", None
+    )
+    fpr: float | None = setting(
+        "With --coverage: the share of faithful answers that it truly flags.", None
+    )
 
 
 @opt.takes_settings
@@ -32,34 +61,8 @@ def run(
             },
         ),
     ],
-    auroc: Annotated[
-        float | None,
-        typer.Option(help="Assume a detector, to be calibrated: its AUROC, with Gaussian scores."),
-    ] = None,
-    coverage: Annotated[
-        float | None,
-        typer.Option(help="Assume a threshold, to be certified: the share that it truly catches."),
-    ] = None,
-    fpr: Annotated[
-        float | None,
-        typer.Option(help="With --coverage: the share of faithful answers that it truly flags."),
-    ] = None,
-    base_rate: Annotated[
-        float | None, typer.Option(help="Share of hallucinated answers among those labelled.")
-    ] = None,
-    calibration_share: Annotated[
-        float | None,
-        typer.Option(
-            help="Share of the data used to calibrate (default: 0.5; none with --coverage)."
-        ),
-    ] = None,
-    n: Annotated[
-        list[int] | None,
-        typer.Option("--n", metavar="N", help="Labelled answers to look at. Repeatable."),
-    ] = None,
-    power: Annotated[
-        float, typer.Option(help="Wanted probability of a certificate, from 0.5 on.")
-    ] = 0.8,
+    labels: Labels,
+    assumed: Assumed,
     figure: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Draw the curves, as .svg, .png or .pdf."),
@@ -86,11 +89,11 @@ def run(
     result = plan(
         promise,
         requirement,
-        Assumption(coverage, fpr, auroc),
-        base_rate=base_rate,
-        calibration_share=calibration_share,
-        power=power,
-        n=n or None,
+        Assumption(assumed.coverage, assumed.fpr, assumed.auroc),
+        base_rate=labels.base_rate,
+        calibration_share=labels.calibration_share,
+        power=labels.power,
+        n=labels.n or None,
         withhold=True,
     ).to_dict()
     if figure is not None and format is not None:

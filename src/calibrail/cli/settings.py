@@ -58,10 +58,13 @@ class _Offered:
         if get_origin(hint) is Literal:
             hint, metavar = str, metavar or "|".join(get_args(hint))
         elif _is_list(hint):
-            hint, default = list[str] | None, None
+            kind = get_args(hint)[0] if _is_tuple(hint) else str
+            hint, default = list[kind] | None, None  # type: ignore[valid-type]
         elif self.option.parse is not None or hint is Any:
             hint = str | None
-        declared = typer.Option(f"--{self.flag}", help=self.option.help, metavar=metavar)
+        # What is done unless it is refused can be refused.
+        spelling = f"--{self.flag}/--no-{self.flag}" if default is True else f"--{self.flag}"
+        declared = typer.Option(spelling, help=self.option.help, metavar=metavar)
         return inspect.Parameter(
             self.name,
             inspect.Parameter.KEYWORD_ONLY,

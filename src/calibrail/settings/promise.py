@@ -80,8 +80,9 @@ class Promise(Record):
 
     def __post_init__(self) -> None:
         share(self.alpha, "alpha")
-        share(self.delta, "delta")
         one_of(self.guarantee, Guarantee, "guarantee")
+        if self.guarantee == "pac":
+            share(self.delta, "delta")
         one_of(self.undefined, Undefined, "undefined")
         if self.beta is not None:
             share(self.beta, "beta")

@@ -68,7 +68,7 @@ def audit(
     source: Source,
     scores: str | Score | Sequence[str | Score] = "sgi",
     *,
-    strata_columns: Sequence[str] = (),
+    by: Sequence[str] = (),
     geometry: bool = True,
     undefined: Undefined = "flag",
     confidence: float = 0.95,
@@ -85,8 +85,8 @@ def audit(
     scores : str, Score or sequence
         The detectors, as for ``compare``. Columns of scores need no texts; what needs texts is
         then left out, with a reason.
-    strata_columns : sequence of str
-        Columns of the data whose values are strata, e.g. ``("model", "domain")``.
+    by : sequence of str
+        Columns of groups (a model, a domain): each group is a stratum.
     geometry : bool
         Whether to embed the texts for strata by angle and the parts of the index. The encoder is
         that of the first detector that has one, else the embedded one; nothing is downloaded for
@@ -120,7 +120,7 @@ def audit(
     ('calibrail.audit/1', 'novelty')
     """
     splitting, context = splitting or SplitOptions(), context or Context()
-    detectors, strata_columns = resolve_scores(scores), tuple(dict.fromkeys(strata_columns))
+    detectors, by = resolve_scores(scores), tuple(dict.fromkeys(by))
     texts, beside = Texts(), Beside(geometry)
     scored = score_source(
         source,
@@ -129,7 +129,7 @@ def audit(
         splitting=splitting,
         beside=beside,
         companions=False,
-        keep=strata_columns,
+        keep=by,
         watch=texts.watch,
         progress=context.progress,
     )
@@ -142,7 +142,7 @@ def audit(
     columns = {name: column[used] for name, column in table.columns.items()}
     features, angles = beside.features(scored, columns)
     rows = np.flatnonzero(used).tolist()
-    cells = {name: [table.kept[name][row] for row in rows] for name in strata_columns}
+    cells = {name: [table.kept[name][row] for row in rows] for name in by}
     divisions, left_out = divide(features, cells, beside.absent)
     if table.n_truncated:
         ends = f"the ends of {table.n_truncated:,} long texts, in what is embedded"
@@ -152,7 +152,7 @@ def audit(
         {key: columns[key] for key in keys},
         answers,
         Material(
-            leakage=leaks(scored, used, texts, strata_columns, answers),
+            leakage=leaks(scored, used, texts, by, answers),
             features={name: features[name] for name in SURFACE if name in features},
             divisions=divisions,
             angles={name: triangle for name, triangle in angles.items() if has_angles(triangle)},
