@@ -1,4 +1,4 @@
-"""What do the promises look like on real data? Figures of docs/guarantees.md.
+"""What do the promises look like on real data? Figures of docs/worked-example.md.
 
 Reads the scores that published metrics gave to FRANK's 2,246 summaries (``frank/metric_scores.csv``
 in the folder that CALIBRAIL_DATA names) and draws, for BERTScore against the article, the curve of
