@@ -103,11 +103,12 @@ def test_what_a_page_shows_runs(page: Path, desk: Path) -> None:
         run("calibrail export runs/made -o guardrail.json")
     if "runs/first" in needs and "-o runs/first" not in needs:
         run("calibrail calibrate example:facts --score novelty --alpha 0.2 -o runs/first")
+    names: dict[str, object] = {"__name__": "page"}
     for kind, block in found:
         if kind == "command":
             run(block)
         else:
-            exec(compile(block, str(page), "exec"), {"__name__": "page"})
+            exec(compile(block, str(page), "exec"), names)
 
 
 def test_the_pages_show_commands() -> None:

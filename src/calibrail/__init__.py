@@ -29,7 +29,14 @@ if TYPE_CHECKING:
     from calibrail.guardrail import Decision, Guardrail
     from calibrail.models.call_limits import CallLimits, Price, limit_calls
     from calibrail.scores import Score, Scores
-    from calibrail.settings import ReadOptions, SplitOptions
+    from calibrail.settings import (
+        Promise,
+        ReadOptions,
+        Requirement,
+        ScoreThreshold,
+        ShiftSplit,
+        SplitOptions,
+    )
     from calibrail.workflow import (
         AuditRun,
         BatchSelection,
@@ -47,6 +54,7 @@ if TYPE_CHECKING:
         select,
         shift,
     )
+    from calibrail.workflow.context import Context
 
 _HOME = {
     "AuditRun": "workflow",
@@ -58,6 +66,7 @@ _HOME = {
     "Certification": "workflow",
     "ComparisonRun": "workflow",
     "ConformalThresholdClassifier": "estimator",
+    "Context": "workflow.context",
     "DataError": "errors",
     "Decision": "guardrail",
     "Example": "data",
@@ -67,13 +76,17 @@ _HOME = {
     "JudgedRates": "workflow",
     "ModelError": "errors",
     "Price": "models.call_limits",
+    "Promise": "settings",
     "ReadOptions": "settings",
     "Reading": "data",
     "Report": "evaluation",
+    "Requirement": "settings",
     "Run": "workflow",
     "Score": "scores",
+    "ScoreThreshold": "settings",
     "Scores": "scores",
     "ShiftRun": "workflow",
+    "ShiftSplit": "settings",
     "SplitOptions": "settings",
     "TooFewExamplesError": "errors",
     "agree": "workflow",
@@ -98,6 +111,7 @@ __all__ = [
     "Certification",
     "ComparisonRun",
     "ConformalThresholdClassifier",
+    "Context",
     "DataError",
     "Decision",
     "Example",
@@ -107,13 +121,17 @@ __all__ = [
     "JudgedRates",
     "ModelError",
     "Price",
+    "Promise",
     "ReadOptions",
     "Reading",
     "Report",
+    "Requirement",
     "Run",
     "Score",
+    "ScoreThreshold",
     "Scores",
     "ShiftRun",
+    "ShiftSplit",
     "SplitOptions",
     "TooFewExamplesError",
     "agree",

@@ -13,11 +13,13 @@ from calibrail import (
     ReadOptions,
     SplitOptions,
     TooFewExamplesError,
+    audit,
     calibrate,
     certify,
     compare,
     read,
 )
+from calibrail.scores.registry import DEFAULT_SCORE
 from calibrail.workflow.run import Run
 from tests.answers import rows, write
 
@@ -55,6 +57,12 @@ def test_the_run_folder_holds_what_was_computed(answers: Path, tmp_path: Path) -
         "length", "novelty", "novel_count", "rouge_l", "numbers", "entities",
     }  # fmt: skip
     assert (folder / "report.html").read_text().startswith("<!")
+
+
+def test_without_a_name_the_default_detector_is_taken(answers: Path) -> None:
+    assert calibrate(answers, alpha=0.1).report.to_dict()["score"]["name"] == DEFAULT_SCORE
+    detectors = audit(answers, geometry=False).audit.detectors
+    assert [detector.name for detector in detectors] == [DEFAULT_SCORE]
 
 
 def test_no_group_is_on_both_sides(answers: Path) -> None:

@@ -92,7 +92,7 @@ class Detectors:
     """
 
     score: tuple[str, ...] = setting(
-        "Detector, e.g. sgi, rad, tfg, length, rad:weighting=question. Repeatable.",
+        "Detector, e.g. rouge_l (the default), novelty, rad:weighting=question. Repeatable.",
         (),
         metavar="NAME[:KEY=VALUE,...]",
     )

@@ -16,6 +16,7 @@ from calibrail.evaluation.audit.confounds import SURFACE
 from calibrail.report.documents.audit_sentences import with_sentences
 from calibrail.scores.base import Score
 from calibrail.scores.learned import learns
+from calibrail.scores.registry import DEFAULT_SCORE
 from calibrail.scores.table import ScoreTable
 from calibrail.settings import ReadOptions, SplitOptions, Undefined
 from calibrail.workflow.audit_parts import Beside, Texts, divide, has_angles, leaks
@@ -66,7 +67,7 @@ class AuditRun:
 
 def audit(
     source: Source,
-    scores: str | Score | Sequence[str | Score] = "sgi",
+    scores: str | Score | Sequence[str | Score] = DEFAULT_SCORE,
     *,
     by: Sequence[str] = (),
     geometry: bool = True,

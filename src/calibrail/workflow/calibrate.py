@@ -17,6 +17,7 @@ from calibrail.evaluation.sample import Floats
 from calibrail.guardrail.runtime import group_name
 from calibrail.scores.base import Score
 from calibrail.scores.learned import state_bytes
+from calibrail.scores.registry import DEFAULT_SCORE
 from calibrail.settings import Promise, ReadOptions, Requirement, SplitOptions
 from calibrail.settings.short import Short, collect
 from calibrail.workflow.context import Context
@@ -30,7 +31,7 @@ from calibrail.workflow.versions import installed_versions
 
 def calibrate(
     source: Source,
-    score: str | Score | Sequence[str | Score] = "sgi",
+    score: str | Score | Sequence[str | Score] = DEFAULT_SCORE,
     promise: Promise | None = None,
     requirement: Requirement | None = None,
     *,
@@ -47,7 +48,7 @@ def calibrate(
     source : path, str or iterable of Example
         A file or folder of labelled answers, ``"example:facts"``, or examples in memory.
     score : str, Score or sequence
-        The detector, e.g. ``"sgi"`` or ``"column:column=dae,higher=faithful"``. The first of
+        The detector, e.g. ``"rad"`` or ``"column:column=dae,higher=faithful"``. The first of
         several is calibrated for export; the others stand beside it in the report.
     promise : Promise, optional
         What the threshold is to keep.

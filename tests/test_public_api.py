@@ -1,0 +1,106 @@
+"""Is the public surface what it is meant to be, light to import, and all of it in the reference?"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import calibrail
+import calibrail.conformal
+
+REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference.md"
+
+#: A name that is added or renamed is so on purpose: here, in the reference and in the changes.
+PUBLIC = [
+    "AuditRun",
+    "BatchSelection",
+    "CalibrailError",
+    "Calibration",
+    "CallLimits",
+    "Certificate",
+    "Certification",
+    "ComparisonRun",
+    "ConformalThresholdClassifier",
+    "Context",
+    "DataError",
+    "Decision",
+    "Example",
+    "Guardrail",
+    "GuardrailError",
+    "InputError",
+    "JudgedRates",
+    "ModelError",
+    "Price",
+    "Promise",
+    "ReadOptions",
+    "Reading",
+    "Report",
+    "Requirement",
+    "Run",
+    "Score",
+    "ScoreThreshold",
+    "Scores",
+    "ShiftRun",
+    "ShiftSplit",
+    "SplitOptions",
+    "TooFewExamplesError",
+    "agree",
+    "audit",
+    "calibrate",
+    "certify",
+    "compare",
+    "diagnose",
+    "limit_calls",
+    "read",
+    "select",
+    "shift",
+]
+
+#: What no name of the package may load before it is used.
+HEAVY = ("numpy", "scipy", "pandas", "pyarrow", "sklearn", "torch", "transformers", "matplotlib")
+
+
+def referred_to() -> dict[str, object]:
+    """Return what each entry of the reference stands for."""
+    entries = re.findall(r"^::: (\S+)\.(\w+)$", REFERENCE.read_text(encoding="utf-8"), re.MULTILINE)
+    return {
+        f"{module}.{name}": getattr(importlib.import_module(module), name)
+        for module, name in entries
+    }
+
+
+def test_the_public_names_are_these() -> None:
+    assert list(calibrail.__all__) == PUBLIC
+    assert dir(calibrail) == PUBLIC
+
+
+@pytest.mark.parametrize("module", [calibrail, calibrail.conformal], ids=lambda item: item.__name__)
+def test_every_public_class_and_function_has_its_entry_in_the_reference(module: object) -> None:
+    entries = {id(value) for value in referred_to().values()}
+    names = {
+        name: getattr(module, name)
+        for name in module.__all__  # type: ignore[attr-defined]
+    }
+    ours = {
+        name: value
+        for name, value in names.items()
+        if str(getattr(value, "__module__", "")).startswith("calibrail")
+    }
+    assert len(ours) > 40
+    assert [name for name, value in ours.items() if id(value) not in entries] == []
+
+
+def test_an_unknown_name_is_refused() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'calibrated'"):
+        calibrail.calibrated  # noqa: B018
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    code = "import sys, calibrail; dir(calibrail); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not set(HEAVY) & set(done.stdout.split())
