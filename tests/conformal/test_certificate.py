@@ -110,6 +110,13 @@ def test_a_pac_threshold_brings_its_coverage_along() -> None:
         )
 
 
+def test_what_coverage_still_needs_is_said_without_a_limit_on_alarms() -> None:
+    needed = certify_counts(90, 100, 0, 100, 0.88, None, 0.95).needed
+    limited = certify_counts(90, 100, 0, 100, 0.88, 0.5, 0.95).needed
+    assert needed["hallucinated"] == limited["hallucinated"] > 0
+    assert needed["faithful"] is None
+
+
 def test_a_threshold_that_flags_everything_proves_nothing() -> None:
     everything = calibrate_threshold([1.0], Promise(0.1, "pac", 0.1, allow_flag_all=True))
     assert everything.flag_all

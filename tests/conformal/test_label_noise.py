@@ -193,3 +193,8 @@ def test_no_examples_certify_nothing_and_a_joint_tolerance_needs_pac() -> None:
     assert flip_tolerance(20, 20, 0, 0, 0.5, 0.5, 0.9) is None
     with pytest.raises(InputError, match="calibration must hold a pac threshold"):
         joint_flip_tolerance(calibrate_threshold(range(30), Promise(0.1)), 0, 10, 0.5, 0.9)
+
+
+def test_where_every_alarm_is_allowed_coverage_alone_limits_the_flips() -> None:
+    allowed = flip_tolerance(95, 100, 40, 40, 0.5, 1.0, 0.9)
+    assert allowed is not None and allowed.flips > 0 and allowed.weakest == "coverage"

@@ -11,6 +11,7 @@ from calibrail.conformal import (
     calibrate_threshold,
     fit_rule,
 )
+from calibrail.conformal.rule import Rule
 from calibrail.conformal.three_way import upper_calibration
 from calibrail.errors import InputError
 from calibrail.settings import Promise
@@ -61,3 +62,10 @@ def test_p_values_are_those_of_the_answers_group_within_the_tolerance() -> None:
         assert rule.p_value(queries, ["topic 1"] * 5, tolerance).tolist() == expected.tolist()
     with pytest.raises(InputError, match="values"):
         rule.p_value(["a"], ["topic 1"])
+
+
+def test_a_chosen_threshold_decides_in_place_of_the_calibrated_one() -> None:
+    rule = Rule(calibrate_threshold(VALUES[BAD], Promise(0.2, undefined="pass")), chosen=1.0)
+    queries = [0.5, 0.95, 1.0, 9.0, np.nan]
+    assert rule.flags(queries).tolist() == [False, False, True, True, False]
+    assert rule.flags(queries, tolerance=0.1).tolist() == [False, True, True, True, False]
