@@ -57,7 +57,6 @@ def test_json_is_what_is_written(data: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ((), InputError),
         (("--score", "length", "--confidence", "2"), InputError),
         (("--score", "length", "--undefined", "maybe"), InputError),
         (("--score-column", "detector"), InputError),
