@@ -1,0 +1,107 @@
+"""Does the code keep the rules of the house that import-linter cannot see?"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[1] / "src" / "calibrail"
+MODULES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
+
+MOST_PARAMETERS = 9
+MOST_LINES_SHAPED_BY_HAND = 5
+
+
+def place(path: Path) -> str:
+    return str(path.relative_to(PACKAGE))
+
+
+def room(path: Path) -> tuple[str, ...]:
+    """Return the folder of a module: modules in one folder may know each other's private names."""
+    return path.relative_to(PACKAGE).parts[:-1]
+
+
+def room_of_module(name: str) -> tuple[str, ...]:
+    parts = tuple(name.split(".")[1:])
+    return parts if PACKAGE.joinpath(*parts).is_dir() else parts[:-1]
+
+
+def private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def private_uses(tree: ast.Module, here: tuple[str, ...]) -> Iterator[str]:
+    """Yield private names of other rooms: imported, or read from an imported module."""
+    modules: dict[str, tuple[str, ...]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("calibrail"):
+            there = room_of_module(str(node.module))
+            for alias in node.names:
+                modules[alias.asname or alias.name] = there
+                if private(alias.name) and there != here:
+                    yield f"{node.module}.{alias.name}"
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Attribute)
+            and private(node.attr)
+            and isinstance(node.value, ast.Name)
+            and modules.get(node.value.id, here) != here
+        ):
+            yield f"{node.value.id}.{node.attr}"
+
+
+def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (
+        node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+
+
+def n_parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    taken = function.args
+    every = [*taken.posonlyargs, *taken.args, *taken.kwonlyargs]
+    return sum(item.arg not in ("self", "cls") for item in every)
+
+
+def test_no_room_uses_what_another_keeps_to_itself() -> None:
+    used = [
+        f"{place(path)}: {name}"
+        for path, tree in MODULES.items()
+        for name in private_uses(tree, room(path))
+    ]
+    assert used == []
+
+
+def test_a_list_of_parameters_that_long_would_be_an_object() -> None:
+    long = [
+        f"{place(path)}: {function.name} takes {n_parameters(function)}"
+        for path, tree in MODULES.items()
+        for function in functions(tree)
+        if n_parameters(function) > MOST_PARAMETERS
+    ]
+    assert long == []
+
+
+def test_calls_are_short_enough_to_be_shaped_by_the_formatter() -> None:
+    shaped = [
+        place(path)
+        for path in MODULES
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if line.rstrip().endswith("# fmt: skip")
+    ]
+    assert len(shaped) <= MOST_LINES_SHAPED_BY_HAND, shaped
+
+
+@pytest.mark.parametrize(
+    ("code", "uses"),
+    [
+        ("from calibrail.data.splits import _halves", ["calibrail.data.splits._halves"]),
+        ("from calibrail.data import splits\nsplits._halves(1)", ["splits._halves"]),
+        ("from calibrail.models.llm import _reply", []),
+        ("from calibrail.data import splits\nsplits.__doc__", []),
+    ],
+)
+def test_a_private_name_of_another_room_is_found(code: str, uses: list[str]) -> None:
+    assert list(private_uses(ast.parse(code), ("models",))) == uses
