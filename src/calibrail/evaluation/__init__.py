@@ -1,8 +1,9 @@
 """How good is a calibrated detector: measures, report, verdict, comparison."""
 
+from calibrail.data.diagnosis import Finding
 from calibrail.evaluation.compare.compare import Comparison, compare_detectors
 from calibrail.evaluation.evaluate import Origin, Others, evaluate
-from calibrail.evaluation.findings import Band, Finding
+from calibrail.evaluation.findings import Band
 from calibrail.evaluation.report import Report, Tested
 from calibrail.evaluation.rows import Row, row
 from calibrail.evaluation.sample import Sample

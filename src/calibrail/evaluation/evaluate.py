@@ -18,8 +18,9 @@ from calibrail.conformal import (
 )
 from calibrail.conformal.risks import RiskControl
 from calibrail.conformal.rule import Rule
+from calibrail.data.diagnosis import Finding
 from calibrail.evaluation import findings as found
-from calibrail.evaluation.findings import Band, Finding
+from calibrail.evaluation.findings import Band
 from calibrail.evaluation.report import Report, Tested
 from calibrail.evaluation.rows import Row, compare_row, row
 from calibrail.evaluation.sample import CALIBRATION, FIT, TEST, Floats, Sample

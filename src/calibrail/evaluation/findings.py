@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from calibrail.conformal import Bound, Calibration
 from calibrail.evaluation.rows import Row
 from calibrail.evaluation.stats.measure import Measure
 from calibrail.evaluation.stats.phrases import count, listed, percent
+from calibrail.record import Record
 
 #: Fewer test examples than this in a class leave intervals too wide to act on.
 FEW_TEST = 50
@@ -23,24 +24,7 @@ NEARLY_ALL = 0.99
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """A warning: a stable code for programs, a message with numbers and a remedy for people."""
-
-    code: str
-    message: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON-able dictionary."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Finding:
-        """Rebuild a finding from ``to_dict``."""
-        return cls(**data)
-
-
-@dataclass(frozen=True, slots=True)
-class Band:
+class Band(Record):
     """Where the number of caught test hallucinations plausibly lies if the promise's model holds.
 
     Parameters
@@ -63,13 +47,14 @@ class Band:
 
     def to_dict(self) -> dict[str, Any]:
         """Return counts and shares as a JSON-able dictionary."""
-        share = {"lower": self.lowest / self.n, "upper": self.highest / self.n} if self.n else {}
-        return {**asdict(self), "lower": None, "upper": None, "method": "beta-binomial", **share}
+        lower, upper = (None, None) if not self.n else (self.lowest / self.n, self.highest / self.n)
+        shares = {"lower": lower, "upper": upper, "method": "beta-binomial"}
+        return Record.to_dict(self) | shares
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Band:
+    def from_dict(cls, content: Mapping[str, Any]) -> Band:
         """Rebuild a band from ``to_dict``."""
-        return cls(**{key: data[key] for key in cls.__dataclass_fields__})
+        return cls(**{key: content[key] for key in cls.__dataclass_fields__})
 
 
 def too_few_examples(

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from calibrail.conformal import Bound
-from calibrail.evaluation.findings import Band, Finding
+from calibrail.data.diagnosis import Finding
+from calibrail.evaluation.findings import Band
 from calibrail.evaluation.rows import Row
 from calibrail.evaluation.stats.measure import Measure
 from calibrail.evaluation.stats.separation import Moments, Welch
