@@ -72,9 +72,14 @@ const told = (frame) => {{
 onload="told(this)"></iframe></body></html>"""
     with serving({"/": around, "/report.html": page}) as (address, requests):
         command = [
-            chromium(), *FLAGS, f"--user-data-dir={folder / 'profile'}", "--window-size=1200,1000",
-            *flags, "--dump-dom", address,
-        ]  # fmt: skip
+            chromium(),
+            *FLAGS,
+            f"--user-data-dir={folder / 'profile'}",
+            "--window-size=1200,1000",
+            *flags,
+            "--dump-dom",
+            address,
+        ]
         done = subprocess.run(command, capture_output=True, timeout=120, check=False)
     dom = done.stdout.decode("utf-8", "replace")
     stderr = done.stderr.decode("utf-8", "replace")

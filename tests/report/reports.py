@@ -66,23 +66,34 @@ def error(**changes: Any) -> dict[str, Any]:
             "kind": "sentences",
             "items": [
                 {
-                    "text": "It is red.", "start": 23, "end": 33, "support": 0.01,
-                    "contradiction": 0.9, "verdict": "contradicted", "chunk": 1,
-                    "chunk_start": 0, "chunk_end": 12, "quote": "It is white.",
+                    "text": "It is red.",
+                    "start": 23,
+                    "end": 33,
+                    "support": 0.01,
+                    "contradiction": 0.9,
+                    "verdict": "contradicted",
+                    "chunk": 1,
+                    "chunk_start": 0,
+                    "chunk_end": 12,
+                    "quote": "It is white.",
                 }
             ],
         },
         "note": "",
         **changes,
-    }  # fmt: skip
+    }
 
 
 def errors(**changes: Any) -> dict[str, Any]:
     """Return the worst errors as ``ErrorExamples.to_dict`` gives them."""
     return {
-        "misses": [error()], "alarms": [error(id="b-2", outcome="flag")], "n_misses": 1,
-        "n_alarms": 9, "note": "", **changes,
-    }  # fmt: skip
+        "misses": [error()],
+        "alarms": [error(id="b-2", outcome="flag")],
+        "n_misses": 1,
+        "n_alarms": 9,
+        "note": "",
+        **changes,
+    }
 
 
 #: Texts that would run, break the page, or turn it round.
@@ -105,16 +116,29 @@ def attacked() -> dict[str, Any]:
     made = []
     for attack in ATTACKS:
         item = {
-            "text": attack, "start": 0, "end": len(attack), "verdict": attack, "quote": attack,
-            "chunk": 0, "chunk_start": 0, "chunk_end": 5, "support": 0.5, "reason": attack,
-        }  # fmt: skip
+            "text": attack,
+            "start": 0,
+            "end": len(attack),
+            "verdict": attack,
+            "quote": attack,
+            "chunk": 0,
+            "chunk_start": 0,
+            "chunk_end": 5,
+            "support": 0.5,
+            "reason": attack,
+        }
         nested = {"score": attack, "value": 0.5, "evidence": {"kind": attack, "items": [item]}}
         made.append(
             error(
-                id=attack, group=attack, question=attack, contexts=[attack] * 5, response=attack,
-                evidence={"kind": "scores", "items": [nested, item, attack, None]}, note=attack,
+                id=attack,
+                group=attack,
+                question=attack,
+                contexts=[attack] * 5,
+                response=attack,
+                evidence={"kind": "scores", "items": [nested, item, attack, None]},
+                note=attack,
             )
-        )  # fmt: skip
+        )
     return errors(misses=made, alarms=made[::-1], n_misses=10, n_alarms=10, note=ATTACKS[0])
 
 

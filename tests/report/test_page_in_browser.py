@@ -62,9 +62,11 @@ FITS = """
 def page() -> str:
     chromium()
     value = report(
-        max_fpr=0.2, baselines={"length": NOISE}, others={"second": NOISE},
+        max_fpr=0.2,
+        baselines={"length": NOISE},
+        others={"second": NOISE},
         reproduce={"command": "calibrail x"},
-    )  # fmt: skip
+    )
     return render(value, examples=errors())
 
 
@@ -154,9 +156,12 @@ def test_opened_by_itself_it_prints_and_asks_for_nothing(page: str, tmp_path: Pa
     printed = tmp_path / "report.pdf"
     with serving({"/report.html": page}) as (address, requests):
         command = [
-            chromium(), *FLAGS, f"--user-data-dir={tmp_path / 'profile'}",
-            f"--print-to-pdf={printed}", f"{address}report.html",
-        ]  # fmt: skip
+            chromium(),
+            *FLAGS,
+            f"--user-data-dir={tmp_path / 'profile'}",
+            f"--print-to-pdf={printed}",
+            f"{address}report.html",
+        ]
         done = subprocess.run(command, capture_output=True, timeout=120, check=False)
     said = done.stderr.decode("utf-8", "replace")
     assert printed.is_file(), said[-2000:]

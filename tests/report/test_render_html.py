@@ -172,8 +172,9 @@ def test_colours_are_told_apart_in_light_dark_and_print() -> None:
     ]
     assert len(schemes) == 3
     for scheme in schemes:
-        full = {k: v if len(v) == 7 else "#" + "".join(2 * c for c in v[1:]) for k, v in
-                scheme.items()}  # fmt: skip
+        full = {
+            k: v if len(v) == 7 else "#" + "".join(2 * c for c in v[1:]) for k, v in scheme.items()
+        }
         for ground in ("ground", "card"):
             for text in ("ink", "quiet", "certified", "rejected", "inconclusive", "moving"):
                 assert contrast(full[text], full[ground]) >= 4.5, (text, ground, full[text])

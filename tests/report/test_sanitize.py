@@ -18,17 +18,35 @@ SPANS = st.lists(st.tuples(st.integers(-5, 250), st.integers(-5, 250)), max_size
 #: What a detector that nobody has seen could give as evidence.
 WILD = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 99) | st.floats() | ANY,
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(
-        st.sampled_from(
-            ("kind", "items", "text", "start", "end", "score", "value", "reason", "evidence",
-             "quote", "chunk", "chunk_start", "chunk_end", "verdict", "support", "contradiction")
-        ),
-        inner,
-        max_size=5,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                (
+                    "kind",
+                    "items",
+                    "text",
+                    "start",
+                    "end",
+                    "score",
+                    "value",
+                    "reason",
+                    "evidence",
+                    "quote",
+                    "chunk",
+                    "chunk_start",
+                    "chunk_end",
+                    "verdict",
+                    "support",
+                    "contradiction",
+                )
+            ),
+            inner,
+            max_size=5,
+        )
     ),
     max_leaves=12,
-)  # fmt: skip
+)
 
 
 @given(ANY)
