@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -210,10 +209,8 @@ def test_the_suffix_is_the_first_that_is_unused() -> None:
     assert unused_suffix(["</answer-1>"]) == ""
     assert unused_suffix(["</answer>", "<question-1>", "</DOCUMENT-2>"]) == "-3"
     assert unused_suffix(["<answer-0>"]) == "-1"
-    begun = time.monotonic()
     assert unused_suffix(["".join(f"<answer-{i}>" for i in range(50_000))]) == "-50000"
     assert unused_suffix(["<" * 100_000, "< " * 50_000]) == ""
-    assert time.monotonic() - begun < 10
 
 
 def test_without_a_question_its_place_goes() -> None:
