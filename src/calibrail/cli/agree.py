@@ -17,11 +17,15 @@ def run(
     data: opt.Data,
     human: Annotated[
         str,
-        typer.Option(metavar="COL", help="Column of human labels: 1 = hallucinated, 0, or blank."),
+        typer.Option(
+            metavar="COL", help="Column of human labels: 1 = hallucinated, 0 = faithful, or blank."
+        ),
     ],
     judge: Annotated[
         str,
-        typer.Option(metavar="COL", help="Column of the judge's labels: 1 = hallucinated, 0."),
+        typer.Option(
+            metavar="COL", help="Column of the judge's labels: 1 = hallucinated, 0 = faithful."
+        ),
     ],
     requirement: Annotated[
         opt.Requirement,

@@ -24,8 +24,8 @@ def run(
 ) -> None:
     """Show the answers of language models that are kept, or clear them.
 
-    They stand in one SQLite file, in the user's cache folder or where CALIBRAIL_CACHE says: digests
-    of what was asked, and what was answered. Whatever stands there is never asked again.
+    They are stored in one SQLite file, in the user's cache folder or where CALIBRAIL_CACHE says:
+    digests of the requests, and the replies. A request that is stored is never sent again.
     """
     from datetime import UTC, datetime
 

@@ -15,7 +15,7 @@ class ReportOptions(opt.Showing):
     """What the report holds beyond the data itself."""
 
     target: str | None = setting(
-        "Unlabelled production answers: how far do they differ, and so what?",
+        "Unlabelled production answers: how far do they differ, and what would that change?",
         None,
         metavar="FILE",
     )

@@ -13,7 +13,7 @@ from calibrail.cli import options as opt
 def run(
     guardrail: opt.Guardrail,
     response: Annotated[str, typer.Option(metavar="TEXT", help="The answer.")],
-    question: Annotated[str, typer.Option(metavar="TEXT", help="What was asked.")] = "",
+    question: Annotated[str, typer.Option(metavar="TEXT", help="The question.")] = "",
     context: Annotated[
         list[str] | None,
         typer.Option(metavar="TEXT", help="A retrieved chunk. Repeatable, in their order."),

@@ -21,8 +21,10 @@ class Labels:
     calibration_share: float | None = setting(
         "Share of the data used to calibrate (default: 0.5; none with --coverage).", None
     )
-    n: tuple[int, ...] = setting("Labelled answers to look at. Repeatable.", (), metavar="N")
-    power: float = setting("Wanted probability of a certificate, from 0.5 on.", 0.8)
+    n: tuple[int, ...] = setting(
+        "Number of labelled answers to look at. Repeatable.", (), metavar="N"
+    )
+    power: float = setting("Wanted probability of a certificate, at least 0.5.", 0.8)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,10 +26,10 @@ def run(
     ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="JSON lines to write, one an answer."),
+        typer.Option("--output", "-o", metavar="FILE", help="JSON lines to write, one per answer."),
     ] = None,
     confidence: Annotated[
-        float, typer.Option(help="Of the bounds for every other cut-off, all at once.")
+        float, typer.Option(help="Level of the bounds for all other cut-offs together.")
     ] = 0.95,
     page: opt.Page = None,
     json: opt.AsJson = False,
