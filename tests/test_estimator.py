@@ -145,6 +145,7 @@ def test_with_too_few_answers_it_fails_or_flags_everything_as_told() -> None:
         ({"clustered": True, "guarantee": "paper"}, SCORES, LABELS, "clustered needs"),
         ({}, np.stack([SCORES, SCORES], axis=1), LABELS, "one score per answer"),
         ({}, SCORES, np.zeros(300), "hallucinated"),
+        ({}, SCORES, np.where(LABELS == 1, "hallucinated", "ok"), "the last in order would count"),
         ({}, SCORES, np.arange(300) % 3, "Only binary classification"),
         ({}, np.where(SCORES > 3, np.inf, SCORES), LABELS, "infinity"),
     ],

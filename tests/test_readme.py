@@ -25,7 +25,7 @@ def test_the_first_run_prints_and_draws_what_is_shown(
     code = app(shlex.split(command)[1:], standalone_mode=False)
     assert code == 0
     printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
-    shown = README.split("prints (measured, not made up):\n\n")[1].split("\n\nand writes")[0]
+    shown = README.split("begins with (measured, not made up):\n\n")[1].split("\n\nand writes")[0]
     assert [line[4:] for line in shown.splitlines()] == printed[: len(shown.splitlines())]
     figure = ROOT / "docs" / "figures" / "first_run.svg"
     assert figure.read_bytes() == (tmp_path / "runs/first/figures/curve.svg").read_bytes()

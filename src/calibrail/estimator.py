@@ -206,4 +206,9 @@ def _encoded(y: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int8]]:
         raise InputError(
             f"y must hold hallucinated answers (1); got one class alone, {classes[0]!r}"
         )
+    if classes[0] == "hallucinated" or classes[1] == "faithful":
+        raise InputError(
+            f"y: of {classes[0]!r} and {classes[1]!r} the last in order would count as "
+            "hallucinated; give 1 = hallucinated and 0 = faithful"
+        )
     return classes, labels.astype(np.int8)

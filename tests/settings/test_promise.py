@@ -89,3 +89,10 @@ def test_short_keywords_are_the_fields() -> None:
         collect(promise, None, {"alpha": 0.1})
     with pytest.raises(InputError, match="unknown argument 'alhpa'; known are alpha, guarantee"):
         collect(None, None, {"alhpa": 0.1})
+
+
+def test_an_object_of_another_kind_is_refused_by_name() -> None:
+    with pytest.raises(InputError, match=r"promise must be a Promise, e.g. .*; got Requirement"):
+        collect(Requirement(), None, {})  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"risks must be a list, e.g. .'recall>=0.8'.; got one"):
+        Requirement(risks="recall>=0.8")  # type: ignore[arg-type]

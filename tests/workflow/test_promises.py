@@ -160,6 +160,8 @@ def test_several_risks_choose_the_threshold(answers: Path, column: Any, tmp_path
     measured = {item["name"]: item["test"] for item in section["measured"]}
     assert measured["recall"]["count"] == caught
     assert run.report.verdict == "certified"
+    with pytest.raises(calibrail.InputError, match="frozen in it, and those are certified"):
+        calibrail.certify(guardrail, answers, risks=("precision>=0.99",))
 
 
 def test_risks_that_cannot_be_kept_say_which(answers: Path, column: Any) -> None:

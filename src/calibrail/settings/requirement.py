@@ -51,6 +51,9 @@ class Requirement(Record):
         for name in ("min_coverage", "max_fpr"):
             if getattr(self, name) is not None:
                 rate(getattr(self, name), name)
+        given: object = self.risks
+        if isinstance(given, str):
+            raise InputError(f"risks must be a list, e.g. [{given!r}]; got one text")
         object.__setattr__(self, "risks", tuple(self.risks))
         if self.risks and (self.max_fpr is not None or self.min_coverage is not None):
             raise InputError(

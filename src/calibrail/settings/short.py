@@ -82,7 +82,12 @@ def from_keywords(kind: type[Settings], given: Settings | None, rest: dict[str, 
     values = {name: rest.pop(name) for name in names}
     if given is None:
         return kind(**values)
+    what = kind.__name__.removeprefix("Shift").lower()
+    if not isinstance(given, kind):
+        raise InputError(
+            f"{what} must be a {kind.__name__}, e.g. {kind.__name__}(...); got "
+            f"{type(given).__name__}"
+        )
     if names:
-        what = kind.__name__.lower()
         raise InputError(f"give {names[0]} by itself or in the {what}, not both")
     return given

@@ -68,6 +68,11 @@ class Certification:
     n_quarantined: int
     warnings: tuple[str, ...]
 
+    @property
+    def verdict(self) -> Verdict:
+        """``certified``, ``rejected`` or ``inconclusive``."""
+        return self.certificate.verdict
+
     def to_dict(self) -> dict[str, Any]:
         """Return what ``calibrail certify --json`` prints."""
         return {
@@ -197,6 +202,11 @@ def _limits(
     guardrail: Guardrail, requirement: Requirement, risks: Sequence[Risk]
 ) -> tuple[float, float | None, float]:
     """Return the coverage that is required, the FPR that is allowed, and the confidence."""
+    if requirement.risks:
+        raise InputError(
+            "the risks that a guardrail keeps are frozen in it, and those are certified; leave out "
+            "risks, and calibrate with --risk for others"
+        )
     if not risks:
         if requirement.max_fpr is None:
             raise InputError("max_fpr must be given: how many faithful answers may be held back?")
