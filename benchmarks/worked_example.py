@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from calibrail import calibrate
@@ -89,7 +90,8 @@ def draw_groups(section: dict[str, Any], path: Path) -> None:
 
 
 def save(figure: Figure, path: Path) -> None:
-    figure.savefig(path, metadata={"Date": None}, facecolor="white")
+    with rc_context({"svg.hashsalt": "calibrail"}):  # the same run draws the same bytes
+        figure.savefig(path, metadata={"Date": None}, facecolor="white")
 
 
 if __name__ == "__main__":
