@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from calibrail.report import Document, print_document, render_page
-from calibrail.report.document import (
+from calibrail.report.blocks import (
     Bullets,
     Cell,
     Column,
@@ -21,9 +21,9 @@ from calibrail.report.document import (
     Table,
     Text,
     Tile,
-    all_blocks,
     listing,
 )
+from calibrail.report.document import all_blocks
 from calibrail.report.svg import figure_files
 
 SVG = '<svg viewBox="0 0 10 10" role="img" aria-label="a square"><path d="M 0 0 L 9 9 z"/></svg>\n'

@@ -26,7 +26,7 @@ from reports import (
 )
 
 from calibrail.evaluation import Sample
-from calibrail.evaluation.stats.phrases import percent
+from calibrail.phrases import percent
 from tests.measured import measure
 
 LOOK = """

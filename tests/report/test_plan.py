@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from calibrail.errors import InputError
-from calibrail.evaluation.stats.phrases import percent
+from calibrail.phrases import percent
 from calibrail.report import print_document, render_page
 from calibrail.report.documents.plan import document
 from calibrail.report.plan_figure import draw_plan

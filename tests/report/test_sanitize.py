@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reports import error, errors
 
-from calibrail.report.document import Card, all_blocks
+from calibrail.report.blocks import Card
+from calibrail.report.document import all_blocks
 from calibrail.report.documents.error_examples import error_examples
 from calibrail.report.sanitize import clean, excerpt, short
 

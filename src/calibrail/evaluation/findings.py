@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from calibrail.conformal import Bound, Calibration
 from calibrail.evaluation.rows import Row
 from calibrail.evaluation.stats.measure import Measure
-from calibrail.evaluation.stats.phrases import count, listed, percent
+from calibrail.phrases import count, listed, percent
 from calibrail.record import Record
 
 #: Fewer test examples than this in a class leave intervals too wide to act on.

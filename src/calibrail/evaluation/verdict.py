@@ -14,7 +14,7 @@ from calibrail.conformal.rank import decimal
 from calibrail.conformal.rule import Rule
 from calibrail.evaluation.report import Tested
 from calibrail.evaluation.sample import CALIBRATION, TEST, Sample
-from calibrail.evaluation.stats.phrases import count, percent
+from calibrail.phrases import count, percent
 from calibrail.settings import Requirement
 
 

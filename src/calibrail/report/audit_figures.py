@@ -7,15 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrail.report.documents.audit_words import third
-from calibrail.report.figures import (
-    FAITHFUL,
-    HALLUCINATED,
-    INK,
-    QUIET,
-    as_svg,
-    axis_text,
-    drawing,
-)
+from calibrail.report.figures import FAITHFUL, HALLUCINATED, INK, QUIET, as_svg, axis_text, drawing
 from calibrail.report.phrases import plain
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from calibrail.evaluation.stats.phrases import percent
+from calibrail.phrases import percent
 from calibrail.report.figures import INK, QUIET, SERIES, as_svg, axis_text, drawing
 
 if TYPE_CHECKING:

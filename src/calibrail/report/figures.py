@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.evaluation.stats.phrases import number
+from calibrail.phrases import number
 from calibrail.report.phrases import plain
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from calibrail.evaluation.stats.phrases import number, percent
-from calibrail.report.document import Cell
+from calibrail.phrases import number, percent
+from calibrail.report.blocks import Cell
 
 _Dict = Mapping[str, Any]
 
@@ -45,6 +45,17 @@ def interval(value: _Dict | None) -> str:
     if value is None:
         return ""
     return f"{percent(value['lower']).removesuffix('%')} to {percent(value['upper'])}"
+
+
+def count_of(value: _Dict) -> str:
+    """Return the counts behind a share.
+
+    Examples
+    --------
+    >>> count_of({"count": 1200, "n": 1500})
+    '1,200 of 1,500'
+    """
+    return f"{value['count']:,} of {value['n']:,}"
 
 
 def share_cell(value: _Dict | None) -> Cell:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrail.errors import InputError
-from calibrail.evaluation.stats.phrases import percent
+from calibrail.phrases import percent
 from calibrail.report.figures import COLOURS, INK, QUIET, VERDICT_COLOURS, as_svg, drawing
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text as Line
 
-from calibrail.evaluation.stats.phrases import count
-from calibrail.report import document as parts
+from calibrail.phrases import count
+from calibrail.report import blocks as parts
+from calibrail.report.document import Document
 from calibrail.report.phrases import plain
 
 _STYLES: Final = {
@@ -30,7 +31,7 @@ _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 _BAR: Final = 30
 
 
-def print_document(document: parts.Document, console: Console) -> None:
+def print_document(document: Document, console: Console) -> None:
     """Print a document: headline, blocks, warnings, notes, next step.
 
     Parameters

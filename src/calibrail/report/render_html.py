@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from calibrail.report.document import Document, Figure, Slider, all_blocks
+from calibrail.report.blocks import Figure, Slider
+from calibrail.report.document import Document, all_blocks
 from calibrail.report.sanitize import clean, short
 from calibrail.report.slider import embedded_json, source_hash
 from calibrail.report.svg import inline

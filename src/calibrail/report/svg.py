@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from calibrail.report.document import Document, Figure, all_blocks
+from calibrail.report.blocks import Figure
+from calibrail.report.document import Document, all_blocks
 from calibrail.report.figures import COLOURS
 
 _NUMBER: Final = r"(-?[\d.]+)"

@@ -18,7 +18,7 @@ from calibrail.evaluation.agree.prediction_powered import (
 from calibrail.evaluation.agree.rate_estimate import METHODS, Method, RateEstimate, rate_estimate
 from calibrail.evaluation.agree.rogan_gladen import rogan_gladen_prevalence, rogan_gladen_share
 from calibrail.evaluation.stats.measure import Measure, checked_confidence, missing
-from calibrail.evaluation.stats.phrases import percent
+from calibrail.phrases import percent
 from calibrail.record import Record
 
 RateName = Literal["prevalence", "coverage", "fpr"]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from calibrail.evaluation.agree.judge_labels import LabelCounts
 from calibrail.evaluation.agree.rate_estimate import Correction, RateEstimate, agresti_coull
-from calibrail.evaluation.stats.phrases import count
+from calibrail.phrases import count
 
 #: Human labels of each kind (caught and missed, say) below which the interval is not to be relied
 #: on: the usual rule for normal approximations of a share.

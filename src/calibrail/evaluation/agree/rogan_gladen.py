@@ -11,7 +11,7 @@ from scipy.stats import fisher_exact
 
 from calibrail.evaluation.agree.judge_labels import LabelCounts
 from calibrail.evaluation.agree.rate_estimate import Correction, RateEstimate, agresti_coull
-from calibrail.evaluation.stats.phrases import count
+from calibrail.phrases import count
 
 #: Human labels of a class below which the judge's error rate in it is not known well enough.
 #: Lang and Reiczigel (2014) found their intervals to hold from samples of 30 on.

@@ -10,8 +10,8 @@ from scipy.special import betaincinv
 
 from calibrail.conformal import Calibration
 from calibrail.evaluation.sample import TEST, Sample
-from calibrail.evaluation.stats.phrases import count, listed, number, percent
 from calibrail.evaluation.stats.rates import wilson
+from calibrail.phrases import count, listed, number, percent
 
 #: A score with at most this many distinct calibration values has few thresholds to choose from.
 FEW_DISTINCT: Final = 20

@@ -13,8 +13,8 @@ from calibrail.evaluation.stats.auroc import auroc
 from calibrail.evaluation.stats.correlation import rank_correlation
 from calibrail.evaluation.stats.measure import Measure
 from calibrail.evaluation.stats.paired_auroc import auroc_difference
-from calibrail.evaluation.stats.phrases import count, listed
 from calibrail.evaluation.stats.undefined import ranked_values
+from calibrail.phrases import count, listed
 
 _Floats = NDArray[np.float64]
 

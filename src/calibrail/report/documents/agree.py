@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from calibrail.evaluation.stats.phrases import count, percent
-from calibrail.report.document import (
-    Bullets,
-    Cell,
-    Column,
-    Document,
-    Finding,
-    Section,
-    Table,
-    Text,
-)
-from calibrail.report.phrases import bounds, interval, share
+from calibrail.phrases import count, percent
+from calibrail.report.blocks import Bullets, Cell, Column, Finding, Section, Table, Text, texts
+from calibrail.report.document import Document
+from calibrail.report.phrases import bounds, count_of, interval, share
 
 _Dict = Mapping[str, Any]
 
@@ -91,7 +83,7 @@ def _agreement(result: _Dict) -> Section:
     ):
         rate = agreement[key]
         span = interval(rate) if rate["n"] else rate["reason"]
-        rows.append((name, share(rate), span, f"{rate['count']:,} of {rate['n']:,}"))
+        rows.append((name, share(rate), span, count_of(rate)))
     kappa = agreement["kappa"]
     if kappa["estimate"] is None:
         rows.append(("Cohen's kappa", "none", kappa["reason"] or "", ""))
@@ -137,7 +129,7 @@ def _rates(result: _Dict) -> Section:
             mark = " *" if rate["trust"]["method"] == method else ""
             cells.append(Cell(f"{percent(value['estimate'])}{mark}", interval(value)))
         rows.append((name, *cells))
-    columns = (Column("Rate", brief=""), *(Column(name) for name in _METHODS.values()))
+    columns = (Column("Rate", brief=""), *texts(*_METHODS.values()))
     return Section(title, (Table(title, columns, rows, two_lines=True),))
 
 

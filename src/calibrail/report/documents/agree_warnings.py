@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from calibrail.evaluation.agree.judge_labels import LabelCounts, ShareTest
-from calibrail.evaluation.stats.phrases import count, percent
+from calibrail.phrases import count, percent
 
 
 def no_label(name: str, column: str, role: str, n_unreadable: int, first: str | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from calibrail.evaluation.stats.phrases import count, listed, percent
+from calibrail.phrases import count, listed, percent
 from calibrail.report.documents.audit_words import COMPONENTS, called, capital, spanned, third
 from calibrail.report.phrases import estimate
 

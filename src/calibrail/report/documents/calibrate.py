@@ -3,60 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.evaluation.stats.phrases import count, number, percent
+from calibrail.phrases import percent
 from calibrail.report import phrases
-from calibrail.report.document import (
-    Bullets,
+from calibrail.report.blocks import (
     Cell,
     Column,
-    Document,
-    Figure,
     Finding,
     Folded,
     Part,
     Section,
-    Slider,
     Table,
     Text,
     Tile,
     listing,
     numbers,
 )
-from calibrail.report.documents import calibrate_sections as sections
+from calibrail.report.document import Document
+from calibrail.report.documents.calibrate_sections import of_report
+from calibrail.report.documents.calibrate_thresholds import other_thresholds, the_threshold
+from calibrail.report.documents.calibrate_words import VERDICTS, assumptions, next_step, title
 from calibrail.report.documents.error_examples import error_examples
-from calibrail.report.figures import CURVE_RANGE, curve_svg, distributions_svg, drawn_range
-from calibrail.report.slider import operating_points
+from calibrail.report.documents.measures import (
+    details_table,
+    flips,
+    measures_table,
+    without_threshold,
+)
+from calibrail.report.documents.measures import measures as measures_of
 
 _Dict = Mapping[str, Any]
+
+
 _Floats = NDArray[np.float64]
-
-#: What each verdict means, for a reader who has never seen one.
-VERDICTS: Final = {
-    "certified": "The data shows that the detector meets what was asked.",
-    "rejected": "The data shows that the detector does not meet what was asked.",
-    "inconclusive": "The data neither shows that the detector meets what was asked nor that it "
-    "does not.",
-}
-
-#: Each warning in a few words, where there is no room for its message.
-TITLES: Final = {
-    "reversed_direction": "the score runs the wrong way",
-    "flags_everything": "the threshold flags everything",
-    "baseline_beats_detector": "a baseline beats it",
-    "not_shown_to_beat_baseline": "not shown to beat every baseline",
-    "coverage_outside_band": "caught share outside its expected range",
-    "paper_rank_undercovers": "the paper's rank catches too few",
-    "few_distinct_scores": "few distinct scores",
-    "too_few_examples": "too few examples",
-    "clustered": "examples share groups",
-    "undefined_scores": "some scores are undefined",
-}
 
 
 def document(
@@ -76,7 +59,7 @@ def document(
     examples : mapping, optional
         The worst errors of the test part, ``ErrorExamples.to_dict()``, for the page.
     """
-    test, measures = report["test"], sections.measures(report)
+    test, measures = report["test"], measures_of(report)
     return Document(
         "report for",
         subject=phrases.score_name(report),
@@ -89,178 +72,32 @@ def document(
             Tile("AUROC", phrases.estimate(test["auroc"]), phrases.bounds(test["auroc"])),
         ),
         blocks=(
-            _threshold(report, scores),
-            _other_thresholds(report, scores),
+            the_threshold(report, scores),
+            other_thresholds(report, scores),
             Section(
                 "On the test part",
                 (
-                    sections.measures_table("On the test part", measures, report["confidence"]),
-                    Folded("More measures", (sections.details_table(report),)),
-                    Text(sections.flips(report["certificate"])),
+                    measures_table("On the test part", measures, report["confidence"]),
+                    Folded("More measures", (details_table(report),)),
+                    Text(flips(report["certificate"])),
                 ),
             ),
-            *sections.of_report(report),
+            *of_report(report),
             _other_scores(report),
             None if examples is None else error_examples(examples),
-            listing("What the promise rests on", _assumptions(report), where="page"),
+            listing("What the promise rests on", assumptions(report), where="page"),
         ),
         warnings=[
             Finding(item["message"], title(item["code"]).capitalize())
             for item in report["warnings"]
         ],
         notes=report["notes"],
-        next_step=_next_step(report),
+        next_step=next_step(report),
         reproduce=report["reproduce"],
         data=report["data"],
         footer="Every number on this page is in report.json; the texts of answers, where they are "
         "shown, stand on this page alone.",
     )
-
-
-def title(code: str) -> str:
-    """Return a warning in a few words."""
-    return TITLES.get(code, code.replace("_", " "))
-
-
-def _threshold(report: _Dict, scores: tuple[_Floats, _Floats] | None) -> Section:
-    """Say which answers are flagged, beside the scores of both classes."""
-    figure = None
-    if scores is not None:
-        used = None if report["by_group"] else report["threshold"]
-        name = str(report["score"]["name"])
-        flagged = "" if used is None else (" Answers at or right of the dashed line are flagged.")
-        figure = Figure(
-            "distributions",
-            partial(distributions_svg, *scores, used, name),
-            f"Test scores of the two classes.{flagged}",
-            limits=(*drawn_range(*scores, used), 0.0, 1.0),
-        )
-    return Section("The threshold", (Text(_threshold_sentence(report)), figure))
-
-
-def _other_thresholds(report: _Dict, scores: tuple[_Floats, _Floats] | None) -> Section | None:
-    """Show what every other threshold would catch and cost."""
-    curve, test, max_fpr = report["curve"], report["test"], report["max_fpr"]
-    points = operating_points(report)
-    known = None not in (test["fpr"]["estimate"], test["coverage"]["estimate"])
-    if scores is None or points is None or not known:
-        return None
-
-    shared = " Here one threshold serves all groups." if report["by_group"] else ""
-    limit = "" if max_fpr is None else " Dashed: the accepted limit of false alarms."
-    return Section(
-        "Other thresholds",
-        (
-            Text(
-                "Every threshold trades caught hallucinations against false alarms. The band holds "
-                f"at all thresholds at once with {percent(curve['confidence'])} confidence, so you "
-                "may look first and choose a threshold afterwards: its bounds stand." + shared
-            ),
-            Slider(
-                points,
-                label="Try another threshold",
-                back="Back" if points["in_use"] is None else "Back to the threshold in use",
-                caveat="A threshold chosen by looking is not certified: the verdict above is not "
-                "about it, and only the simultaneous band (the smaller numbers) holds for it. "
-                "Calibrate again for what it catches (--alpha), or test it on fresh labels, before "
-                "you rely on it.",
-            ),
-            Figure(
-                "curve",
-                partial(curve_svg, curve, test, max_fpr),
-                "Caught against false alarms at every threshold, with its simultaneous band."
-                + limit,
-                limits=CURVE_RANGE,
-            ),
-            Folded(
-                "Thresholds to choose from",
-                (
-                    Table(
-                        "Thresholds to choose from",
-                        numbers("Threshold", "Caught", "False alarms"),
-                        _steps(curve),
-                    ),
-                ),
-            ),
-        ),
-        where="page",
-    )
-
-
-def _steps(curve: _Dict) -> list[Sequence[Cell | str]]:
-    """Return about a dozen operating points of the curve, one for each step of coverage."""
-    highest: dict[int, int] = {}
-    for place, caught in enumerate(curve["coverage"]["estimate"]):
-        # The highest threshold of each step of five percentage points.
-        highest[int(20 * caught)] = place
-
-    def cell(name: str, place: int) -> Cell:
-        ends = ("estimate", "lower", "upper")
-        return phrases.share_cell({end: curve[name][end][place] for end in ends})
-
-    return [
-        (
-            number(curve["thresholds"][highest[step]]),
-            cell("coverage", highest[step]),
-            cell("fpr", highest[step]),
-        )
-        for step in sorted(highest, reverse=True)
-        if step >= 8
-    ]
-
-
-def _threshold_sentence(report: _Dict) -> str:
-    """Say which answers are flagged, what that promises and where the threshold comes from."""
-    name, limit = phrases.score_name(report), report["threshold"]
-    if risks := report["risks"]:
-        return (
-            f"Flag an answer when its {name} score is at least {number(limit)}. With "
-            f"{percent(risks['confidence'])} confidence this threshold, like all "
-            f"{risks['n_valid']:,} valid ones of {len(risks['candidates']):,} candidates, keeps "
-            "every risk that was asked for."
-        )
-    target, n = percent(1.0 - report["alpha"]), report["n_calibration"]
-    if report["by_group"]:
-        return (
-            f"Groups of {phrases.plain(report['by_group']['column'])} with enough examples have a "
-            f"threshold of their own on the {name} score, which catches at least {target} of their "
-            f"hallucinations {_how(report)}. The table of groups shows them."
-        )
-    if report["flag_all"] or limit is None:
-        return (
-            f"Flag every answer. {count(n, 'hallucinated calibration example').capitalize()} are "
-            f"too few for a threshold that catches {target} of hallucinations."
-        )
-    promise = {
-        "marginal": f"catches at least {target} of hallucinations on average over calibration "
-        "draws (guarantee: marginal)",
-        "pac": f"catches at least {target} of hallucinations with {_confidence(report)} "
-        "confidence in this very threshold (guarantee: pac)",
-        "paper": f"is the paper's rule for {target}; it catches slightly less on average "
-        "(guarantee: paper)",
-    }[report["guarantee"]]
-    if report["three_way"]:
-        return (
-            f"An answer passes when its {name} score is below {number(limit)}; the others are "
-            f"flagged or reviewed. This {promise}."
-        )
-    flag = f"Flag an answer when its {name} score is at least {number(limit)}. This {promise}"
-    if report["clustering"]:
-        return f"{flag}, for an answer from a new group."
-    return (
-        f"{flag}. The threshold is number {report['rank']:,} from below of "
-        f"{count(n, 'hallucinated calibration score')}."
-    )
-
-
-def _how(report: _Dict) -> str:
-    if report["guarantee"] == "pac":
-        return f"with {_confidence(report)} confidence each (guarantee: pac)"
-    return f"on average over calibration draws (guarantee: {report['guarantee']})"
-
-
-def _confidence(report: _Dict) -> str:
-    return percent(1.0 - (report["delta"] or 0.0))
 
 
 def _other_scores(report: _Dict) -> Section | None:
@@ -301,14 +138,7 @@ def _other_scores(report: _Dict) -> Section | None:
                 ),
                 rows,
             ),
-            Bullets(
-                "Without a threshold",
-                [
-                    f"{item['name']}: {item['reason']}"
-                    for item in (*detectors, *baselines)
-                    if item.get("reason") and item.get("fpr") is None
-                ],
-            ),
+            without_threshold((*detectors, *baselines)),
         ),
     )
 
@@ -333,69 +163,3 @@ def _compared(row: _Dict) -> str:
     if row.get("detector_beats"):
         return "worse"
     return "unclear" if row.get("auroc_difference") else ""
-
-
-def _next_step(report: _Dict) -> str:
-    """Say what to do now."""
-    codes = {item["code"] for item in report["warnings"]}
-    if report["verdict"] == "certified":
-        return "Freeze exactly this detector with: calibrail export RUN -o guardrail.json"
-    if "reversed_direction" in codes:
-        if report["score"]["name"] == "column":
-            return "Check what a higher value of the column means (--higher), and calibrate again."
-        return "Use another detector for such answers: compare some with calibrail compare."
-    if report["verdict"] == "rejected":
-        return (
-            "Try other scores on the same split with: calibrail compare DATA --score NAME "
-            "--score NAME; or accept more misses (--alpha) or more false alarms (--max-fpr)."
-        )
-    if report["risks"]:
-        return "Label more examples for the test part, or ask for less (--risk)."
-    if report["max_fpr"] is None:
-        return "Say how many false alarms you accept, e.g. --max-fpr 0.2, to get a verdict."
-    coverage = report["certificate"]["coverage"]
-    alone = not report["by_group"]
-    if alone and report["guarantee"] != "pac" and coverage["lower"] < report["min_coverage"]:
-        return (
-            "Calibrate again with --guarantee pac, which certifies coverage by construction; or "
-            "require less with --min-coverage."
-        )
-    return label_more(report["certificate"].get("needed") or {}) or (
-        "At the rates seen no number of further examples settles it: the requirement lies too "
-        "close to what the detector does. Change the detector or the requirement."
-    )
-
-
-def label_more(needed: _Dict) -> str:
-    """Say how many more examples of each class would settle an inconclusive verdict."""
-    wanted = [
-        count(int(needed[label]), f"more {label} example", f"more {label} examples")
-        for label in ("hallucinated", "faithful")
-        if needed.get(label)
-    ]
-    if not wanted or any(needed.get(k, 0) is None for k in ("hallucinated", "faithful")):
-        return ""
-    return f"Label about {' and '.join(wanted)}: at the rates seen that settles it."
-
-
-def _assumptions(report: _Dict) -> list[str]:
-    """Return what the promise and the intervals rest on."""
-    policy = report["undefined"]["policy"]
-    released = "passed" if policy == "pass" else f"not released (policy: {policy})"
-    lines = [
-        "The hallucinations to be caught come from the same source as the hallucinated "
-        f"calibration examples (n = {report['n_calibration']:,}), in exchangeable order. Another "
-        "model, retriever, topic or language needs its own calibration.",
-        "The labels are right, and examples of one class are independent of each other.",
-        f"Intervals hold at the {percent(report['confidence'])} level each, not all together. "
-        "The verdict rests on exact bounds (Clopper-Pearson) that hold jointly with "
-        f"{percent(report['certificate']['confidence'])} confidence.",
-        f"An undefined score counts as {released}.",
-    ]
-    if report["risks"]:
-        lines.insert(
-            1,
-            "Faithful answers come from the same source, too, and in the same proportion to "
-            "hallucinated ones: precision, accuracy and abstention depend on it.",
-        )
-    return lines

@@ -1,37 +1,18 @@
-"""What do groups, clusters, a review and several risks add to what a report says?"""
+"""What do attainable thresholds, clusters, production, risks and confounds add to a report?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
-from calibrail.evaluation.stats.phrases import count, number, percent
-from calibrail.report.document import (
-    Block,
-    Bullets,
-    Cell,
-    Column,
-    Figure,
-    Section,
-    Table,
-    Text,
-    listing,
-)
-from calibrail.report.figures import MOST_GROUPS, groups_svg
-from calibrail.report.phrases import (
-    bounds,
-    estimate,
-    interval,
-    measure_cell,
-    plain,
-    share,
-    share_with_bounds,
-)
+from calibrail.phrases import count, number, percent
+from calibrail.report.blocks import Block, Cell, Column, Section, Table, Text, listing, texts
+from calibrail.report.documents.calibrate_groups import groups
+from calibrail.report.documents.calibrate_review import review
+from calibrail.report.documents.measures import measures_table, risk_lines
+from calibrail.report.phrases import bounds, estimate, measure_cell, share, share_with_bounds
 
 _Dict = Mapping[str, Any]
-#: Measure, value, interval, what was asked, counts.
-Line = tuple[str, str, str, str, str]
 
 
 def of_report(report: _Dict) -> Iterator[Block]:
@@ -55,196 +36,10 @@ def of_report(report: _Dict) -> Iterator[Block]:
                 Text(_risk_sentence(risks)),
             ),
         )
-    if review := report["three_way"]:
-        yield Section(
-            "Pass, review, flag",
-            (
-                Text(_review_sentence(review)),
-                measures_table(
-                    "Pass, review, flag on the test part", _review_lines(review), confidence
-                ),
-                Text(_feasibility(review)),
-            ),
-        )
+    if report["three_way"]:
+        yield review(report["three_way"], confidence)
     if report["confounds"]:
         yield _confounds(report["confounds"])
-
-
-def measures_table(title: str, lines: Sequence[Line], confidence: float) -> Table:
-    """Return measures with their intervals and what was asked."""
-    columns = (
-        Column("Measure", brief=""),
-        Column("Value", "right"),
-        Column(f"{percent(confidence)} interval"),
-        Column("Asked"),
-        Column("Counts"),
-    )
-    return Table(title, columns, [(*line[:4], Cell(line[4], style="muted")) for line in lines])
-
-
-def share_line(name: str, value: _Dict, asked: str, detail: str) -> Line:
-    """Return a share as a line of a table of measures."""
-    return (name, share(value), interval(value), asked, detail)
-
-
-def rates(coverage: _Dict, fpr: _Dict, min_coverage: float, max_fpr: float | None) -> list[Line]:
-    """Return what is caught and what is wrongly flagged, beside what was asked."""
-    limit = "no limit" if max_fpr is None else f"<= {percent(max_fpr)}"
-    return [
-        share_line(
-            "Caught",
-            coverage,
-            f">= {percent(min_coverage)}",
-            f"{coverage['count']:,} of {coverage['n']:,} hallucinated",
-        ),
-        share_line("False alarms (FPR)", fpr, limit, f"{fpr['count']:,} of {fpr['n']:,} faithful"),
-    ]
-
-
-def measures(report: _Dict) -> list[Line]:
-    """Return the measures of the test part: value, interval, what was asked, counts."""
-    test = report["test"]
-    accuracy = test["accuracy"]
-    return [
-        *rates(test["coverage"], test["fpr"], report["min_coverage"], report["max_fpr"]),
-        share_line("Accuracy", accuracy, "", f"{accuracy['count']:,} of {accuracy['n']:,}"),
-        _measure("AUROC", test["auroc"], "0.5 = guessing, 1 = perfect"),
-        _measure("Overlap", test["overlap"], "1 = same, 0 = separate"),
-    ]
-
-
-def details_table(report: _Dict) -> Table:
-    """Return the measures that specialists ask for."""
-    test = report["test"]
-    lines = [
-        _measure("Overlap across medians", test["median_overlap"], "0.5 = same, 0 = separate"),
-        _measure("Cohen's d", test["cohens_d"], "in pooled standard deviations"),
-    ]
-    for label in ("hallucinated", "faithful"):
-        stats = test["means"][label]
-        mean = "none" if stats["mean"] is None else number(stats["mean"])
-        sd = "" if stats["sd"] is None else f"SD {number(stats['sd'])}, "
-        lines.append((f"Mean score, {label}", mean, "", "", f"{sd}n = {stats['n']:,}"))
-    welch = test["welch"]
-    if welch["statistic"] is None:
-        lines.append(("Welch's t", "none", "", "", welch["reason"]))
-    else:
-        detail = f"df = {welch['df']:.1f}, p = {welch['p_value']:.2g}"
-        lines.append(("Welch's t", number(welch["statistic"]), "", "", detail))
-    if band := test["coverage_band"]:
-        place = "inside" if band["inside"] else "outside"
-        span = f"{band['lowest']:,} to {band['highest']:,}"
-        detail = f"of {band['n']:,}; observed lies {place}"
-        lines.append(("Caught, expected range", span, "", "", detail))
-    columns = (Column("Measure"), Column("Value", "right"), Column("About it"))
-    rows = [(line[0], Cell(line[1], line[2]), Cell(line[4], style="muted")) for line in lines]
-    return Table("More measures", columns, rows)
-
-
-def _measure(name: str, value: _Dict, detail: str) -> Line:
-    if value["estimate"] is None:
-        return (name, "none", "", "", plain(value["reason"]))
-    return (name, estimate(value), bounds(value), "", detail)
-
-
-def flips(certificate: _Dict) -> str:
-    """Say how many wrong labels a certificate survives; empty where nothing is certified."""
-    survived = certificate.get("flips")
-    if not survived:
-        return ""
-    side = {"coverage": "coverage", "fpr": "false alarms"}[survived["weakest"]]
-    if survived["flips"] == 0:
-        return (
-            "It rests on every label: a single wrong one, at the worst place, could undo it "
-            f"(the requirement on {side} has no slack)."
-        )
-    return (
-        f"It holds up to {percent(survived['share'])} flipped labels: any "
-        f"{count(survived['flips'], 'label')} of {survived['n']:,} may be wrong, wherever they are "
-        f"({side} would be the first to fall)."
-    )
-
-
-def groups(section: _Dict) -> Section:
-    """Show every group's threshold, bounds and verdict, and which groups are let down."""
-    rows, column = section["rows"], plain(section["column"])
-
-    first = f" The first {MOST_GROUPS} groups; the table has all." * (len(rows) > MOST_GROUPS)
-    figure = Figure(
-        "groups",
-        partial(groups_svg, section),
-        "What is caught and what is wrongly flagged in each group. Dashed: what was asked." + first,
-    )
-    table = Table(
-        f"By {column}",
-        (
-            Column("Group"),
-            Column("Threshold"),
-            Column("Caught"),
-            Column("False alarms"),
-            Column("Verdict"),
-            Column("Caught, shared"),
-        ),
-        [
-            (
-                plain(row["group"]) or "(none)",
-                ("" if row["own"] else "shared ")
-                + ("all" if row["threshold"] is None else number(row["threshold"])),
-                share_with_bounds(row["coverage"]),
-                share_with_bounds(row["fpr"]),
-                str(row["verdict"]),
-                share(row["shared_coverage"]),
-            )
-            for row in rows
-        ],
-    )
-    return Section(
-        f"By {column}",
-        (
-            figure if rows else None,
-            table,
-            Text(_groups_sentence(section)),
-            Bullets("Caught too few", _broken_groups(section), style="bad"),
-        ),
-    )
-
-
-def _groups_sentence(section: _Dict) -> str:
-    """Say what the table of groups shows and at which level."""
-    rows = section["rows"]
-    alone = sum(row["own"] for row in rows)
-    others = len(rows) - alone
-    text = (
-        f"{count(alone, 'group')} of {plain(section['column'])} with a threshold of "
-        f"{'its' if alone == 1 else 'their'} own (at least {section['min_n']:,} hallucinated "
-        "calibration examples)"
-    )
-    if others:
-        small = section["scope"] == "small groups"
-        source = "the small groups together" if small else "all examples"
-        text += (
-            f"; {count(others, 'other group')} under a shared threshold, made from {source}, for "
-            "which nothing exact is promised"
-        )
-    return (
-        f"{text}. Bounds are exact and corrected for the number of groups: with "
-        f"{percent(section['confidence'])} confidence no verdict among them is wrong."
-    )
-
-
-def _broken_groups(section: _Dict) -> list[str]:
-    """Name the groups in which a threshold catches too few, by a corrected test at 5 %."""
-    sentences = []
-    for row in section["rows"]:
-        for key, what in (("", "its threshold"), ("shared_", "one shared threshold")):
-            p, coverage = row[f"{key}p_undercovered"], row[f"{key}coverage"]
-            if p <= 0.05:
-                sentences.append(
-                    f"In {plain(row['group'])!r} {what} catches {share(coverage)} "
-                    f"({coverage['count']:,} of {coverage['n']:,}), less than the "
-                    f"{percent(row['min_coverage'])} required (Holm-adjusted p = {p:.2g})."
-                )
-    return sentences
 
 
 def _clusters(section: _Dict) -> str:
@@ -292,88 +87,6 @@ def shift_sentences(section: _Dict) -> list[str]:
     ]
 
 
-def _review_sentence(section: _Dict) -> str:
-    """Say where answers pass, where they are flagged and what lies between."""
-    below = section["pass_below"]
-    promises = (
-        f"At most {percent(section['alpha'])} of hallucinations are to pass, and at most "
-        f"{percent(section['beta'])} of faithful answers to be flagged."
-    )
-    if section["by_group"]:
-        return (
-            "An answer passes below its group's threshold; of the others, those above "
-            f"{number(section['flag_above'])} are flagged and the rest goes to review. {promises}"
-        )
-    if below is None:
-        return "No answer passes: there were too few hallucinated calibration examples."
-    if not section["needs_review"]:
-        return (
-            f"An answer passes below {number(below)} and is flagged from there on: one threshold "
-            "keeps both promises, and nothing needs review."
-        )
-    return (
-        f"An answer passes below {number(below)}, is flagged above "
-        f"{number(section['flag_above'])}, and goes to review between the two. {promises}"
-    )
-
-
-def _review_lines(section: _Dict) -> list[Line]:
-    """Return the promises on the test part and what they cost."""
-    counts = section["counts"]
-    missed, blocked = section["missed"], section["blocked"]
-    passed = section["released_hallucinated"]
-    return [
-        share_line(
-            "Hallucinations that pass",
-            missed,
-            f"<= {percent(section['alpha'])}",
-            f"{missed['count']:,} of {missed['n']:,}; {section['shown']['pass']}",
-        ),
-        share_line(
-            "Faithful answers flagged",
-            blocked,
-            f"<= {percent(section['beta'])}",
-            f"{blocked['count']:,} of {blocked['n']:,}; {section['shown']['flag']}",
-        ),
-        share_line(
-            "Sent to review",
-            section["review"],
-            "",
-            f"{counts['hallucinated']['review']:,} hallucinated, "
-            f"{counts['faithful']['review']:,} faithful",
-        ),
-        share_line(
-            "Hallucinated among passed", passed, "", f"{passed['count']:,} of {passed['n']:,}"
-        ),
-    ]
-
-
-def _feasibility(section: _Dict) -> str:
-    """Say what share any detector has to withhold at the base rate seen."""
-    least = section["least_withheld"]
-    if least <= 0.0:
-        return ""
-    return (
-        f"{percent(section['base_rate'])} of the test answers are hallucinated. To release answers "
-        f"of which at most {percent(section['alpha'])} are, ANY detector, even a perfect one, has "
-        f"to withhold at least {percent(least)} of them; this one withholds "
-        f"{share(section['withheld'])}. (That share among the released is not promised here.)"
-    )
-
-
-def risk_lines(measured: Sequence[_Dict]) -> list[Line]:
-    """Return every risk as the test part shows it."""
-    return [
-        share_line(
-            str(item["name"]).capitalize(),
-            item["test"],
-            f"{item['relation']} {percent(item['level'])}",
-            f"{item['test']['count']:,} of {item['test']['n']:,}; {item['shown']}",
-        )
-        for item in measured
-    ]
-
-
 def _risk_sentence(section: _Dict) -> str:
     """Say how the threshold was chosen among the valid ones."""
     learn = (
@@ -411,7 +124,7 @@ def _attainable(section: _Dict) -> Section:
         )
         for step in reversed(section["steps"])
     ]
-    return Section(title, (Table(title, [Column(name) for name in names], rows), Text(sentence)))
+    return Section(title, (Table(title, texts(*names), rows), Text(sentence)))
 
 
 def _confounds(section: _Dict) -> Section:

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from calibrail.evaluation.stats.phrases import percent
-from calibrail.report.document import Column, Document, Finding, Section, Table, Text, Tile
-from calibrail.report.documents.calibrate import VERDICTS, label_more
-from calibrail.report.documents.calibrate_sections import (
-    flips,
-    measures_table,
-    rates,
-    risk_lines,
-)
+from calibrail.phrases import percent
+from calibrail.report.blocks import Finding, Section, Table, Text, Tile, texts
+from calibrail.report.document import Document
+from calibrail.report.documents.calibrate_words import VERDICTS, label_more
+from calibrail.report.documents.measures import flips, measures_table, rates, risk_lines
 from calibrail.report.phrases import interval, plain, share, share_with_bounds
 
 _Dict = Mapping[str, Any]
@@ -88,7 +84,7 @@ def _groups(section: _Dict) -> Section:
         f"Corrected for the {len(rows)} groups: with {percent(section['confidence'])} confidence "
         "no verdict among them is wrong."
     )
-    return Section(title, (Table(title, [Column(n) for n in names], rows), Text(corrected)))
+    return Section(title, (Table(title, texts(*names), rows), Text(corrected)))
 
 
 def _needed(needed: _Dict) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from calibrail.report.document import Column, Section, Table, Text
+from calibrail.report.blocks import Column, Section, Table, Text, numbers
 from calibrail.report.phrases import plain
 
 _Dict = Mapping[str, Any]
@@ -32,10 +32,10 @@ def cost_section(comparison: _Dict, cost: _Dict) -> Section | None:
                 ", ".join(plain(name) for name in item["shared_with"]),
             )
         )
-    numbers = ("One answer", "1,000 answers", "Forward passes", "Calls", "Price of 1,000")
+    heads = ("One answer", "1,000 answers", "Forward passes", "Calls", "Price of 1,000")
     columns = (
         Column("Score"),
-        *(Column(name, "right") for name in numbers),
+        *numbers(*heads),
         Column("Shares passes with"),
     )
     title = "What the scores cost"

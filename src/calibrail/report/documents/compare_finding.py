@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from calibrail.evaluation.stats.phrases import count, listed, percent
+from calibrail.phrases import count, listed, percent
 
 _Dict = Mapping[str, Any]
 

@@ -6,8 +6,9 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from calibrail.evaluation.stats.phrases import count, percent
-from calibrail.report.document import Column, Document, Facts, Finding, Section, Table
+from calibrail.phrases import count, percent
+from calibrail.report.blocks import Column, Facts, Finding, Section, Table, texts
+from calibrail.report.document import Document
 
 _Dict = Mapping[str, Any]
 
@@ -33,7 +34,7 @@ def document(diagnosis: _Dict) -> Document:
         for item in diagnosis.get("supports", ())
     ]
     heads = ("Catch at least", "Guarantee", "Hallucinated needed", "There are")
-    columns = (*(Column(head) for head in heads), Column("Enough?", brief=""))
+    columns = (*texts(*heads), Column("Enough?", brief=""))
     return Document(
         "diagnosis of",
         subject=str(source),

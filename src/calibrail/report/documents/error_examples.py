@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from calibrail.evaluation.stats.phrases import count, number
-from calibrail.report.document import Block, Card, Quote, Section, Text
+from calibrail.phrases import count, number
+from calibrail.report.blocks import Block, Card, Quote, Section, Text
 from calibrail.report.documents import evidence as parts
 from calibrail.report.sanitize import excerpt, short
 

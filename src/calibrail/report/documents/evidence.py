@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from calibrail.evaluation.stats.phrases import number
-from calibrail.report.document import Evidence, EvidenceItem, Style
+from calibrail.phrases import number
+from calibrail.report.blocks import Evidence, EvidenceItem, Style
 from calibrail.report.sanitize import short
 
 _Dict = Mapping[str, Any]

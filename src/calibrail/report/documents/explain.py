@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from calibrail.evaluation.stats.phrases import number
-from calibrail.report.document import Document, Text, Verdict
+from calibrail.phrases import number
+from calibrail.report.blocks import Text
+from calibrail.report.document import Document, Verdict
 from calibrail.report.documents.evidence import evidence_block
 
 _Dict = Mapping[str, Any]

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from calibrail.evaluation.stats.phrases import percent
-from calibrail.report.document import Cell, Column, Document, Figure, Section, Table, Text
+from calibrail.phrases import percent
+from calibrail.report.blocks import Cell, Column, Figure, Section, Table, Text, numbers
+from calibrail.report.document import Document
 from calibrail.report.plan_figure import VERDICTS, plan_svg
 
 _Dict = Mapping[str, Any]
@@ -132,7 +133,7 @@ def _curve(plan: _Dict) -> Section:
     columns = (
         Column("Labelled", "right"),
         Column("", where="terminal"),
-        *(Column(verdict.capitalize(), "right") for verdict in VERDICTS),
+        *numbers(*map(str.capitalize, VERDICTS)),
     )
     dash = (
         f"-: fewer than the {least:,} hallucinated answers that a threshold needs, so no verdict."

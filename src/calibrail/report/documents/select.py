@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from calibrail.evaluation.stats.phrases import count, number, percent
-from calibrail.report.document import Column, Document, Section, Table, Text
+from calibrail.phrases import count, number, percent
+from calibrail.report.blocks import Column, Section, Table, Text, numbers
+from calibrail.report.document import Document
 
 _Dict = Mapping[str, Any]
 
@@ -31,7 +32,7 @@ def document(selection: _Dict) -> Document:
         for row in selection["table"]
     ]
     heads = ("p-value up to", "Released", "Hallucinated at most", "Share at most")
-    columns = (*(Column(head, "right") for head in heads), Column("Choice", brief=""))
+    columns = (*numbers(*heads), Column("Choice", brief=""))
     calibration = count(selection["n_calibration"], "hallucinated calibration answer")
     return Document(
         "selection from",

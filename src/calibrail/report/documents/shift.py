@@ -7,17 +7,9 @@ from functools import partial
 from typing import Any
 
 from calibrail.evaluation.shift.labelled import BROKEN, HOLDS, UNTESTED
-from calibrail.evaluation.stats.phrases import count, number, percent
-from calibrail.report.document import (
-    Bullets,
-    Column,
-    Document,
-    Figure,
-    Section,
-    Table,
-    Text,
-    listing,
-)
+from calibrail.phrases import count, number, percent
+from calibrail.report.blocks import Bullets, Column, Figure, Section, Table, Text, listing, texts
+from calibrail.report.document import Document
 from calibrail.report.figures import shift_svg
 from calibrail.report.phrases import score_name, share, share_with_bounds
 
@@ -89,9 +81,7 @@ def _table(content: _Dict, title: str) -> Section:
         Column("Caught"),
         Column("False alarms"),
         Column("At home", where="page"),
-        Column("Needed"),
-        Column("Weighted"),
-        Column("p"),
+        *texts("Needed", "Weighted", "p"),
     )
     return Section(
         "Figures",

@@ -1,0 +1,105 @@
+"""How are verdicts and warnings said in a few words, and what follows from them?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from calibrail.phrases import count, percent
+
+_Dict = Mapping[str, Any]
+
+
+#: What each verdict means, for a reader who has never seen one.
+VERDICTS: Final = {
+    "certified": "The data shows that the detector meets what was asked.",
+    "rejected": "The data shows that the detector does not meet what was asked.",
+    "inconclusive": "The data neither shows that the detector meets what was asked nor that it "
+    "does not.",
+}
+
+
+#: Each warning in a few words, where there is no room for its message.
+TITLES: Final = {
+    "reversed_direction": "the score runs the wrong way",
+    "flags_everything": "the threshold flags everything",
+    "baseline_beats_detector": "a baseline beats it",
+    "not_shown_to_beat_baseline": "not shown to beat every baseline",
+    "coverage_outside_band": "caught share outside its expected range",
+    "paper_rank_undercovers": "the paper's rank catches too few",
+    "few_distinct_scores": "few distinct scores",
+    "too_few_examples": "too few examples",
+    "clustered": "examples share groups",
+    "undefined_scores": "some scores are undefined",
+}
+
+
+def title(code: str) -> str:
+    """Return a warning in a few words."""
+    return TITLES.get(code, code.replace("_", " "))
+
+
+def next_step(report: _Dict) -> str:
+    """Say what to do now."""
+    codes = {item["code"] for item in report["warnings"]}
+    if report["verdict"] == "certified":
+        return "Freeze exactly this detector with: calibrail export RUN -o guardrail.json"
+    if "reversed_direction" in codes:
+        if report["score"]["name"] == "column":
+            return "Check what a higher value of the column means (--higher), and calibrate again."
+        return "Use another detector for such answers: compare some with calibrail compare."
+    if report["verdict"] == "rejected":
+        return (
+            "Try other scores on the same split with: calibrail compare DATA --score NAME "
+            "--score NAME; or accept more misses (--alpha) or more false alarms (--max-fpr)."
+        )
+    if report["risks"]:
+        return "Label more examples for the test part, or ask for less (--risk)."
+    if report["max_fpr"] is None:
+        return "Say how many false alarms you accept, e.g. --max-fpr 0.2, to get a verdict."
+    coverage = report["certificate"]["coverage"]
+    alone = not report["by_group"]
+    if alone and report["guarantee"] != "pac" and coverage["lower"] < report["min_coverage"]:
+        return (
+            "Calibrate again with --guarantee pac, which certifies coverage by construction; or "
+            "require less with --min-coverage."
+        )
+    return label_more(report["certificate"].get("needed") or {}) or (
+        "At the rates seen no number of further examples settles it: the requirement lies too "
+        "close to what the detector does. Change the detector or the requirement."
+    )
+
+
+def label_more(needed: _Dict) -> str:
+    """Say how many more examples of each class would settle an inconclusive verdict."""
+    wanted = [
+        count(int(needed[label]), f"more {label} example", f"more {label} examples")
+        for label in ("hallucinated", "faithful")
+        if needed.get(label)
+    ]
+    if not wanted or any(needed.get(k, 0) is None for k in ("hallucinated", "faithful")):
+        return ""
+    return f"Label about {' and '.join(wanted)}: at the rates seen that settles it."
+
+
+def assumptions(report: _Dict) -> list[str]:
+    """Return what the promise and the intervals rest on."""
+    policy = report["undefined"]["policy"]
+    released = "passed" if policy == "pass" else f"not released (policy: {policy})"
+    lines = [
+        "The hallucinations to be caught come from the same source as the hallucinated "
+        f"calibration examples (n = {report['n_calibration']:,}), in exchangeable order. Another "
+        "model, retriever, topic or language needs its own calibration.",
+        "The labels are right, and examples of one class are independent of each other.",
+        f"Intervals hold at the {percent(report['confidence'])} level each, not all together. "
+        "The verdict rests on exact bounds (Clopper-Pearson) that hold jointly with "
+        f"{percent(report['certificate']['confidence'])} confidence.",
+        f"An undefined score counts as {released}.",
+    ]
+    if report["risks"]:
+        lines.insert(
+            1,
+            "Faithful answers come from the same source, too, and in the same proportion to "
+            "hallucinated ones: precision, accuracy and abstention depend on it.",
+        )
+    return lines

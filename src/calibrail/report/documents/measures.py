@@ -1,0 +1,134 @@
+"""How do measures with their intervals stand in a table, beside what was asked?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from calibrail.phrases import count, number, percent
+from calibrail.report.blocks import Bullets, Cell, Column, Table, texts
+from calibrail.report.phrases import bounds, count_of, estimate, interval, plain, share, threshold
+
+_Dict = Mapping[str, Any]
+
+
+#: Measure, value, interval, what was asked, counts.
+Line = tuple[str, str, str, str, str]
+
+
+def measures_table(title: str, lines: Sequence[Line], confidence: float) -> Table:
+    """Return measures with their intervals and what was asked."""
+    columns = (
+        Column("Measure", brief=""),
+        Column("Value", "right"),
+        *texts(f"{percent(confidence)} interval", "Asked", "Counts"),
+    )
+    return Table(title, columns, [(*line[:4], Cell(line[4], style="muted")) for line in lines])
+
+
+def share_line(name: str, value: _Dict, asked: str, detail: str) -> Line:
+    """Return a share as a line of a table of measures."""
+    return (name, share(value), interval(value), asked, detail)
+
+
+def rates(coverage: _Dict, fpr: _Dict, min_coverage: float, max_fpr: float | None) -> list[Line]:
+    """Return what is caught and what is wrongly flagged, beside what was asked."""
+    limit = "no limit" if max_fpr is None else f"<= {percent(max_fpr)}"
+    return [
+        share_line(
+            "Caught",
+            coverage,
+            f">= {percent(min_coverage)}",
+            f"{count_of(coverage)} hallucinated",
+        ),
+        share_line("False alarms (FPR)", fpr, limit, f"{count_of(fpr)} faithful"),
+    ]
+
+
+def measures(report: _Dict) -> list[Line]:
+    """Return the measures of the test part: value, interval, what was asked, counts."""
+    test = report["test"]
+    accuracy = test["accuracy"]
+    return [
+        *rates(test["coverage"], test["fpr"], report["min_coverage"], report["max_fpr"]),
+        share_line("Accuracy", accuracy, "", count_of(accuracy)),
+        _measure("AUROC", test["auroc"], "0.5 = guessing, 1 = perfect"),
+        _measure("Overlap", test["overlap"], "1 = same, 0 = separate"),
+    ]
+
+
+def details_table(report: _Dict) -> Table:
+    """Return the measures that specialists ask for."""
+    test = report["test"]
+    lines = [
+        _measure("Overlap across medians", test["median_overlap"], "0.5 = same, 0 = separate"),
+        _measure("Cohen's d", test["cohens_d"], "in pooled standard deviations"),
+    ]
+    for label in ("hallucinated", "faithful"):
+        stats = test["means"][label]
+        mean = threshold(stats["mean"])
+        sd = "" if stats["sd"] is None else f"SD {number(stats['sd'])}, "
+        lines.append((f"Mean score, {label}", mean, "", "", f"{sd}n = {stats['n']:,}"))
+    welch = test["welch"]
+    if welch["statistic"] is None:
+        lines.append(("Welch's t", "none", "", "", welch["reason"]))
+    else:
+        detail = f"df = {welch['df']:.1f}, p = {welch['p_value']:.2g}"
+        lines.append(("Welch's t", number(welch["statistic"]), "", "", detail))
+    if band := test["coverage_band"]:
+        place = "inside" if band["inside"] else "outside"
+        span = f"{band['lowest']:,} to {band['highest']:,}"
+        detail = f"of {band['n']:,}; observed lies {place}"
+        lines.append(("Caught, expected range", span, "", "", detail))
+    columns = (Column("Measure"), Column("Value", "right"), Column("About it"))
+    rows = [(line[0], Cell(line[1], line[2]), Cell(line[4], style="muted")) for line in lines]
+    return Table("More measures", columns, rows)
+
+
+def _measure(name: str, value: _Dict, detail: str) -> Line:
+    if value["estimate"] is None:
+        return (name, "none", "", "", plain(value["reason"]))
+    return (name, estimate(value), bounds(value), "", detail)
+
+
+def risk_lines(measured: Sequence[_Dict]) -> list[Line]:
+    """Return every risk as the test part shows it."""
+    return [
+        share_line(
+            str(item["name"]).capitalize(),
+            item["test"],
+            f"{item['relation']} {percent(item['level'])}",
+            f"{count_of(item['test'])}; {item['shown']}",
+        )
+        for item in measured
+    ]
+
+
+def flips(certificate: _Dict) -> str:
+    """Say how many wrong labels a certificate survives; empty where nothing is certified."""
+    survived = certificate.get("flips")
+    if not survived:
+        return ""
+    side = {"coverage": "coverage", "fpr": "false alarms"}[survived["weakest"]]
+    if survived["flips"] == 0:
+        return (
+            "It rests on every label: a single wrong one, at the worst place, could undo it "
+            f"(the requirement on {side} has no slack)."
+        )
+    return (
+        f"It holds up to {percent(survived['share'])} flipped labels: any "
+        f"{count(survived['flips'], 'label')} of {survived['n']:,} may be wrong, wherever they are "
+        f"({side} would be the first to fall)."
+    )
+
+
+def without_threshold(items: Iterable[_Dict]) -> Bullets:
+    """Say why some scores could not be given a threshold."""
+    return Bullets(
+        "Without a threshold",
+        [
+            f"{item['name']}: {item['reason']}"
+            for item in items
+            if item.get("reason") and item.get("fpr") is None
+        ],
+    )
