@@ -25,15 +25,18 @@ PLACEHOLDERS = re.compile(r"\b(DATA|RUN|NAME|TRACES|HELDOUT|FILE|COL)\b|\bA --sc
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
-    """Return commands and Python blocks in the order in which they stand."""
+    """Return commands, Python blocks and shown output in the order in which they stand."""
     found: list[tuple[str, str]] = []
     text = page.read_text(encoding="utf-8")
     pattern = re.compile(
-        r"^```python\n(.*?)^```|^    (calibrail [^\n]*)$", re.MULTILINE | re.DOTALL
+        r"^```python\n(.*?)^```|^    (calibrail [^\n]*)$|^```text\n(.*?)^```",
+        re.MULTILINE | re.DOTALL,
     )
     for match in pattern.finditer(text):
         if match[1] is not None:
             found.append(("python", match[1]))
+        elif match[3] is not None:
+            found.append(("output", match[3]))
         else:
             command = match[2].strip()
             if not PLACEHOLDERS.search(command):
@@ -95,9 +98,9 @@ def run(command: str) -> None:
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name
 )
-def test_what_a_page_shows_runs(page: Path, desk: Path) -> None:
+def test_what_a_page_shows_runs(page: Path, desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = blocks(page)
-    needs = "\n".join(block for _, block in found)
+    needs = "\n".join(block for kind, block in found if kind != "output")
     if "guardrail.json" in needs and "export" not in needs.split("guardrail.json")[0]:
         run("calibrail calibrate example:facts --score novelty --alpha 0.2 -o runs/made")
         run("calibrail export runs/made -o guardrail.json")
@@ -106,7 +109,12 @@ def test_what_a_page_shows_runs(page: Path, desk: Path) -> None:
     names: dict[str, object] = {"__name__": "page"}
     for kind, block in found:
         if kind == "command":
+            capsys.readouterr()
             run(block)
+        elif kind == "output":
+            printed = " ".join(capsys.readouterr().out.split())
+            for paragraph in re.split(r"\n\s*\n|^\.\.\.$", block, flags=re.MULTILINE):
+                assert " ".join(paragraph.split()) in printed
         else:
             exec(compile(block, str(page), "exec"), names)
 
