@@ -49,6 +49,24 @@ def test_the_number_is_the_first_that_settles(
     assert found == expected or (expected is None and found >= 3000)
 
 
+@pytest.mark.parametrize(
+    ("count", "n", "requirement", "above", "below"),
+    [
+        # 20 and 50 examples at the rates of 5 and 10; the end of their interval is the requirement.
+        (0, 5, clopper_pearson(0, 20, 0.9)[1], 16, 15),
+        (3, 10, clopper_pearson(15, 50, 0.9)[1], 43, 40),
+        (5, 5, clopper_pearson(20, 20, 0.9)[0], 15, 16),
+        (7, 10, clopper_pearson(35, 50, 0.9)[0], 40, 43),
+    ],
+)
+def test_to_reach_a_requirement_is_to_meet_it_and_not_to_miss_it(
+    count: int, n: int, requirement: float, above: int, below: int
+) -> None:
+    bound = exact_bound(count, n, 0.9)
+    assert further(bound, requirement, good_above=True) == above
+    assert further(bound, requirement, good_above=False) == below
+
+
 @pytest.mark.parametrize("good_above", [True, False])
 def test_what_no_number_settles_is_none(good_above: bool) -> None:
     assert further(exact_bound(0, 0, 0.9), 0.5, good_above=good_above) is None

@@ -199,6 +199,7 @@ def test_the_minimum_of_labels_is_the_smallest_that_leaves_enough(
 ) -> None:
     made = planned(0.05, base_rate=base, calibration_share=share)
     assert made.minimum == {"marginal": 19, "pac": 45}
+    assert (made.base_rate, made.calibration_share) == (base, share)
     assert made.minimum_labels is not None
 
     def used(n: int) -> int:
@@ -214,6 +215,8 @@ def test_the_minimum_of_labels_is_the_smallest_that_leaves_enough(
     [
         ({**FIXED, "coverage": 0.9}, "coverage"),
         ({**FIXED, "coverage": 0.5}, "coverage"),
+        # No further above what is required than rounding might put it.
+        ({**FIXED, "coverage": 0.9 + 1e-12}, "is not above"),
         ({**FIXED, "fpr": 0.2}, "FPR"),
         ({**FIXED, "coverage": 0.900001}, "not even"),
         ({**DETECTOR, "separation": 1.0}, "FPR"),
@@ -336,6 +339,7 @@ def test_every_plan_holds_probabilities(
     )  # fmt: skip
     assert isinstance(made, Plan)
     assert (made.at is None) == (made.reason is not None)
+    assert made.base_rate == base
     assert made.at is None or made.at.certified >= 0.8
     for odds in (*made.points, *made.curve):
         parts = (odds.certified, odds.rejected, odds.inconclusive)

@@ -58,6 +58,14 @@ def test_known_minimum_sizes() -> None:
     assert minimum_n(1 / 3) == 2
 
 
+@pytest.mark.parametrize(("alpha", "n"), [(0.01, 2), (0.02, 4), (0.03, 3), (0.1, 4), (0.5, 6)])
+def test_an_error_probability_that_is_just_reached_suffices_whatever_the_rounding(
+    alpha: float, n: int
+) -> None:
+    delta = float((1 - Fraction(str(alpha))) ** n)
+    assert minimum_n(alpha, "pac", delta) == n
+
+
 @given(shares, shares, st.sampled_from(GUARANTEES))
 def test_minimum_n_is_where_the_rank_leaves_zero(alpha: float, delta: float, kind: str) -> None:
     least = minimum_n(alpha, kind, delta)  # type: ignore[arg-type]
