@@ -7,7 +7,16 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrail.report.documents.audit_words import third
-from calibrail.report.figures import FAITHFUL, HALLUCINATED, INK, QUIET, as_svg, axis_text, drawing
+from calibrail.report.figures import (
+    FAITHFUL,
+    HALLUCINATED,
+    INK,
+    QUIET,
+    as_svg,
+    axis_text,
+    draw_interval,
+    drawing,
+)
 from calibrail.report.phrases import plain
 
 if TYPE_CHECKING:
@@ -24,22 +33,12 @@ def matched_svg(detector: _Dict, narrow: bool = False) -> str:
     rows = [row for row in detector["confounds"] if row["verdict"] != "is the score"]
     with drawing(_WIDTH, 1.15 + 1.25 * _ROW * (len(rows) + 1)) as (figure, axes):
         _reference(axes, None)
-        _interval(axes, 0, detector["auroc"], INK, "o", "this detector, all pairs")
+        draw_interval(axes, 0, detector["auroc"], INK, label="this detector, all pairs")
         labels = ["all pairs"]
-        seen: set[str] = set()
         for place, row in enumerate(rows, start=1):
             labels.append(_alike(row["feature"], row["called"]))
             alone = "the feature alone, all pairs"
-            _interval(
-                axes,
-                place + 0.2,
-                row["feature_auroc"],
-                QUIET,
-                "D",
-                None if alone in seen else alone,
-                thin=True,
-            )
-            seen.add(alone)
+            draw_interval(axes, place + 0.2, row["feature_auroc"], QUIET, "D", alone, size=4)
             if row["matched"]["estimate"] is None:
                 axes.annotate(
                     "too few pairs",
@@ -51,15 +50,7 @@ def matched_svg(detector: _Dict, narrow: bool = False) -> str:
                 )
                 continue
             name = "this detector, pairs that are alike"
-            _interval(
-                axes,
-                place - 0.12,
-                row["matched"],
-                HALLUCINATED,
-                "o",
-                None if name in seen else name,
-            )
-            seen.add(name)
+            draw_interval(axes, place - 0.12, row["matched"], HALLUCINATED, label=name)
         axes.axhline(0.5, color=QUIET, linewidth=0.6)
         axes.set_yticks(range(len(labels)), labels)
         axes.set_ylim(len(labels) - 0.4, -0.6)
@@ -94,7 +85,7 @@ def strata_svg(detector: _Dict, narrow: bool = False) -> str:
         for place, (_, row) in enumerate(lines):
             if row is not None and row["auroc"]["estimate"] is not None:
                 colour = FAITHFUL if row["reversed"] else HALLUCINATED
-                _interval(axes, place, row["auroc"], colour, "o")
+                draw_interval(axes, place, row["auroc"], colour)
         axes.set_yticks(range(len(lines)), [label for label, _ in lines])
         for tick, (_, row) in zip(axes.get_yticklabels(), lines, strict=True):
             if row is None:
@@ -175,35 +166,6 @@ def _reference(axes: Axes, overall: float | None) -> None:
     axes.axvline(0.5, color=QUIET, linewidth=1.0)
     if overall is not None:
         axes.axvline(overall, color=INK, linewidth=1.1, linestyle=(0, (4, 3)))
-
-
-def _interval(
-    axes: Axes,
-    place: float,
-    value: _Dict,
-    colour: str,
-    marker: str,
-    label: str | None = None,
-    thin: bool = False,
-) -> None:
-    if value["estimate"] is None:
-        return
-    if value["lower"] is not None:
-        axes.plot(
-            [value["lower"], value["upper"]],
-            [place, place],
-            color=colour,
-            linewidth=1.0 if thin else 2.0,
-        )
-    axes.plot(
-        [value["estimate"]],
-        [place],
-        marker,
-        color=colour,
-        markersize=4 if thin else 6,
-        linestyle="none",
-        label=label,
-    )
 
 
 def _measures(rows: Sequence[_Dict]) -> list[_Dict]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrail.phrases import percent
-from calibrail.report.figures import INK, QUIET, SERIES, as_svg, axis_text, drawing
+from calibrail.report.figures import INK, QUIET, SERIES, as_svg, axis_text, draw_interval, drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,14 +69,10 @@ def forest_svg(comparison: _Dict, narrow: bool) -> str:
             (panels[1], "auroc", 1.0, "AUROC"),
         ):
             for y, row in enumerate(rows):
-                value, place = row[key], row["place"]
-                if not value or value["estimate"] is None:
-                    continue
+                place = row["place"]
                 colour = QUIET if place is None else _colour(place)
-                ends = [scale * value["lower"], scale * value["upper"]]
-                panel.plot(ends, [y, y], color=colour, linewidth=2)
                 mark = "o" if place is None else _MARKS[place % len(_MARKS)]
-                panel.plot([scale * value["estimate"]], [y], mark, color=colour, markersize=6)
+                draw_interval(panel, y, row[key], colour, mark, scale=scale)
             panel.set_yticks(range(len(rows)), [axis_text(row["name"]) for row in rows])
             panel.set_ylim(len(rows) - 0.5, -0.5)
             panel.set_xlabel(label)

@@ -188,20 +188,8 @@ def groups_svg(section: Mapping[str, Any], narrow: bool = False) -> str:
                 ("coverage", HALLUCINATED, -0.14, "o"),
                 ("fpr", FAITHFUL, 0.14, "s"),
             ):
-                value = row[key]
-                if value["estimate"] is None:
-                    continue
                 label = {"coverage": "caught", "fpr": "false alarms"}[key]
-                at = [place + shift] * 2
-                axes.plot([100 * value["lower"], 100 * value["upper"]], at, color=colour, lw=2)
-                axes.plot(
-                    [100 * value["estimate"]],
-                    at[:1],
-                    mark,
-                    color=colour,
-                    markersize=6,
-                    label=None if label in axes.get_legend_handles_labels()[1] else label,
-                )
+                draw_interval(axes, place + shift, row[key], colour, mark, label, scale=100.0)
             limits = (("min_coverage", HALLUCINATED, -0.32), ("max_fpr", FAITHFUL, 0.32))
             for key, colour, reach in limits:
                 if row.get(key) is not None:
@@ -234,11 +222,8 @@ def shift_svg(content: Mapping[str, Any], narrow: bool = False) -> str:
     tests = [item for item in content["tests"] if item["coverage"]["estimate"] is not None]
     with drawing(7.2, 0.9 + 0.34 * max(1, len(tests))) as (figure, axes):
         for place, item in enumerate(tests):
-            share = item["coverage"]
             colour = HALLUCINATED if item["finding"] == "broken" else FAITHFUL
-            ends = [100 * share["lower"], 100 * share["upper"]]
-            axes.plot(ends, [place, place], color=colour, lw=2)
-            axes.plot([100 * share["estimate"]], [place], "o", color=colour, markersize=6)
+            draw_interval(axes, place, item["coverage"], colour, scale=100.0)
         promised = 100 * (1 - content["alpha"])
         axes.axvline(promised, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
         axes.set_yticks(range(len(tests)), [axis_text(str(item["tested_on"])) for item in tests])
@@ -282,6 +267,33 @@ def drawing(width: float, height: float) -> Iterator[tuple[Figure, Axes]]:
     with rc_context(style):
         figure = Figure(figsize=(width, height), layout="constrained")
         yield figure, figure.add_subplot()
+
+
+def draw_interval(
+    axes: Axes,
+    place: float,
+    value: Mapping[str, Any] | None,
+    colour: str,
+    mark: str = "o",
+    label: str | None = None,
+    *,
+    scale: float = 1.0,
+    size: float = 6.0,
+) -> None:
+    """Draw an estimate on its interval, level with ``place``; nothing where there is none.
+
+    Of marks that bear one label the first alone stands in the legend; a small mark has a thin line.
+    """
+    if not value or value["estimate"] is None:
+        return
+    if value["lower"] is not None:
+        ends = [scale * value["lower"], scale * value["upper"]]
+        axes.plot(ends, [place, place], color=colour, linewidth=2.0 if size > 5.0 else 1.0)
+    if label in axes.get_legend_handles_labels()[1]:
+        label = None
+    axes.plot(
+        [scale * value["estimate"]], [place], mark, color=colour, markersize=size, label=label
+    )
 
 
 def as_svg(figure: Figure, label: str) -> str:
