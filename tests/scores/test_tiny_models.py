@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -147,7 +149,12 @@ def test_other_weights_are_another_detector(matcher: Path, tmp_path: Path) -> No
     raw = bytearray(weights.read_bytes())
     raw[-1] ^= 1
     weights.write_bytes(bytes(raw))
-    done = calibrail("check", tmp_path / "g.json", answers, "-o", tmp_path / "d.jsonl")
+    # Another process opens the model anew.
+    program = "from calibrail.cli import main; main()"
+    words = ["check", tmp_path / "g.json", answers, "-o", tmp_path / "d.jsonl"]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, words)], capture_output=True, text=True
+    )
     assert done.returncode == 1
     assert "is not the one that was calibrated (weights_sha256" in done.stderr
 
