@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from calibrail.report.blocks import Json
 from calibrail.report.documents.audit_words import third
 from calibrail.report.figures import (
     FAITHFUL,
@@ -22,13 +23,12 @@ from calibrail.report.phrases import plain
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_Dict = Mapping[str, Any]
 
 _WIDTH: Final = 6.0
 _ROW: Final = 0.29
 
 
-def matched_svg(detector: _Dict, narrow: bool = False) -> str:
+def matched_svg(detector: Json, narrow: bool = False) -> str:
     """Draw the AUROC over all pairs, and over pairs that are alike in each surface feature."""
     rows = [row for row in detector["confounds"] if row["verdict"] != "is the score"]
     with drawing(_WIDTH, 1.15 + 1.25 * _ROW * (len(rows) + 1)) as (figure, axes):
@@ -73,9 +73,9 @@ def matched_svg(detector: _Dict, narrow: bool = False) -> str:
         )
 
 
-def strata_svg(detector: _Dict, narrow: bool = False) -> str:
+def strata_svg(detector: Json, narrow: bool = False) -> str:
     """Draw the AUROC in every stratum of every division."""
-    lines: list[tuple[str, _Dict | None]] = []
+    lines: list[tuple[str, Json | None]] = []
     for division in detector["strata"]:
         lines.append((_first(division["called"]), None))
         for row in division["strata"]:
@@ -100,7 +100,7 @@ def strata_svg(detector: _Dict, narrow: bool = False) -> str:
         return as_svg(figure, f"AUROC of {name} in every stratum, with intervals.")
 
 
-def reliability_svg(detector: _Dict, narrow: bool = False) -> str:
+def reliability_svg(detector: Json, narrow: bool = False) -> str:
     """Draw the rate of hallucinations against what is read as a probability."""
     section = detector["reliability"]
     with drawing(4.6, 4.3) as (figure, axes):
@@ -122,7 +122,7 @@ def reliability_svg(detector: _Dict, narrow: bool = False) -> str:
         return as_svg(figure, f"Reliability diagram of {name}: ten bins of equal frequency.")
 
 
-def deciles_svg(detector: _Dict, narrow: bool = False) -> str:
+def deciles_svg(detector: Json, narrow: bool = False) -> str:
     """Draw the rate of hallucinations in every tenth of the scores."""
     section = detector["reliability"]
     bins = section["deciles"]
@@ -142,7 +142,7 @@ def deciles_svg(detector: _Dict, narrow: bool = False) -> str:
 
 
 def _rates(
-    axes: Axes, x: Sequence[float], bins: Sequence[_Dict], colour: str, marker: str, label: str
+    axes: Axes, x: Sequence[float], bins: Sequence[Json], colour: str, marker: str, label: str
 ) -> None:
     for place, item in zip(x, bins, strict=True):
         axes.plot(
@@ -168,11 +168,11 @@ def _reference(axes: Axes, overall: float | None) -> None:
         axes.axvline(overall, color=INK, linewidth=1.1, linestyle=(0, (4, 3)))
 
 
-def _measures(rows: Sequence[_Dict]) -> list[_Dict]:
+def _measures(rows: Sequence[Json]) -> list[Json]:
     return [row[key] for row in rows for key in ("matched", "feature_auroc")]
 
 
-def _limits(measures: Sequence[_Dict]) -> tuple[float, float]:
+def _limits(measures: Sequence[Json]) -> tuple[float, float]:
     """Return the range to draw: every interval, and a good part of what lies around 0.5."""
     ends = [
         item[end]

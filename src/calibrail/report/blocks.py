@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+#: What a command writes as JSON, or a part of it.
+Json = Mapping[str, Any]
 #: Where a block is shown.
 Where = Literal["both", "terminal", "page"]
-
-
 #: How a text or a cell reads: a colour or a weight that each medium chooses.
 Style = Literal["", "strong", "muted", "good", "bad", "warning"]
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from calibrail.phrases import percent
+from calibrail.report.blocks import Json
 from calibrail.report.figures import INK, QUIET, SERIES, as_svg, axis_text, draw_interval, drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-_Dict = Mapping[str, Any]
 
 #: Told apart without colour, too.
 _DASHES: Final = ("-", (0, (5, 2)), (0, (1, 1.3)), (0, (5, 1.5, 1, 1.5)), (0, (8, 2)), (0, (3, 3)))
@@ -22,12 +20,11 @@ _MOST_ROWS: Final = 40
 #: Coverage from which a picture shows what it costs.
 _LEAST_SHOWN: Final = 0.5
 
-
 #: Detectors that the pictures of curves show at most.
 MOST_SERIES: Final = len(SERIES)
 
 
-def sweep_rows(comparison: _Dict) -> list[tuple[str, bool, list[_Dict | None]]]:
+def sweep_rows(comparison: Json) -> list[tuple[str, bool, list[Json | None]]]:
     """Return each score, whether it is a baseline, and its row at every alpha.
 
     A row is None where nothing can be promised. The order is that of the comparison.
@@ -46,7 +43,7 @@ def sweep_rows(comparison: _Dict) -> list[tuple[str, bool, list[_Dict | None]]]:
     ]
 
 
-def forest_svg(comparison: _Dict, narrow: bool) -> str:
+def forest_svg(comparison: Json, narrow: bool) -> str:
     """Draw FPR and AUROC of every score with their intervals, the first row on top."""
     rows = [
         *(
@@ -83,7 +80,7 @@ def forest_svg(comparison: _Dict, narrow: bool) -> str:
         return as_svg(figure, "False positive rate and AUROC of each score with intervals.")
 
 
-def coverage_svg(comparison: _Dict, narrow: bool) -> str:
+def coverage_svg(comparison: Json, narrow: bool) -> str:
     """Draw what every coverage costs on the test answers, for the first few detectors."""
     shown = [
         (place, item)
@@ -117,7 +114,7 @@ def coverage_svg(comparison: _Dict, narrow: bool) -> str:
         return as_svg(figure, "False alarms that each coverage of the test answers costs.")
 
 
-def sweep_svg(comparison: _Dict, narrow: bool) -> str:
+def sweep_svg(comparison: Json, narrow: bool) -> str:
     """Draw the FPR of the first few detectors at every target, and which cannot be promised."""
     sweep = comparison["alpha_sweep"]
     rows = [row for row in sweep_rows(comparison) if not row[1]][:MOST_SERIES]

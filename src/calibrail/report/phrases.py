@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from calibrail.phrases import number, percent
-from calibrail.report.blocks import Cell
-
-_Dict = Mapping[str, Any]
+from calibrail.report.blocks import Cell, Json
 
 
 def plain(text: object) -> str:
@@ -17,7 +12,7 @@ def plain(text: object) -> str:
     return "".join(ch if ch.isprintable() else "\N{REPLACEMENT CHARACTER}" for ch in joined)
 
 
-def score_name(report: _Dict) -> str:
+def score_name(report: Json) -> str:
     """Return the score's name with the parameters that are set, as ``--score`` takes them."""
     score = report["score"]
     if score.get("key"):
@@ -27,7 +22,7 @@ def score_name(report: _Dict) -> str:
     return plain(f"{score['name']}:{listed}" if listed else score["name"])
 
 
-def share(value: _Dict | None) -> str:
+def share(value: Json | None) -> str:
     """Return a share's estimate in percent, or a word where there is none.
 
     Examples
@@ -40,14 +35,14 @@ def share(value: _Dict | None) -> str:
     return percent(value["estimate"])
 
 
-def interval(value: _Dict | None) -> str:
+def interval(value: Json | None) -> str:
     """Return ``91.7 to 96%`` for a share's interval in percent, nothing without one."""
     if value is None:
         return ""
     return f"{percent(value['lower']).removesuffix('%')} to {percent(value['upper'])}"
 
 
-def count_of(value: _Dict) -> str:
+def count_of(value: Json) -> str:
     """Return the counts behind a share.
 
     Examples
@@ -58,33 +53,33 @@ def count_of(value: _Dict) -> str:
     return f"{value['count']:,} of {value['n']:,}"
 
 
-def share_cell(value: _Dict | None) -> Cell:
+def share_cell(value: Json | None) -> Cell:
     """Return a share with its interval below."""
     return Cell(share(value), interval(value))
 
 
-def share_with_bounds(value: _Dict) -> str:
+def share_with_bounds(value: Json) -> str:
     """Return ``93.4% (91 to 96)``, or a word where there is no share."""
     if value["estimate"] is None:
         return "none"
     return f"{share(value)} ({100 * value['lower']:.0f} to {100 * value['upper']:.0f})"
 
 
-def estimate(value: _Dict | None, digits: int = 3) -> str:
+def estimate(value: Json | None, digits: int = 3) -> str:
     """Return a measure's estimate, or a word where there is none."""
     if not value or value["estimate"] is None:
         return "none"
     return f"{value['estimate']:.{digits}f}"
 
 
-def bounds(value: _Dict | None, digits: int = 3) -> str:
+def bounds(value: Json | None, digits: int = 3) -> str:
     """Return a measure's interval, nothing where there is none."""
     if not value or value["lower"] is None or value["upper"] is None:
         return ""
     return f"{value['lower']:.{digits}f} to {value['upper']:.{digits}f}"
 
 
-def measure_cell(value: _Dict | None, digits: int = 3) -> Cell:
+def measure_cell(value: Json | None, digits: int = 3) -> Cell:
     """Return a measure with its interval below."""
     known = estimate(value, digits)
     return Cell(known, "" if known == "none" else bounds(value, digits))

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from calibrail.errors import InputError
 from calibrail.phrases import percent
+from calibrail.report.blocks import Json
 from calibrail.report.figures import COLOURS, INK, QUIET, VERDICT_COLOURS, as_svg, drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-_Dict = Mapping[str, Any]
 
 #: File formats of the figure, each with the metadata that would make two runs differ.
 FIGURE_FORMATS: Final[Mapping[str, Mapping[str, None]]] = {
@@ -31,7 +30,7 @@ VERDICTS: Final = {
 }
 
 
-def plan_svg(plan: _Dict, narrow: bool = False) -> str:
+def plan_svg(plan: Json, narrow: bool = False) -> str:
     """Draw the probability of each verdict over the labelled answers, for the page.
 
     Parameters
@@ -46,7 +45,7 @@ def plan_svg(plan: _Dict, narrow: bool = False) -> str:
         return as_svg(figure, "Probability of each verdict by the number of labelled answers.")
 
 
-def draw_plan(plan: _Dict, format: str = "svg") -> bytes:
+def draw_plan(plan: Json, format: str = "svg") -> bytes:
     """Draw the probability of each verdict over the labelled answers.
 
     Parameters
@@ -89,7 +88,7 @@ def draw_plan(plan: _Dict, format: str = "svg") -> bytes:
     return buffer.getvalue()
 
 
-def _draw(figure: Figure, axes: Axes, plan: _Dict, colours: Mapping[str, str]) -> None:
+def _draw(figure: Figure, axes: Axes, plan: Json, colours: Mapping[str, str]) -> None:
     """Draw the curves, each stand-in in the colour that this medium gives it."""
     curve, ink = plan["curve"], colours[INK]
     # Too few answers to calibrate give no verdict, and nothing to draw.

@@ -6,10 +6,9 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Mapping
 from typing import Any, Final
 
-_Dict = Mapping[str, Any]
+from calibrail.report.blocks import Json
 
 #: Thresholds that the slider offers at most, beside the one in use.
 MOST: Final = 400
@@ -20,7 +19,7 @@ FIELDS: Final = tuple(
 )
 
 
-def operating_points(report: _Dict) -> dict[str, Any] | None:
+def operating_points(report: Json) -> dict[str, Any] | None:
     """Return the thresholds that the slider offers, each with what it catches and costs.
 
     Parameters

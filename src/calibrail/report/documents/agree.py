@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from calibrail.phrases import count, percent
-from calibrail.report.blocks import Bullets, Cell, Column, Finding, Section, Table, Text, texts
+from calibrail.report.blocks import (
+    Bullets,
+    Cell,
+    Column,
+    Finding,
+    Json,
+    Section,
+    Table,
+    Text,
+    texts,
+)
 from calibrail.report.document import Document
 from calibrail.report.phrases import bounds, count_of, interval, share
-
-_Dict = Mapping[str, Any]
 
 _RATES: Final = {
     "prevalence": "Hallucinated",
@@ -25,7 +33,7 @@ _METHODS: Final = {
 }
 
 
-def document(result: _Dict) -> Document:
+def document(result: Json) -> Document:
     """Return the agreement, the four estimates side by side, and which to trust.
 
     Parameters
@@ -59,7 +67,7 @@ def document(result: _Dict) -> Document:
     )
 
 
-def _headline(result: _Dict) -> str:
+def _headline(result: Json) -> str:
     data, agreement = result["data"], result["agreement"]["agreement"]
     labels = (
         f"{count(data['n'], 'labelled answer')}: {data['n_judge']:,} by the judge, "
@@ -73,7 +81,7 @@ def _headline(result: _Dict) -> str:
     )
 
 
-def _agreement(result: _Dict) -> Section:
+def _agreement(result: Json) -> Section:
     """Show how far the judge agrees with people, and which way it leans."""
     agreement = result["agreement"]
     rows = []
@@ -100,7 +108,7 @@ def _agreement(result: _Dict) -> Section:
     return Section(title, (Table(title, columns, rows), Text(_leaning(agreement["asymmetry"]))))
 
 
-def _leaning(asymmetry: _Dict) -> str:
+def _leaning(asymmetry: Json) -> str:
     """Say whether the judge calls hallucination more or less often than people do."""
     judge, human = asymmetry["judge_alone"], asymmetry["human_alone"]
     if asymmetry["p_value"] is None:
@@ -116,7 +124,7 @@ def _leaning(asymmetry: _Dict) -> str:
     return f"{counts}: the judge calls hallucination {asymmetry['direction']} ({test})."
 
 
-def _rates(result: _Dict) -> Section:
+def _rates(result: Json) -> Section:
     title = f"Four estimates, with {percent(result['confidence'])} intervals"
     rows: list[Sequence[Cell | str]] = []
     for rate, name in _known_rates(result):
@@ -133,13 +141,13 @@ def _rates(result: _Dict) -> Section:
     return Section(title, (Table(title, columns, rows, two_lines=True),))
 
 
-def _known_rates(result: _Dict) -> Iterator[tuple[_Dict, str]]:
+def _known_rates(result: Json) -> Iterator[tuple[Json, str]]:
     for rate, name in _RATES.items():
         if rate in result["rates"]:
             yield result["rates"][rate], name
 
 
-def _missing(result: _Dict) -> Iterator[str]:
+def _missing(result: Json) -> Iterator[str]:
     """Yield why an estimate is missing or was cut off."""
     for rate, title in _known_rates(result):
         for method, name in _METHODS.items():
@@ -150,14 +158,14 @@ def _missing(result: _Dict) -> Iterator[str]:
                 yield f"{title}, {name}: the value lay outside 0 to 100% and was cut off."
 
 
-def _trust(result: _Dict) -> Iterator[str]:
+def _trust(result: Json) -> Iterator[str]:
     for rate, title in _known_rates(result):
         trust = rate["trust"]
         name = "none of them" if trust["method"] is None else f"{_METHODS[trust['method']]} (*)"
         yield f"{title}: {name}; {trust['reason']}."
 
 
-def _next_step(result: _Dict) -> str:
+def _next_step(result: Json) -> str:
     rates = result["rates"].values()
     if any(rate["trust"]["method"] is None for rate in rates):
         return "Draw rows at random, have people label them, and run this again."

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from calibrail.phrases import count, percent
 from calibrail.report.blocks import (
@@ -12,6 +12,7 @@ from calibrail.report.blocks import (
     Cell,
     Column,
     Facts,
+    Json,
     Part,
     Section,
     Table,
@@ -24,11 +25,7 @@ from calibrail.report.documents.audit_detector import detector_section, matched_
 from calibrail.report.documents.audit_words import COMPONENTS
 from calibrail.report.phrases import bounds, estimate, measure_cell, plain
 
-_Dict = Mapping[str, Any]
-
-
 _Row = Sequence[Cell | str] | Part
-
 
 #: What answers can share, and how it is said.
 _SHARED: Final = {
@@ -36,7 +33,6 @@ _SHARED: Final = {
     "answer": "Distinct answers",
     "whole": "Distinct wholes (question, contexts and answer)",
 }
-
 
 #: What near-duplicates can lie apart in.
 _ACROSS: Final = {
@@ -46,7 +42,7 @@ _ACROSS: Final = {
 }
 
 
-def document(audit: _Dict) -> Document:
+def document(audit: Json) -> Document:
     """Return what an audit says: its conclusions first, then what they rest on.
 
     Parameters
@@ -87,7 +83,7 @@ def document(audit: _Dict) -> Document:
     )
 
 
-def _components(components: Sequence[_Dict]) -> Section | None:
+def _components(components: Sequence[Json]) -> Section | None:
     if not components:
         return None
     blocks: list[Block] = [
@@ -119,7 +115,7 @@ def _components(components: Sequence[_Dict]) -> Section | None:
     return Section("The parts of the index", blocks)
 
 
-def _agreement(pairs: Sequence[_Dict]) -> Section | None:
+def _agreement(pairs: Sequence[Json]) -> Section | None:
     if not pairs:
         return None
     tops = [f"Same among top {percent(top['share'])}" for top in pairs[0]["top"]]
@@ -140,7 +136,7 @@ def _agreement(pairs: Sequence[_Dict]) -> Section | None:
     return Section(title, (Table(title, columns, rows),), where="page")
 
 
-def _leakage(leakage: _Dict) -> Section:
+def _leakage(leakage: Json) -> Section:
     """Show what could give labels away."""
     copies = {f"Near-duplicates {_ACROSS[item['across']]}": item for item in leakage["copies"]}
     brief = [
@@ -179,7 +175,7 @@ def _leakage(leakage: _Dict) -> Section:
     )
 
 
-def _limits(audit: _Dict, clustered: bool) -> Section:
+def _limits(audit: Json, clustered: bool) -> Section:
     together = "; they count answers of one group as belonging together" if clustered else ""
     lines = (
         "Pairs are alike in one feature at a time, and in nothing else. What a feature explains "

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from calibrail.phrases import count, number, percent
 from calibrail.report import audit_figures
@@ -14,6 +14,7 @@ from calibrail.report.blocks import (
     Column,
     Figure,
     Folded,
+    Json,
     Part,
     Section,
     Table,
@@ -23,9 +24,7 @@ from calibrail.report.blocks import (
 from calibrail.report.documents.audit_words import capital, spanned, third
 from calibrail.report.phrases import bounds, estimate, measure_cell, plain, share_cell, threshold
 
-_Dict = Mapping[str, Any]
 _Row = Sequence[Cell | str] | Part
-
 
 #: What each verdict on a feature means, in a cell.
 VERDICTS: Final = {
@@ -39,7 +38,7 @@ VERDICTS: Final = {
 }
 
 
-def detector_section(place: int, detector: _Dict, audit: _Dict) -> Section:
+def detector_section(place: int, detector: Json, audit: Json) -> Section:
     """Show what explains a detector's result, where it works, and how it reads as probability."""
     means, missing = detector["means"], detector["n_undefined"]
     return Section(
@@ -61,7 +60,7 @@ def detector_section(place: int, detector: _Dict, audit: _Dict) -> Section:
     )
 
 
-def matched_figure(place: int, detector: _Dict) -> Figure | None:
+def matched_figure(place: int, detector: Json) -> Figure | None:
     """Show how a detector ranks pairs that are alike; nothing where no feature is apart from it."""
     if all(row["verdict"] == "is the score" for row in detector["confounds"]):
         return None
@@ -76,7 +75,7 @@ def matched_figure(place: int, detector: _Dict) -> Figure | None:
     )
 
 
-def _confounds(place: int, detector: _Dict) -> Section | None:
+def _confounds(place: int, detector: Json) -> Section | None:
     rows = detector["confounds"]
     others = [row for row in rows if row["verdict"] != "is the score"]
     if not others:
@@ -117,7 +116,7 @@ def _confounds(place: int, detector: _Dict) -> Section | None:
     )
 
 
-def _features_table(name: str, rows: Sequence[_Dict]) -> Table:
+def _features_table(name: str, rows: Sequence[Json]) -> Table:
     """Return everything that is known about each feature beside one detector."""
     heads = (
         "Alone",
@@ -157,7 +156,7 @@ def _features_table(name: str, rows: Sequence[_Dict]) -> Table:
     return Table(f"{name}, feature by feature", columns, cells)
 
 
-def _strata(place: int, detector: _Dict) -> Section | None:
+def _strata(place: int, detector: Json) -> Section | None:
     divisions = detector["strata"]
     if not divisions:
         return None
@@ -215,7 +214,7 @@ def _strata(place: int, detector: _Dict) -> Section | None:
     )
 
 
-def _test(division: _Dict) -> str:
+def _test(division: Json) -> str:
     test = division["test"]
     if test["p_value"] is None:
         text = f"no test, {test['reason']}"
@@ -234,7 +233,7 @@ def _p_value(value: float | None) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.2g}"
 
 
-def _reliability(place: int, detector: _Dict, confidence: float) -> Section | None:
+def _reliability(place: int, detector: Json, confidence: float) -> Section | None:
     section = detector["reliability"]
     if not section:
         return None

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from calibrail.phrases import count, listed, percent
+from calibrail.report.blocks import Json
 from calibrail.report.documents.audit_words import COMPONENTS, called, capital, spanned, third
 from calibrail.report.phrases import estimate
 
-_Dict = Mapping[str, Any]
 
-
-def with_sentences(audit: _Dict) -> dict[str, Any]:
+def with_sentences(audit: Json) -> dict[str, Any]:
     """Return the content of ``audit.json``: what was measured, and what it shows in words.
 
     Parameters
@@ -35,7 +34,7 @@ def with_sentences(audit: _Dict) -> dict[str, Any]:
     return {**content, "detectors": detectors, "components": components}
 
 
-def _detector(item: _Dict) -> dict[str, Any]:
+def _detector(item: Json) -> dict[str, Any]:
     confounds = [
         {
             **row,
@@ -48,7 +47,7 @@ def _detector(item: _Dict) -> dict[str, Any]:
     return {**item, "confounds": confounds, "strata": strata}
 
 
-def _conclusions(audit: _Dict) -> Iterator[tuple[str, str | None, str]]:
+def _conclusions(audit: Json) -> Iterator[tuple[str, str | None, str]]:
     """Yield code, detector and sentence: what explains each result first, the data's own last."""
     for item in audit["detectors"]:
         name, rows = item["name"], item["confounds"]
@@ -70,7 +69,7 @@ def _conclusions(audit: _Dict) -> Iterator[tuple[str, str | None, str]]:
         yield code, None, sentence
 
 
-def _undefined(item: _Dict, policy: str) -> str:
+def _undefined(item: Json, policy: str) -> str:
     missing = item["n_undefined"]
     if not sum(missing.values()):
         return ""
@@ -90,7 +89,7 @@ _EXPLAINS = {
 }
 
 
-def _confound(name: str, row: _Dict) -> str:
+def _confound(name: str, row: Json) -> str:
     """Say what one feature has to do with one detector."""
     feature, verdict, matched = called(row["feature"]), row["verdict"], row["matched"]
     if verdict == "is the score":
@@ -114,7 +113,7 @@ def _confound(name: str, row: _Dict) -> str:
     return f"{capital(feature)} {_EXPLAINS[verdict]} {name}: {change}{other}."
 
 
-def _same_side(row: _Dict) -> bool:
+def _same_side(row: Json) -> bool:
     """Whether matched pairs are not shown to be ranked the other way round."""
     matched, area = row["matched"], row["auroc"]["estimate"]
     if matched["lower"] is None or matched["upper"] is None or area is None:
@@ -122,7 +121,7 @@ def _same_side(row: _Dict) -> bool:
     return bool(matched["upper"] >= 0.5 if area > 0.5 else matched["lower"] <= 0.5)
 
 
-def _main(name: str, rows: Sequence[_Dict]) -> str:
+def _main(name: str, rows: Sequence[Json]) -> str:
     """Say in one sentence what surface features have to do with a detector's result."""
     rows = [row for row in rows if row["verdict"] != "is the score"]
     if not rows:
@@ -159,15 +158,15 @@ def _main(name: str, rows: Sequence[_Dict]) -> str:
     )
 
 
-def _features(rows: Sequence[_Dict]) -> str:
+def _features(rows: Sequence[Json]) -> str:
     return listed([called(row["feature"]) for row in rows])
 
 
-def _do(rows: Sequence[_Dict]) -> str:
+def _do(rows: Sequence[Json]) -> str:
     return f"{'do' if len(rows) > 1 else 'does'} {_features(rows)}"
 
 
-def _result(name: str, area: _Dict) -> str:
+def _result(name: str, area: Json) -> str:
     """Say what a detector reaches where no feature can explain it."""
     return (
         f"{name} has AUROC {spanned(area)}. What explains it cannot be said without texts, or a "
@@ -175,7 +174,7 @@ def _result(name: str, area: _Dict) -> str:
     )
 
 
-def _length(name: str, rows: Sequence[_Dict], main: str) -> str:
+def _length(name: str, rows: Sequence[Json], main: str) -> str:
     """Say what response length has to do with it, unless that was said."""
     row = next((row for row in rows if row["feature"] == "length"), None)
     if row is None or row["verdict"] in ("is the score", "nothing to explain"):
@@ -184,7 +183,7 @@ def _length(name: str, rows: Sequence[_Dict], main: str) -> str:
     return "" if main.startswith(sentence) else sentence
 
 
-def _lead(name: str, rows: Sequence[_Dict]) -> str:
+def _lead(name: str, rows: Sequence[Json]) -> str:
     """Say which features rank the answers better than the detector, the best of them first."""
     better = [
         row
@@ -212,7 +211,7 @@ def _lead(name: str, rows: Sequence[_Dict]) -> str:
     )
 
 
-def _strata(name: str, division: _Dict, confidence: float) -> str:
+def _strata(name: str, division: Json, confidence: float) -> str:
     """Say that a detector works unevenly, where the corrected test shows it."""
     test = division["test"]
     if test["p_holm"] is None or test["p_holm"] > 1.0 - confidence:
@@ -225,7 +224,7 @@ def _strata(name: str, division: _Dict, confidence: float) -> str:
     known.sort(key=lambda row: row["auroc"]["estimate"])
     low, high = known[0], known[-1]
 
-    def where(row: _Dict) -> str:
+    def where(row: Json) -> str:
         if division["kind"] == "thirds":
             return f"{third(division['name'], row['name'])} third"
         return f'"{row["name"]}"'
@@ -237,7 +236,7 @@ def _strata(name: str, division: _Dict, confidence: float) -> str:
     )
 
 
-def _reversed(item: _Dict) -> str:
+def _reversed(item: Json) -> str:
     """Say that a detector points away from hallucinations, everywhere or in some strata."""
     if item["reversed"]:
         return (
@@ -253,7 +252,7 @@ def _reversed(item: _Dict) -> str:
     return f"{item['name']} runs the wrong way in {listed(where)}." if where else ""
 
 
-def _reliability(name: str, section: _Dict | None) -> str:
+def _reliability(name: str, section: Json | None) -> str:
     """Say whether the scores can be read as probabilities."""
     if section is None or section["ece_isotonic"] is None or section["by_chance"] is None:
         return ""
@@ -273,7 +272,7 @@ def _reliability(name: str, section: _Dict | None) -> str:
     )
 
 
-def _components(item: _Dict) -> str:
+def _components(item: Json) -> str:
     """Say which angle carries the index."""
     areas = [f"{estimate(row['auroc'])} for {COMPONENTS[row['name']]}" for row in item["rows"]]
     driver = item["driver"]
@@ -285,7 +284,7 @@ def _components(item: _Dict) -> str:
     return f"Taken apart, the index has AUROC {listed(areas)}: {carries}."
 
 
-def _agreement(pairs: Sequence[_Dict]) -> str:
+def _agreement(pairs: Sequence[Json]) -> str:
     """Say how far detectors agree."""
     known = [pair for pair in pairs if pair["spearman"]["estimate"] is not None]
     if not known:
@@ -305,7 +304,7 @@ def _agreement(pairs: Sequence[_Dict]) -> str:
     )
 
 
-def _leakage(section: _Dict) -> Iterator[tuple[str, str]]:
+def _leakage(section: Json) -> Iterator[tuple[str, str]]:
     """Yield what could give labels away: a code and a sentence each."""
     places = {"split": "on the other side of the split", "group": "in other groups"}
     for item in section["copies"]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +14,7 @@ from calibrail.report.blocks import (
     Column,
     Finding,
     Folded,
+    Json,
     Part,
     Section,
     Table,
@@ -36,16 +36,13 @@ from calibrail.report.documents.measures import (
 )
 from calibrail.report.documents.measures import measures as measures_of
 
-_Dict = Mapping[str, Any]
-
-
 _Floats = NDArray[np.float64]
 
 
 def document(
-    report: _Dict,
+    report: Json,
     scores: tuple[_Floats, _Floats] | None = None,
-    examples: _Dict | None = None,
+    examples: Json | None = None,
 ) -> Document:
     """Return what a report says.
 
@@ -100,7 +97,7 @@ def document(
     )
 
 
-def _other_scores(report: _Dict) -> Section | None:
+def _other_scores(report: Json) -> Section | None:
     """Compare with the other detectors and the baselines."""
     detectors, baselines = report["detectors"], report["baselines"]
     if not detectors and not baselines:
@@ -143,7 +140,7 @@ def _other_scores(report: _Dict) -> Section | None:
     )
 
 
-def _row(item: _Dict) -> Sequence[Cell | str]:
+def _row(item: Json) -> Sequence[Cell | str]:
     return (
         Cell(str(item["name"]), style="strong" if item.get("this") else ""),
         phrases.threshold(item.get("threshold")),
@@ -154,7 +151,7 @@ def _row(item: _Dict) -> Sequence[Cell | str]:
     )
 
 
-def _compared(row: _Dict) -> str:
+def _compared(row: Json) -> str:
     """Say how a row of a table compares with the reported detector."""
     if row.get("this"):
         return "this one"

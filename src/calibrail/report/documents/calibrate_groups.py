@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from calibrail.phrases import count, number, percent
-from calibrail.report.blocks import Bullets, Figure, Section, Table, Text, texts
+from calibrail.report.blocks import Bullets, Figure, Json, Section, Table, Text, texts
 from calibrail.report.figures import MOST_GROUPS, groups_svg
 from calibrail.report.phrases import count_of, plain, share, share_with_bounds
 
-_Dict = Mapping[str, Any]
 
-
-def groups(section: _Dict) -> Section:
+def groups(section: Json) -> Section:
     """Show every group's threshold, bounds and verdict, and which groups are let down."""
     rows, column = section["rows"], plain(section["column"])
 
@@ -51,7 +47,7 @@ def groups(section: _Dict) -> Section:
     )
 
 
-def _groups_sentence(section: _Dict) -> str:
+def _groups_sentence(section: Json) -> str:
     """Say what the table of groups shows and at which level."""
     rows = section["rows"]
     alone = sum(row["own"] for row in rows)
@@ -74,7 +70,7 @@ def _groups_sentence(section: _Dict) -> str:
     )
 
 
-def _broken_groups(section: _Dict) -> list[str]:
+def _broken_groups(section: Json) -> list[str]:
     """Name the groups in which a threshold catches too few, by a corrected test at 5 %."""
     sentences = []
     for row in section["rows"]:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from calibrail.phrases import number, percent
-from calibrail.report.blocks import Section, Text
+from calibrail.report.blocks import Json, Section, Text
 from calibrail.report.documents.measures import Line, measures_table, share_line
 from calibrail.report.phrases import count_of, share
 
-_Dict = Mapping[str, Any]
 
-
-def review(section: _Dict, confidence: float) -> Section:
+def review(section: Json, confidence: float) -> Section:
     """Show the two promises, what they cost, and what no detector can do."""
     lines = _review_lines(section)
     return Section(
@@ -26,7 +21,7 @@ def review(section: _Dict, confidence: float) -> Section:
     )
 
 
-def _review_sentence(section: _Dict) -> str:
+def _review_sentence(section: Json) -> str:
     """Say where answers pass, where they are flagged and what lies between."""
     below = section["pass_below"]
     promises = (
@@ -51,7 +46,7 @@ def _review_sentence(section: _Dict) -> str:
     )
 
 
-def _review_lines(section: _Dict) -> list[Line]:
+def _review_lines(section: Json) -> list[Line]:
     """Return the promises on the test part and what they cost."""
     counts = section["counts"]
     missed, blocked = section["missed"], section["blocked"]
@@ -80,7 +75,7 @@ def _review_lines(section: _Dict) -> list[Line]:
     ]
 
 
-def _feasibility(section: _Dict) -> str:
+def _feasibility(section: Json) -> str:
     """Say what share any detector has to withhold at the base rate seen."""
     least = section["least_withheld"]
     if least <= 0.0:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from calibrail.phrases import count, number, percent
-from calibrail.report.blocks import Block, Cell, Column, Section, Table, Text, listing, texts
+from calibrail.report.blocks import Block, Cell, Column, Json, Section, Table, Text, listing, texts
 from calibrail.report.documents.calibrate_groups import groups
 from calibrail.report.documents.calibrate_review import review
 from calibrail.report.documents.measures import measures_table, risk_lines
 from calibrail.report.phrases import bounds, estimate, measure_cell, share, share_with_bounds
 
-_Dict = Mapping[str, Any]
 
-
-def of_report(report: _Dict) -> Iterator[Block]:
+def of_report(report: Json) -> Iterator[Block]:
     """Yield the sections that only some reports have."""
     confidence = report["confidence"]
     if report["by_group"]:
@@ -42,13 +39,13 @@ def of_report(report: _Dict) -> Iterator[Block]:
         yield _confounds(report["confounds"])
 
 
-def _clusters(section: _Dict) -> str:
+def _clusters(section: Json) -> str:
     """Say what counting each group once changed."""
 
-    def effect(rule: _Dict) -> str:
+    def effect(rule: Json) -> str:
         return f"{share(rule['coverage'])} caught, {share(rule['fpr'])} false alarms"
 
-    def limit(rule: _Dict) -> str:
+    def limit(rule: Json) -> str:
         return "flags all" if rule["threshold"] is None else number(rule["threshold"])
 
     once, naive = section["each_group_once"], section["naive"]
@@ -61,7 +58,7 @@ def _clusters(section: _Dict) -> str:
     )
 
 
-def shift_sentences(section: _Dict) -> list[str]:
+def shift_sentences(section: Json) -> list[str]:
     """Say how production differs, what is left of the calibration examples, and what follows."""
     area, moved = section["auroc"], section["weighted_threshold"]
     span = "" if area["lower"] is None else f", {bounds(area)}"
@@ -87,7 +84,7 @@ def shift_sentences(section: _Dict) -> list[str]:
     ]
 
 
-def _risk_sentence(section: _Dict) -> str:
+def _risk_sentence(section: Json) -> str:
     """Say how the threshold was chosen among the valid ones."""
     learn = (
         f" {section['n_learn']:,} calibration examples chose the candidates and their order."
@@ -102,7 +99,7 @@ def _risk_sentence(section: _Dict) -> str:
     )
 
 
-def _attainable(section: _Dict) -> Section:
+def _attainable(section: Json) -> Section:
     """Show all that a score with few distinct values can promise."""
     title = "All thresholds that this score offers"
     if section["n_distinct"] > len(section["steps"]):
@@ -127,7 +124,7 @@ def _attainable(section: _Dict) -> Section:
     return Section(title, (Table(title, texts(*names), rows), Text(sentence)))
 
 
-def _confounds(section: _Dict) -> Section:
+def _confounds(section: Json) -> Section:
     """Show how trivial baselines rank beside the score."""
     columns = (
         Column("Baseline"),

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.phrases import count, number, percent
 from calibrail.report import phrases
-from calibrail.report.blocks import Cell, Figure, Folded, Section, Slider, Table, Text, numbers
+from calibrail.report.blocks import (
+    Cell,
+    Figure,
+    Folded,
+    Json,
+    Section,
+    Slider,
+    Table,
+    Text,
+    numbers,
+)
 from calibrail.report.figures import CURVE_RANGE, curve_svg, distributions_svg, drawn_range
 from calibrail.report.slider import operating_points
 
-_Dict = Mapping[str, Any]
 _Floats = NDArray[np.float64]
 
 
-def the_threshold(report: _Dict, scores: tuple[_Floats, _Floats] | None) -> Section:
+def the_threshold(report: Json, scores: tuple[_Floats, _Floats] | None) -> Section:
     """Say which answers are flagged, beside the scores of both classes."""
     figure = None
     if scores is not None:
@@ -35,7 +43,7 @@ def the_threshold(report: _Dict, scores: tuple[_Floats, _Floats] | None) -> Sect
     return Section("The threshold", (Text(_threshold_sentence(report)), figure))
 
 
-def other_thresholds(report: _Dict, scores: tuple[_Floats, _Floats] | None) -> Section | None:
+def other_thresholds(report: Json, scores: tuple[_Floats, _Floats] | None) -> Section | None:
     """Show what every other threshold would catch and cost."""
     curve, test, max_fpr = report["curve"], report["test"], report["max_fpr"]
     points = operating_points(report)
@@ -84,7 +92,7 @@ def other_thresholds(report: _Dict, scores: tuple[_Floats, _Floats] | None) -> S
     )
 
 
-def _steps(curve: _Dict) -> list[Sequence[Cell | str]]:
+def _steps(curve: Json) -> list[Sequence[Cell | str]]:
     """Return about a dozen operating points of the curve, one for each step of coverage."""
     highest: dict[int, int] = {}
     for place, caught in enumerate(curve["coverage"]["estimate"]):
@@ -106,7 +114,7 @@ def _steps(curve: _Dict) -> list[Sequence[Cell | str]]:
     ]
 
 
-def _threshold_sentence(report: _Dict) -> str:
+def _threshold_sentence(report: Json) -> str:
     """Say which answers are flagged, what that promises and where the threshold comes from."""
     name, limit = phrases.score_name(report), report["threshold"]
     if risks := report["risks"]:
@@ -150,11 +158,11 @@ def _threshold_sentence(report: _Dict) -> str:
     )
 
 
-def _how(report: _Dict) -> str:
+def _how(report: Json) -> str:
     if report["guarantee"] == "pac":
         return f"with {_confidence(report)} confidence each (guarantee: pac)"
     return f"on average over calibration draws (guarantee: {report['guarantee']})"
 
 
-def _confidence(report: _Dict) -> str:
+def _confidence(report: Json) -> str:
     return percent(1.0 - (report["delta"] or 0.0))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from calibrail.phrases import count, percent
-
-_Dict = Mapping[str, Any]
-
+from calibrail.report.blocks import Json
 
 #: What each verdict means, for a reader who has never seen one.
 VERDICTS: Final = {
@@ -17,7 +14,6 @@ VERDICTS: Final = {
     "inconclusive": "The data neither shows that the detector meets what was asked nor that it "
     "does not.",
 }
-
 
 #: Each warning in a few words, where there is no room for its message.
 TITLES: Final = {
@@ -39,7 +35,7 @@ def title(code: str) -> str:
     return TITLES.get(code, code.replace("_", " "))
 
 
-def next_step(report: _Dict) -> str:
+def next_step(report: Json) -> str:
     """Say what to do now."""
     codes = {item["code"] for item in report["warnings"]}
     if report["verdict"] == "certified":
@@ -70,7 +66,7 @@ def next_step(report: _Dict) -> str:
     )
 
 
-def label_more(needed: _Dict) -> str:
+def label_more(needed: Json) -> str:
     """Say how many more examples of each class would settle an inconclusive verdict."""
     wanted = [
         count(int(needed[label]), f"more {label} example", f"more {label} examples")
@@ -82,7 +78,7 @@ def label_more(needed: _Dict) -> str:
     return f"Label about {' and '.join(wanted)}: at the rates seen that settles it."
 
 
-def assumptions(report: _Dict) -> list[str]:
+def assumptions(report: Json) -> list[str]:
     """Return what the promise and the intervals rest on."""
     policy = report["undefined"]["policy"]
     released = "passed" if policy == "pass" else f"not released (policy: {policy})"

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from calibrail.phrases import percent
-from calibrail.report.blocks import Finding, Section, Table, Text, Tile, texts
+from calibrail.report.blocks import Finding, Json, Section, Table, Text, Tile, texts
 from calibrail.report.document import Document
 from calibrail.report.documents.calibrate_words import VERDICTS, label_more
 from calibrail.report.documents.measures import flips, measures_table, rates, risk_lines
 from calibrail.report.phrases import interval, plain, share, share_with_bounds
 
-_Dict = Mapping[str, Any]
 
-
-def document(certificate: _Dict) -> Document:
+def document(certificate: Json) -> Document:
     """Return the verdict with its exact bounds.
 
     Parameters
@@ -66,7 +61,7 @@ def document(certificate: _Dict) -> Document:
     )
 
 
-def _groups(section: _Dict) -> Section:
+def _groups(section: Json) -> Section:
     """Show bounds and verdict of every group."""
     title = f"By {plain(section['column'])}"
     names = ("Group", "Caught", "False alarms", "Verdict", "More needed")
@@ -87,7 +82,7 @@ def _groups(section: _Dict) -> Section:
     return Section(title, (Table(title, texts(*names), rows), Text(corrected)))
 
 
-def _needed(needed: _Dict) -> str:
+def _needed(needed: Json) -> str:
     return ", ".join(
         f"{'?' if needed[label] is None else format(needed[label], ',')} {label}"
         for label in ("hallucinated", "faithful")
@@ -95,7 +90,7 @@ def _needed(needed: _Dict) -> str:
     )
 
 
-def _next_step(certificate: _Dict) -> str:
+def _next_step(certificate: Json) -> str:
     verdict = certificate["verdict"]
     if verdict == "certified":
         return "Put this guardrail to use on answers from the same source."

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from calibrail.phrases import percent
-from calibrail.report.blocks import Block, Bullets, Figure, Finding, Folded, Section, Text, listing
+from calibrail.report.blocks import (
+    Block,
+    Bullets,
+    Figure,
+    Finding,
+    Folded,
+    Json,
+    Section,
+    Text,
+    listing,
+)
 from calibrail.report.compare_figures import forest_svg
 from calibrail.report.document import Document, Verdict
 from calibrail.report.documents.calibrate_words import title
@@ -23,10 +32,8 @@ from calibrail.report.documents.compare_scores import (
 from calibrail.report.documents.compare_targets import at_same_coverage, other_targets
 from calibrail.report.phrases import plain
 
-_Dict = Mapping[str, Any]
 
-
-def document(comparison: _Dict, cost: _Dict | None = None) -> Document:
+def document(comparison: Json, cost: Json | None = None) -> Document:
     """Return what a comparison says.
 
     Parameters
@@ -71,7 +78,7 @@ def document(comparison: _Dict, cost: _Dict | None = None) -> Document:
     )
 
 
-def _split(comparison: _Dict) -> str:
+def _split(comparison: Json) -> str:
     """Say which answers calibrate, which choose and which confirm."""
     if not comparison["detectors"]:
         return ""
@@ -85,11 +92,11 @@ def _split(comparison: _Dict) -> str:
     )
 
 
-def _classes(counts: _Dict) -> str:
+def _classes(counts: Json) -> str:
     return f"{counts['n_hallucinated']:,} hallucinated and {counts['n_faithful']:,} faithful"
 
 
-def _forest(comparison: _Dict) -> Section | None:
+def _forest(comparison: Json) -> Section | None:
     detectors = comparison["detectors"]
     if not detectors:
         return None
@@ -104,7 +111,7 @@ def _forest(comparison: _Dict) -> Section | None:
     )
 
 
-def _warnings(detectors: Sequence[_Dict]) -> list[Block]:
+def _warnings(detectors: Sequence[Json]) -> list[Block]:
     """Return warnings in a few words for a terminal, and folded by detector for the page."""
     warned = [
         (item, f"{item['name']}: {'; '.join(title(w['code']) for w in item['warnings'])}")

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from calibrail.phrases import count, listed, percent
+from calibrail.report.blocks import Json
 from calibrail.report.documents.compare_finding import worse_than
 from calibrail.report.documents.compare_scores import confidence_percent
 from calibrail.report.phrases import plain
 
-_Dict = Mapping[str, Any]
 
-
-def next_step(comparison: _Dict) -> str:
+def next_step(comparison: Json) -> str:
     """Say what to do now."""
     winner, detectors = comparison["winner"], comparison["detectors"]
     if not detectors:
@@ -42,7 +38,7 @@ def next_step(comparison: _Dict) -> str:
     )
 
 
-def _use(winner: _Dict) -> str:
+def _use(winner: Json) -> str:
     """Say what to do with a winner."""
     if not winner["confirmed"]:
         return (
@@ -59,7 +55,7 @@ def _use(winner: _Dict) -> str:
     return "Label more answers to settle the verdict, or ask for less (--min-coverage)."
 
 
-def assumptions(comparison: _Dict) -> list[str]:
+def assumptions(comparison: Json) -> list[str]:
     """Return what the claims rest on."""
     confidence = confidence_percent(comparison) if comparison["detectors"] else "the stated"
     tests = comparison["paired"]["against_best"]

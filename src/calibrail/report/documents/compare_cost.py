@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from calibrail.report.blocks import Column, Section, Table, Text, numbers
+from calibrail.report.blocks import Column, Json, Section, Table, Text, numbers
 from calibrail.report.phrases import plain
 
-_Dict = Mapping[str, Any]
 
-
-def cost_section(comparison: _Dict, cost: _Dict) -> Section | None:
+def cost_section(comparison: Json, cost: Json) -> Section | None:
     """Return latency, passes, calls and price of each score, the cheapest first."""
     prices = {item["score"]: item for item in comparison["data"].get("calls") or ()}
     known = [item for item in cost["scores"] if item["seconds_per_1000"] is not None]

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from calibrail.phrases import count, listed, percent
-
-_Dict = Mapping[str, Any]
+from calibrail.report.blocks import Json
 
 #: Names of a list that are said one by one.
 _MOST_NAMES: Final = 6
 
 
-def finding(comparison: _Dict) -> str:
+def finding(comparison: Json) -> str:
     """Return who wins and what confirms it, or whom the data does not separate.
 
     Parameters
@@ -38,7 +37,7 @@ def finding(comparison: _Dict) -> str:
     return f"{name} wins{_unconfirmed(winner)}: it {flags}.{ahead} {confirmed}"
 
 
-def headline(comparison: _Dict) -> str:
+def headline(comparison: Json) -> str:
     """Say in a few words whether somebody wins."""
     winner = comparison["winner"]
     if winner["name"] is None:
@@ -69,17 +68,17 @@ def points(share: float) -> str:
     return "0" if text in ("+0", "-0") else text
 
 
-def worse_than(test: _Dict, measure: str, level: float) -> bool:
+def worse_than(test: Json, measure: str, level: float) -> bool:
     """Return whether a test shows that the reference has more of a measure than the score."""
     difference = test[measure]
     return bool(difference["p_adjusted"] <= level and (difference["estimate"] or 0.0) < 0.0)
 
 
-def _unconfirmed(winner: _Dict) -> str:
+def _unconfirmed(winner: Json) -> str:
     return "" if winner["confirmed"] else ", not confirmed"
 
 
-def _cost(detector: _Dict) -> str:
+def _cost(detector: Json) -> str:
     fpr = detector["test"]["fpr"]
     return (
         f"{percent(fpr['estimate'])} of faithful answers ({percent(fpr['lower'])} to "
@@ -88,7 +87,7 @@ def _cost(detector: _Dict) -> str:
     )
 
 
-def _undecided(winner: _Dict, tests: Sequence[_Dict]) -> str:
+def _undecided(winner: Json, tests: Sequence[Json]) -> str:
     """Say who raises fewer false alarms than the best detector, and who cannot be told apart."""
     beaten = [test for test in tests if worse_than(test, "fpr", winner["level"])]
     alike = [t for t in tests if t["name"] in winner["not_separated"] and t not in beaten]
@@ -114,7 +113,7 @@ def _baselines(number: int) -> str:
     return "the baselines" if number > 1 else "the baseline"
 
 
-def _ahead(winner: _Dict, tests: Sequence[_Dict]) -> str:
+def _ahead(winner: Json, tests: Sequence[Json]) -> str:
     """Say from whom the tests separate the candidate, by false alarms and by AUROC."""
     fewer = [test for test in tests if test["name"] in winner["ahead_of"]]
     better = [test for test in tests if worse_than(test, "auroc", winner["level"])]
@@ -129,7 +128,7 @@ def _ahead(winner: _Dict, tests: Sequence[_Dict]) -> str:
     return f" It {', and '.join(clauses)}; corrected for all comparisons." if clauses else ""
 
 
-def _named(tests: Sequence[_Dict], measure: str) -> str:
+def _named(tests: Sequence[Json], measure: str) -> str:
     """Name detectors with their p-values, and baselines as a number where there are detectors."""
     detectors = [test for test in tests if not test["baseline"]]
     first = (detectors or list(tests))[:_MOST_NAMES]
@@ -142,7 +141,7 @@ def _named(tests: Sequence[_Dict], measure: str) -> str:
     return listed(names)
 
 
-def _more(winner: _Dict) -> str:
+def _more(winner: Json) -> str:
     times = winner["times"]
     if times is None:
         return ""
@@ -152,7 +151,7 @@ def _more(winner: _Dict) -> str:
     )
 
 
-def _confirmed(winner: _Dict, tests: Sequence[_Dict]) -> str:
+def _confirmed(winner: Json, tests: Sequence[Json]) -> str:
     """Say what the half that did not choose the winner shows."""
 
     def rate(name: str) -> str:

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from calibrail.phrases import percent
-from calibrail.report.blocks import Cell, Column, Part, Section, Table, Text
+from calibrail.report.blocks import Cell, Column, Json, Part, Section, Table, Text
 from calibrail.report.documents.compare_finding import p_value, points
 from calibrail.report.documents.measures import without_threshold
 from calibrail.report.phrases import interval, measure_cell, plain, share, share_cell, threshold
 
-_Dict = Mapping[str, Any]
 _Row = Sequence[Cell | str] | Part
-
 
 #: Characters of a name in a terminal's table.
 NAME_WIDTH: Final = 22
 
 
-def confidence_percent(comparison: _Dict) -> str:
+def confidence_percent(comparison: Json) -> str:
     """Return the level of the intervals in percent."""
     return percent(comparison["detectors"][0]["confidence"])
 
 
-def all_scores(comparison: _Dict) -> Section:
+def all_scores(comparison: Json) -> Section:
     """Show detectors first, then the baselines, then why some have no numbers."""
     detectors = [
         {**item, **{key: item["test"][key] for key in ("coverage", "fpr", "auroc", "overlap")}}
@@ -63,7 +61,7 @@ def all_scores(comparison: _Dict) -> Section:
     )
 
 
-def _score(item: _Dict, winner: str | None) -> _Row:
+def _score(item: Json, winner: str | None) -> _Row:
     return (
         Cell(str(item["name"]), style="strong" if item["name"] == winner else ""),
         threshold(item.get("threshold")),
@@ -76,7 +74,7 @@ def _score(item: _Dict, winner: str | None) -> _Row:
     )
 
 
-def _below_band(item: _Dict) -> str:
+def _below_band(item: Json) -> str:
     """Say that fewer were caught than chance explains; empty where that is not so."""
     band = (item.get("test") or {}).get("coverage_band")
     if not band or band["inside"] or item["coverage"]["count"] > band["highest"]:
@@ -84,7 +82,7 @@ def _below_band(item: _Dict) -> str:
     return f"{interval(item['coverage'])}, below the expected range"
 
 
-def _expected(comparison: _Dict) -> str:
+def _expected(comparison: Json) -> str:
     """Say where chance puts the share caught: the same for all scores, whatever they are."""
     for item in comparison["detectors"]:
         if band := item["test"]["coverage_band"]:
@@ -95,7 +93,7 @@ def _expected(comparison: _Dict) -> str:
     return ""
 
 
-def paired_tests(comparison: _Dict) -> Section | None:
+def paired_tests(comparison: Json) -> Section | None:
     """Show the tests against the best detector and against the best baseline."""
     winner, paired = comparison["winner"], comparison["paired"]
     if not paired["against_best"]:
@@ -127,7 +125,7 @@ def paired_tests(comparison: _Dict) -> Section | None:
     )
 
 
-def _paired(comparison: _Dict, reference: str | None, tests: Sequence[_Dict]) -> Section | None:
+def _paired(comparison: Json, reference: str | None, tests: Sequence[Json]) -> Section | None:
     """Return paired tests against one reference."""
     if not tests:
         return None
@@ -171,7 +169,7 @@ def _p(value: float) -> str:
     return p_value(value).removeprefix("p = ").removeprefix("p ")
 
 
-def on_answers_that_did_not_choose(comparison: _Dict) -> Section | None:
+def on_answers_that_did_not_choose(comparison: Json) -> Section | None:
     """Say what the answers that did not choose the winner show about it."""
     winner, tests = comparison["winner"], comparison["paired"]["confirming"]
     if not winner["name"]:
@@ -198,7 +196,7 @@ def on_answers_that_did_not_choose(comparison: _Dict) -> Section | None:
     )
 
 
-def _fewer(test: _Dict) -> str:
+def _fewer(test: Json) -> str:
     gap = test["fpr"]["estimate"]
     return (
         f"On answers that did not choose, the threshold of {test['name']} flags "

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from calibrail.phrases import percent
 from calibrail.report.blocks import (
@@ -13,6 +12,7 @@ from calibrail.report.blocks import (
     Column,
     Figure,
     Folded,
+    Json,
     Part,
     Section,
     Table,
@@ -22,11 +22,10 @@ from calibrail.report.compare_figures import MOST_SERIES, coverage_svg, sweep_ro
 from calibrail.report.documents.compare_scores import NAME_WIDTH, confidence_percent
 from calibrail.report.phrases import count_of, interval, plain, share, share_cell, threshold
 
-_Dict = Mapping[str, Any]
 _Row = Sequence[Cell | str] | Part
 
 
-def at_same_coverage(comparison: _Dict) -> Section | None:
+def at_same_coverage(comparison: Json) -> Section | None:
     """Compare thresholds that catch the same share of the test answers."""
     matched = comparison["matched_coverage"]
     if not matched["levels"]:
@@ -67,7 +66,7 @@ def at_same_coverage(comparison: _Dict) -> Section | None:
     )
 
 
-def _level(comparison: _Dict, level: _Dict) -> Section:
+def _level(comparison: Json, level: Json) -> Section:
     where = f"{percent(level['coverage'])} of the test hallucinations caught"
     if level["set_by"] is None:
         heading = f"{where} (the target)"
@@ -93,7 +92,7 @@ def _level(comparison: _Dict, level: _Dict) -> Section:
     return Section(heading, (table,), where="page" if level["set_by"] is None else "both")
 
 
-def other_targets(comparison: _Dict) -> Section:
+def other_targets(comparison: Json) -> Section:
     """Show what other targets would cost; a dash where they cannot be promised."""
     sweep = comparison["alpha_sweep"]
     columns = [Column(percent(1.0 - entry["alpha"]), "right") for entry in sweep]
@@ -138,7 +137,7 @@ def other_targets(comparison: _Dict) -> Section:
     )
 
 
-def _target(entry: _Dict | None) -> Cell | str:
+def _target(entry: Json | None) -> Cell | str:
     if not entry or not entry["fpr"]:
         return "none"
     caught, limit = share(entry["coverage"]), threshold(entry["threshold"])

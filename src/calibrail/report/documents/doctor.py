@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from calibrail.phrases import count, percent
-from calibrail.report.blocks import Column, Facts, Finding, Section, Table, texts
+from calibrail.report.blocks import Column, Facts, Finding, Json, Section, Table, texts
 from calibrail.report.document import Document
 
-_Dict = Mapping[str, Any]
 
-
-def document(diagnosis: _Dict) -> Document:
+def document(diagnosis: Json) -> Document:
     """Return what is in a file and what it supports; fields that are absent are left out.
 
     Parameters
@@ -50,13 +47,13 @@ def document(diagnosis: _Dict) -> Document:
     )
 
 
-def _next_step(diagnosis: _Dict, source: str) -> str:
+def _next_step(diagnosis: Json, source: str) -> str:
     if all(diagnosis.get(key) for key in ("usable", "n_faithful", "n_hallucinated")):
         return f"calibrail calibrate {shlex.quote(source)} {_first_score(diagnosis)} -o RUN"
     return "Both classes need labelled examples before anything can be calibrated."
 
 
-def _first_score(diagnosis: _Dict) -> str:
+def _first_score(diagnosis: Json) -> str:
     """Return the options for a score that this file allows."""
     usable = diagnosis.get("usable")
     texts = [item["name"] for item in diagnosis.get("scores", ()) if item.get("n") == usable]
@@ -68,7 +65,7 @@ def _first_score(diagnosis: _Dict) -> str:
     return f"--score-column {shlex.quote(best['name'])} --higher {higher} --alpha 0.05"
 
 
-def _contents(diagnosis: _Dict) -> Iterator[tuple[str, str]]:
+def _contents(diagnosis: Json) -> Iterator[tuple[str, str]]:
     """Yield what the file holds."""
     yield "Rows read", f"{diagnosis.get('rows', 0):,}"
     hallucinated, faithful = diagnosis.get("n_hallucinated", 0), diagnosis.get("n_faithful", 0)
@@ -98,7 +95,7 @@ def _contents(diagnosis: _Dict) -> Iterator[tuple[str, str]]:
             yield f"Length of {length['field']}", f"{middle:,.0f} characters (median){tail}"
 
 
-def _candidates(diagnosis: _Dict) -> Iterator[tuple[str, str]]:
+def _candidates(diagnosis: Json) -> Iterator[tuple[str, str]]:
     """Yield the scores that can run, and the columns that hold some."""
     if scores := diagnosis.get("scores", ()):
         names = ", ".join(f"{item['name']} ({item['n']:,})" for item in scores if item.get("n"))

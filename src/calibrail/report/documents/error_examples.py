@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from calibrail.phrases import count, number
-from calibrail.report.blocks import Block, Card, Quote, Section, Text
+from calibrail.report.blocks import Block, Card, Json, Quote, Section, Text
 from calibrail.report.documents import evidence as parts
 from calibrail.report.sanitize import excerpt, short
-
-_Dict = Mapping[str, Any]
 
 #: Characters of an answer, a question and a chunk that are shown; and chunks.
 ANSWER: Final = 600
@@ -21,7 +19,7 @@ MOST_CHUNKS: Final = 3
 _OUTCOMES: Final = {"pass": "passed", "flag": "flagged", "review": "sent to review"}
 
 
-def error_examples(examples: _Dict) -> Section:
+def error_examples(examples: Json) -> Section:
     """Return the worst errors of the test part, for the page.
 
     Parameters
@@ -51,7 +49,7 @@ def error_examples(examples: _Dict) -> Section:
     )
 
 
-def _kind(examples: Sequence[_Dict], n: int, title: str, which: str) -> list[Block | None]:
+def _kind(examples: Sequence[Json], n: int, title: str, which: str) -> list[Block | None]:
     """Return how many errors of one kind there are, and the worst of them."""
     if not examples:
         return [Text("None in the test part.")]
@@ -59,7 +57,7 @@ def _kind(examples: Sequence[_Dict], n: int, title: str, which: str) -> list[Blo
     return [Text(f"{n:,} in the test part{here}."), *(_card(item, title) for item in examples)]
 
 
-def _card(item: _Dict, title: str) -> Card:
+def _card(item: Json, title: str) -> Card:
     """Return one wrongly decided answer."""
     evidence = item["evidence"] if isinstance(item["evidence"], Mapping) else {}
     answer, contexts = item["response"], item["contexts"]
@@ -81,7 +79,7 @@ def _card(item: _Dict, title: str) -> Card:
     )
 
 
-def _facts(item: _Dict) -> list[str]:
+def _facts(item: Json) -> list[str]:
     facts = [
         _OUTCOMES[item["outcome"]],
         f"score {'undefined' if item['score'] is None else number(item['score'])}",
@@ -108,7 +106,7 @@ def _quote(
     return Quote(about, segments, before, after, shortened if before or after else "", style)
 
 
-def _chunks(contexts: Sequence[str], evidence: _Dict) -> list[Quote]:
+def _chunks(contexts: Sequence[str], evidence: Json) -> list[Quote]:
     """Return the chunks that the evidence names, or else the first, each around its quotes."""
     quoted: dict[int, list[tuple[int, int]]] = {}
     for item in parts.all_items(evidence):

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from calibrail.phrases import number
-from calibrail.report.blocks import Evidence, EvidenceItem, Style
+from calibrail.report.blocks import Evidence, EvidenceItem, Json, Style
 from calibrail.report.sanitize import short
-
-_Dict = Mapping[str, Any]
 
 #: Characters of a piece of evidence, and pieces, that a page shows beside an answer.
 PIECE: Final = 240
@@ -46,7 +44,7 @@ _DEEPEST: Final = 3
 
 
 def evidence_block(
-    evidence: _Dict, *, most: int = MOST_ITEMS, piece: int = PIECE, depth: int = 0
+    evidence: Json, *, most: int = MOST_ITEMS, piece: int = PIECE, depth: int = 0
 ) -> Evidence | None:
     """Return evidence as a heading with items, nested where scores are combined.
 
@@ -70,7 +68,7 @@ def evidence_block(
     )
 
 
-def _item(item: _Dict, most: int, piece: int, depth: int) -> EvidenceItem:
+def _item(item: Json, most: int, piece: int, depth: int) -> EvidenceItem:
     def text(key: str, characters: int = piece) -> str:
         value = item.get(key)
         return short(value, characters) if isinstance(value, str) else ""
@@ -107,7 +105,7 @@ def _style(verdict: str) -> Style:
     return "warning" if verdict == "unsupported" else "bad"
 
 
-def _source(item: _Dict) -> str:
+def _source(item: Json) -> str:
     """Return where a quote stands in the context."""
     chunk, start, end = (place(item.get(key)) for key in ("chunk", "chunk_start", "chunk_end"))
     if chunk is None:
@@ -116,7 +114,7 @@ def _source(item: _Dict) -> str:
     return f"chunk {chunk + 1}" + (f", characters {start} to {end}" if known else "")
 
 
-def items(evidence: _Dict) -> list[_Dict]:
+def items(evidence: Json) -> list[Json]:
     """Return the items of evidence that are well formed."""
     listed = evidence.get("items")
     if not isinstance(listed, list | tuple):
@@ -124,7 +122,7 @@ def items(evidence: _Dict) -> list[_Dict]:
     return [item for item in listed if isinstance(item, Mapping)]
 
 
-def all_items(evidence: _Dict, depth: int = 0) -> Iterator[_Dict]:
+def all_items(evidence: Json, depth: int = 0) -> Iterator[Json]:
     """Yield the items of evidence, nested ones after the item that holds them."""
     for item in items(evidence):
         yield item
@@ -133,7 +131,7 @@ def all_items(evidence: _Dict, depth: int = 0) -> Iterator[_Dict]:
             yield from all_items(nested, depth + 1)
 
 
-def objections(evidence: _Dict, length: int) -> Iterator[tuple[int, int]]:
+def objections(evidence: Json, length: int) -> Iterator[tuple[int, int]]:
     """Yield the places of an answer of ``length`` characters that the evidence objects to."""
     weakest: tuple[float, tuple[int, int]] | None = None
     for item in all_items(evidence):

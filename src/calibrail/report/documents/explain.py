@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from calibrail.phrases import number
-from calibrail.report.blocks import Text
+from calibrail.report.blocks import Json, Text
 from calibrail.report.document import Document, Verdict
 from calibrail.report.documents.evidence import evidence_block
-
-_Dict = Mapping[str, Any]
 
 #: In which colour a decision is shown.
 _TONES: Final[Mapping[str, Verdict]] = {
@@ -21,7 +19,7 @@ _TONES: Final[Mapping[str, Verdict]] = {
 }
 
 
-def document(decision: _Dict, score: str) -> Document:
+def document(decision: Json, score: str) -> Document:
     """Return a decision: outcome, reason, p-value in words, and the evidence item by item.
 
     Parameters

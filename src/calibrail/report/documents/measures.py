@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from calibrail.phrases import count, number, percent
-from calibrail.report.blocks import Bullets, Cell, Column, Table, texts
+from calibrail.report.blocks import Bullets, Cell, Column, Json, Table, texts
 from calibrail.report.phrases import bounds, count_of, estimate, interval, plain, share, threshold
-
-_Dict = Mapping[str, Any]
-
 
 #: Measure, value, interval, what was asked, counts.
 Line = tuple[str, str, str, str, str]
@@ -26,12 +22,12 @@ def measures_table(title: str, lines: Sequence[Line], confidence: float) -> Tabl
     return Table(title, columns, [(*line[:4], Cell(line[4], style="muted")) for line in lines])
 
 
-def share_line(name: str, value: _Dict, asked: str, detail: str) -> Line:
+def share_line(name: str, value: Json, asked: str, detail: str) -> Line:
     """Return a share as a line of a table of measures."""
     return (name, share(value), interval(value), asked, detail)
 
 
-def rates(coverage: _Dict, fpr: _Dict, min_coverage: float, max_fpr: float | None) -> list[Line]:
+def rates(coverage: Json, fpr: Json, min_coverage: float, max_fpr: float | None) -> list[Line]:
     """Return what is caught and what is wrongly flagged, beside what was asked."""
     limit = "no limit" if max_fpr is None else f"<= {percent(max_fpr)}"
     return [
@@ -45,7 +41,7 @@ def rates(coverage: _Dict, fpr: _Dict, min_coverage: float, max_fpr: float | Non
     ]
 
 
-def measures(report: _Dict) -> list[Line]:
+def measures(report: Json) -> list[Line]:
     """Return the measures of the test part: value, interval, what was asked, counts."""
     test = report["test"]
     accuracy = test["accuracy"]
@@ -57,7 +53,7 @@ def measures(report: _Dict) -> list[Line]:
     ]
 
 
-def details_table(report: _Dict) -> Table:
+def details_table(report: Json) -> Table:
     """Return the measures that specialists ask for."""
     test = report["test"]
     lines = [
@@ -85,13 +81,13 @@ def details_table(report: _Dict) -> Table:
     return Table("More measures", columns, rows)
 
 
-def _measure(name: str, value: _Dict, detail: str) -> Line:
+def _measure(name: str, value: Json, detail: str) -> Line:
     if value["estimate"] is None:
         return (name, "none", "", "", plain(value["reason"]))
     return (name, estimate(value), bounds(value), "", detail)
 
 
-def risk_lines(measured: Sequence[_Dict]) -> list[Line]:
+def risk_lines(measured: Sequence[Json]) -> list[Line]:
     """Return every risk as the test part shows it."""
     return [
         share_line(
@@ -104,7 +100,7 @@ def risk_lines(measured: Sequence[_Dict]) -> list[Line]:
     ]
 
 
-def flips(certificate: _Dict) -> str:
+def flips(certificate: Json) -> str:
     """Say how many wrong labels a certificate survives; empty where nothing is certified."""
     survived = certificate.get("flips")
     if not survived:
@@ -122,7 +118,7 @@ def flips(certificate: _Dict) -> str:
     )
 
 
-def without_threshold(items: Iterable[_Dict]) -> Bullets:
+def without_threshold(items: Iterable[Json]) -> Bullets:
     """Say why some scores could not be given a threshold."""
     return Bullets(
         "Without a threshold",

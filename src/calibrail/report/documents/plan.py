@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from calibrail.phrases import percent
-from calibrail.report.blocks import Cell, Column, Figure, Section, Table, Text, numbers
+from calibrail.report.blocks import Cell, Column, Figure, Json, Section, Table, Text, numbers
 from calibrail.report.document import Document
 from calibrail.report.plan_figure import VERDICTS, plan_svg
 
-_Dict = Mapping[str, Any]
 
-
-def document(plan: _Dict) -> Document:
+def document(plan: Json) -> Document:
     """Return the minimum, the answers to label, a table with a curve, the next step.
 
     Parameters
@@ -54,7 +51,7 @@ def document(plan: _Dict) -> Document:
     )
 
 
-def _minimum(plan: _Dict) -> Section:
+def _minimum(plan: Json) -> Section:
     """Show the fewest answers that a threshold can come from."""
     labels = plan["minimum_labels"]
     title = f"To catch {percent(1.0 - plan['alpha'])} of hallucinations, at least"
@@ -76,7 +73,7 @@ def _minimum(plan: _Dict) -> Section:
     return Section(title, (Table(title, columns, rows), Text(sentence)))
 
 
-def _headline(plan: _Dict) -> str:
+def _headline(plan: Json) -> str:
     wanted, at = percent(plan["power"]), plan["at"]
     if at is None:
         return (
@@ -89,7 +86,7 @@ def _headline(plan: _Dict) -> str:
     )
 
 
-def _premises(plan: _Dict) -> str:
+def _premises(plan: Json) -> str:
     """Say what is required, and of which detector the numbers hold."""
     assumed, share = plan["assumed"], plan["calibration_share"]
     if "coverage" in assumed:
@@ -115,7 +112,7 @@ def _premises(plan: _Dict) -> str:
     )
 
 
-def _curve(plan: _Dict) -> Section:
+def _curve(plan: Json) -> Section:
     """Show the probability of each verdict by the number of labelled answers."""
     least = plan["minimum"].get(plan["guarantee"], 0)
     few = [
@@ -146,7 +143,7 @@ def _curve(plan: _Dict) -> Section:
     )
 
 
-def _decider(plan: _Dict) -> str:
+def _decider(plan: Json) -> str:
     at = plan["at"]
     sides = (
         f"At {at['n']:,} answers the requirement on coverage is met with a probability of "
@@ -162,7 +159,7 @@ def _decider(plan: _Dict) -> str:
     )
 
 
-def _next_step(plan: _Dict) -> str:
+def _next_step(plan: Json) -> str:
     if plan["at"] is None:
         return (
             "Accept more (--max-fpr, --alpha, --min-coverage), or find a detector that separates "

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from calibrail.phrases import count, number, percent
-from calibrail.report.blocks import Column, Section, Table, Text, numbers
+from calibrail.report.blocks import Column, Json, Section, Table, Text, numbers
 from calibrail.report.document import Document
 
-_Dict = Mapping[str, Any]
 
-
-def document(selection: _Dict) -> Document:
+def document(selection: Json) -> Document:
     """Return what is released, what that promises, and the bounds of other cut-offs.
 
     Parameters
@@ -67,7 +62,7 @@ def document(selection: _Dict) -> Document:
     )
 
 
-def _promise(selection: _Dict) -> str:
+def _promise(selection: Json) -> str:
     fdr = percent(selection["fdr"])
     return (
         f"Released are the answers with a p-value up to {number(selection['cutoff'])}. Over "
@@ -77,7 +72,7 @@ def _promise(selection: _Dict) -> str:
     )
 
 
-def _why_none(selection: _Dict) -> str:
+def _why_none(selection: Json) -> str:
     needed, n = selection["n_calibration_for_one"], selection["n_calibration"]
     reason = (
         f"Nothing can be released at a false discovery rate of {percent(selection['fdr'])}: too "

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from calibrail.evaluation.shift.labelled import BROKEN, HOLDS, UNTESTED
 from calibrail.phrases import count, number, percent
-from calibrail.report.blocks import Bullets, Column, Figure, Section, Table, Text, listing, texts
+from calibrail.report.blocks import (
+    Bullets,
+    Column,
+    Figure,
+    Json,
+    Section,
+    Table,
+    Text,
+    listing,
+    texts,
+)
 from calibrail.report.document import Document
 from calibrail.report.figures import shift_svg
 from calibrail.report.phrases import score_name, share, share_with_bounds
 
-_Dict = Mapping[str, Any]
 
-
-def document(content: _Dict) -> Document:
+def document(content: Json) -> Document:
     """Return what a drift audit says: the finding, a table, what each broken test shows.
 
     Parameters
@@ -58,7 +65,7 @@ def document(content: _Dict) -> Document:
     )
 
 
-def _table(content: _Dict, title: str) -> Section:
+def _table(content: Json, title: str) -> Section:
     rows = []
     for item in content["tests"]:
         needed, weighted, p = item["needed"], item["weighted"], item["adjusted_p"]
@@ -111,7 +118,7 @@ def _assumptions(level: float) -> Sequence[str]:
     )
 
 
-def finding(results: Sequence[_Dict], alpha: float, left_out: int) -> str:
+def finding(results: Sequence[Json], alpha: float, left_out: int) -> str:
     """Return the whole result in one or two sentences."""
     broken = [item for item in results if item["finding"] == BROKEN]
     tested = [item for item in results if item["finding"] != UNTESTED]
@@ -138,7 +145,7 @@ def finding(results: Sequence[_Dict], alpha: float, left_out: int) -> str:
     return text
 
 
-def sentence(item: _Dict, alpha: float) -> str:
+def sentence(item: Json, alpha: float) -> str:
     """Return what one test shows, in words."""
     coverage, name = item["coverage"], item["tested_on"]
     text = f"{name}: {coverage['count']:,} of {count(coverage['n'], 'hallucinated answer')} caught"
