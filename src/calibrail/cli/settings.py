@@ -124,7 +124,8 @@ def _kind(hint: Any) -> tuple[type | None, bool, Pick]:
     pick = Pick()
     if get_origin(hint) is Annotated:
         hint, *extra = get_args(hint)
-        pick = next((item for item in extra if isinstance(item, Pick)), pick)
+        # The outermost says what this command offers.
+        pick = next((item for item in reversed(extra) if isinstance(item, Pick)), pick)
     inner = [item for item in get_args(hint) if item is not type(None)]
     optional = len(inner) == 1 and is_dataclass(inner[0])
     kind = inner[0] if optional else hint

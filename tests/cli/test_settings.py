@@ -1,0 +1,81 @@
+"""Do a command's options follow from the settings objects that it takes?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from calibrail.cli.settings import Pick, takes_settings
+from calibrail.errors import InputError
+from calibrail.settings.option import setting
+
+
+@dataclass(frozen=True)
+class Some:
+    """What is tried here."""
+
+    rate: float = setting("The rate.", 0.5)
+    kind: Literal["a", "b"] = setting("The kind.", "a")
+    names: tuple[str, ...] = setting("Names.", (), flag="name")
+    counts: tuple[int, ...] = setting("Counts.", ())
+    pairs: dict[str, str] | None = setting("Pairs.", None, flag="map")
+    loud: bool = setting("Loud.", True)
+    hidden: int = 3
+
+
+Base = Annotated[Some, Pick()]
+FEWER = Pick(without=("kind",), help={"rate": "Another rate."}, default={"rate": 0.25})
+
+
+def called(run: Any, *arguments: str) -> Any:
+    app = typer.Typer()
+    app.command()(takes_settings(run))
+    done = CliRunner().invoke(app, list(arguments))
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done
+
+
+def test_fields_become_options_and_options_the_object() -> None:
+    seen: list[Some] = []
+
+    def run(some: Base) -> None:
+        seen.append(some)
+
+    called(run)
+    assert seen.pop() == Some()
+    words = "--rate 0.1 --kind b --name x --name y --counts 2 --map question=prompt --no-loud"
+    called(run, *words.split())
+    assert seen.pop() == Some(0.1, "b", ("x", "y"), (2,), {"question": "prompt"}, False)
+    assert called(run, "--hidden", "4").exit_code == 2
+    with pytest.raises(InputError, match="--kind must be one of a, b; got 'c'"):
+        called(run, "--kind", "c")
+    with pytest.raises(InputError, match="--map must look like KEY=VALUE; got 'x'"):
+        called(run, "--map", "x")
+
+
+def test_what_a_command_picks_replaces_what_its_type_offers() -> None:
+    seen: list[Some] = []
+
+    def run(some: Annotated[Base, FEWER]) -> None:
+        seen.append(some)
+
+    called(run)
+    assert seen.pop() == Some(rate=0.25)
+    assert called(run, "--kind", "b").exit_code == 2
+    assert "Another rate." in called(run, "--help").output
+
+
+def test_an_object_that_may_be_absent_is_none_where_nothing_is_given() -> None:
+    seen: list[Some | None] = []
+
+    def run(some: Annotated[Some | None, Pick(only=("rate",))]) -> None:
+        seen.append(some)
+
+    called(run)
+    called(run, "--rate", "0.75")
+    assert seen == [None, Some(0.75)]
