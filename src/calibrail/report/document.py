@@ -19,6 +19,7 @@ the headings, and gives titles of tables to those who cannot see.
 
 Examples
 --------
+>>> from calibrail.report.blocks import Column
 >>> rows = [(Cell("rad", style="strong"), Cell("91%", below="88 to 94%")), Part("Baselines")]
 >>> table = Table("Scores", (Column("Score"), Column("Caught", "right")), rows)
 >>> page = Document("report", headline="certified", blocks=(table, Text(""))).shown_on("page")
