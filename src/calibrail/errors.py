@@ -1,7 +1,5 @@
 """What can go wrong, and how does calibrail say it?"""
 
-from __future__ import annotations
-
 
 class CalibrailError(Exception):
     """Base of every error that calibrail raises on purpose.

@@ -1,7 +1,5 @@
 """How does somebody who has scores and labels in arrays get a threshold with a promise?"""
 
-from __future__ import annotations
-
 from typing import Any, Final, Literal, Self
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How are numbers said in plain words?"""
 
-from __future__ import annotations
-
 
 def percent(share: float) -> str:
     """Return a share as a percentage with at most one decimal, e.g. ``0.934`` as ``93.4%``.

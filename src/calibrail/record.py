@@ -1,7 +1,5 @@
 """How does a frozen value become plain JSON, and how does it come back?"""
 
-from __future__ import annotations
-
 import math
 import types
 from collections.abc import Mapping, Sequence

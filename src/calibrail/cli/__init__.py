@@ -1,7 +1,5 @@
 """The command line: one file a command, each thin over the same call in Python."""
 
-from __future__ import annotations
-
 import os
 import sys
 

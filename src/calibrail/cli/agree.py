@@ -1,7 +1,5 @@
 """``calibrail agree``: how good is it, when most labels come from a judge and few from people?"""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated

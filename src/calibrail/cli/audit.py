@@ -1,7 +1,5 @@
 """``calibrail audit``: what does a detector's result rest on, and where does it fail?"""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Annotated
 

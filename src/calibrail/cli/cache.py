@@ -1,7 +1,5 @@
 """``calibrail cache``: what endpoints have answered so far, and how it is removed."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """``calibrail calibrate``: from labelled answers to a threshold with a verdict."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import typer

@@ -1,7 +1,5 @@
 """``calibrail certify``: does a frozen guardrail keep its promise on fresh data?"""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated

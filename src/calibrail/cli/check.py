@@ -1,7 +1,5 @@
 """``calibrail check``: decisions of a frozen guardrail about a file of answers."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``calibrail compare``: several detectors on the same split, at the same target."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Annotated
 

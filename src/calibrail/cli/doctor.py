@@ -1,7 +1,5 @@
 """``calibrail doctor``: what is in a file, what does it support, what is wrong with it?"""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """Which exit code means what?"""
 
-from __future__ import annotations
-
 from typing import Final
 
 DONE: Final = 0

@@ -1,7 +1,5 @@
 """``calibrail explain``: one answer, the decision about it, and what it rests on."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Which options do several commands share beyond the settings objects, and what do they mean?"""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """``calibrail plan``: how many answers have to be labelled?"""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """``calibrail score``: only the numbers, as a Parquet table."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated

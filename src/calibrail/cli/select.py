@@ -1,7 +1,5 @@
 """``calibrail select``: which answers of a batch may be released?"""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """How do the fields of settings objects become the options of a command?"""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace

@@ -1,7 +1,5 @@
 """``calibrail shift``: does a threshold survive other answers, and if not, what would?"""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Which coverages can a score with few distinct values reach at all?"""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

@@ -1,7 +1,5 @@
 """Which test coverages does the promise itself predict?"""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import betaln, gammaln
 

@@ -1,7 +1,5 @@
 """How far may an observed share be from the true one?"""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Is a fixed threshold proven good enough, proven not to be, or neither?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal

@@ -19,8 +19,6 @@ What is promised counts each question once: the miss rate is that of a hallucina
 from a new question.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

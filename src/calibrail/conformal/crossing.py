@@ -1,7 +1,5 @@
 """How likely does a counting process stay below a staircase?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Final
 

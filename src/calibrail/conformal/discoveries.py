@@ -8,8 +8,6 @@ not simulated. The unknown m0 is bounded in the same event: an m0 for which more
 to lie above some threshold than do lie there is impossible.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """In which groups is the promise kept, broken, or open?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

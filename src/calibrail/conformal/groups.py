@@ -1,7 +1,5 @@
 """Which thresholds keep the promise in each group, not only on average over all of them?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """How many labels may be wrong before a certificate falls?"""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """How many sorted scores are at most as large as each of many values, fast?"""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

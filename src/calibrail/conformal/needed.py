@@ -1,7 +1,5 @@
 """How many more examples would settle one class?"""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Callable
 from typing import Final

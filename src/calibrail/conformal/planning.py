@@ -1,7 +1,5 @@
 """How many labels does a promise need, and how likely is it that a certificate comes out?"""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence

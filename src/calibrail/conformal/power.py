@@ -5,8 +5,6 @@ are averaged over the Beta distribution of the true miss rate at the k-th of n s
 simulated.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

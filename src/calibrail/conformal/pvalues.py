@@ -1,7 +1,5 @@
 """How unusual would this score be for a hallucinated answer?"""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

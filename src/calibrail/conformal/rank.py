@@ -10,8 +10,6 @@ k:
   under-covers and serves to reproduce its tables.
 """
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal
 from fractions import Fraction

@@ -28,8 +28,6 @@ trials are independent draws, so the p-value is valid conditionally and hence ov
 trial MAPIE returns NaN; here p = 1.
 """
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Callable, Iterable

@@ -24,8 +24,6 @@ So one of
   each is tested at (1 - confidence) / 2, or at 1 - confidence where there is only one of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast, get_args

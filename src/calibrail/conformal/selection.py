@@ -1,7 +1,5 @@
 """Which answers of a batch can be released, and how many hallucinations may be among them?"""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -9,8 +9,6 @@ exact promise is made: the result is as good as the estimate, and no better than
 sample size.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -10,8 +10,6 @@ holds for every threshold together, so one may look at the whole curve first and
   Spiegelman, 2016). Narrow where shares are near 0 or 1, where thresholds of interest lie.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Where do answers pass, where are they flagged, and what must a person look at?"""
 
-from __future__ import annotations
-
 from typing import Final, Literal
 
 import numpy as np

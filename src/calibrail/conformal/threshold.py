@@ -1,7 +1,5 @@
 """Which threshold catches the stated share of hallucinations?"""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Which arguments does the conformal core accept, and how does it refuse the others?"""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

@@ -1,7 +1,5 @@
 """Which columns does a reading use, and are the ones that a user named really there?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """How are CSV files read row by row, whatever their cells hold?"""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is known about a file after looking at all of it?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar

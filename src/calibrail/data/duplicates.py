@@ -1,7 +1,5 @@
 """Is the same text, or nearly the same, on two sides of a split?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice

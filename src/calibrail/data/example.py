@@ -1,7 +1,5 @@
 """What is one labelled RAG answer?"""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field

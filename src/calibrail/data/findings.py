@@ -1,7 +1,5 @@
 """What should a user know about a file before trusting a number computed on it?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final

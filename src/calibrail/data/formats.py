@@ -1,7 +1,5 @@
 """Which reader fits this source?"""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points

@@ -1,7 +1,5 @@
 """How is a data set of the Hugging Face hub read?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Was this id seen before, among a million, in little memory?"""
 
-from __future__ import annotations
-
 from array import array
 from hashlib import blake2b
 

@@ -1,7 +1,5 @@
 """How are JSON lines read so that no byte of a file can stop the run?"""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

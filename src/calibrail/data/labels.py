@@ -1,7 +1,5 @@
 """Which values of a label column mean hallucinated, which faithful, and which neither?"""
 
-from __future__ import annotations
-
 from typing import Final
 
 from calibrail.data.example import FAITHFUL, HALLUCINATED

@@ -1,7 +1,5 @@
 """Which column of a source holds which field of an example?"""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Final
 

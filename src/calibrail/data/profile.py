@@ -1,7 +1,5 @@
 """What must be remembered of each example to describe a whole file in one pass?"""
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass

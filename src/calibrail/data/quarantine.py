@@ -1,7 +1,5 @@
 """Where do rows go that cannot be used?"""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import IO

@@ -1,7 +1,5 @@
 """How do rows become examples, with every one of them accounted for?"""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing

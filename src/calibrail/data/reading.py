@@ -1,7 +1,5 @@
 """How is a source of labelled answers opened?"""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path

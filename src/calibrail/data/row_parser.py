@@ -1,7 +1,5 @@
 """When is a row an example, and what is wrong with it when it is not?"""
 
-from __future__ import annotations
-
 import ast
 import json
 import math

@@ -1,7 +1,5 @@
 """What does a format's reader hand on for every row of a file?"""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path

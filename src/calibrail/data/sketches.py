@@ -6,8 +6,6 @@ shingles (HaluEval's QA answers, one core): 15 microseconds and 136 bytes per an
 function for every shingle.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from hashlib import blake2b

@@ -1,7 +1,5 @@
 """What does the name of a source stand for?"""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import replace
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """Which examples are for fitting, which for calibration and which for testing?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 

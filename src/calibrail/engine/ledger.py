@@ -1,7 +1,5 @@
 """What did each score cost, when several share the passes of one model?"""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """How are examples scored in this process, each text embedded once and none of them kept?"""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 

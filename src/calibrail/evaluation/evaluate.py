@@ -1,7 +1,5 @@
 """How good is a calibrated threshold on examples that it has not seen?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """How do other detectors and trivial baselines do on the same split at the same target?"""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from calibrail.conformal import Bound, Calibration, calibrate_threshold

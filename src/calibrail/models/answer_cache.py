@@ -1,7 +1,5 @@
 """Where are the answers of endpoints kept, so that nothing is asked twice?"""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import time

@@ -1,7 +1,5 @@
 """How are texts embedded by an endpoint, each once?"""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

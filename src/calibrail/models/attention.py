@@ -1,7 +1,5 @@
 """How much of a response's attention falls on its documents, rather than on itself?"""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from typing import Any, Final

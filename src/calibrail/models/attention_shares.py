@@ -1,7 +1,5 @@
 """Of the attention that a response pays, what share falls on each document?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

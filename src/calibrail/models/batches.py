@@ -1,7 +1,5 @@
 """Which inputs run together, so that a batch neither wastes its padding nor outgrows memory?"""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 

@@ -1,7 +1,5 @@
 """How much may calls to an endpoint cost: how many, how many at once, how long, at what price?"""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """How does every encoder keep its vectors, so that each distinct text is embedded once?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple

@@ -1,7 +1,5 @@
 """Which endpoint is called, and which key may it see?"""
 
-from __future__ import annotations
-
 import ipaddress
 import os
 import re

@@ -1,7 +1,5 @@
 """How does a tokenizer read a long text beside a short one, and where do the two lie?"""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

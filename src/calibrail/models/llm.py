@@ -1,7 +1,5 @@
 """How are many questions put to a chat model, each once, and no answer lost?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final

@@ -1,7 +1,5 @@
 """Where do a model's files lie, and are they the ones that were calibrated?"""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import json

@@ -1,7 +1,5 @@
 """How likely does a hypothesis follow from a premise, and from which part of it?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import permutations
 from typing import Any, Final, NamedTuple

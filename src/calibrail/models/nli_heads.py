@@ -1,7 +1,5 @@
 """How does each published kind of entailment model say how likely a hypothesis follows?"""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 

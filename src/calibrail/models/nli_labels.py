@@ -1,7 +1,5 @@
 """Which output of an entailment model means what, told from its files alone?"""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Any, Final

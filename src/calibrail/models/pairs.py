@@ -1,7 +1,5 @@
 """What does a model of text pairs say about a long and a short text, whatever their length?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 

@@ -1,7 +1,5 @@
 """How is work that waits for others done many at a time, and stopped in good order?"""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from threading import Event

@@ -1,7 +1,5 @@
 """How does a local model read each distinct input once, and keep what it computed?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from functools import cached_property, partial
 from typing import Any, Final, Generic, TypeVar

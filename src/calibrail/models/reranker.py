@@ -1,7 +1,5 @@
 """How relevant is a document to a query, as a cross-encoder sees it?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """How is a request sent until it is answered, without overrunning an endpoint or a budget?"""
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """How are results kept, so that each input is computed once and memory stays bounded?"""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Hashable
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """How does one request travel to an OpenAI-compatible endpoint, and what can happen to it?"""
 
-from __future__ import annotations
-
 import email.utils
 import importlib
 import json

@@ -1,7 +1,5 @@
 """In which stretches is a long text read beside a short one, so that no word of it is missed?"""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass

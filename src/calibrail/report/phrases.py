@@ -1,7 +1,5 @@
 """How do measures, intervals and names read, in every document?"""
 
-from __future__ import annotations
-
 from calibrail.phrases import number, percent
 from calibrail.report.blocks import Cell, Json
 

@@ -1,7 +1,5 @@
 """How does a document look in a terminal?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Final
 

@@ -1,7 +1,5 @@
 """How does text that somebody else wrote become safe to show on a page?"""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Iterable
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """What may a reader try on the page, and which script lets them?"""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

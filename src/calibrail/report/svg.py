@@ -1,7 +1,5 @@
 """How does a drawn figure fit into a page, and into a file of its own?"""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -4,8 +4,6 @@ These scores look at surfaces only. A detector that does not beat them has not b
 anything, so every report carries them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """What does a cheap score decide by itself, and what does it leave to an expensive one?"""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self

@@ -1,7 +1,5 @@
 """Which of the answer's claims does the context entail?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What did another program already say?"""
 
-from __future__ import annotations
-
 import math
 from typing import Literal, get_args
 

@@ -1,7 +1,5 @@
 """What do all scores share that are made of other scores?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, ClassVar

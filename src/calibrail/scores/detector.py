@@ -1,7 +1,5 @@
 """What do the built-in scores share: declared parameters, one value per example, their models?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from inspect import Parameter, Signature, get_annotations

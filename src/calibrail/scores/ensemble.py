@@ -1,7 +1,5 @@
 """How high do several scores rank an answer on average?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 

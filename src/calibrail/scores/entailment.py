@@ -1,7 +1,5 @@
 """Does the context entail the answer, as a model of natural language inference sees it?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which piece of the answer does which piece of the context support or contradict?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final

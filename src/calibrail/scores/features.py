@@ -4,8 +4,6 @@ These look like scores, so that one pass computes them beside the detectors, and
 nothing is calibrated on them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, Final
 

@@ -1,7 +1,5 @@
 """What probability of a hallucination do several scores give together?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import get_args
 

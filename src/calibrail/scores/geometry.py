@@ -1,7 +1,5 @@
 """Does the answer stay near the question instead of moving towards the context?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, get_args
 

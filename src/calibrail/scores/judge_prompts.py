@@ -1,7 +1,5 @@
 """What is a judge asked, and how are documents and answers kept from answering for it?"""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What do scores that learn ask of the labels they learn from?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

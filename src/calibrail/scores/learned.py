@@ -1,7 +1,5 @@
 """How is what a score has learnt kept, as arrays and as bytes, and given back to it?"""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final, Self, cast

@@ -1,7 +1,5 @@
 """What do all scores on embeddings share: an encoder, its parameters, angles between vectors?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

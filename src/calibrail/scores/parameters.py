@@ -1,7 +1,5 @@
 """Does a parameter of a score lie in its domain?"""
 
-from __future__ import annotations
-
 from typing import Any
 
 from calibrail.errors import InputError

@@ -1,7 +1,5 @@
 """Which models, at which revisions, and which options did the papers use?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final

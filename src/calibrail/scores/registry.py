@@ -1,7 +1,5 @@
 """Which scores are there, and how is one named on the command line?"""
 
-from __future__ import annotations
-
 import difflib
 import hashlib
 import importlib.metadata

@@ -1,7 +1,5 @@
 """Is the answer far from every retrieved chunk?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal, NamedTuple, get_args
 

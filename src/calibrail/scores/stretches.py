@@ -1,7 +1,5 @@
 """Which stretch of the answer departs most from its sources?"""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final

@@ -1,7 +1,5 @@
 """What number does a judge's reply stand for, if it stands for any?"""
 
-from __future__ import annotations
-
 import json
 import math
 import re

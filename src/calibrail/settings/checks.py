@@ -1,7 +1,5 @@
 """Which numbers and names may an argument hold, and how is another one refused?"""
 
-from __future__ import annotations
-
 from numbers import Integral, Real
 from typing import Any, Final, get_args
 

@@ -1,7 +1,5 @@
 """How does a field of a settings object say what it means, once for Python and the command line?"""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """What does a threshold promise about hallucinations?"""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

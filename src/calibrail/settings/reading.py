@@ -1,7 +1,5 @@
 """How is a file of answers to be read?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What must the data show of a threshold before anybody relies on it?"""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from calibrail.errors import InputError

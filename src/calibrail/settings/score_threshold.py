@@ -1,7 +1,5 @@
 """Which answers does a column of scores flag, without a guardrail?"""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Which answers set the threshold of a drift audit, and which others test it?"""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How do a promise and a requirement come from the few keywords of a short call?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypedDict, TypeVar

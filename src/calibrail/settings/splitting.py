@@ -1,7 +1,5 @@
 """Which share of the answers fits, which calibrates, and which tests?"""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

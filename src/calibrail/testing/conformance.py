@@ -8,8 +8,6 @@ Call ``check_score`` in the tests of a package that adds a score:
         check_score(MyScore)  # or check_score(MyScore(parameter=2))
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Which examples show whether a score keeps the rules?"""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from calibrail.data.example import Example

@@ -1,7 +1,5 @@
 """Does a statement say that the sources do not hold the answer?"""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Which statements does a string make, and where?"""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from typing import Final, NamedTuple

@@ -1,7 +1,5 @@
 """Which main clauses of a sentence can stand alone?"""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """How long is the longest common subsequence of two word sequences?"""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 
 

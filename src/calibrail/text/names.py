@@ -1,7 +1,5 @@
 """Which capitalised names does a string hold?"""
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 from calibrail.text.stop_words import STOP_WORDS

@@ -1,7 +1,5 @@
 """Which numbers does a string hold, whatever their spelling?"""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from operator import itemgetter

@@ -1,7 +1,5 @@
 """Which words say little about whether an answer is supported?"""
 
-from __future__ import annotations
-
 from typing import Final
 
 _ENGLISH: Final = """

@@ -1,7 +1,5 @@
 """Which words does a string hold, and where?"""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from typing import Final, NamedTuple

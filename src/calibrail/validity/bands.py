@@ -6,8 +6,6 @@ sorted uniform numbers, so the probability that a band fails is known; it is com
 another recursion than the one that made the band.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final

@@ -1,7 +1,5 @@
 """Do the answers that are released from a batch keep the promises about them?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Final

@@ -5,8 +5,6 @@ two counts; ``certified`` needs both classes and ``rejected`` one, so it is aske
 one class beside counts of the other that leave the decision to the first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 

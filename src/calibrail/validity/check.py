@@ -1,7 +1,5 @@
 """How often did a promise fail in simulation, and does chance explain it?"""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final

@@ -5,8 +5,6 @@ more answers the question has. What is promised counts each question once, so th
 a threshold is that of one normal score.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

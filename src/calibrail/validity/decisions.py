@@ -1,7 +1,5 @@
 """Does a three-way decision keep both its promises?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

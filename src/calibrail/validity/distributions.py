@@ -4,8 +4,6 @@ Every score is a normal number, taken as it is, rounded, or binned. So the true 
 threshold are known exactly.
 """
 
-from __future__ import annotations
-
 from typing import Final, Literal, get_args
 
 import numpy as np

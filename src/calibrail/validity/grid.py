@@ -1,7 +1,5 @@
 """Which promises are simulated, in which settings, how often?"""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

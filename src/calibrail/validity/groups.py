@@ -1,7 +1,5 @@
 """Does the promise hold within each group, and what does one threshold for all do there?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

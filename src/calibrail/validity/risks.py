@@ -3,8 +3,6 @@
 The requirements are the true rates of one threshold, so every other one breaks a promise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

@@ -5,8 +5,6 @@ with x, so production's hallucinations are harder to catch. The distribution of 
 is the same in both, and the ratio of the two densities of x is known.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

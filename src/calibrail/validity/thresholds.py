@@ -1,7 +1,5 @@
 """Do one threshold, its p-values and its coverage band keep their promises?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

@@ -1,7 +1,5 @@
 """How good is a guardrail, or the data, when most labels come from a judge and few from people?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """How does one call lead from labelled answers to an audit of the detectors?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What can an audit look at in this data, and what must it leave out?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """How does one call lead from labelled answers to a threshold with a verdict?"""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace

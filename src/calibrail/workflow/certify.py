@@ -1,7 +1,5 @@
 """Does a frozen guardrail keep its promise on data that it has never seen?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice

@@ -1,7 +1,5 @@
 """How does a guardrail decide about a whole file, in constant memory?"""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import Counter

@@ -1,7 +1,5 @@
 """Which of several detectors costs the fewest false alarms at the same coverage?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

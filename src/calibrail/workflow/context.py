@@ -1,7 +1,5 @@
 """What surrounds a run without changing any of its numbers?"""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

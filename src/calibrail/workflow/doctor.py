@@ -1,7 +1,5 @@
 """What is in this file, what does it support, and what is wrong with it?"""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Unpack, cast

@@ -1,7 +1,5 @@
 """What would a run ask of endpoints, and what would it cost, before anything is sent?"""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Which answers of the test part show what a detector gets wrong?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """What should a reader of any report know about the data and the detectors behind it?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

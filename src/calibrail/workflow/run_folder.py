@@ -1,7 +1,5 @@
 """How does what a run found become files in its folder?"""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How do labelled answers become a table of scores with a split?"""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain

@@ -1,7 +1,5 @@
 """Which answers of a batch may be released, with how many hallucinations at most among them?"""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What happens to a threshold when answers come from elsewhere, or later?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path

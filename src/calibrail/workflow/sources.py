@@ -1,7 +1,5 @@
 """How is a file of answers opened for one streaming pass?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 

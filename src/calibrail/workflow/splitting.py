@@ -1,7 +1,5 @@
 """How is data split, and how do scores learn from the part that is theirs?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast

@@ -1,7 +1,5 @@
 """Which versions of which libraries computed the scores?"""
 
-from __future__ import annotations
-
 import importlib.metadata
 from typing import Final
 

@@ -5,8 +5,6 @@ hold a right and a hallucinated text a row, so that a row makes two examples of 
 last holds one ChatGPT answer a row with a yes/no judgement and no context.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final

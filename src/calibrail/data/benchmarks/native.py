@@ -1,7 +1,5 @@
 """What is a benchmark whose original file is one table?"""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias

@@ -6,8 +6,6 @@ of the same kind (a person for a person, a date for a date), is none of the ques
 and does not occur in its passage, nor does it contain one of them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Final

@@ -6,8 +6,6 @@ Language Models", 2024. ``response.jsonl`` holds the answers with the spans that
 span. All responses to one source share a group.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

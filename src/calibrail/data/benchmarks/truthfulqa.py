@@ -5,8 +5,6 @@ its best answer (faithful) and its best incorrect answer (hallucinated); there i
 Releases before 2025 have no column for the best incorrect answer: the first of the list is taken.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

@@ -5,8 +5,6 @@ Manakul et al., "SelfCheckGPT", 2023: passages that GPT-3 wrote about people, ea
 when any sentence is inaccurate; its context is the person's Wikipedia text; there is no question.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from calibrail.data.benchmarks.native import Native, missing_field

@@ -1,7 +1,5 @@
 """What are coverage and false alarms when most labels come from a judge that errs?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal

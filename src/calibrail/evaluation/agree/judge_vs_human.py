@@ -1,7 +1,5 @@
 """How far does a judge agree with people, and which way does it err?"""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, Final, Literal

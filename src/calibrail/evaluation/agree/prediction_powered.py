@@ -1,7 +1,5 @@
 """What are rates once a judge is set right by what people said about a sample?"""
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

@@ -1,7 +1,5 @@
 """What is one estimate of a rate, and what does it rest on?"""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal

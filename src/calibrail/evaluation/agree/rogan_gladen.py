@@ -1,7 +1,5 @@
 """What are rates once a judge's known error rates are taken out?"""
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

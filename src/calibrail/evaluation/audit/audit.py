@@ -1,7 +1,5 @@
 """What does a detector's result rest on, where does it fail, and who agrees with it?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

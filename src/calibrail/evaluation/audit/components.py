@@ -1,7 +1,5 @@
 """Which side of the triangle carries a geometric score: the question or the context?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal

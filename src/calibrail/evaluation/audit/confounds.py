@@ -1,7 +1,5 @@
 """How much of what a detector separates do surface features explain?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal

@@ -1,7 +1,5 @@
 """Do two detectors, or one on two encoders, say the same about the same answers?"""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

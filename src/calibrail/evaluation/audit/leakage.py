@@ -1,7 +1,5 @@
 """Could the label be known from copies, from the group, or from the question alone?"""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Can a score be read as a probability, and how do hallucinations rise with it?"""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """What does an audit hold, and how is it written?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final

@@ -1,7 +1,5 @@
 """Does a detector work equally well on all kinds of answers?"""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Which of several detectors costs the fewest false alarms at the same target?"""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

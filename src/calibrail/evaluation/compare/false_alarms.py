@@ -8,8 +8,6 @@ combine, as Welch and Satterthwaite do, those of the faithful groups with 2k - 1
 rank k: the spread of the k-th smallest score is known no better than from about k exponential gaps.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

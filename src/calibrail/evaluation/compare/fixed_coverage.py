@@ -5,8 +5,6 @@ score: the rank is what makes thresholds of different detectors comparable. When
 again, both change: the threshold that stands at that rank, and the faithful answers that it flags.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

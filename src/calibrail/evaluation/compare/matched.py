@@ -8,8 +8,6 @@ A detector with few distinct values (a yes/no judge) cannot reach every coverage
 is listed, and the others are compared with it *there*.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, Final
 

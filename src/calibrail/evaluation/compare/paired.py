@@ -15,8 +15,6 @@ group's difference, DeLong's variance becomes Obuchowski's (1997), and the boots
 With groups of one answer, these are the ordinary tests.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What would other targets cost: which coverage can be promised, at how many false alarms?"""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final

@@ -21,8 +21,6 @@ A ``pac`` threshold is not certified by construction here: its error holds for o
 advance, not for the one of several that happened to flag least.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Which promises can a score with few distinct values keep at all, and at what price?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final
 

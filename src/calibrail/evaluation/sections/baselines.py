@@ -1,7 +1,5 @@
 """Could something as plain as the answer's length stand behind a score?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

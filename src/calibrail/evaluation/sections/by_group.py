@@ -1,7 +1,5 @@
 """Is the promise kept in every group of the test part?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What difference does it make that answers to one question are not independent?"""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What would any other threshold catch, and what would it cost?"""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np

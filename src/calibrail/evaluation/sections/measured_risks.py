@@ -1,7 +1,5 @@
 """Does the threshold that several risks chose keep them on the test part?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

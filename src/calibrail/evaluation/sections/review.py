@@ -1,7 +1,5 @@
 """What does a three-way decision promise on each side, and how much must people look at?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Does a threshold from one set of answers keep its promise on another, and if not, what would?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Which answers set a threshold, and which others does it have to stand?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

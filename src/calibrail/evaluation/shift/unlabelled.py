@@ -1,7 +1,5 @@
 """How far do production answers differ from the calibration answers, and what would that cost?"""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What do calibration answers say once they are weighted towards other answers?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

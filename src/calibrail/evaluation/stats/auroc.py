@@ -5,8 +5,6 @@ alone (the tests hold ours against it), scipy the U statistic. Everything here a
 ``paired_auroc`` and ``ranking`` rests on the same placement counts.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

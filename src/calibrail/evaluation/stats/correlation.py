@@ -4,8 +4,6 @@ scipy has the coefficients (the tests hold ours against them), but no influence 
 which intervals for answers in groups rest on, and no partial correlation.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

@@ -1,7 +1,5 @@
 """How much more often do such answers occur in production than in the calibration data?"""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

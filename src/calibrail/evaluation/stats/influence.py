@@ -1,7 +1,5 @@
 """How sure is a statistic of answers that hang together in groups?"""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 statsmodels has McNemar's exact test; for answers that share groups it has none.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """How much do the scores of the two classes overlap?"""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

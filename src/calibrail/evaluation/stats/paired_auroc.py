@@ -1,7 +1,5 @@
 """Do two scores rank the same answers equally well?"""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -7,8 +7,6 @@ scikit-learn has the area (the tests hold ours against it), one sample at a time
 2,000 answers take it six times as long as they take here.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

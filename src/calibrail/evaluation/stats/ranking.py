@@ -1,7 +1,5 @@
 """How well does a score rank answers, among all pairs and among pairs that are alike?"""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Final
 

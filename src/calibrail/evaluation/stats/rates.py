@@ -5,8 +5,6 @@ statsmodels has Wilson's interval, to 2e-16 the same (the tests hold ours agains
 second for statsmodels to load.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -6,8 +6,6 @@ those that hold the same classes (hallucinated answers only, faithful only, both
 draw lacks a class.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

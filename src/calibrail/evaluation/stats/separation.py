@@ -1,7 +1,5 @@
 """How far apart are the two classes' mean scores?"""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

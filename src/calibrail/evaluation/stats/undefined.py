@@ -1,7 +1,5 @@
 """Where does an undefined score stand among the defined ones?"""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

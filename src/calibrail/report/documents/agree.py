@@ -1,7 +1,5 @@
 """What does `calibrail agree` say about a judge's labels beside people's?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Final
 

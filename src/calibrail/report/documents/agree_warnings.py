@@ -1,7 +1,5 @@
 """What weakens a comparison of a judge with people, in words?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 

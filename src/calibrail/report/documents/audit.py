@@ -1,7 +1,5 @@
 """What does `calibrail audit` say about what detectors really measure?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """What explains a detector's result, where does it work, and is it a probability?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Final

@@ -1,7 +1,5 @@
 """What does an audit show, in plain sentences?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

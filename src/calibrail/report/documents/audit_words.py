@@ -1,7 +1,5 @@
 """How are features, thirds and measures called when an audit speaks?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final
 

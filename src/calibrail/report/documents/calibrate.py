@@ -1,7 +1,5 @@
 """What does `calibrail calibrate` say about a detector?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What does every group of a report show?"""
 
-from __future__ import annotations
-
 from functools import partial
 
 from calibrail.phrases import count, number, percent

@@ -1,7 +1,5 @@
 """What does a report say about answers that pass, go to review or are flagged?"""
 
-from __future__ import annotations
-
 from calibrail.phrases import number, percent
 from calibrail.report.blocks import Json, Section, Text
 from calibrail.report.documents.measures import Line, measures_table, share_line

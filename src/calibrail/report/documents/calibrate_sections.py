@@ -1,7 +1,5 @@
 """What do attainable thresholds, clusters, production, risks and confounds add to a report?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from calibrail.phrases import count, number, percent

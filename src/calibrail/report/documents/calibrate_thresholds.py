@@ -1,7 +1,5 @@
 """Which answers does a calibrated detector flag, and what would other thresholds cost?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

@@ -1,7 +1,5 @@
 """How are verdicts and warnings said in a few words, and what follows from them?"""
 
-from __future__ import annotations
-
 from typing import Final
 
 from calibrail.phrases import count, percent

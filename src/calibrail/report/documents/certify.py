@@ -1,7 +1,5 @@
 """What does `calibrail certify` say about a guardrail on fresh labels?"""
 
-from __future__ import annotations
-
 from calibrail.phrases import percent
 from calibrail.report.blocks import Finding, Json, Section, Table, Text, Tile, texts
 from calibrail.report.document import Document

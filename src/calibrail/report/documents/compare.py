@@ -1,7 +1,5 @@
 """What does `calibrail compare` say about several detectors?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

@@ -1,7 +1,5 @@
 """What follows from a comparison, and what do its claims rest on?"""
 
-from __future__ import annotations
-
 from calibrail.phrases import count, listed, percent
 from calibrail.report.blocks import Json
 from calibrail.report.documents.compare_finding import worse_than

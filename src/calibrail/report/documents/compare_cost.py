@@ -1,7 +1,5 @@
 """What did the scores of a comparison cost?"""
 
-from __future__ import annotations
-
 from calibrail.report.blocks import Column, Json, Section, Table, Text, numbers
 from calibrail.report.phrases import plain
 

@@ -1,7 +1,5 @@
 """What does a comparison show, in a sentence: who wins, or whom the data does not separate?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """How do the scores of a comparison do, each alone and against the best?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

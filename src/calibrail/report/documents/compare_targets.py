@@ -1,7 +1,5 @@
 """What do the scores of a comparison cost at other coverages and other targets?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

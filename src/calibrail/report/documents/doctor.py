@@ -1,7 +1,5 @@
 """What does `calibrail doctor` say about a file?"""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """How do a detector's errors read on a page, whatever their texts hold?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """How does what a detector says about the parts of an answer read, whatever its texts hold?"""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from typing import Final

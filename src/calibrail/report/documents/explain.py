@@ -1,7 +1,5 @@
 """What does `calibrail explain` say about one decision and what it rests on?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

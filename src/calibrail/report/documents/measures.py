@@ -1,7 +1,5 @@
 """How do measures with their intervals stand in a table, beside what was asked?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from calibrail.phrases import count, number, percent

@@ -1,7 +1,5 @@
 """What does `calibrail plan` say about how many labels are needed?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

@@ -1,7 +1,5 @@
 """What does `calibrail select` say about the answers it releases?"""
 
-from __future__ import annotations
-
 from calibrail.phrases import count, number, percent
 from calibrail.report.blocks import Column, Json, Section, Table, Text, numbers
 from calibrail.report.document import Document

@@ -1,7 +1,5 @@
 """What does `calibrail shift` say about a threshold on answers from elsewhere, or later?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

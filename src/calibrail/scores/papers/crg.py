@@ -1,7 +1,5 @@
 """What do embeddings, entailment and tokens say together?"""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from itertools import product

@@ -1,7 +1,5 @@
 """How far from the context or the question, and in which direction, does the answer lie?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 

@@ -1,7 +1,5 @@
 """What do two entailment models say, weighed by what the fit split showed?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

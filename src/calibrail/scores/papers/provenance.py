@@ -1,7 +1,5 @@
 """Do the sources that matter for the question support its answer?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 

@@ -1,7 +1,5 @@
 """Does a transformer that reads both look from the answer at the context?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How does a score learn the displacements of faithful answers, keep and consult them?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 

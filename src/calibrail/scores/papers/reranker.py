@@ -1,7 +1,5 @@
 """Is any chunk relevant to the answer, as a cross-encoder sees it?"""
 
-from __future__ import annotations
-
 from typing import Any
 
 from calibrail.data.example import Example

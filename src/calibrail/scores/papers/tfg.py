@@ -1,7 +1,5 @@
 """How many of the answer's content words resemble no word of the context?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import numpy as np
