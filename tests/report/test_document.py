@@ -10,13 +10,13 @@ from rich.console import Console
 
 from calibrail.report import Document, print_document, render_page
 from calibrail.report.blocks import (
+    Bullet,
     Bullets,
     Cell,
     Column,
     Figure,
-    Finding,
     Folded,
-    Part,
+    Heading,
     Section,
     Table,
     Text,
@@ -44,7 +44,7 @@ def document(calls: list[bool], **changes: Any) -> Document:
     table = Table(
         "Scores",
         (Column("Score"), Column("Method", where="page"), Column("Share caught", brief="Caught")),
-        [("rad", "geometry", Cell("91%", below="88 to 94%")), Part("Baselines")],
+        [("rad", "geometry", Cell("91%", below="88 to 94%")), Heading("Baselines")],
     )
     blocks = (
         None,
@@ -85,7 +85,7 @@ def test_a_page_shows_what_is_its_own_and_each_picture_is_drawn_once_a_width() -
 def test_the_next_step_is_last_in_a_terminal_and_first_on_a_page() -> None:
     content = document(
         [],
-        warnings=[Finding("the classes are alike", "Alike")],
+        warnings=[Bullet("the classes are alike", "Alike")],
         notes=["a note"],
         next_step="calibrate again (--alpha)",
         tiles=[Tile("Caught", "91%", "88 to 94%", ">= 90%")],

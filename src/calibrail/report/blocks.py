@@ -26,7 +26,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Bullet:
     """A warning or a remark, with a short title where it has one (for the page)."""
 
     text: str
@@ -40,7 +40,7 @@ class Bullets:
     kind: ClassVar[str] = "bullets"
 
     heading: str
-    items: Sequence[Finding | str]
+    items: Sequence[Bullet | str]
     style: Style = ""
     where: Where = "both"
 
@@ -68,7 +68,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Heading:
     """A row of a table that heads those below it."""
 
     text: str
@@ -110,7 +110,7 @@ class Table:
     columns : sequence of Column
         One or more.
     rows : sequence
-        Cells or texts, as many as there are columns, or a ``Part``.
+        Cells or texts, as many as there are columns, or a ``Heading``.
     two_lines : bool
         Whether a terminal shows the second lines of cells.
     where : Where
@@ -121,7 +121,7 @@ class Table:
 
     title: str
     columns: Sequence[Column]
-    rows: Sequence[Sequence[Cell | str] | Part]
+    rows: Sequence[Sequence[Cell | str] | Heading]
     two_lines: bool = False
     where: Where = "both"
 
@@ -279,7 +279,7 @@ class Section:
 
 
 def listing(
-    heading: str, items: Sequence[Finding | str], style: Style = "", where: Where = "both"
+    heading: str, items: Sequence[Bullet | str], style: Style = "", where: Where = "both"
 ) -> Section:
     """Return a section that is one list."""
     return Section(heading, (Bullets(heading, items, style),), where)

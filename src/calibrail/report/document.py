@@ -20,7 +20,7 @@ the headings, and gives titles of tables to those who cannot see.
 Examples
 --------
 >>> from calibrail.report.blocks import Column
->>> rows = [(Cell("rad", style="strong"), Cell("91%", below="88 to 94%")), Part("Baselines")]
+>>> rows = [(Cell("rad", style="strong"), Cell("91%", below="88 to 94%")), Heading("Baselines")]
 >>> table = Table("Scores", (Column("Score"), Column("Caught", "right")), rows)
 >>> page = Document("report", headline="certified", blocks=(table, Text(""))).shown_on("page")
 >>> len(page.blocks)
@@ -35,12 +35,12 @@ from typing import Any, Literal
 
 from calibrail.report.blocks import (
     Block,
+    Bullet,
     Bullets,
     Cell,
     Facts,
-    Finding,
     Folded,
-    Part,
+    Heading,
     Section,
     Table,
     Text,
@@ -73,7 +73,7 @@ class Document:
         The few numbers to look at first (page).
     blocks : sequence of Block
         The body; None is left out.
-    warnings : sequence of Finding
+    warnings : sequence of Bullet
         Early on the page, late in a terminal, where the end is what is read.
     notes : sequence of str
         Further remarks.
@@ -93,7 +93,7 @@ class Document:
     brief: str | None = None
     tiles: Sequence[Tile] = ()
     blocks: Sequence[Block | None] = ()
-    warnings: Sequence[Finding] = ()
+    warnings: Sequence[Bullet] = ()
     notes: Sequence[str] = ()
     next_step: str = ""
     reproduce: Mapping[str, Any] = field(default_factory=dict)
@@ -140,9 +140,9 @@ def _visible(blocks: Iterable[Block | None], medium: str) -> tuple[Block, ...]:
 def _cells(table: Table, medium: str) -> Table:
     """Return a table of the columns that one medium shows."""
     places = [i for i, column in enumerate(table.columns) if column.where in ("both", medium)]
-    rows: list[Sequence[Cell] | Part] = []
+    rows: list[Sequence[Cell] | Heading] = []
     for row in table.rows:
-        if isinstance(row, Part):
+        if isinstance(row, Heading):
             rows.append(row)
         else:
             cells = [cell if isinstance(cell, Cell) else Cell(cell) for cell in row]

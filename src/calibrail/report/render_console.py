@@ -127,7 +127,7 @@ def _table(block: parts.Table, console: Console) -> None:
         name = column.name if column.brief is None else column.brief
         grid.add_column(_line(name), justify=column.align, overflow="fold", max_width=column.most)
     for place, row in enumerate(block.rows):
-        if isinstance(row, parts.Part):
+        if isinstance(row, parts.Heading):
             if place:
                 grid.add_row()
             grid.add_row(_line(row.text, "underline"))

@@ -5,10 +5,10 @@ from typing import Final
 
 from calibrail.phrases import count, percent
 from calibrail.report.blocks import (
+    Bullet,
     Bullets,
     Cell,
     Column,
-    Finding,
     Json,
     Section,
     Table,
@@ -58,7 +58,7 @@ def document(result: Json) -> Document:
             Bullets("Missing or cut off", list(_missing(result))),
             Bullets("Which to trust", list(_trust(result))),
         ),
-        warnings=[Finding(text) for text in result["warnings"]],
+        warnings=[Bullet(text) for text in result["warnings"]],
         next_step=_next_step(result),
         data=result["data"],
         footer="Every number on this page is in what --json prints.",

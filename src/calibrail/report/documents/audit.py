@@ -10,8 +10,8 @@ from calibrail.report.blocks import (
     Cell,
     Column,
     Facts,
+    Heading,
     Json,
-    Part,
     Section,
     Table,
     Text,
@@ -23,7 +23,7 @@ from calibrail.report.documents.audit_detector import detector_section, matched_
 from calibrail.report.documents.audit_words import COMPONENTS
 from calibrail.report.phrases import bounds, estimate, measure_cell, plain
 
-_Row = Sequence[Cell | str] | Part
+_Row = Sequence[Cell | str] | Heading
 
 #: What answers can share, and how it is said.
 _SHARED: Final = {

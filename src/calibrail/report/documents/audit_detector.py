@@ -12,8 +12,8 @@ from calibrail.report.blocks import (
     Column,
     Figure,
     Folded,
+    Heading,
     Json,
-    Part,
     Section,
     Table,
     Text,
@@ -22,7 +22,7 @@ from calibrail.report.blocks import (
 from calibrail.report.documents.audit_words import capital, spanned, third
 from calibrail.report.phrases import bounds, estimate, measure_cell, plain, share_cell, threshold
 
-_Row = Sequence[Cell | str] | Part
+_Row = Sequence[Cell | str] | Heading
 
 #: What each verdict on a feature means, in a cell.
 VERDICTS: Final = {
@@ -165,8 +165,8 @@ def _strata(place: int, detector: Json) -> Section | None:
         test = division["test"]
         p = test["p_holm"]
         brief = "no test" if p is None else f"differ? p {_p_value(p)}"
-        short.append(Part(f"{division['called']} ({brief})"))
-        full.append(Part(f"{capital(division['called'])}: {_test(division)}"))
+        short.append(Heading(f"{division['called']} ({brief})"))
+        full.append(Heading(f"{capital(division['called'])}: {_test(division)}"))
         for row in division["strata"]:
             called = third(division["name"], row["name"])
             sizes = (f"{row['n_hallucinated']:,}", f"{row['n_faithful']:,}")

@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from calibrail.phrases import percent
 from calibrail.report import phrases
 from calibrail.report.blocks import (
+    Bullet,
     Cell,
     Column,
-    Finding,
     Folded,
+    Heading,
     Json,
-    Part,
     Section,
     Table,
     Text,
@@ -83,8 +83,7 @@ def document(
             listing("What the promise rests on", assumptions(report), where="page"),
         ),
         warnings=[
-            Finding(item["message"], title(item["code"]).capitalize())
-            for item in report["warnings"]
+            Bullet(item["message"], title(item["code"]).capitalize()) for item in report["warnings"]
         ],
         notes=report["notes"],
         next_step=next_step(report),
@@ -110,9 +109,9 @@ def _other_scores(report: Json) -> Section | None:
         "threshold": None if report["by_group"] else report["threshold"],
         "this": True,
     }
-    rows: list[Sequence[Cell | str] | Part] = [_row(item) for item in (this, *detectors)]
+    rows: list[Sequence[Cell | str] | Heading] = [_row(item) for item in (this, *detectors)]
     if baselines:
-        rows += [Part("Baselines"), *(_row(item) for item in baselines)]
+        rows += [Heading("Baselines"), *(_row(item) for item in baselines)]
     tested = any(item.get("auroc_difference") for item in baselines)
     return Section(
         "Against other scores",

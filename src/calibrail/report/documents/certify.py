@@ -1,7 +1,7 @@
 """What does `calibrail certify` say about a guardrail on fresh labels?"""
 
 from calibrail.phrases import percent
-from calibrail.report.blocks import Finding, Json, Section, Table, Text, Tile, texts
+from calibrail.report.blocks import Bullet, Json, Section, Table, Text, Tile, texts
 from calibrail.report.document import Document
 from calibrail.report.documents.calibrate_words import VERDICTS, label_more
 from calibrail.report.documents.measures import flips, measures_table, rates, risk_lines
@@ -53,7 +53,7 @@ def document(certificate: Json) -> Document:
             else None,
             _groups(certificate["by_group"]) if certificate.get("by_group") else None,
         ),
-        warnings=[Finding(text) for text in certificate.get("warnings", ())],
+        warnings=[Bullet(text) for text in certificate.get("warnings", ())],
         next_step=_next_step(certificate),
         footer="Every number on this page is in what --json prints.",
     )

@@ -6,9 +6,9 @@ from functools import partial
 from calibrail.phrases import percent
 from calibrail.report.blocks import (
     Block,
+    Bullet,
     Bullets,
     Figure,
-    Finding,
     Folded,
     Json,
     Section,
@@ -119,7 +119,7 @@ def _warnings(detectors: Sequence[Json]) -> list[Block]:
     folded = [
         Folded(
             heading,
-            (Bullets(heading, [Finding(w["message"]) for w in item["warnings"]], "warning"),),
+            (Bullets(heading, [Bullet(w["message"]) for w in item["warnings"]], "warning"),),
         )
         for item, heading in warned
     ]

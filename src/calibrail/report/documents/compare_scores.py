@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from calibrail.phrases import percent
-from calibrail.report.blocks import Cell, Column, Json, Part, Section, Table, Text
+from calibrail.report.blocks import Cell, Column, Heading, Json, Section, Table, Text
 from calibrail.report.documents.compare_finding import p_value, points
 from calibrail.report.documents.measures import without_threshold
 from calibrail.report.phrases import interval, measure_cell, plain, share, share_cell, threshold
 
-_Row = Sequence[Cell | str] | Part
+_Row = Sequence[Cell | str] | Heading
 
 #: Characters of a name in a terminal's table.
 NAME_WIDTH: Final = 22
@@ -30,7 +30,7 @@ def all_scores(comparison: Json) -> Section:
     winner = comparison["winner"]["name"]
     rows: list[_Row] = [_score(item, winner) for item in (*detectors, *others)]
     if baselines:
-        rows += [Part("Baselines"), *(_score(item, winner) for item in baselines)]
+        rows += [Heading("Baselines"), *(_score(item, winner) for item in baselines)]
     least = percent(comparison["partial_auroc"]["least_coverage"])
     columns = (
         Column("Score", most=NAME_WIDTH),

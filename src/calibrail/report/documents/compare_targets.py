@@ -10,8 +10,8 @@ from calibrail.report.blocks import (
     Column,
     Figure,
     Folded,
+    Heading,
     Json,
-    Part,
     Section,
     Table,
     Text,
@@ -20,7 +20,7 @@ from calibrail.report.compare_figures import MOST_SERIES, coverage_svg, sweep_ro
 from calibrail.report.documents.compare_scores import NAME_WIDTH, confidence_percent
 from calibrail.report.phrases import count_of, interval, plain, share, share_cell, threshold
 
-_Row = Sequence[Cell | str] | Part
+_Row = Sequence[Cell | str] | Heading
 
 
 def at_same_coverage(comparison: Json) -> Section | None:

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterator
 
 from calibrail.phrases import count, percent
-from calibrail.report.blocks import Column, Facts, Finding, Json, Section, Table, texts
+from calibrail.report.blocks import Bullet, Column, Facts, Json, Section, Table, texts
 from calibrail.report.document import Document
 
 
@@ -39,7 +39,7 @@ def document(diagnosis: Json) -> Document:
             Section(title, (Table(title, columns, supports),)),
             Section("What can be calibrated", (Facts(list(_candidates(diagnosis))),)),
         ),
-        warnings=[Finding(item["message"]) for item in diagnosis.get("warnings", ())],
+        warnings=[Bullet(item["message"]) for item in diagnosis.get("warnings", ())],
         next_step=_next_step(diagnosis, str(source)),
         footer="Every number on this page is in what --json prints.",
     )
