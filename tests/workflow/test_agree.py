@@ -14,13 +14,14 @@ import pytest
 import calibrail
 from calibrail.data.example import Example
 from calibrail.errors import DataError, InputError
-from calibrail.evaluation.agree.corrected_rates import corrected_rates
-from calibrail.evaluation.agree.judge_labels import count_labels
+from calibrail.evaluation.agree.corrected_rates import Rate, corrected_rates
 from calibrail.guardrail import Guardrail
 from calibrail.scores.registry import build_column
 from calibrail.settings import ReadOptions, ScoreThreshold
 from calibrail.workflow.agree import JudgedRates, agree
+from calibrail.workflow.context import Context
 from tests.answers import rows, write
+from tests.evaluation.agree.tables import counted
 
 COLUMNS = {"human": "human", "judge": "judge"}
 SCORES: dict[str, Any] = {"scores": ScoreThreshold("detector", "hallucinated", 0.75)}
@@ -58,8 +59,19 @@ def expected(items: Iterable[Mapping[str, Any]], flagged: list[bool]) -> dict[st
     """Return the rates of labels and flags that stand in arrays."""
     listed = list(items)
     human = [-1 if item["human"] is None else item["human"] for item in listed]
-    counts = count_labels(human, [item["judge"] for item in listed], flagged)
-    return {name: rate.to_dict() for name, rate in corrected_rates(counts).items()}
+    counts = counted(human, [item["judge"] for item in listed], flagged)
+    return numbers(corrected_rates(counts))
+
+
+def numbers(rates: Mapping[Any, Rate]) -> dict[str, Any]:
+    """Return estimates, intervals and numbers of rows."""
+    return {
+        name: {
+            method: (item.n_human, item.n_judge, item.measure.estimate, item.measure.upper)
+            for method, item in rate
+        }
+        for name, rate in rates.items()
+    }
 
 
 def without_trust(result: JudgedRates) -> dict[str, Any]:
@@ -72,7 +84,7 @@ def without_trust(result: JudgedRates) -> dict[str, Any]:
 
 def test_a_score_column_flags_at_its_threshold(answers: Path, items: list[dict[str, Any]]) -> None:
     result = agree(answers, **COLUMNS, **SCORES)
-    assert without_trust(result) == expected(items, [item["detector"] >= 0.75 for item in items])
+    assert numbers(result.rates) == expected(items, [item["detector"] >= 0.75 for item in items])
     assert {trust.method for trust in result.trust.values()} == {"prediction_powered"}
     truth = np.mean([item["detector"] >= 0.75 for item in items if item["truth"]])
     measure = result.rates["coverage"].prediction_powered.measure
@@ -120,7 +132,7 @@ def test_a_guardrail_flags_what_it_does_not_pass(
 ) -> None:
     result = agree(answers, **COLUMNS, guardrail=guardrail)
     edge = guardrail.calibration.threshold
-    assert without_trust(result) == expected(items, [item["detector"] >= edge for item in items])
+    assert numbers(result.rates) == expected(items, [item["detector"] >= edge for item in items])
     assert result.to_dict()["flag"] == {"guardrail": "column", "threshold": edge}
     assert result.warnings == ()
 
@@ -232,7 +244,7 @@ def test_what_else_weakens_the_result_is_said(items: list[dict[str, Any]], tmp_p
     assert "2 answers without a score: counted as flagged" in text
     # Both count as flagged.
     flagged = [not isinstance(item["detector"], float) or item["detector"] >= 0.75 for item in odd]
-    assert without_trust(result) == expected(odd, flagged)
+    assert numbers(result.rates) == expected(odd, flagged)
 
 
 def test_a_detector_that_fails_flags_and_is_counted(
@@ -253,7 +265,7 @@ def test_examples_in_memory_and_progress() -> None:
         for i in range(600)
     ]
     seen: list[int] = []
-    result = agree(examples, **COLUMNS, progress=seen.append)
+    result = agree(examples, **COLUMNS, context=Context(progress=seen.append))
     assert seen == [256, 512, 600]
     assert result.data["source"] == "examples in memory" and result.data["sha256"] is None
     assert result.agreement.agreement.estimate == 1.0

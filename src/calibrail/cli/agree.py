@@ -51,6 +51,7 @@ def run(
     from calibrail.guardrail import Guardrail
     from calibrail.report.documents.agree import document
     from calibrail.workflow.agree import agree
+    from calibrail.workflow.context import Context
 
     quarantine = Path("quarantine.jsonl")
     with counting("comparing") as progress:
@@ -62,7 +63,7 @@ def run(
             scores=scores,
             confidence=requirement.confidence,
             reading=replace(reading, quarantine=quarantine),
-            progress=progress,
+            context=Context(progress=progress),
         )
     print_result(result.to_dict(), document, json, page)
     note_quarantined(result.n_quarantined, quarantine)

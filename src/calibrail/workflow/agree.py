@@ -1,7 +1,7 @@
 """How good is a guardrail, or the data, when most labels come from a judge and few from people?"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from calibrail.errors import DataError, InputError
@@ -22,9 +22,9 @@ from calibrail.evaluation.agree.judge_labels import (
 from calibrail.evaluation.agree.judge_vs_human import Agreement, agreement
 from calibrail.evaluation.stats.measure import checked_confidence
 from calibrail.guardrail.runtime import Guardrail
-from calibrail.report.documents.agree_warnings import doubt, no_label, warnings
+from calibrail.report.documents import agree_words as words
 from calibrail.settings import ReadOptions, ScoreThreshold
-from calibrail.workflow.context import Progress
+from calibrail.workflow.context import Context
 from calibrail.workflow.judged_rows import Tally, Unreadable, choose_flagging
 from calibrail.workflow.sources import Source, open_source, source_name
 
@@ -80,13 +80,16 @@ class JudgedRates:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what ``calibrail agree --json`` prints."""
+        agreement = self.agreement.to_dict()
+        for name in ("agreement", "sensitivity", "specificity"):
+            agreement[name]["reason"] = None if agreement[name]["n"] else words.AGREEMENT[name]
         return {
             "schema": SCHEMA,
             "confidence": self.confidence,
             "columns": dict(self.columns),
             "flag": None if self.flag is None else dict(self.flag),
             "data": {**self.data, **self.counts.to_dict()},
-            "agreement": self.agreement.to_dict(),
+            "agreement": agreement,
             "rates": {
                 name: {**rate.to_dict(), "trust": self.trust[name].to_dict()}
                 for name, rate in self.rates.items()
@@ -106,7 +109,7 @@ def agree(
     scores: ScoreThreshold | None = None,
     confidence: float = 0.95,
     reading: ReadOptions | None = None,
-    progress: Progress | None = None,
+    context: Context | None = None,
 ) -> JudgedRates:
     """Compare a judge with people, and estimate rates from both, in one streaming pass.
 
@@ -129,8 +132,8 @@ def agree(
         Level of every interval.
     reading : ReadOptions, optional
         How to read the file; its label column is not used.
-    progress : callable, optional
-        Called with the number of rows so far.
+    context : Context, optional
+        Who is told of the number of rows so far.
 
     Returns
     -------
@@ -158,7 +161,7 @@ def agree(
     if human == judge:
         raise InputError(f"human and judge must be two columns; got {human!r} twice")
     flagging = choose_flagging(guardrail, scores)
-    reading = reading or ReadOptions()
+    reading, context = reading or ReadOptions(), context or Context()
     keep = tuple(dict.fromkeys((human, judge, *flagging.columns)))
     examples, opened = open_source(source, reading, require=(), keep=keep, labelled=False)
     name = str(source) if opened is not None else "the examples"
@@ -169,35 +172,80 @@ def agree(
             fresh = [row for row in batch if not seen or row[0].digest() not in seen]
             tally.n_seen_before += len(batch) - len(fresh)
             tally.add(fresh, flagging)
-            if progress is not None:
-                progress(tally.n)
+            if context.progress is not None:
+                context.progress(tally.n)
         unreadable.append()
     counts = LabelCounts(tally.cells, flagging.described is not None)
     for column, role, n in ((human, "human", counts.n_human), (judge, "judge", counts.n_judge)):
         if not n:
-            raise DataError(no_label(name, column, role, unreadable.n, unreadable.first))
-    sample, alike = sample_tests(counts), alike_tests(counts)
-    rates = corrected_rates(counts, level)
-    data = {
-        "source": source_name(source),
-        "sha256": opened.digest() if opened is not None else None,
-        "n_unlabelled": int(tally.cells[NONE, NONE].sum()),
-        "n_quarantined": unreadable.n + (opened.n_quarantined if opened is not None else 0),
-        "n_seen_before": tally.n_seen_before,
-        "n_undefined": tally.n_undefined,
-        "n_errors": tally.n_errors,
-        "n_sharing_a_group": tally.n_sharing,
-    }
-    return JudgedRates(
+            raise DataError(words.no_label(name, column, role, unreadable.n, unreadable.first))
+    sample = sample_tests(counts)
+    random = not (tally.n_seen_before or any(test.differs for test in sample))
+    rates = {rate: _in_words(rate, found) for rate, found in corrected_rates(counts, level).items()}
+    result = JudgedRates(
         counts=counts,
-        agreement=agreement(counts, level),
+        agreement=_agreement(counts, level),
         rates=rates,
-        trust=trusted(rates, doubt(tally.n_seen_before, sample)),
-        sample=sample,
-        alike=alike,
+        trust=trusted(rates, random=random),
+        sample=_tests(sample),
+        alike=_tests(alike_tests(counts)),
         confidence=level,
         columns={"human": human, "judge": judge},
         flag=flagging.described,
-        data=data,
-        warnings=tuple(warnings(counts, data, sample, alike, by_column=scores is not None)),
+        data={
+            "source": source_name(source),
+            "sha256": opened.digest() if opened is not None else None,
+            "n_unlabelled": int(tally.cells[NONE, NONE].sum()),
+            "n_quarantined": unreadable.n + (opened.n_quarantined if opened is not None else 0),
+            "n_seen_before": tally.n_seen_before,
+            "n_undefined": tally.n_undefined,
+            "n_errors": tally.n_errors,
+            "n_sharing_a_group": tally.n_sharing,
+        },
+        warnings=(),
+    )
+    content = result.to_dict()
+    doubt = words.doubt(content)
+    trust = {
+        rate: replace(chosen, reason=words.trust(chosen.reason, content["rates"][rate], doubt))
+        for rate, chosen in result.trust.items()
+    }
+    return replace(result, trust=trust, warnings=tuple(words.warnings(content)))
+
+
+def _in_words(name: RateName, rate: Rate) -> Rate:
+    """Return the estimates with sentences in place of codes."""
+    estimates = []
+    for method, item in rate:
+        code, caution = item.measure.reason, item.caution
+        if code is not None:
+            reason = words.reason(code, name, item.values)
+            item = replace(item, measure=replace(item.measure, reason=reason))
+        if caution is not None:
+            item = replace(item, caution=words.caution(caution, name, item))
+        assumption = words.assumption(name, method)
+        estimates.append(replace(item, assumption=assumption, promise=words.PROMISES[method]))
+    return Rate(*estimates)
+
+
+def _agreement(counts: LabelCounts, level: float) -> Agreement:
+    """Return the agreement with sentences in place of codes."""
+    result = agreement(counts, level)
+    kappa, lean = result.kappa, result.asymmetry
+    if kappa.reason is not None:
+        kappa = replace(kappa, reason=words.AGREEMENT[kappa.reason])
+    if lean.reason is not None:
+        lean = replace(lean, reason=words.AGREEMENT[lean.reason])
+    return replace(result, kappa=kappa, asymmetry=lean)
+
+
+def _tests(tests: tuple[ShareTest, ...]) -> tuple[ShareTest, ...]:
+    """Return tests with words in place of codes."""
+    return tuple(
+        replace(
+            test,
+            share=words.SHARE_TESTS[test.share],
+            reason=None if test.reason is None else words.SHARE_TESTS[test.reason],
+        )
+        for test in tests
     )

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from calibrail.evaluation.agree.corrected_rates import corrected_rates
+from calibrail.evaluation.agree.corrections import (
+    RateEstimate,
+    prediction_powered,
+    rogan_gladen,
+)
 from calibrail.evaluation.agree.judge_labels import LabelCounts
-from calibrail.evaluation.agree.prediction_powered import prediction_powered_share
-from calibrail.evaluation.agree.rate_estimate import RateEstimate
-from calibrail.evaluation.agree.rogan_gladen import rogan_gladen_share
-
-NAMES = ("hallucinated", "faithful")
-
 
 #: Runs of a simulation; a share of them is known to within four standard errors.
 RUNS = 1000
@@ -59,6 +58,15 @@ def made(both: Any, alone: Any = ((0, 0), (0, 0))) -> LabelCounts:
     return LabelCounts(cells)
 
 
+def counted(human: Any, judge: Any, flagged: Any = None) -> LabelCounts:
+    """Count rows by labels (-1 for none) and flags."""
+    cells = np.zeros((3, 3, 2), np.int64)
+    # Index -1 is the last one, which stands for no label.
+    flags = np.zeros(len(human), int) if flagged is None else np.asarray(flagged, int)
+    np.add.at(cells, (np.asarray(human), np.asarray(judge), flags), 1)
+    return LabelCounts(cells, flagged is not None)
+
+
 def estimates(
     found: Callable[[LabelCounts], RateEstimate], drawn: Iterator[LabelCounts]
 ) -> np.ndarray:
@@ -68,12 +76,12 @@ def estimates(
     return np.array([(m.estimate, m.lower, m.upper) for m in measures], dtype=float)
 
 
-def rogan_gladen(counts: LabelCounts) -> RateEstimate:
-    return rogan_gladen_share(counts, 0.95, NAMES)
+def corrected(counts: LabelCounts) -> RateEstimate:
+    return rogan_gladen(counts, 0.95, flagged=True)
 
 
 def powered(counts: LabelCounts) -> RateEstimate:
-    return prediction_powered_share(counts, 0.95, NAMES)
+    return prediction_powered(counts, 0.95, flagged=True)
 
 
 def judge_only(counts: LabelCounts) -> RateEstimate:

@@ -15,16 +15,15 @@ from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.inter_rater import cohens_kappa
 from statsmodels.stats.proportion import proportion_confint
 
-from calibrail.evaluation.agree.judge_labels import count_labels
 from calibrail.evaluation.agree.judge_vs_human import agreement, asymmetry, kappa
-from tests.evaluation.agree.tables import ALONE, made
+from tests.evaluation.agree.tables import ALONE, counted, made
 
 
 @pytest.mark.parametrize("table", [((60, 10), (8, 42)), ((9, 4), (4, 3)), ((0, 7), (9, 1))])
 def test_agreement_agrees_with_its_oracles(table: Any) -> None:
     both = np.array(table)
     human, judge = np.repeat(CELLS, both.ravel(), axis=0).T
-    found = agreement(count_labels(human, judge), 0.9)
+    found = agreement(counted(human, judge), 0.9)
     assert found.kappa.estimate == pytest.approx(cohen_kappa_score(human, judge))
     assert found.kappa.estimate == pytest.approx(cohens_kappa(both).kappa)
     for bound, count, n in (
@@ -89,17 +88,15 @@ def test_which_way_the_judge_leans() -> None:
     assert asymmetry(9, 1, 0.99).direction == "not shown"  # p = 0.0215
     assert asymmetry(5, 4).direction == "not shown"
     none = asymmetry(0, 0)
-    assert none.p_value is None and none.reason == "judge and people never disagree"
+    assert none.p_value is None and none.reason == "no_disagreement"
 
 
 def test_nothing_to_compare_is_said_and_not_made_up() -> None:
-    found = agreement(made(np.zeros((2, 2, 2), int), ALONE)).to_dict()
-    assert found["agreement"]["estimate"] is None
-    assert found["agreement"]["reason"] == "no answer has both labels"
-    assert found["kappa"]["reason"] == "no answer has both labels"
-    same = agreement(count_labels([0, 0, 0], [0, 0, 0])).to_dict()
-    assert same["kappa"]["reason"] == "judge and people give every answer the same label"
-    assert same["sensitivity"]["reason"] is not None and same["specificity"]["reason"] is None
+    found = agreement(made(np.zeros((2, 2, 2), int), ALONE))
+    assert found.agreement.estimate is None and found.kappa.reason == "no_row"
+    same = agreement(counted([0, 0, 0], [0, 0, 0]))
+    assert same.kappa.reason == "one_label"
+    assert same.sensitivity.estimate is None and same.specificity.estimate == 1.0
 
 
 @settings(max_examples=15, deadline=None)

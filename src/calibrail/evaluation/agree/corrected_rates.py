@@ -2,21 +2,20 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal.bound import exact_bound
-from calibrail.evaluation.agree.judge_labels import LabelCounts
-from calibrail.evaluation.agree.prediction_powered import (
-    prediction_powered_prevalence,
-    prediction_powered_share,
+from calibrail.evaluation.agree.corrections import (
+    Method,
+    RateEstimate,
+    prediction_powered,
+    rogan_gladen,
 )
-from calibrail.evaluation.agree.rate_estimate import METHODS, Method, RateEstimate, rate_estimate
-from calibrail.evaluation.agree.rogan_gladen import rogan_gladen_prevalence, rogan_gladen_share
+from calibrail.evaluation.agree.judge_labels import NONE, LabelCounts
 from calibrail.evaluation.stats.measure import Measure, checked_confidence, missing
-from calibrail.phrases import percent
 from calibrail.record import Record
 
 RateName = Literal["prevalence", "coverage", "fpr"]
@@ -25,18 +24,9 @@ _EXACT: Final = "clopper-pearson"
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
-    """A rate, estimated four ways.
+class Rate(Record):
+    """P(hallucinated), P(flag | hallucinated) or P(flag | faithful), estimated four ways."""
 
-    Attributes
-    ----------
-    name : {"prevalence", "coverage", "fpr"}
-        P(hallucinated), P(flag | hallucinated) or P(flag | faithful).
-    judge_only, human_only, rogan_gladen, prediction_powered : RateEstimate
-        The four estimates.
-    """
-
-    name: RateName
     judge_only: RateEstimate
     human_only: RateEstimate
     rogan_gladen: RateEstimate
@@ -44,12 +34,8 @@ class Rate:
 
     def __iter__(self) -> Iterator[tuple[Method, RateEstimate]]:
         """Go through methods and estimates."""
-        for method in METHODS:
+        for method in get_args(Method):
             yield method, getattr(self, method)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the estimates by method, JSON-able."""
-        return {method: estimate.to_dict() for method, estimate in self}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +87,40 @@ def corrected_rates(counts: LabelCounts, confidence: float = 0.95) -> dict[RateN
         ``prevalence``, and with decisions ``coverage`` and ``fpr``.
     """
     level = checked_confidence(confidence)
-    rates: dict[RateName, Rate] = {"prevalence": _prevalence(counts, level)}
+    rates: dict[RateName, Rate] = {"prevalence": _rate(counts, level, flagged=False)}
     if counts.decided:
-        rates["coverage"] = _share_flagged(counts, level, "coverage", ("hallucinated", "faithful"))
+        rates["coverage"] = _rate(counts, level, flagged=True)
         # False alarms are to faithful answers what coverage is to hallucinated ones.
-        rates["fpr"] = _share_flagged(counts.turned(), level, "fpr", ("faithful", "hallucinated"))
+        rates["fpr"] = _rate(counts.turned(), level, flagged=True)
     return rates
 
 
-def trusted(rates: Mapping[RateName, Rate], doubt: str | None = None) -> dict[RateName, Trust]:
+def _rate(counts: LabelCounts, level: float, *, flagged: bool) -> Rate:
+    """Estimate the share of label 1, or the share of it that is flagged."""
+    cells = counts.cells
+    if flagged:
+        judge, human = cells[:, 1].sum(axis=0), cells[1].sum(axis=0)
+        reasons = "judge_calls_none", "people_call_none"
+    else:
+        judge, human = cells[:, :NONE].sum(axis=(0, 2)), cells[:NONE].sum(axis=(1, 2))
+        reasons = "no_judge_label", "no_human_label"
+    return Rate(
+        RateEstimate(_exact(judge, level, reasons[0]), 0, int(judge.sum())),
+        RateEstimate(_exact(human, level, reasons[1]), int(human.sum()), 0),
+        rogan_gladen(counts, level, flagged=flagged),
+        prediction_powered(counts, level, flagged=flagged),
+    )
+
+
+def _exact(rows: NDArray[np.int64], level: float, reason: str) -> Measure:
+    """Return the exact interval of a share counted as (without, with)."""
+    bound = exact_bound(int(rows[1]), int(rows.sum()), level)
+    if bound.estimate is None:
+        return missing(_EXACT, reason, level)
+    return Measure(bound.estimate, bound.lower, bound.upper, _EXACT, level)
+
+
+def trusted(rates: Mapping[RateName, Rate], *, random: bool = True) -> dict[RateName, Trust]:
     """Say for each rate which estimate to rely on.
 
     The prediction-powered one, if its interval may be relied on and is narrower than the exact one
@@ -120,66 +131,25 @@ def trusted(rates: Mapping[RateName, Rate], doubt: str | None = None) -> dict[Ra
     ----------
     rates : mapping of str to Rate
         From ``corrected_rates``.
-    doubt : str, optional
-        Why the rows with human labels are no random sample.
+    random : bool
+        False where the rows with human labels are known to be no random sample.
     """
-    return {name: _trusted(rate, doubt) for name, rate in rates.items()}
+    none = Trust(None, "no_sample")
+    return {name: _trusted(rate) if random else none for name, rate in rates.items()}
 
 
-def _trusted(rate: Rate, doubt: str | None) -> Trust:
-    if doubt is not None:
-        return Trust(None, f"the human labels are no random sample: {doubt}")
+def _trusted(rate: Rate) -> Trust:
     human, tuned = rate.human_only, rate.prediction_powered
     if human.measure.estimate is None:
-        return Trust(None, str(human.measure.reason))
+        return Trust(None, "no_label")
     if tuned.measure.estimate is None:
-        return Trust("human_only", f"exact; no correction: {tuned.measure.reason}")
+        return Trust("human_only", "no_correction")
     if tuned.caution is not None:
-        return Trust("human_only", f"exact at any number of labels; {tuned.caution}")
-    gained = 1.0 - _width(tuned.measure) / _width(human.measure)
-    if gained <= 0.0:
-        return Trust("human_only", "exact, and the judge's labels do not make it narrower")
-    return Trust(
-        "prediction_powered",
-        "like the human labels alone it needs no more than a random sample; its interval, "
-        f"asymptotic, is {percent(gained)} narrower than the exact one",
-    )
+        return Trust("human_only", "few_labels")
+    if _width(tuned.measure) >= _width(human.measure):
+        return Trust("human_only", "not_narrower")
+    return Trust("prediction_powered", "narrower")
 
 
 def _width(measure: Measure) -> float:
     return float(measure.upper or 0.0) - float(measure.lower or 0.0)
-
-
-def _prevalence(counts: LabelCounts, level: float) -> Rate:
-    human, judge = counts.cells[:2].sum(axis=(1, 2)), counts.cells[:, :2].sum(axis=(0, 2))
-    return Rate(
-        "prevalence",
-        _exact("judge_only", judge, level, "no row has a judge label"),
-        _exact("human_only", human, level, "no row has a human label"),
-        rogan_gladen_prevalence(counts, level),
-        prediction_powered_prevalence(counts, level),
-    )
-
-
-def _share_flagged(
-    counts: LabelCounts, level: float, name: RateName, names: tuple[str, str]
-) -> Rate:
-    """Estimate P(flag | label 1), whichever class label 1 stands for."""
-    human, judge = counts.cells[1].sum(axis=0), counts.cells[:, 1].sum(axis=0)
-    return Rate(
-        name,
-        _exact("judge_only", judge, level, f"the judge calls no answer {names[0]}"),
-        _exact("human_only", human, level, f"people call no answer {names[0]}"),
-        rogan_gladen_share(counts, level, names),
-        prediction_powered_share(counts, level, names),
-    )
-
-
-def _exact(method: Method, rows: NDArray[np.int64], level: float, reason: str) -> RateEstimate:
-    """Return the exact interval of a share counted as (without, with)."""
-    bound = exact_bound(int(rows[1]), int(rows.sum()), level)
-    measure = missing(_EXACT, reason, level)
-    if bound.estimate is not None:
-        measure = Measure(bound.estimate, bound.lower, bound.upper, _EXACT, level)
-    humans = bound.n if method == "human_only" else 0
-    return rate_estimate(method, measure, humans, bound.n - humans)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.stats import fisher_exact
-
-from calibrail.errors import InputError
 
 #: Index of "no label" in ``LabelCounts.cells``; 0 is faithful and 1 hallucinated.
 NONE: Final = 2
@@ -33,31 +32,10 @@ class LabelCounts:
         1 flagged).
     decided : bool
         Whether the flags mean anything. Without, every row counts as passed.
-
-    Raises
-    ------
-    InputError
-        If the shape is another or a count is negative.
     """
 
     cells: NDArray[np.int64]
     decided: bool = True
-
-    def __post_init__(self) -> None:
-        """Check shape and sign, and make the counts read-only."""
-        given = np.asarray(self.cells)
-        if given.shape != (3, 3, 2) or given.dtype.kind not in "iu":
-            raise InputError(
-                f"cells must be whole numbers of shape (3, 3, 2); got {given.dtype} of shape "
-                f"{given.shape}"
-            )
-        if (given < 0).any():
-            raise InputError(f"cells must not be negative; got {given.min()}")
-        if not self.decided and given[..., 1].any():
-            raise InputError("cells must hold no flagged row where decided is False")
-        cells = given.astype(np.int64)
-        cells.setflags(write=False)
-        object.__setattr__(self, "cells", cells)
 
     @property
     def n(self) -> int:
@@ -96,54 +74,9 @@ class LabelCounts:
 
     def to_dict(self) -> dict[str, int]:
         """Return the numbers of rows by who labelled them."""
-        return {
-            "n": self.n,
-            "n_human": self.n_human,
-            "n_judge": self.n_judge,
-            "n_both": self.n_both,
-            "n_human_alone": self.n_human - self.n_both,
-            "n_judge_alone": self.n_judge - self.n_both,
-        }
-
-
-def count_labels(
-    human: ArrayLike, judge: ArrayLike, flagged: ArrayLike | None = None
-) -> LabelCounts:
-    """Count rows by human label, judge label and flag.
-
-    Parameters
-    ----------
-    human, judge : array_like of integers, shape (n,)
-        1 = hallucinated, 0 = faithful, -1 = no label.
-    flagged : array_like of bool, shape (n,), optional
-        Decisions.
-
-    Raises
-    ------
-    InputError
-        If a value is another, or the lengths differ.
-
-    Examples
-    --------
-    >>> counts = count_labels([1, 0, -1, -1], [1, 1, 0, 1], [True, False, False, True])
-    >>> counts.n_human, counts.n_judge, counts.judge_alone.tolist()
-    (2, 4, [[1, 0], [0, 1]])
-    """
-    labels = [_labels(human, "human"), _labels(judge, "judge")]
-    flags = np.zeros(len(labels[0]), np.int64)
-    if flagged is not None:
-        flags = np.asarray(flagged)
-        if flags.ndim != 1 or not np.isin(flags, (0, 1)).all():
-            raise InputError("flagged must hold true and false, of shape (n,)")
-        flags = flags.astype(np.int64)
-    if not len(labels[0]) == len(labels[1]) == len(flags):
-        raise InputError(
-            f"human, judge and flagged must have one length; got {len(labels[0])}, "
-            f"{len(labels[1])} and {len(flags)}"
-        )
-    cells = np.zeros((3, 3, 2), np.int64)
-    np.add.at(cells, (labels[0], labels[1], flags), 1)
-    return LabelCounts(cells, flagged is not None)
+        counts = {name: getattr(self, name) for name in ("n", "n_human", "n_judge", "n_both")}
+        alone = {f"{name}_alone": counts[name] - self.n_both for name in ("n_human", "n_judge")}
+        return counts | alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,26 +86,20 @@ class ShareTest:
     Attributes
     ----------
     share : str
-        The share of what.
-    first, second : str
-        The two kinds of rows.
-    first_count, first_n, second_count, second_n : int
-        Rows with the property, and rows of the kind.
+        Of what: ``called`` hallucinated by the judge, ``flagged``, or, among the answers of one
+        class, ``called_of_hallucinated`` and ``called_of_faithful``.
+    rows : mapping of str to mapping of str to int
+        By kind of row, the ``count`` of those with the property, and ``n``.
     p_value : float or None
         Two-sided; None where one kind has no row.
     level : float
         Below it the shares are said to differ.
     reason : str or None
-        Why there is no p-value.
+        The kind without a row, e.g. ``no_flagged``.
     """
 
     share: str
-    first: str
-    second: str
-    first_count: int
-    first_n: int
-    second_count: int
-    second_n: int
+    rows: Mapping[str, Mapping[str, int]]
     p_value: float | None
     level: float
     reason: str | None = None
@@ -186,8 +113,7 @@ class ShareTest:
         """Return the fields, JSON-able."""
         return {
             "share": self.share,
-            self.first: {"count": self.first_count, "n": self.first_n},
-            self.second: {"count": self.second_count, "n": self.second_n},
+            **self.rows,
             "p_value": self.p_value,
             "level": self.level,
             "differs": self.differs,
@@ -206,14 +132,15 @@ def sample_tests(counts: LabelCounts) -> tuple[ShareTest, ...]:
     tuple of ShareTest
         The share that the judge calls hallucinated, and with decisions the share flagged.
     """
-    labelled, others = counts.both.sum(axis=0), counts.judge_alone
-    views = [("called hallucinated by the judge", labelled.sum(axis=1), others.sum(axis=1))]
-    if counts.decided:
-        views.append(("flagged", labelled.sum(axis=0), others.sum(axis=0)))
-    level = SAMPLE_LEVEL / len(views)
+    sides = {"human_labelled": counts.both.sum(axis=0), "others": counts.judge_alone}
+    shares = ("called", "flagged") if counts.decided else ("called",)
     return tuple(
-        _share_test(share, ("human_labelled", "others"), (first, second), level)
-        for share, first, second in views
+        _share_test(
+            share,
+            {name: rows.sum(axis=1 - axis) for name, rows in sides.items()},
+            SAMPLE_LEVEL / len(shares),
+        )
+        for axis, share in enumerate(shares)
     )
 
 
@@ -230,39 +157,18 @@ def alike_tests(counts: LabelCounts) -> tuple[ShareTest, ...]:
     """
     if not counts.decided:
         return ()
-    names = ("faithful", "hallucinated")
     return tuple(
         _share_test(
-            f"called hallucinated by the judge, of answers that people call {names[label]}",
-            ("flagged", "passed"),
-            (counts.both[label, :, 1], counts.both[label, :, 0]),
-            ALIKE_LEVEL / 2,
+            f"called_of_{name}", {"flagged": rows[:, 1], "passed": rows[:, 0]}, ALIKE_LEVEL / 2
         )
-        for label in (1, 0)
+        for name, rows in (("hallucinated", counts.both[1]), ("faithful", counts.both[0]))
     )
 
 
-def _share_test(
-    share: str,
-    names: tuple[str, str],
-    rows: tuple[NDArray[np.int64], NDArray[np.int64]],
-    level: float,
-) -> ShareTest:
+def _share_test(share: str, rows: Mapping[str, NDArray[np.int64]], level: float) -> ShareTest:
     """Compare rows counted as (without, with) the property."""
-    sizes = [int(part.sum()) for part in rows]
-    counts = (int(rows[0][1]), sizes[0], int(rows[1][1]), sizes[1])
-    for name, size in zip(names, sizes, strict=True):
-        if not size:
-            reason = f"no row is {name.replace('_', '-')}"
-            if name == "others":
-                reason = "no row has a judge label alone"
-            return ShareTest(share, *names, *counts, None, level, reason)
-    p_value = min(1.0, float(fisher_exact(np.stack(rows)).pvalue))
-    return ShareTest(share, *names, *counts, p_value, level)
-
-
-def _labels(values: ArrayLike, name: str) -> NDArray[np.int64]:
-    array = np.asarray(values)
-    if array.ndim != 1 or not np.isin(array, (-1, 0, 1)).all():
-        raise InputError(f"{name} must hold 1 (hallucinated), 0 (faithful) and -1 (no label)")
-    return np.where(array == -1, NONE, array).astype(np.int64)
+    sizes = {name: {"count": int(part[1]), "n": int(part.sum())} for name, part in rows.items()}
+    if empty := [name for name, size in sizes.items() if not size["n"]]:
+        return ShareTest(share, sizes, None, level, f"no_{empty[0]}")
+    p_value = min(1.0, float(fisher_exact(np.stack(list(rows.values()))).pvalue))
+    return ShareTest(share, sizes, p_value, level)

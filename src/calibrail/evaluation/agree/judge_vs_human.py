@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,18 +77,6 @@ class Agreement(Record):
     asymmetry: Asymmetry
     confidence: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, JSON-able; a share without a row carries the reason."""
-        reasons = {
-            "agreement": "no answer has both labels",
-            "sensitivity": "people call none of the doubly labelled answers hallucinated",
-            "specificity": "people call none of the doubly labelled answers faithful",
-        }
-        content = Record.to_dict(self)
-        for name, reason in reasons.items():
-            content[name]["reason"] = None if content[name]["n"] else reason
-        return content
-
 
 def agreement(counts: LabelCounts, confidence: float = 0.95) -> Agreement:
     """Compare the judge's labels with people's, where both are there.
@@ -104,8 +92,9 @@ def agreement(counts: LabelCounts, confidence: float = 0.95) -> Agreement:
 
     Examples
     --------
-    >>> from calibrail.evaluation.agree.judge_labels import count_labels
-    >>> result = agreement(count_labels([1, 1, 1, 0, 0, 0], [1, 1, 0, 0, 0, 0]))
+    >>> cells = np.zeros((3, 3, 2), int)
+    >>> cells[:2, :2, 0] = [[3, 0], [1, 2]]
+    >>> result = agreement(LabelCounts(cells))
     >>> result.agreement.count, result.sensitivity.count, round(result.kappa.estimate, 3)
     (5, 2, 0.667)
     """
@@ -144,7 +133,7 @@ def asymmetry(judge_alone: int, human_alone: int, confidence: float = 0.95) -> A
     level = 1.0 - checked_confidence(confidence)
     n = judge_alone + human_alone
     if not n:
-        return Asymmetry(0, 0, None, "not shown", "judge and people never disagree")
+        return Asymmetry(0, 0, None, "not shown", "no_disagreement")
     p_value = float(binomtest(judge_alone, n, 0.5).pvalue)
     direction: Direction = "not shown"
     if p_value <= level:
@@ -186,11 +175,11 @@ def kappa(table: NDArray[np.int64], confidence: float = 0.95) -> Measure:
     counts = np.asarray(table, np.float64)
     n = counts.sum()
     if not n:
-        return missing(KAPPA_METHOD, "no answer has both labels", level)
+        return missing(KAPPA_METHOD, "no_row", level)
     rows, columns = counts.sum(axis=1) / n, counts.sum(axis=0) / n
     chance = float(rows @ columns)
     if math.isclose(chance, 1.0):
-        return missing(KAPPA_METHOD, "judge and people give every answer the same label", level)
+        return missing(KAPPA_METHOD, "one_label", level)
     estimate = float((np.trace(counts) / n - chance) / (1.0 - chance))
     best = float(np.sum(xlogy(counts, counts / n)))
     critical = float(chi2.ppf(level, 1)) / 2.0
