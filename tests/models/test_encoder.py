@@ -152,7 +152,7 @@ class TestFingerprint:
 
     def test_its_length_is_the_one_in_use(self, tiny: Path) -> None:
         encoder = LocalEncoder(str(tiny))
-        assert encoder._load().max_seq_length == encoder.fingerprint()["max_length"]
+        assert encoder.transformer.max_seq_length == encoder.fingerprint()["max_length"]
 
 
 class TestLoading:

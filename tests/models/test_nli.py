@@ -14,8 +14,7 @@ import pytest
 from calibrail.errors import ModelError
 from calibrail.models import nli
 from calibrail.models.nli import EntailmentModel, load_nli
-from calibrail.models.nli_heads import HHEM_PROMPT, MINICHECK_PROMPT
-from calibrail.models.nli_labels import label_order
+from calibrail.models.nli_heads import HHEM_PROMPT, MINICHECK_PROMPT, label_order
 from tests.tiny_models import (
     CLASSIFIERS,
     LABELS,

@@ -83,7 +83,7 @@ def test_scores_without_texts_need_no_model(
     def never(*_: object) -> None:
         raise AssertionError("an encoder was loaded")
 
-    monkeypatch.setattr("calibrail.models.encoder.LocalEncoder._load", never)
+    monkeypatch.setattr("calibrail.models.encoder.LocalEncoder.transformer", property(never))
     rng = np.random.default_rng(1)
     with (tmp_path / "s.csv").open("w", newline="") as file:
         table = csv.writer(file)

@@ -62,17 +62,8 @@ class Decision:
 
     def to_dict(self, *, evidence: bool = False) -> dict[str, Any]:
         """Return the JSON object that ``calibrail check`` writes, with its evidence if asked."""
-        content: dict[str, Any] = {
-            "id": self.id,
-            "outcome": self.outcome,
-            "score": self.score,
-            "threshold": self.threshold,
-            "p_value": self.p_value,
-            "reason": self.reason,
-        }
-        if evidence:
-            content["evidence"] = None if self.evidence is None else dict(self.evidence)
-        return content
+        names = [name for name in self.__dataclass_fields__ if evidence or name != "evidence"]
+        return {name: getattr(self, name) for name in names}
 
 
 class Guardrail:
@@ -96,21 +87,13 @@ class Guardrail:
 
     def __init__(self, config: FrozenConfig, score: Score | None = None) -> None:
         self._config = config
-        self._rule = Rule.from_dict(
-            {
-                "calibration": config.calibration,
-                "groups": config.groups,
-                "upper": config.upper,
-                "chosen": config.chosen,
-            }
-        )
-        self._calibration = self._rule.calibration
+        self._rule = Rule.from_dict(vars(config))
         if (config.promise.by is None) != (config.groups is None):
             raise GuardrailError("by and groups must stand together; calibrate again")
-        if self._calibration.undefined != config.policy.undefined:
+        if (counted := self._rule.undefined) != config.policy.undefined:
             raise GuardrailError(
                 f"policy.undefined is {config.policy.undefined!r} but the calibration counted "
-                f"undefined scores as {self._calibration.undefined!r}; calibrate again"
+                f"undefined scores as {counted!r}; calibrate again"
             )
         if score is None:
             score = build(ScoreSpec(config.score.name, config.score.params))
@@ -144,7 +127,7 @@ class Guardrail:
     @property
     def calibration(self) -> Calibration:
         """The threshold with its guarantee and calibration scores; with groups, the fallback."""
-        return self._calibration
+        return self._rule.calibration
 
     @property
     def rule(self) -> Rule:
@@ -154,8 +137,8 @@ class Guardrail:
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns of the data that a decision needs: an outside score, a group."""
-        own = tuple(getattr(self._score, "columns", ()))
-        return own if self._config.promise.by is None else (*own, self._config.promise.by)
+        by = self._config.promise.by
+        return (*getattr(self._score, "columns", ()), *(() if by is None else (by,)))
 
     @property
     def score(self) -> Score:
@@ -189,12 +172,7 @@ class Guardrail:
         """
         chunks = (contexts,) if isinstance(contexts, str) else tuple(contexts)
         example = Example(
-            question=question,
-            contexts=chunks,
-            response=response,
-            id=id,
-            samples=tuple(samples),
-            columns=dict(columns or {}),
+            question, chunks, response, id=id, samples=tuple(samples), columns=dict(columns or {})
         )
         return self.decide([example])[0]
 
@@ -232,41 +210,27 @@ class Guardrail:
         return None if by is None else [group_name(example.columns.get(by)) for example in examples]
 
     def _decide_scored(
-        self,
-        examples: Sequence[Example],
-        scores: Scores,
-        groups: list[str] | None,
+        self, examples: Sequence[Example], scores: Scores, groups: list[str] | None
     ) -> list[Decision]:
-        values = scores.values
-        tolerance = self._score.tolerance
+        values, tolerance = scores.values, self._score.tolerance
         codes = self._rule.decide(values, groups, tolerance)
-        thresholds = self._rule.thresholds(len(values), groups)
+        thresholds = self._rule.thresholds(len(values), groups).tolist()
         defined = np.flatnonzero(~np.isnan(values))
         known = None if groups is None else [groups[index] for index in defined.tolist()]
-        p_values = np.full(values.shape, np.nan)
-        p_values[defined] = self._rule.p_value(values[defined], known, tolerance)
+        p_values = self._rule.p_value(values[defined], known, tolerance).tolist()
+        p_value_of = dict(zip(defined.tolist(), p_values, strict=True))
         decisions = []
-        for index, example in enumerate(examples):
+        for index, (example, threshold) in enumerate(zip(examples, thresholds, strict=True)):
             outcome = DECISIONS[codes[index]]
-            threshold = float(thresholds[index])
-            value, p_value = float(values[index]), float(p_values[index])
-            missing = np.isnan(value)
-            if missing:
-                why = scores.reasons.get(index, "no reason given")
-                reason = f"undefined score ({why}); policy: {outcome}"
+            value = float(values[index]) if index in p_value_of else None
+            if value is None:
+                reason = f"undefined score ({scores.reasons[index]}); policy: {outcome}"
             else:
                 reason = self._explain(value, threshold, outcome)
-            decisions.append(
-                Decision(
-                    example.id,
-                    outcome,
-                    None if missing else value,
-                    None if np.isinf(threshold) else threshold,
-                    None if missing else p_value,
-                    reason,
-                    (scores.evidence[index] or None) if scores.evidence is not None else None,
-                )
-            )
+            edge = None if np.isinf(threshold) else threshold
+            evidence = None if scores.evidence is None else dict(scores.evidence[index]) or None
+            p_value = p_value_of.get(index)
+            decisions.append(Decision(example.id, outcome, value, edge, p_value, reason, evidence))
         return decisions
 
     def _settle_near_ties(
@@ -276,10 +240,9 @@ class Guardrail:
 
         Rounding depends on the batch; this makes a batch decide like a batch of one.
         """
-        tolerance = self._score.tolerance
+        values, tolerance = scores.values, self._score.tolerance
         if len(examples) == 1 or tolerance == 0.0:
             return scores
-        values = scores.values
         edges = self._rule.thresholds(len(values), groups) - tolerance
         near = np.abs(values - edges) <= tolerance
         if self._rule.flag_above is not None:
@@ -287,12 +250,10 @@ class Guardrail:
         settled, reasons = values.copy(), dict(scores.reasons)
         evidence = None if scores.evidence is None else list(scores.evidence)
         for index in np.flatnonzero(near).tolist():
-            forget = getattr(self._score, "forget", None)
-            if callable(forget):
+            if callable(forget := getattr(self._score, "forget", None)):
                 forget()
             alone = self._score.score([examples[index]])
             settled[index] = alone.values[0]
-            reasons.pop(index, None)
             if alone.reasons:
                 reasons[index] = alone.reasons[0]
             if evidence is not None and alone.evidence is not None:
@@ -302,18 +263,16 @@ class Guardrail:
     def _explain(self, value: float, threshold: float, outcome: Outcome) -> str:
         if np.isinf(threshold):
             return "this guardrail flags everything: there were too few calibration examples"
+        upper = self._rule.flag_above
         if outcome == "review":
-            upper = self._rule.flag_above
             return (
                 f"score {value:.6g} reaches the threshold {threshold:.6g} but not the one for "
                 f"flagging, {upper:.6g}"
             )
-        upper = self._rule.flag_above
         if outcome == "flag" and upper is not None and upper >= threshold:
             return f"score {value:.6g} exceeds the threshold for flagging, {upper:.6g}"
-        relation = "is below" if outcome == "pass" else "reaches"
-        if outcome == "flag" and value < threshold:
-            relation = "is within rounding of"
+        near = "is within rounding of" if value < threshold else "reaches"
+        relation = "is below" if outcome == "pass" else near
         return f"score {value:.6g} {relation} the threshold {threshold:.6g}"
 
     def _failed(self, example: Example, error: Exception) -> Decision:
@@ -333,8 +292,7 @@ def _refuse_other_detector(config: FrozenConfig, score: Score) -> None:
     frozen = config.score
     if score.name != frozen.name:
         raise GuardrailError(f"the guardrail was frozen for {frozen.name!r}; got {score.name!r}")
-    params = plain(score.params)
-    if params != frozen.params:
+    if (params := plain(score.params)) != frozen.params:
         raise GuardrailError(
             f"the detector's parameters are {params!r}; frozen were {frozen.params!r}"
         )
@@ -346,16 +304,12 @@ def _refuse_other_detector(config: FrozenConfig, score: Score) -> None:
         raise GuardrailError(
             f"what the score {score.name} has learnt is not what was calibrated; calibrate again"
         )
-    found = plain(score.fingerprint())
-    if found != frozen.fingerprint:
-        keys = sorted(
-            key
-            for key in found.keys() | frozen.fingerprint.keys()
-            if found.get(key) != frozen.fingerprint.get(key)
-        )
+    here, there = plain(score.fingerprint()), frozen.fingerprint
+    if here != there:
         details = "; ".join(
-            f"{key}: frozen {frozen.fingerprint.get(key)!r}, here {found.get(key)!r}"
-            for key in keys
+            f"{key}: frozen {there.get(key)!r}, here {here.get(key)!r}"
+            for key in sorted(here.keys() | there.keys())
+            if here.get(key) != there.get(key)
         )
         raise GuardrailError(
             f"the detector on this machine is not the one that was calibrated ({details}); install "

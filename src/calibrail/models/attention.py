@@ -2,13 +2,12 @@
 
 import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models.attention_shares import AttentionShare, document_of, summary, token_shares
 from calibrail.models.batches import BATCH_TOKENS, batches
 from calibrail.models.layout import Tokens, read_prompts
 from calibrail.models.loading import Architecture, Network
@@ -33,6 +32,42 @@ _ARCHITECTURE: Final = Architecture(
     may_lack=("pooler",),
     options={"attn_implementation": "eager"},
 )
+
+
+class TokenShare(NamedTuple):
+    """The share of one token of the response.
+
+    Attributes
+    ----------
+    start, end : int
+        Characters of the response that the token covers.
+    share : float
+        As in ``AttentionShare``, of this token alone.
+    """
+
+    start: int
+    end: int
+    share: float
+
+
+class AttentionShare(NamedTuple):
+    """How much a response looks at its documents.
+
+    Attributes
+    ----------
+    share : float
+        Mean over response tokens and heads of the attention that falls on document tokens,
+        divided by what falls on document and response tokens; in [0, 1]. NaN where the response
+        has no token.
+    documents : tuple of float
+        The part of each document; they add up to ``share``.
+    tokens : tuple of TokenShare
+        The tokens of the response in their order.
+    """
+
+    share: float
+    documents: tuple[float, ...]
+    tokens: tuple[TokenShare, ...]
 
 
 class AttentionModel(ReadingModel[DocumentsAndResponse, Network, AttentionShare]):
@@ -112,20 +147,17 @@ class AttentionModel(ReadingModel[DocumentsAndResponse, Network, AttentionShare]
     def compute(self, items: Sequence[DocumentsAndResponse]) -> None:
         """Look at the attention of items in batches of their windows."""
         network = self.head
-        read = read_prompts(
-            network.tokenizer,
-            _TEMPLATE,
-            ["\n".join(documents) for documents, _ in items],
-            [response for _, response in items],
-        )
+        documents, responses = zip(*items, strict=True)
+        joined = list(map("\n".join, documents))
+        read = read_prompts(network.tokenizer, _TEMPLATE, joined, responses)
         windows = [
             (index, window)
             for index, tokens in enumerate(read)
             for window in _windows(tokens, self.length, self.window)
         ]
         places = [
-            document_of(tokens.long.offsets, documents)
-            for tokens, (documents, _) in zip(read, items, strict=True)
+            document_of(tokens.long.offsets, of_item)
+            for tokens, of_item in zip(read, documents, strict=True)
         ]
         config = network.module.config.get_text_config()
         n_heads: int = config.num_hidden_layers * config.num_attention_heads
@@ -135,24 +167,20 @@ class AttentionModel(ReadingModel[DocumentsAndResponse, Network, AttentionShare]
 
         by_item: list[list[tuple[Window, NDArray[np.float64]]]] = [[] for _ in items]
         for batch in batches([len(window.ids) for _, window in windows], most_rows):
-            attentions = self._attend([windows[place][1] for place in batch])
+            output = network.run([windows[place][1] for place in batch], output_attentions=True)
+            self.n_passes += 1
+            attentions = (output.attentions or ())[-self.layers :]
+            if not attentions or any(layer is None for layer in attentions):
+                raise ModelError(f"{self.model} returns no attention; choose another model")
             for row, place in enumerate(batch):
                 index, window = windows[place]
-                n = len(items[index][0])
+                n = len(documents[index])
                 shares = token_shares(attentions, row, window, places[index], n)
                 by_item[index].append((window, shares))
         for item, tokens, window_shares in zip(items, read, by_item, strict=True):
             share = summary(tokens, window_shares, len(item[0]))
             self.keep(item, share, 1 + len(share.tokens) + len(share.documents))
         self.n_responses += len(items)
-
-    def _attend(self, windows: Sequence[Window]) -> list[Any]:
-        output = self.head.run(windows, output_attentions=True)
-        self.n_passes += 1
-        attentions = (output.attentions or ())[-self.layers :]
-        if not attentions or any(layer is None for layer in attentions):
-            raise ModelError(f"{self.model} returns no attention; choose another model")
-        return list(attentions)
 
     def open(self, place: Location) -> Network:
         """Load the model, as far as it has the layers."""
@@ -186,6 +214,71 @@ def _windows(tokens: Tokens, max_length: int, window: int | None) -> list[Window
         spans = stretches(n_long, min(size, window or size), tokens.long.words)
         result += [assemble(tokens, span, part) for span in spans]
     return result
+
+
+def document_of(offsets: Sequence[tuple[int, int]], documents: Sequence[str]) -> NDArray[np.int64]:
+    """Return which document each token belongs to, -1 for a break between two."""
+    lengths = np.array([len(document) for document in documents], dtype=np.int64)
+    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths + 1)])[:-1]
+    spans = np.array(offsets, dtype=np.int64).reshape(-1, 2)
+    # A token that reaches over a break is told by its last character.
+    place = np.searchsorted(starts, np.maximum(spans[:, 1] - 1, 0), side="right") - 1
+    if not len(starts):
+        return np.full(len(spans), -1, dtype=np.int64)
+    inside = spans[:, 0] < starts[place] + lengths[place]
+    result: NDArray[np.int64] = np.where(inside, place, -1)
+    return result
+
+
+def token_shares(
+    attentions: Sequence[Any], row: int, window: Window, places: NDArray[np.int64], n: int
+) -> NDArray[np.float64]:
+    """Return for each response token of a window its share on each document, shape (tokens, n)."""
+    import torch
+
+    (begin, stop), (short_begin, short_stop) = window.long, window.short
+    documents = places[window.first : window.first + stop - begin]
+    # One column a document, and the last for the response.
+    columns = torch.zeros((attentions[0].shape[-1], n + 1), dtype=torch.float64)
+    inside = np.flatnonzero(documents >= 0)
+    columns[begin + inside, documents[inside]] = 1.0
+    columns[short_begin:short_stop, n] = 1.0
+    looks = (layer[row, :, short_begin:short_stop].double().cpu() for layer in attentions)
+    mass = np.concatenate([(look @ columns).numpy() for look in looks])
+    total = mass.sum(axis=2, keepdims=True)
+    # A head that looks at special tokens only says nothing of either.
+    says = total > 0.0
+    parts = np.divide(mass, total, out=np.zeros_like(mass), where=says)[..., :n]
+    count = says.sum(axis=0)
+    shares: NDArray[np.float64] = np.full(parts.shape[1:], np.nan)
+    np.divide(parts.sum(axis=0), count, out=shares, where=count > 0)
+    return shares
+
+
+def summary(
+    tokens: Tokens, window_shares: Sequence[tuple[Window, NDArray[np.float64]]], n: int
+) -> AttentionShare:
+    """Return the best window of each part of the response, the parts one after the other."""
+    best: dict[int, NDArray[np.float64]] = {}
+    for window, shares in window_shares:
+        part = window.first_short
+        known = best.get(part)
+        # A window in which all attention falls on special tokens says nothing.
+        worse = known is not None and shares.sum(axis=1).mean() <= known.sum(axis=1).mean()
+        if known is None or not (worse or np.isnan(shares).any()):
+            best[part] = shares
+    if not best:
+        return AttentionShare(float("nan"), (float("nan"),) * n, ())
+    by_token = np.concatenate([best[part] for part in sorted(best)])
+    documents = by_token.mean(axis=0)
+    return AttentionShare(
+        share=float(documents.sum()),
+        documents=tuple(documents.tolist()),
+        tokens=tuple(
+            TokenShare(start, end, float(share))
+            for (start, end), share in zip(tokens.short.offsets, by_token.sum(axis=1), strict=True)
+        ),
+    )
 
 
 def load_attention(

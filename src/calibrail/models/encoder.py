@@ -1,9 +1,8 @@
 """How is a text turned into a vector, and its words into theirs, in one forward pass?"""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +12,10 @@ from calibrail.models.api_encoder import PREFIX, load_api_encoder
 from calibrail.models.batches import batches
 from calibrail.models.embedding import Encoder
 from calibrail.models.layout import whole_characters
-from calibrail.models.loading import UNREADABLE, LocalModel
-from calibrail.models.location import DEFAULT_MODEL, INSTALL, full_name
+from calibrail.models.loading import LocalModel, loading
+from calibrail.models.location import DEFAULT_MODEL, full_name
 from calibrail.models.store import shared, text_key
 from calibrail.text.words import WORDS_VERSION, content_words
-
-if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
 
 
 class WordSums:
@@ -27,40 +23,35 @@ class WordSums:
 
     Parameters
     ----------
-    items : sequence of (str, bool)
-        Texts, and whether their word vectors are wanted.
+    text : str
+        The text.
+    width : int
+        Length of the vectors.
     """
 
-    def __init__(self, items: Sequence[tuple[str, bool]]) -> None:
-        self._places: dict[int, NDArray[np.int64]] = {}
-        self._sums: dict[int, NDArray[np.float32]] = {}
-        for index, (text, wants_words) in enumerate(items):
-            if wants_words:
-                places = [(word.start, word.end) for word in content_words(text)]
-                self._places[index] = np.array(places, dtype=np.int64).reshape(-1, 2)
+    def __init__(self, text: str, width: int) -> None:
+        spans = [(word.start, word.end) for word in content_words(text)]
+        self._spans = np.array(spans, dtype=np.int64).reshape(-1, 2)
+        self._sums = np.zeros((len(spans), width), dtype=np.float32)
 
-    def add(self, index: int, offsets: NDArray[np.int64], tokens: NDArray[np.float32]) -> None:
-        """Add one window of a text: character offsets (n, 2) and vectors (n, d) of its tokens."""
-        places = self._places[index]
-        sums = self._sums.setdefault(
-            index, np.zeros((len(places), tokens.shape[1]), dtype=np.float32)
-        )
-        if not len(places):
+    def add(self, offsets: NDArray[np.int64], tokens: NDArray[np.float32]) -> None:
+        """Add one window: character offsets (n, 2) and vectors (n, d) of its tokens."""
+        if not len(self._spans):
             return
         starts, ends = offsets[:, 0], offsets[:, 1]
-        word = np.searchsorted(places[:, 0], starts, side="right") - 1
+        word = np.searchsorted(self._spans[:, 0], starts, side="right") - 1
         # Special tokens are empty; punctuation and stop words lie in no content word.
-        inside = (ends > starts) & (word >= 0) & (starts < places[word, 1])
-        np.add.at(sums, word[inside], tokens[inside])
+        inside = (ends > starts) & (word >= 0) & (starts < self._spans[word, 1])
+        np.add.at(self._sums, word[inside], tokens[inside])
 
-    def finish(self) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """Yield each text's index with its unit word vectors, shape (words, d)."""
-        for index, sums in self._sums.items():
-            # The direction of a sum is that of the mean. A word without a token (a character that
-            # the vocabulary drops) keeps a zero vector: it resembles nothing.
-            norms = np.linalg.norm(sums, axis=1, keepdims=True)
-            norms[norms == 0.0] = 1.0
-            yield index, sums / norms
+    def vectors(self) -> NDArray[np.float32]:
+        """Return the unit word vectors, shape (words, d)."""
+        # The direction of a sum is that of the mean. A word without a token (a character that
+        # the vocabulary drops) keeps a zero vector: it resembles nothing.
+        norms = np.linalg.norm(self._sums, axis=1, keepdims=True)
+        norms[norms == 0.0] = 1.0
+        vectors: NDArray[np.float32] = self._sums / norms
+        return vectors
 
 
 class LocalEncoder(LocalModel, Encoder):
@@ -92,7 +83,6 @@ class LocalEncoder(LocalModel, Encoder):
                 raise InputError(f'{key} must be a string; got {value!r}; write {key}="{value}"')
         LocalModel.__init__(self, model, revision, dtype)
         Encoder.__init__(self, prompt)
-        self._transformer: SentenceTransformer | None = None
 
     def fingerprint(self) -> dict[str, Any]:
         """Return what pins the vectors; reads files, loads no torch.
@@ -112,7 +102,7 @@ class LocalEncoder(LocalModel, Encoder):
 
     def embed(self, items: Sequence[tuple[str, bool]]) -> None:
         """Compute the vectors of texts, and of their words where they are wanted, in one pass."""
-        model = self._load()
+        model = self.transformer
         encoded = model.tokenizer(
             [self.prompt + whole_characters(text) for text, _ in items],
             truncation=True,
@@ -128,25 +118,28 @@ class LocalEncoder(LocalModel, Encoder):
         windows = [i for i in range(len(owner)) if first[i] or items[owner[i]][1]]
         self.n_truncated += len(longer)
         self.n_embedded += len(items)
-        sums = WordSums(items)
+        sums: dict[int, WordSums] = {}
         for batch in batches([len(encoded["input_ids"][window]) for window in windows]):
             rows = [windows[index] for index in batch]
-            sentence, tokens = self._forward(model, encoded, rows)
+            sentence, tokens = self._forward(encoded, rows)
             for row, window in enumerate(rows):
                 text, wants_words = items[owner[window]]
                 if first[window]:
                     self.keep(text, sentence[row].copy(), cut=owner[window] in longer)
                 if wants_words:
                     offsets = np.array(encoded["offset_mapping"][window]) - len(self.prompt)
-                    sums.add(owner[window], offsets, tokens[row, : len(offsets)])
-        for index, vectors in sums.finish():
+                    if owner[window] not in sums:
+                        sums[owner[window]] = WordSums(text, tokens.shape[2])
+                    sums[owner[window]].add(offsets, tokens[row, : len(offsets)])
+        for index, of_text in sums.items():
+            vectors = of_text.vectors()
             self._words.put(text_key(items[index][0]), vectors, vectors.nbytes)
 
-    def _forward(
-        self, model: SentenceTransformer, encoded: Any, batch: Sequence[int]
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def _forward(self, encoded: Any, batch: Sequence[int]) -> list[NDArray[np.float32]]:
+        """Return the sentence vectors of a batch of windows, and those of their tokens."""
         import torch
 
+        model = self.transformer
         names = [name for name in model.tokenizer.model_input_names if name in encoded]
         features = model.tokenizer.pad(
             {name: [encoded[name][window] for window in batch] for name in names},
@@ -155,40 +148,28 @@ class LocalEncoder(LocalModel, Encoder):
         )
         with torch.inference_mode():
             output = model({name: tensor.to(model.device) for name, tensor in features.items()})
-            sentence = output["sentence_embedding"].float().cpu().numpy()
-            tokens = output["token_embeddings"].float().cpu().numpy()
         self.n_passes += 1
-        return sentence, tokens
+        kinds = ("sentence_embedding", "token_embeddings")
+        return [output[kind].float().cpu().numpy() for kind in kinds]
 
-    def _load(self) -> SentenceTransformer:
-        if self._transformer is None:
-            place = self.place()
-            try:
-                import torch
-                from safetensors import SafetensorError
-                from sentence_transformers import SentenceTransformer
-                from transformers.utils import logging
-            except ImportError as error:
-                raise ModelError(f"{self.model} needs the models extra: {INSTALL}") from error
-            logging.disable_progress_bar()
-            try:
-                model = SentenceTransformer(
-                    str(place.folder),
-                    local_files_only=True,
-                    trust_remote_code=False,
-                    model_kwargs={"dtype": getattr(torch, self.dtype), "use_safetensors": True},
-                )
-            except (*UNREADABLE, SafetensorError) as error:
-                raise ModelError(
-                    f"{self.model} in {place.folder} cannot be loaded as an encoder: {error}"
-                ) from error
-            if not model.tokenizer.is_fast:
-                raise ModelError(f"{self.model} has no fast tokenizer, which tells where words lie")
-            # One source for the length that the fingerprint states and the one that is used.
-            model.max_seq_length = place.max_length()
-            model.eval()
-            self._transformer = model
-        return self._transformer
+    @cached_property
+    def transformer(self) -> Any:
+        """The opened SentenceTransformer."""
+        place = self.place()
+        with loading(self.model, place.folder, "an encoder", "sentence_transformers") as library:
+            import torch
+
+            model = library.SentenceTransformer(
+                str(place.folder),
+                local_files_only=True,
+                trust_remote_code=False,
+                model_kwargs={"dtype": getattr(torch, self.dtype), "use_safetensors": True},
+            )
+        if not model.tokenizer.is_fast:
+            raise ModelError(f"{self.model} has no fast tokenizer, which tells where words lie")
+        # One source for the length that the fingerprint states and the one that is used.
+        model.max_seq_length = place.max_length()
+        return model.eval()
 
 
 def load_encoder(

@@ -1,7 +1,7 @@
 """How does a tokenizer read a long text beside a short one, and where do the two lie?"""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,9 +80,12 @@ def read_pairs(
     encodings = _encode(tokenizer, *((longs, shorts) if long_first else (shorts, longs)))
     result = []
     for long, short, encoding in zip(longs, shorts, encodings, strict=True):
-        long_span, short_span = (_span(encoding.sequence_ids, which) for which in (0, 1))
-        if not long_first:
-            long_span, short_span = short_span, long_span
+        sequences = encoding.sequence_ids
+        spans = (
+            _span((which == 0 for which in sequences), 0),
+            _span((which == 1 for which in sequences), len(sequences)),
+        )
+        long_span, short_span = spans if long_first else reversed(spans)
         result.append(_tokens(encoding, (long_span, 0, long), (short_span, 0, short)))
     return result
 
@@ -97,11 +100,14 @@ def read_prompts(
     pairs = list(zip(longs, shorts, strict=True))
     prompts = [before + long + between + short + after for long, short in pairs]
     result = []
-    for (long, short), encoding in zip(pairs, _encode(tokenizer, prompts, None), strict=True):
-        start = len(before)
+    start = len(before)
+    for (long, short), encoding in zip(pairs, _encode(tokenizer, prompts), strict=True):
         short_start = start + len(long) + len(between)
-        short_span = _inside(encoding.offsets, short_start, short_start + len(short))
-        long_span = _inside(encoding.offsets, start, start + len(long))
+        long_span, short_span = (
+            # Nowhere, if the text is empty.
+            _span(first < b and a < first + len(text) and text != "" for a, b in encoding.offsets)
+            for text, first in ((long, start), (short, short_start))
+        )
         if short_span[0] < short_span[1]:
             # A token on the border belongs to one of them.
             long_span = (long_span[0], min(long_span[1], short_span[0]))
@@ -109,12 +115,11 @@ def read_prompts(
     return result
 
 
-def _encode(tokenizer: Any, first: Sequence[str], second: Sequence[str] | None) -> Sequence[Any]:
-    if not first:
+def _encode(tokenizer: Any, *texts: Sequence[str]) -> Sequence[Any]:
+    if not texts[0]:
         return []
     encoded = tokenizer(
-        list(first),
-        list(second) if second is not None else None,
+        *map(list, texts),
         padding=False,
         truncation=False,
         return_offsets_mapping=True,
@@ -124,21 +129,10 @@ def _encode(tokenizer: Any, first: Sequence[str], second: Sequence[str] | None) 
     return encodings
 
 
-def _span(sequences: Sequence[int | None], which: int) -> tuple[int, int]:
-    """Return from which token to which a sequence lies; nowhere, at its place, if it is empty."""
-    inside = [index for index, sequence in enumerate(sequences) if sequence == which]
-    if inside:
-        return inside[0], inside[-1] + 1
-    place = 0 if which == 0 else len(sequences)
-    return place, place
-
-
-def _inside(offsets: Sequence[tuple[int, int]], start: int, end: int) -> tuple[int, int]:
-    """Return from which token to which the characters from start to end lie."""
-    if start == end:
-        return (0, 0)
-    inside = [index for index, (a, b) in enumerate(offsets) if b > start and a < end]
-    return (inside[0], inside[-1] + 1) if inside else (0, 0)
+def _span(inside: Iterable[bool], place: int = 0) -> tuple[int, int]:
+    """Return from which token to which a text lies; nowhere, at a place, if it is empty."""
+    tokens = [index for index, is_inside in enumerate(inside) if is_inside]
+    return (tokens[0], tokens[-1] + 1) if tokens else (place, place)
 
 
 def _tokens(

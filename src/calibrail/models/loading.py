@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import importlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -96,11 +98,14 @@ class Network:
         A fast one.
     device : str
         Where the module lies.
+    model : str
+        What the user called it, for messages.
     """
 
     module: Any
     tokenizer: Any
     device: str
+    model: str
 
     def inputs(self, windows: Sequence[Window]) -> dict[str, Any]:
         """Return one batch as tensors, padded on the right to the longest window."""
@@ -181,19 +186,11 @@ def open_network(place: Location, architecture: Architecture, *, model: str, dty
         If torch or transformers is missing, the files cannot be loaded, weights are absent (they
         would be made up at random), or there is no fast tokenizer.
     """
-    try:
-        import torch
-        import transformers
-        from huggingface_hub.errors import StrictDataclassError
-        from safetensors import SafetensorError
-        from transformers.utils import logging
-    except ImportError as error:
-        raise ModelError(f"{model} needs the models extra: {INSTALL}") from error
-    logging.disable_progress_bar()
     closed = {"local_files_only": True, "trust_remote_code": False}
     options = dict(architecture.options)
-    failed = f"{model} in {place.folder} cannot be loaded as {architecture.purpose}"
-    try:
+    with loading(model, place.folder, architecture.purpose, "transformers") as transformers:
+        import torch
+
         if architecture.configuration is not None:
             name, figures = architecture.configuration
             options["config"] = getattr(transformers, name)(**figures)
@@ -207,20 +204,43 @@ def open_network(place: Location, architecture: Architecture, *, model: str, dty
         )
         reader_kind, reader_folder = architecture.tokenizer or ("AutoTokenizer", place.folder)
         reader = getattr(transformers, reader_kind).from_pretrained(str(reader_folder), **closed)
-    except (*UNREADABLE, ImportError, SafetensorError, StrictDataclassError) as error:
-        raise ModelError(f"{failed}: {error}") from error
-    optional = set(architecture.may_lack)
-    wrong = [name for name in report["missing_keys"] if not optional & set(name.split("."))]
-    wrong += map(str, report["mismatched_keys"])
-    if architecture.strict:
-        wrong += report["unexpected_keys"]
-    if wrong:
-        raise ModelError(
-            f"{failed}: its weights are not those of {type(module).__name__} "
-            f"({len(wrong)} do not fit, e.g. {min(wrong)})"
-        )
+        optional = set(architecture.may_lack)
+        wrong = [name for name in report["missing_keys"] if not optional & set(name.split("."))]
+        wrong += map(str, report["mismatched_keys"])
+        if architecture.strict:
+            wrong += report["unexpected_keys"]
+        if wrong:
+            raise ValueError(
+                f"its weights are not those of {type(module).__name__} "
+                f"({len(wrong)} do not fit, e.g. {min(wrong)})"
+            )
     if not reader.is_fast:
         raise ModelError(f"{model} has no fast tokenizer, which tells where words lie")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     module.to(device).eval()
-    return Network(module, reader, device)
+    return Network(module, reader, device, model)
+
+
+@contextmanager
+def loading(model: str, folder: Path, purpose: str, library: str) -> Iterator[Any]:
+    """Yield a library that loads models; what it raises names the model, and as what it failed.
+
+    Raises
+    ------
+    ModelError
+        If the library or one that it needs is missing, or the files cannot be loaded.
+    """
+    try:
+        import torch  # noqa: F401
+        from huggingface_hub.errors import StrictDataclassError
+        from safetensors import SafetensorError
+        from transformers.utils import logging
+
+        opened = importlib.import_module(library)
+    except ImportError as error:
+        raise ModelError(f"{model} needs the models extra: {INSTALL}") from error
+    logging.disable_progress_bar()
+    try:
+        yield opened
+    except (*UNREADABLE, ImportError, SafetensorError, StrictDataclassError) as error:
+        raise ModelError(f"{model} in {folder} cannot be loaded as {purpose}: {error}") from error

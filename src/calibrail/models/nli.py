@@ -7,9 +7,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from calibrail.errors import ModelError
+from calibrail.models import nli_heads as heads
 from calibrail.models.location import Location
-from calibrail.models.nli_heads import EntailmentHead, MiniCheck, hhem_tokenizer, open_head
-from calibrail.models.nli_labels import CONTRADICTION, ENTAILMENT, NEUTRAL, find_kind
 from calibrail.models.pairs import PairModel
 from calibrail.models.store import shared
 from calibrail.models.windows import cut
@@ -69,9 +68,9 @@ class EntailmentModel(PairModel):
 
     def describe(self, place: Location) -> dict[str, Any]:
         """Return the kind of head and the meaning of its outputs in their order."""
-        kind = find_kind(place, self.model)
+        kind = heads.find_kind(place, self.model)
         described: dict[str, Any] = {"head": kind.name, "labels": list(kind.labels)}
-        if kind.name == "hhem" and (tokenizer := hhem_tokenizer(place)) != place:
+        if kind.name == "hhem" and (tokenizer := heads.hhem_tokenizer(place)) != place:
             described["tokenizer_sha256"] = tokenizer.tokenizer_digest()
         return described
 
@@ -91,51 +90,56 @@ class EntailmentModel(PairModel):
             )
         return judgements
 
-    def open(self, place: Location) -> EntailmentHead:
+    def open(self, place: Location) -> heads.EntailmentHead:
         """Load the model and ask it the three pairs."""
-        head = open_head(place, find_kind(place, self.model), self.model, self.open_network)
-        _self_test(head, self.model, self.max_length(place))
+        kind = heads.find_kind(place, self.model)
+        head = kind.head(self.open_network(kind.architecture), kind.labels, kind.prompt)
+        self._self_test(head)
         return head
 
+    def _self_test(self, head: heads.EntailmentHead) -> None:
+        """Judge three pairs with known answers.
 
-def _self_test(head: EntailmentHead, model: str, max_length: int) -> None:
-    """Judge three pairs with known answers.
+        The labels are taken to be swapped where giving them another order would suit the answers
+        clearly better.
+        """
+        premises, hypotheses = zip(*SELF_TEST, strict=True)
+        windows = [
+            cut(tokens, self.length, None)[0][0] for tokens in head.read(premises, hypotheses)
+        ]
+        probabilities = head.probabilities(windows)
+        if not np.isfinite(probabilities).all() or not np.allclose(probabilities.sum(axis=1), 1.0):
+            raise ModelError(
+                f"{self.model} gives no probabilities on a test of three pairs: "
+                f"{probabilities.tolist()}; its weights are broken, or the precision too low: try "
+                'dtype="float32"'
+            )
+        if isinstance(head, heads.MiniCheck) and head.answered(windows).min() < 0.5:
+            raise ModelError(
+                f"{self.model} does not answer 0 or 1 to MiniCheck's prompt, so it is no MiniCheck "
+                "model"
+            )
+        answers = [heads.ENTAILMENT, heads.CONTRADICTION, heads.NEUTRAL]
+        if heads.NEUTRAL not in head.labels:
+            # Two classes: what is left open tells them apart less clearly than a contradiction.
+            answers = sorted(head.labels, key=lambda label: label != heads.ENTAILMENT)
+        expected = [head.labels.index(answer) for answer in answers]
 
-    The labels are taken to be swapped where giving them another order would suit the answers
-    clearly better.
-    """
-    premises, hypotheses = zip(*SELF_TEST, strict=True)
-    windows = [cut(tokens, max_length, None)[0][0] for tokens in head.read(premises, hypotheses)]
-    probabilities = head.probabilities(windows)
-    if not np.isfinite(probabilities).all() or not np.allclose(probabilities.sum(axis=1), 1.0):
-        raise ModelError(
-            f"{model} gives no probabilities on a test of three pairs: {probabilities.tolist()}; "
-            'its weights are broken, or the precision too low: try dtype="float32"'
-        )
-    if isinstance(head, MiniCheck) and head.answered(windows).min() < 0.5:
-        raise ModelError(
-            f"{model} does not answer 0 or 1 to MiniCheck's prompt, so it is no MiniCheck model"
-        )
-    answers = [ENTAILMENT, CONTRADICTION, NEUTRAL]
-    if NEUTRAL not in head.labels:
-        # Two classes: what is left open does not tell them apart as clearly as a contradiction.
-        answers = [ENTAILMENT, next(name for name in head.labels if name != ENTAILMENT)]
-    expected = [head.labels.index(answer) for answer in answers]
+        def suits(order: Sequence[int]) -> float:
+            return float(probabilities[range(len(order)), order].sum())
 
-    def suits(order: Sequence[int]) -> float:
-        return float(probabilities[range(len(order)), order].sum())
-
-    best = max(permutations(expected), key=suits)
-    if suits(best) > suits(expected) + SWAPPED:
-        says = "; ".join(
-            f"{hypothesis!r}: "
-            + ", ".join(f"{name} {p:.2f}" for name, p in zip(head.labels, row, strict=True))
-            for hypothesis, row in zip(hypotheses, probabilities, strict=True)
-        )
-        raise ModelError(
-            f"{model}: its labels look swapped. Of the premise {premises[0]!r} it says: {says}. "
-            "Correct id2label in config.json of a local copy, and give that folder as model="
-        )
+        best = max(permutations(expected), key=suits)
+        if suits(best) > suits(expected) + SWAPPED:
+            says = "; ".join(
+                f"{hypothesis!r}: "
+                + ", ".join(f"{name} {p:.2f}" for name, p in zip(head.labels, row, strict=True))
+                for hypothesis, row in zip(hypotheses, probabilities, strict=True)
+            )
+            raise ModelError(
+                f"{self.model}: its labels look swapped. Of the premise {premises[0]!r} it says: "
+                f"{says}. Correct id2label in config.json of a local copy, and give that folder as "
+                "model="
+            )
 
 
 def load_nli(

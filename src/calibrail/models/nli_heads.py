@@ -1,17 +1,46 @@
 """How does each published kind of entailment model say how likely a hypothesis follows?"""
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.errors import ModelError
-from calibrail.models.layout import Tokens, read_pairs, read_prompts
 from calibrail.models.loading import Architecture, Network
 from calibrail.models.location import Location, locate_tokenizer
-from calibrail.models.nli_labels import CONTRADICTION, ENTAILMENT, HeadKind
+from calibrail.models.pairs import PairHead
 from calibrail.models.windows import Window
+
+ENTAILMENT: Final = "entailment"
+NEUTRAL: Final = "neutral"
+CONTRADICTION: Final = "contradiction"
+NOT_ENTAILMENT: Final = "not_entailment"
+
+#: What published models call the classes.
+_MEANINGS: Final = {
+    ENTAILMENT: (
+        "entailment entail entails entailed consistent factually_consistent supported supports "
+        "support faithful grounded factual"
+    ),
+    NEUTRAL: "neutral nei not_enough_info unknown unrelated",
+    CONTRADICTION: (
+        "contradiction contradict contradicts contradicted contradictory refutes refuted"
+    ),
+    NOT_ENTAILMENT: (
+        "not_entailment not_entailed non_entailment not_entail inconsistent not_consistent "
+        "factually_inconsistent hallucinated hallucination unsupported not_supported unfaithful "
+        "not_faithful ungrounded not_grounded not_factual"
+    ),
+}
+_NAMES: Final = {name: label for label, names in _MEANINGS.items() for name in names.split()}
+_CLASSES: Final = (
+    frozenset({ENTAILMENT, NEUTRAL, CONTRADICTION}),
+    frozenset({ENTAILMENT, NOT_ENTAILMENT}),
+    frozenset({ENTAILMENT, CONTRADICTION}),
+)
 
 HHEM_FOUNDATION: Final = "google/flan-t5-base"
 HHEM_PROMPT: Final = (
@@ -34,14 +63,13 @@ _FLAN_T5_BASE: Final = {
 }
 MINICHECK_PROMPT: Final = "predict: {long}</s>{short}"
 
+#: What models with two outputs say, in their order.
+TWO_LABELS: Final = (NOT_ENTAILMENT, ENTAILMENT)
 #: Labels that a judgement holds, in its order.
 JUDGED: Final = (ENTAILMENT, CONTRADICTION)
 
-_CLASSIFIER: Final = Architecture("AutoModelForSequenceClassification", "an entailment model")
-_MINICHECK: Final = Architecture("T5ForConditionalGeneration", "a MiniCheck model")
 
-
-class EntailmentHead:
+class EntailmentHead(PairHead):
     """An opened entailment model: a sequence classifier with named classes.
 
     Parameters
@@ -50,19 +78,14 @@ class EntailmentHead:
         The model.
     labels : tuple of str
         Meaning of each of its outputs, in their order.
+    prompt : str
+        See ``PairHead``.
     """
 
-    def __init__(self, network: Network, labels: tuple[str, ...]) -> None:
-        self.network, self.labels = network, labels
+    def __init__(self, network: Network, labels: tuple[str, ...], prompt: str = "") -> None:
+        super().__init__(network, prompt)
+        self.labels = labels
         self._judged = [labels.index(label) for label in JUDGED if label in labels]
-
-    def read(self, longs: Sequence[str], shorts: Sequence[str]) -> list[Tokens]:
-        """Tokenise premises with their hypotheses."""
-        return read_pairs(self.network.tokenizer, longs, shorts, long_first=True)
-
-    def logits(self, windows: Sequence[Window]) -> Any:
-        """Return the logit of each label, shape (windows, labels)."""
-        return self.network.run(windows).logits
 
     def probabilities(self, windows: Sequence[Window]) -> NDArray[np.float64]:
         """Return the probability of each label, shape (windows, labels)."""
@@ -73,34 +96,6 @@ class EntailmentHead:
         return self.probabilities(windows)[:, self._judged]
 
 
-def open_head(
-    place: Location, kind: HeadKind, model: str, load: Callable[[Architecture], Network]
-) -> EntailmentHead:
-    """Load an entailment model of a known kind.
-
-    Parameters
-    ----------
-    place : Location
-        Where it lies.
-    kind : HeadKind
-        What its files say it is.
-    model : str
-        What the user called it, for messages.
-    load : callable
-        Opens it as an architecture.
-
-    Raises
-    ------
-    ModelError
-        If it cannot be loaded as that.
-    """
-    if kind.name == "hhem":
-        return Hhem(load(hhem_architecture(place)), kind.labels, hhem_prompt(place))
-    if kind.name == "minicheck":
-        return MiniCheck(load(_MINICHECK), kind.labels, model)
-    return EntailmentHead(load(_CLASSIFIER), kind.labels)
-
-
 class Hhem(EntailmentHead):
     """vectara/hallucination_evaluation_model, without the code that its repository brings.
 
@@ -108,47 +103,9 @@ class Hhem(EntailmentHead):
     consistency. The published weights carry the prefix ``t5.``.
     """
 
-    def __init__(self, network: Network, labels: tuple[str, ...], prompt: str) -> None:
-        super().__init__(network, labels)
-        self._prompt = prompt
-
-    def read(self, longs: Sequence[str], shorts: Sequence[str]) -> list[Tokens]:
-        """Tokenise the prompt with premise and hypothesis in it."""
-        return read_prompts(self.network.tokenizer, self._prompt, longs, shorts)
-
     def logits(self, windows: Sequence[Window]) -> Any:
         """Return those of inconsistent and consistent."""
-        return self.network.run(windows).logits[:, 0]
-
-
-def hhem_architecture(place: Location) -> Architecture:
-    """Return as what a hallucination evaluation model is opened, with its own figures."""
-    stated = {key: place.config(key) for key in _FLAN_T5_BASE}
-    figures = {**_FLAN_T5_BASE, **{key: v for key, v in stated.items() if v is not None}}
-    return Architecture(
-        "T5ForTokenClassification",
-        "a hallucination evaluation model",
-        tokenizer=("T5Tokenizer", hhem_tokenizer(place).folder),
-        strict=True,
-        configuration=("T5Config", {**figures, "num_labels": 2, "tie_word_embeddings": False}),
-        options={"key_mapping": {r"^t5\.": ""}},
-    )
-
-
-def hhem_prompt(place: Location) -> str:
-    """Return the prompt of a hallucination evaluation model, its own where its config has one."""
-    stated = place.config("prompt")
-    if isinstance(stated, str) and stated.count("{text1}") == stated.count("{text2}") == 1:
-        return stated.replace("{text1}", "{long}").replace("{text2}", "{short}")
-    return HHEM_PROMPT
-
-
-def hhem_tokenizer(place: Location) -> Location:
-    """Return where its tokenizer lies: beside the weights, or with the model it was made from."""
-    if place.has_tokenizer():
-        return place
-    foundation = place.config("foundation")
-    return locate_tokenizer(foundation if isinstance(foundation, str) else HHEM_FOUNDATION)
+        return super().logits(windows)[:, 0]
 
 
 class MiniCheck(EntailmentHead):
@@ -157,14 +114,22 @@ class MiniCheck(EntailmentHead):
     Tang, Laban and Durrett, "MiniCheck" (EMNLP 2024), and its published inference code.
     """
 
-    def __init__(self, network: Network, labels: tuple[str, ...], model: str) -> None:
-        super().__init__(network, labels)
-        self._answers = list(answer_tokens(network, model))
+    def __init__(self, network: Network, labels: tuple[str, ...], prompt: str) -> None:
+        super().__init__(network, labels, prompt)
+        # The vocabulary of flan-t5 has no word "0": its first token is the bare word boundary,
+        # which is what the published code reads as "0".
+        zero, one = (
+            network.tokenizer(answer, add_special_tokens=False)["input_ids"][:1]
+            for answer in ("0", "1")
+        )
+        unknown = [network.tokenizer.unk_token_id]
+        if not zero or not one or zero == one or unknown in (zero, one):
+            raise ModelError(
+                f'{network.model}: its tokenizer does not begin the answers "0" and "1" with '
+                "tokens of their own, as a MiniCheck model's does"
+            )
+        self._answers = zero + one
         self._start = network.module.config.decoder_start_token_id or 0
-
-    def read(self, longs: Sequence[str], shorts: Sequence[str]) -> list[Tokens]:
-        """Tokenise document and claim with the end sign between them."""
-        return read_prompts(self.network.tokenizer, MINICHECK_PROMPT, longs, shorts)
 
     def logits(self, windows: Sequence[Window]) -> Any:
         """Return those of "0" (unsupported) and "1" (supported)."""
@@ -185,28 +150,100 @@ class MiniCheck(EntailmentHead):
         return output.logits[:, 0]
 
 
-def answer_tokens(network: Network, model: str) -> tuple[int, int]:
-    """Return the first tokens of the answers "0" and "1".
+@dataclass(frozen=True, slots=True)
+class HeadKind:
+    """What a model's files say it is.
 
-    The vocabulary of flan-t5 has no word "0": its first token is the bare word boundary, which is
-    what the published code reads as "0".
+    Attributes
+    ----------
+    name : {"classifier", "hhem", "minicheck"}
+        How it is read.
+    labels : tuple of str
+        Meaning of each of its outputs, in their order.
+    head : type of EntailmentHead
+        What reads it.
+    architecture : Architecture
+        As what it is opened.
+    prompt : str
+        See ``PairHead``.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    head: type[EntailmentHead]
+    architecture: Architecture
+    prompt: str = ""
+
+
+def find_kind(place: Location, model: str) -> HeadKind:
+    """Tell from a model's files what kind of entailment model it is.
 
     Raises
     ------
     ModelError
-        If they are the same, so that one decoder step cannot tell the answers apart.
+        If it is none, or its labels have no names that say what they mean.
     """
-    zero, one = (
-        network.tokenizer(answer, add_special_tokens=False)["input_ids"][:1]
-        for answer in ("0", "1")
+    stated = place.config("architectures")
+    architecture = str(stated[0]) if isinstance(stated, list) and stated else ""
+    if architecture.startswith("HHEM"):
+        return _hhem(place)
+    if architecture == "T5ForConditionalGeneration":
+        opened_as = Architecture(architecture, "a MiniCheck model")
+        return HeadKind("minicheck", TWO_LABELS, MiniCheck, opened_as, MINICHECK_PROMPT)
+    labels = label_order(place.config("id2label"), model)
+    opened_as = Architecture("AutoModelForSequenceClassification", "an entailment model")
+    return HeadKind("classifier", labels, EntailmentHead, opened_as)
+
+
+def _hhem(place: Location) -> HeadKind:
+    """Return how a hallucination evaluation model is read: with its own figures and prompt."""
+    stated = {key: place.config(key) for key in _FLAN_T5_BASE}
+    figures = {**_FLAN_T5_BASE, **{key: v for key, v in stated.items() if v is not None}}
+    architecture = Architecture(
+        "T5ForTokenClassification",
+        "a hallucination evaluation model",
+        tokenizer=("T5Tokenizer", hhem_tokenizer(place).folder),
+        strict=True,
+        configuration=("T5Config", {**figures, "num_labels": 2, "tie_word_embeddings": False}),
+        options={"key_mapping": {r"^t5\.": ""}},
     )
-    unknown = [network.tokenizer.unk_token_id]
-    if not zero or not one or zero == one or unknown in (zero, one):
+    prompt = place.config("prompt")
+    if isinstance(prompt, str) and prompt.count("{text1}") == prompt.count("{text2}") == 1:
+        prompt = prompt.replace("{text1}", "{long}").replace("{text2}", "{short}")
+    else:
+        prompt = HHEM_PROMPT
+    return HeadKind("hhem", TWO_LABELS, Hhem, architecture, prompt)
+
+
+def hhem_tokenizer(place: Location) -> Location:
+    """Return where its tokenizer lies: beside the weights, or with the model it was made from."""
+    if place.has_tokenizer():
+        return place
+    foundation = place.config("foundation")
+    return locate_tokenizer(foundation if isinstance(foundation, str) else HHEM_FOUNDATION)
+
+
+def label_order(id2label: Any, model: str) -> tuple[str, ...]:
+    """Return what each output of a classifier means, from the names that its config gives.
+
+    Raises
+    ------
+    ModelError
+        If the names do not say which output is entailment, and what the others are.
+    """
+    names = id2label if isinstance(id2label, dict) else {}
+    in_order = [str(names.get(str(index))).strip().lower() for index in range(len(names))]
+    labels = tuple(_NAMES.get(re.sub(r"[\W_]+", "_", name), "") for name in in_order)
+    if len(set(labels)) != len(labels) or frozenset(labels) not in _CLASSES:
+        listed = ", ".join(f"{key}: {value}" for key, value in names.items()) or "none"
         raise ModelError(
-            f'{model}: its tokenizer does not begin the answers "0" and "1" with tokens of their '
-            "own, as a MiniCheck model's does"
+            f"{model}: its labels ({listed}) do not say which output is entailment. An entailment "
+            "model has the labels entailment, neutral and contradiction, or entailment and "
+            "not_entailment. If you know their order from its model card, write it into "
+            'config.json of a local copy, e.g. "id2label": {"0": "contradiction", '
+            '"1": "neutral", "2": "entailment"}, and give that folder as model='
         )
-    return zero[0], one[0]
+    return labels
 
 
 def _softmax(logits: Any) -> NDArray[np.float64]:

@@ -1,14 +1,16 @@
 """What does a model of text pairs say about a long and a short text, whatever their length?"""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.errors import InputError, ModelError
 from calibrail.models.batches import batches
-from calibrail.models.layout import Tokens
+from calibrail.models.layout import Tokens, read_pairs, read_prompts
+from calibrail.models.loading import Network
 from calibrail.models.location import Location
 from calibrail.models.reading import ReadingModel
 from calibrail.models.windows import Window, cut
@@ -34,16 +36,36 @@ class Best(NamedTuple):
     n_windows: int
 
 
-class PairHead(Protocol):
-    """An opened model that reads pairs."""
+class PairHead:
+    """An opened model that reads pairs; its values are its logits.
+
+    Parameters
+    ----------
+    network : Network
+        The model.
+    prompt : str
+        With ``{long}`` before ``{short}``; empty for the tokenizer's own template for two texts.
+    long_first : bool
+        Whether the long text is the first one of a pair.
+    """
+
+    def __init__(self, network: Network, prompt: str = "", *, long_first: bool = True) -> None:
+        self.network, self.prompt, self.long_first = network, prompt, long_first
 
     def read(self, longs: Sequence[str], shorts: Sequence[str]) -> list[Tokens]:
         """Tokenise pairs as the model was trained to read them."""
-        ...
+        if self.prompt:
+            return read_prompts(self.network.tokenizer, self.prompt, longs, shorts)
+        return read_pairs(self.network.tokenizer, longs, shorts, long_first=self.long_first)
+
+    def logits(self, windows: Sequence[Window]) -> Any:
+        """Return the outputs for one batch as a tensor, shape (windows, outputs)."""
+        return self.network.run(windows).logits
 
     def values(self, windows: Sequence[Window]) -> NDArray[np.float64]:
         """Return the values of one batch, shape (windows, kinds)."""
-        ...
+        values: NDArray[np.float64] = self.logits(windows).double().cpu().numpy()
+        return values
 
 
 class PairModel(ReadingModel[Pair, PairHead, Best]):
@@ -68,9 +90,6 @@ class PairModel(ReadingModel[Pair, PairHead, Best]):
     n_truncated : int
         Pairs so far whose short text was cut at its end.
     """
-
-    #: Whether the long text is the first one of a pair.
-    long_first = True
 
     #: Results to keep: about 200 MB.
     budget = 500_000
@@ -102,28 +121,19 @@ class PairModel(ReadingModel[Pair, PairHead, Best]):
 
     def compute(self, items: Sequence[Pair]) -> None:
         """Read pairs in batches of their windows, and keep the best values of each."""
-        length, head = self.length, self.head
         longs, shorts = zip(*items, strict=True)
-        if not self.long_first:
+        if not self.head.long_first:
             longs, shorts = shorts, longs
-        windows: list[Window] = []
-        ends = []
-        for tokens in head.read(longs, shorts):
-            of_pair, short_cut = cut(tokens, length, self.window)
+        by_pair = []
+        for tokens in self.head.read(longs, shorts):
+            windows, short_cut = cut(tokens, self.length, self.window)
             self.n_truncated += short_cut
-            windows += of_pair
-            ends.append(len(windows))
-        values = self._values(windows)
-        start = 0
-        for pair, end in zip(items, ends, strict=True):
-            top = start + values[start:end].argmax(axis=0)
-            best = Best(
-                values=tuple(values[start:end].max(axis=0).tolist()),
-                spans=tuple((windows[index].start, windows[index].end) for index in top),
-                n_windows=end - start,
-            )
-            self.keep(pair, best)
-            start = end
+            by_pair.append(windows)
+        values = self._values(list(chain.from_iterable(by_pair)))
+        ends = np.cumsum([len(windows) for windows in by_pair])
+        for pair, windows, rows in zip(items, by_pair, np.split(values, ends[:-1]), strict=True):
+            spans = tuple((windows[top].start, windows[top].end) for top in rows.argmax(axis=0))
+            self.keep(pair, Best(tuple(rows.max(axis=0).tolist()), spans, len(windows)))
         self.n_pairs += len(items)
 
     def _values(self, windows: Sequence[Window]) -> NDArray[np.float64]:

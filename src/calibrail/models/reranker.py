@@ -1,21 +1,16 @@
 """How relevant is a document to a query, as a cross-encoder sees it?"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.errors import ModelError
-from calibrail.models.layout import Tokens, read_pairs
-from calibrail.models.loading import Architecture, Network
+from calibrail.models.loading import Architecture
 from calibrail.models.location import Location
 from calibrail.models.pairs import PairHead, PairModel
 from calibrail.models.store import shared
-from calibrail.models.windows import Window
-
-_ARCHITECTURE: Final = Architecture("AutoModelForSequenceClassification", "a reranker")
 
 
 class Reranker(PairModel):
@@ -29,8 +24,6 @@ class Reranker(PairModel):
     model, revision, dtype, window
         See ``PairModel``.
     """
-
-    long_first = False
 
     @property
     def tolerance(self) -> float:
@@ -72,19 +65,8 @@ class Reranker(PairModel):
     def open(self, place: Location) -> PairHead:
         """Load the model."""
         self.describe(place)
-        return _Relevance(self.open_network(_ARCHITECTURE))
-
-
-@dataclass(frozen=True, slots=True)
-class _Relevance:
-    network: Network
-
-    def read(self, longs: Sequence[str], shorts: Sequence[str]) -> list[Tokens]:
-        return read_pairs(self.network.tokenizer, longs, shorts, long_first=False)
-
-    def values(self, windows: Sequence[Window]) -> NDArray[np.float64]:
-        logits: NDArray[np.float64] = self.network.run(windows).logits.double().cpu().numpy()
-        return logits
+        architecture = Architecture("AutoModelForSequenceClassification", "a reranker")
+        return PairHead(self.open_network(architecture), long_first=False)
 
 
 def load_reranker(

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from calibrail.data.example import Example
-from calibrail.models.attention import load_attention
-from calibrail.models.attention_shares import AttentionShare
+from calibrail.models.attention import AttentionShare, load_attention
 from calibrail.models.location import DEFAULT_MODEL
 from calibrail.scores.base import JSON, Valued
 from calibrail.scores.detector import ModelScore
