@@ -11,7 +11,7 @@ import pytest
 
 from calibrail.errors import DataError
 from calibrail.scores.column import Column
-from calibrail.settings import ReadOptions, SplitOptions
+from calibrail.settings import SplitOptions
 from calibrail.workflow import compare
 from tests.answers import rows, write
 
@@ -61,25 +61,6 @@ def test_a_score_that_is_undefined_everywhere_keeps_its_row(tmp_path: Path) -> N
     assert [item["name"] for item in found["uncalibrated"]] == ["empty"]
     with pytest.raises(DataError, match="undefined for all"):
         compare(data, empty, alpha=0.1)
-
-
-def test_ragtruth_puts_new_words_ahead_of_embeddings() -> None:
-    """On human labels: novel_count raises fewer false alarms than SGI, corrected."""
-    pytest.importorskip("sentence_transformers")
-    folder = SHARED / "ragtruth"
-    if not folder.is_dir():
-        pytest.skip(f"{folder} is not there; set CALIBRAIL_DATA to the folder of public data")
-    reading = ReadOptions(format="ragtruth")
-    winner = compare(folder, "sgi,novel_count", alpha=0.1, reading=reading).comparison.winner
-    assert winner.candidate == "novel_count"
-    (test,) = (test for test in winner.choosing if test.name == "sgi")
-    assert test.fpr.estimate is not None and test.fpr.estimate > 0.0
-    assert test.fpr.p_adjusted < 0.05
-    assert test.auroc.estimate is not None and test.auroc.estimate < 0.0
-    assert test.auroc.p_adjusted < 0.001
-    # Nothing is claimed about baselines that do as well.
-    assert winner.name is None
-    assert set(winner.not_separated) <= {"length", "novelty", "rouge_l"}
 
 
 def test_scores_of_other_tools_need_no_model() -> None:
