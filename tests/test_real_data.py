@@ -17,7 +17,6 @@ from calibrail.scores.column import Column
 from calibrail.workflow import compare
 from tests.answers import write as write_rows
 
-
 FIELDS = ("question", "contexts", "response", "label", "group", "id")
 
 
