@@ -1,5 +1,8 @@
 """What can go wrong, and how does calibrail say it?"""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class CalibrailError(Exception):
     """Base of every error that calibrail raises on purpose.
@@ -39,3 +42,12 @@ class ModelError(CalibrailError):
 
 class GuardrailError(CalibrailError):
     """A frozen guardrail cannot be used: a changed byte, an unknown field, other weights."""
+
+
+@contextmanager
+def file_errors(action: str, remedy: str = "") -> Iterator[None]:
+    """Raise what the file system refuses as a `DataError`: action, reason, remedy."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"{action}: {error.strerror or error}{remedy}") from error

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrail.data import (
+from calibrail.data.splits import (
     CALIBRATION,
     FIT,
     TEST,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from calibrail import diagnose
-from calibrail.data import Diagnosis
+from calibrail.data.diagnosis import Diagnosis
 from calibrail.errors import DataError
 from tests.rows import Write, good
 

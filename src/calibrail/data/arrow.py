@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -71,9 +71,9 @@ def saved_files(folder: Path, split: object = None) -> tuple[Path, ...]:
         raise DataError(f"{folder} is not a data set written by save_to_disk: {error}") from error
 
 
-def saved_rows(folder: Path, options: Mapping[str, object] | None = None) -> Iterator[TableItem]:
+def saved_rows(folder: Path, split: object = None) -> Iterator[TableItem]:
     """Yield the rows of a folder written by ``save_to_disk``, numbered from 1 over its files."""
-    yield from _batched(_stream_batches(saved_files(folder, (options or {}).get("split"))))
+    return _batched(_stream_batches(saved_files(folder, split)))
 
 
 def string_array(values: Sequence[str | None]) -> pa.Array:

@@ -1,19 +1,23 @@
 """How are CSV files read row by row, whatever their cells hold?"""
 
 import csv
-from collections.abc import Iterator, Mapping
+import re
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from calibrail.data.rows import WHOLE_ROW, Problem, Row, TableItem, shorten
-from calibrail.errors import DataError, InputError
+from calibrail.errors import DataError, InputError, file_errors
 
 #: Characters that one cell may hold. An unclosed quote would swallow the rest of the file; past
 #: this size it costs its own row and no more.
 CELL_LIMIT: Final = 1 << 26
 
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
-def csv_rows(path: Path, options: Mapping[str, object] | None = None) -> Iterator[TableItem]:
+
+def csv_rows(path: Path, delimiter: object = None) -> Iterator[TableItem]:
     """Yield the records of a CSV file with a header, in constant memory.
 
     Cells are texts; an empty cell is None. A byte order mark is passed over. Rows are numbered by
@@ -22,9 +26,9 @@ def csv_rows(path: Path, options: Mapping[str, object] | None = None) -> Iterato
     Parameters
     ----------
     path : Path
-        A ``.tsv`` file is separated by tabs, every other by commas.
-    options : mapping
-        ``delimiter``: another single character.
+        The file.
+    delimiter : str or None
+        A single character; by default a ``.tsv`` file is separated by tabs, others by commas.
 
     Raises
     ------
@@ -35,16 +39,13 @@ def csv_rows(path: Path, options: Mapping[str, object] | None = None) -> Iterato
     -----
     Raises the process-wide `csv.field_size_limit` to `CELL_LIMIT` when it is lower.
     """
-    given = (options or {}).get("delimiter")
-    delimiter = str(given) if given else ("\t" if path.suffix.lower() == ".tsv" else ",")
+    delimiter = str(delimiter or ("\t" if path.suffix.lower() == ".tsv" else ","))
     if len(delimiter) != 1:
         raise InputError(f"delimiter must be a single character; got {delimiter!r}")
     if csv.field_size_limit() < CELL_LIMIT:
         csv.field_size_limit(CELL_LIMIT)
-    try:
+    with file_errors(f"cannot open {path}"):
         stream = path.open(encoding="utf-8-sig", errors="surrogateescape", newline="")
-    except OSError as error:
-        raise DataError(f"cannot open {path}: {error.strerror or error}") from error
     with stream:
         reader = csv.reader(stream, delimiter=delimiter)
         header = _header(path, reader)
@@ -69,9 +70,7 @@ def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:
         raise DataError(f"{path} has no readable header: {error}") from error
     if not any(header):
         raise DataError(f"{path} is empty: its first line must name the columns")
-    named = [name for name in header if name]
-    twice = sorted({name for name in named if named.count(name) > 1})
-    if twice:
+    if twice := sorted(name for name, n in Counter(header).items() if name and n > 1):
         raise DataError(f"{path} names columns twice in its header: {', '.join(twice)}; rename one")
     return [name or f"column_{i}" for i, name in enumerate(header, start=1)]
 
@@ -82,11 +81,8 @@ def _row(number: int, header: list[str], cells: list[str]) -> TableItem:
         remedy = "quote cells that hold the delimiter or a line break"
         seen = shorten(cells)
         return Problem(number, WHOLE_ROW, "wrong number of cells", seen, detail, remedy)
-    for cell in cells:
-        # Bytes that are not UTF-8 were decoded to surrogates, which no valid UTF-8 yields.
-        try:
-            cell.encode("utf-8")
-        except UnicodeEncodeError:
-            remedy = "save the file as UTF-8"
-            return Problem(number, WHOLE_ROW, "invalid UTF-8", shorten(cell), "", remedy)
-    return Row(number, dict(zip(header, (cell if cell else None for cell in cells), strict=True)))
+    # Bytes that are not UTF-8 were decoded to surrogates, which no valid UTF-8 yields.
+    if (bad := next(filter(_SURROGATE.search, cells), None)) is not None:
+        remedy = "save the file as UTF-8"
+        return Problem(number, WHOLE_ROW, "invalid UTF-8", shorten(bad), "", remedy)
+    return Row(number, {name: cell or None for name, cell in zip(header, cells, strict=True)})

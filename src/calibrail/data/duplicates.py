@@ -112,7 +112,10 @@ def cross_split_duplicates(
     sides = np.zeros(len(texts), dtype=np.uint8)
     np.bitwise_or.at(sides, member, bits[worded])
     elsewhere = sides.copy()
-    pairs = _exact_pairs(worded, member, bits, sides, max_pairs)
+    pairs: list[tuple[int, int]] = []
+    for text in np.flatnonzero(sides & (sides - 1))[:max_pairs]:
+        holders = worded[member == text]
+        pairs.append((int(holders[0]), int(holders[bits[holders] != bits[holders[0]]][0])))
     for left, right in similar_pairs(sketches.minhash, worded[first], sides, threshold):
         np.bitwise_or.at(elsewhere, left, sides[right])
         np.bitwise_or.at(elsewhere, right, sides[left])
@@ -120,13 +123,11 @@ def cross_split_duplicates(
         crossing = ((a, b) for a, b in ends if bits[a] != bits[b])
         pairs.extend(islice(crossing, max_pairs))
     concerned = worded[(elsewhere[member] & ~bits[worded]) != 0]
-    identical = int(np.count_nonzero(sides[member] & ~bits[worded]))
-    numbers = group_numbers(groups, n)
     named = list(dict.fromkeys((min(p), max(p)) for p in pairs))[:max_pairs]
     return CrossSplitDuplicates(
         count=len(concerned),
-        exact=identical,
-        n_groups=len(np.unique(numbers[concerned])),
+        exact=int(np.count_nonzero(sides[member] & ~bits[worded])),
+        n_groups=len(np.unique(group_numbers(groups, n)[concerned])),
         n=len(worded),
         pairs=tuple(named),
         threshold=threshold,
@@ -171,19 +172,3 @@ def similar_pairs(
             alike = np.count_nonzero(same, axis=1) >= needed
             if alike.any():
                 yield left[alike], right[alike]
-
-
-def _exact_pairs(
-    worded: NDArray[np.intp],
-    member: NDArray[np.intp],
-    bits: NDArray[np.uint8],
-    sides: NDArray[np.uint8],
-    most: int,
-) -> list[tuple[int, int]]:
-    """Return one pair across sides for some of the texts that are on several."""
-    pairs: list[tuple[int, int]] = []
-    for text in np.flatnonzero(sides & (sides - 1))[:most]:
-        holders = worded[member == text]
-        other = holders[bits[holders] != bits[holders[0]]][0]
-        pairs.append((int(holders[0]), int(other)))
-    return pairs

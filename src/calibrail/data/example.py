@@ -11,6 +11,9 @@ HALLUCINATED: Final = 1
 #: The text fields that a score may require, in the order in which they are reported.
 TEXT_FIELDS: Final = ("question", "contexts", "response")
 
+#: All fields that a column may hold.
+FIELDS: Final = (*TEXT_FIELDS, "label", "group", "id", "samples")
+
 
 @dataclass(frozen=True, slots=True)
 class Example:

@@ -1,19 +1,20 @@
 """Which reader fits this source?"""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import entry_points
 from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from calibrail.data.arrow import parquet_rows, saved_files, saved_rows
-from calibrail.data.benchmarks import NATIVES, RAGTRUTH_FIELDS, ragtruth_files, ragtruth_rows
+from calibrail.data.benchmarks import NATIVES
+from calibrail.data.benchmarks.ragtruth import RAGTRUTH_FIELDS, ragtruth_files, ragtruth_rows
 from calibrail.data.delimited import csv_rows
-from calibrail.data.example import Example
+from calibrail.data.example import FIELDS, Example
 from calibrail.data.jsonl import json_rows
-from calibrail.data.presets import MAPPABLE
-from calibrail.data.rows import Item, OpenTable, Reader, Row, TableItem
+from calibrail.data.rows import Filtered, Item, OpenTable, Problem, Reader, Row
 from calibrail.errors import DataError, InputError
 from calibrail.settings import ReadOptions
 
@@ -34,20 +35,14 @@ _SUFFIXES: Final = {
 }
 
 
-class _Table(NamedTuple):
-    """How the rows of a kind of table are read, and which reader options that takes."""
-
-    rows: Callable[[Path, Mapping[str, object]], Iterator[TableItem]]
-    options: tuple[str, ...] = ()
-
-
-_TABLES: Final = {
-    "jsonl": _Table(lambda path, _: json_rows(path)),
-    "csv": _Table(csv_rows, ("delimiter",)),
-    "parquet": _Table(lambda path, _: parquet_rows(path)),
-    "saved": _Table(saved_rows, ("split",)),
+#: How the rows of a kind of table are read, and the reader options that some take.
+_TABLES: Final[Mapping[str, Callable[..., Iterator[Row | Problem]]]] = {
+    "jsonl": json_rows,
+    "csv": csv_rows,
+    "parquet": parquet_rows,
+    "saved": saved_rows,
 }
-_RAGTRUTH_OPTIONS: Final = ("task", "split")
+_OPTIONS: Final = {"csv": ("delimiter",), "saved": ("split",), "ragtruth": ("task", "split")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +67,7 @@ class Opened:
     table: bool
     cells: bool
     files: tuple[Path, ...]
-    items: Iterator[Item]
+    items: Iterator[Row | Problem | Filtered]
 
 
 def plugin_readers() -> dict[str, Reader]:
@@ -124,17 +119,23 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
             known = ", ".join((*format_names(), *sorted(readers)))
             raise InputError(f"format must be one of {known}; got {format!r}")
         files = tuple(sorted(p for p in path.rglob("*") if p.is_file())) or (path,)
-        return Opened(format, False, False, files, iter(readers[format](path, options)))
-    if format == "ragtruth" or (format is None and _is_ragtruth_folder(path)):
+        return Opened(format, False, False, files, _numbered(readers[format](path, options)))
+    names = {file.name for file in path.iterdir()} if path.is_dir() else set()
+    both = {"source_info.jsonl", "response.jsonl"} <= names
+    if format == "ragtruth" or (format is None and both):
         return _ragtruth(path, options)
-    if path.is_dir() and not _is_saved(path):
+    if path.is_dir() and not names & {"dataset_dict.json", "state.json"}:
         path = _only_file(path)
-    table = _table_format(path, format)
-    fixed = {k: v for k, v in options.items() if k in _TABLES[table].options}
-
-    def open_table() -> Iterator[TableItem]:
-        return _TABLES[table].rows(path, fixed)
-
+    table = "saved" if path.is_dir() else format or ""
+    if table not in _TABLES:
+        table = _SUFFIXES.get(path.suffix.lower(), "")
+    if not table:
+        raise DataError(
+            f"cannot guess the format of {path} from {path.suffix or 'a name without suffix'!r}; "
+            f"name it with --format ({', '.join(format_names())})"
+        )
+    fixed = {name: options[name] for name in _OPTIONS.get(table, ()) if name in options}
+    open_table = partial(_TABLES[table], path, **fixed)
     files = saved_files(path, fixed.get("split")) if table == "saved" else (path,)
     if _guesses(reading):
         fields = set(peek(open_table())[1])
@@ -148,10 +149,11 @@ def open_rows(
 ) -> Opened:
     """Open rows that are a table, as a benchmark where they are one, else as they are."""
     options = reading.options or {}
-    known = _TABLES[table].options if table in _TABLES else ()
+    known = _OPTIONS.get(table, ())
     fields = peek(open_table())[1] if _guesses(reading) else {}
     for native in NATIVES:
-        if reading.format == native.name or (fields and native.recognises(fields)):
+        recognised = any(signature <= fields.keys() for signature in native.signatures)
+        if recognised or reading.format == native.name:
             _refuse_unknown(native.name, options, (*native.options, *known))
             items = native.rows(open_table, options)
             return Opened(native.name, False, table == "csv", files, items)
@@ -159,29 +161,39 @@ def open_rows(
     return Opened(table, True, table == "csv", files, open_table())
 
 
-def peek(items: Iterator[Item]) -> tuple[list[Item], dict[str, None]]:
+def peek(
+    items: Iterator[Row | Problem | Filtered],
+) -> tuple[list[Row | Problem | Filtered], dict[str, None]]:
     """Take the first items; return them with the field names of their rows, in order.
 
     Goes on past `PEEKED` items for as long as none could be parsed, 100 times as far at most.
     """
-    head: list[Item] = []
+    head: list[Row | Problem | Filtered] = []
     fields: dict[str, None] = {}
     for item in islice(items, 100 * PEEKED):
         head.append(item)
         if isinstance(item, Row):
-            fields.update(dict.fromkeys(item.values))
-        elif isinstance(item, Mapping):
-            fields.update(dict.fromkeys(item))
-        elif isinstance(item, Example):
-            fields.update(dict.fromkeys((*MAPPABLE, *item.columns)))
+            fields |= dict.fromkeys(item.values)
         if len(head) >= PEEKED and fields:
             break
     return head, fields
 
 
+def _numbered(items: Iterable[Item]) -> Iterator[Row | Problem | Filtered]:
+    """Yield a plug-in's items, with mappings and finished examples as rows by their position."""
+    for position, item in enumerate(items, start=1):
+        if isinstance(item, Row | Problem | Filtered):
+            yield item
+        elif isinstance(item, Example):
+            values = {name: getattr(item, name) for name in FIELDS}
+            yield Row(position, dict.fromkeys(FIELDS) | dict(item.columns) | values)
+        else:
+            yield Row(position, item)
+
+
 def _ragtruth(path: Path, options: Mapping[str, object]) -> Opened:
-    _refuse_unknown("ragtruth", options, _RAGTRUTH_OPTIONS)
-    return Opened("ragtruth", False, False, ragtruth_files(path), ragtruth_rows(path, options))
+    _refuse_unknown("ragtruth", options, _OPTIONS["ragtruth"])
+    return Opened("ragtruth", False, False, ragtruth_files(path), ragtruth_rows(path, **options))
 
 
 def _guesses(reading: ReadOptions) -> bool:
@@ -196,32 +208,9 @@ def _refuse_unknown(format: str, options: Mapping[str, object], known: Collectio
             raise InputError(f"the reader of {format} {takes} as options; got {name!r}")
 
 
-def _is_ragtruth_folder(path: Path) -> bool:
-    names = ("source_info.jsonl", "response.jsonl")
-    return path.is_dir() and all((path / name).is_file() for name in names)
-
-
-def _is_saved(path: Path) -> bool:
-    return any((path / name).is_file() for name in ("dataset_dict.json", "state.json"))
-
-
 def _only_file(folder: Path) -> Path:
     files = sorted(p for p in folder.iterdir() if p.suffix.lower() in _SUFFIXES and p.is_file())
     if len(files) != 1:
         listed = ", ".join(p.name for p in files[:10]) or "none"
         raise DataError(f"{folder} must hold a single data file; name one of them: {listed}")
     return files[0]
-
-
-def _table_format(path: Path, format: str | None) -> str:
-    if path.is_dir():
-        return "saved"
-    if format in _TABLES:
-        return str(format)
-    table = _SUFFIXES.get(path.suffix.lower())
-    if table is None:
-        raise DataError(
-            f"cannot guess the format of {path} from {path.suffix or 'a name without suffix'!r}; "
-            f"name it with --format ({', '.join(format_names())})"
-        )
-    return table

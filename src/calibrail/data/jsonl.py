@@ -3,11 +3,12 @@
 import json
 import re
 from collections.abc import Iterator
+from itertools import starmap
 from pathlib import Path
 from typing import Final
 
 from calibrail.data.rows import WHOLE_ROW, Problem, Row, TableItem, shorten
-from calibrail.errors import DataError
+from calibrail.errors import DataError, file_errors
 
 _BOM: Final = b"\xef\xbb\xbf"
 _CHUNK: Final = 1 << 20
@@ -30,7 +31,8 @@ def json_rows(path: Path) -> Iterator[TableItem]:
         The file cannot be opened, or it is UTF-16 or UTF-32.
     """
     if _is_array(path):
-        yield from _array_rows(path)
+        elements = filter(None, map(bytes.strip, _elements(path)))
+        yield from starmap(parse_object, enumerate(elements, start=1))
         return
     with path.open("rb") as stream:
         for number, line in enumerate(stream, start=1):
@@ -60,7 +62,9 @@ def parse_object(number: int, raw: bytes) -> TableItem:
     if not isinstance(value, dict):
         return Problem(number, WHOLE_ROW, "not an object", shorten(value), "", _ONE_OBJECT)
     if _SURROGATE.search(text):
-        value = {_whole(key): _without_surrogates(item) for key, item in value.items()}
+        # Lone surrogates become U+FFFD.
+        escaped = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass")
+        value = json.loads(escaped.decode("utf-16", "replace"))
     return Row(number, value)
 
 
@@ -69,25 +73,16 @@ _ONE_OBJECT: Final = "write one JSON object on each line"
 
 def _is_array(path: Path) -> bool:
     """Say whether the file is one JSON array, and refuse encodings that are not UTF-8."""
-    try:
-        with path.open("rb") as stream:
-            head = stream.read(4096)
-    except OSError as error:
-        raise DataError(f"cannot open {path}: {error.strerror or error}") from error
+    with file_errors(f"cannot open {path}"), path.open("rb") as stream:
+        head = stream.read(4096)
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise DataError(f"{path} is not UTF-8 (it starts like UTF-16 or UTF-32): save it as UTF-8")
     array = head.removeprefix(_BOM).lstrip().startswith(b"[")
     return array and path.suffix.lower() not in (".jsonl", ".ndjson")
 
 
-def _array_rows(path: Path) -> Iterator[TableItem]:
-    """Yield the elements of one JSON array, cut at its commas without parsing the whole of it."""
-    elements = (element.strip() for element in _elements(path))
-    for number, element in enumerate(filter(None, elements), start=1):
-        yield parse_object(number, element)
-
-
 def _elements(path: Path) -> Iterator[bytes]:
+    """Yield the elements of one JSON array, cut at its commas without parsing the whole of it."""
     buffer = b""
     scanned = depth = begin = 0
     in_string = ended = False
@@ -122,18 +117,3 @@ def _elements(path: Path) -> Iterator[bytes]:
         rest = buffer[begin:] + stream.read(_CHUNK)
     if rest.strip():
         yield rest
-
-
-def _whole(text: str) -> str:
-    """Replace lone surrogates by U+FFFD."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _without_surrogates(value: object) -> object:
-    if isinstance(value, str):
-        return _whole(value)
-    if isinstance(value, list):
-        return [_without_surrogates(item) for item in value]
-    if isinstance(value, dict):
-        return {_whole(key): _without_surrogates(item) for key, item in value.items()}
-    return value

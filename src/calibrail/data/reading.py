@@ -1,18 +1,145 @@
-"""How is a source of labelled answers opened?"""
+"""How does a source become examples, with every one of its rows accounted for?"""
 
-from collections.abc import Collection
+import json
+from collections import Counter
+from collections.abc import Collection, Iterator
+from contextlib import closing
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from typing import Any, Unpack, cast
+from typing import IO, Any, Final, Unpack, cast
 
-from calibrail.data.columns import Needs
+from calibrail.data.columns import Needs, choose_columns
 from calibrail.data.example import TEXT_FIELDS, Example
-from calibrail.data.reader import Reading
-from calibrail.data.sources import open_source
-from calibrail.errors import InputError
+from calibrail.data.formats import Opened, peek
+from calibrail.data.ids import SeenIds
+from calibrail.data.row_parser import Interpreter
+from calibrail.data.rows import Filtered, Problem, Row
+from calibrail.data.sources import digest_files, open_source
+from calibrail.errors import DataError, InputError, file_errors
 from calibrail.settings import ReadOptions, ReadShort
 
-__all__ = ["Reading", "read", "read_all"]
+_DUPLICATE: Final = "give every row its own id, or name another id column"
+
+
+class Reading:
+    """The examples of one source: a single pass, in constant memory, counting as it goes.
+
+    Made by `read`. The counters are live during the pass and final after it.
+
+    Attributes
+    ----------
+    source : str
+        What was read.
+    format : str
+        Name of the format.
+    fields : tuple of str
+        The column names seen in the first rows.
+    columns : Columns
+        Which column holds which field.
+    n_rows : int
+        Rows of the source so far; one row of a benchmark may make two examples.
+    n_examples, n_quarantined, n_filtered : int
+        Examples, problems, and answers left out on request, so far.
+    reasons : Counter of (str, str)
+        Problems by field and reason.
+    filtered : Counter of str
+        What was left out, by reason.
+    """
+
+    def __init__(self, source: str, opened: Opened, reading: ReadOptions, needs: Needs) -> None:
+        head, fields = peek(opened.items)
+        self.source, self.format, self.fields = source, opened.format, tuple(fields)
+        self.columns = choose_columns(fields, opened, reading, needs, source)
+        self.n_rows = self.n_examples = self.n_quarantined = self.n_filtered = 0
+        self.reasons: Counter[tuple[str, str]] = Counter()
+        self.filtered: Counter[str] = Counter()
+        self._files, self._strict, self._allow_none = opened.files, reading.strict, needs.allow_none
+        self._quarantine = reading.quarantine
+        interpreter = Interpreter(self.columns.by_field, needs, opened.cells)
+        self._stream = self._run(chain(head, opened.items), interpreter)
+        self._done = False
+
+    def __iter__(self) -> Iterator[Example]:
+        """Return itself; refuse a second pass, which would silently hold nothing."""
+        if self._done:
+            raise InputError(f"{self.source} has been read to its end; call read() again")
+        return self
+
+    def __next__(self) -> Example:
+        """Return the next usable example."""
+        return next(self._stream)
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the file, or of the names and digests of several files.
+
+        Available before and after the examples are read.
+        """
+        return digest_files(self._files)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return source, format, digest and counts, JSON-able."""
+        return {
+            "source": self.source,
+            "format": self.format,
+            "sha256": self.digest(),
+            "rows": self.n_rows,
+            "examples": self.n_examples,
+            "quarantined": self.n_quarantined,
+            "filtered": self.n_filtered,
+            "reasons": [
+                {"field": field, "reason": reason, "count": count}
+                for (field, reason), count in self.reasons.most_common()
+            ],
+        }
+
+    def _run(
+        self, rows: Iterator[Row | Problem | Filtered], interpreter: Interpreter
+    ) -> Iterator[Example]:
+        seen, last = SeenIds(), 0
+        with closing(_Quarantine(self._quarantine)) as quarantine:
+            for row in rows:
+                number = row.number if isinstance(row, Row) else row.row
+                self.n_rows += number != last
+                last = number
+                if isinstance(row, Filtered):
+                    self.n_filtered += 1
+                    self.filtered[row.reason] += 1
+                    continue
+                result = interpreter(row) if isinstance(row, Row) else row
+                if isinstance(result, Example):
+                    if seen.add(result.id):
+                        self.n_examples += 1
+                        yield result
+                        continue
+                    result = Problem(number, "id", "duplicate", repr(result.id), "", _DUPLICATE)
+                if self._strict:
+                    raise DataError(self._describe(result))
+                self.n_quarantined += 1
+                self.reasons[result.field, result.reason] += 1
+                quarantine.add(result)
+        self._done = True
+        if not self.n_examples and not self._allow_none:
+            raise DataError(self._nothing_usable())
+
+    def _describe(self, problem: Problem) -> str:
+        seen = f", got {problem.value}" if problem.value else ""
+        remedy = f". {problem.remedy[0].upper()}{problem.remedy[1:]}" if problem.remedy else ""
+        reason = problem.entry()["reason"]
+        return f"{self.source}, row {problem.row}, field {problem.field}: {reason}{seen}{remedy}"
+
+    def _nothing_usable(self) -> str:
+        if not self.n_rows:
+            return f"{self.source} is empty: it holds no row"
+        kinds = [f"{field}: {reason} ({n})" for (field, reason), n in self.reasons.most_common(5)]
+        kinds += [f"left out: {reason} ({n})" for reason, n in self.filtered.most_common(3)]
+        seen = f" Columns seen: {', '.join(self.fields[:30])}." if self.fields else ""
+        where = f" Every problem is in {self._quarantine}." if self._quarantine else ""
+        return (
+            f"{self.source}, read as {self.format}, has no usable row among {self.n_rows}: "
+            f"{'; '.join(kinds)}.{seen}{where} Columns are named with --map, --label-column, "
+            "--group-column and --id-column"
+        )
 
 
 def read(
@@ -97,3 +224,38 @@ def read_all(
     """
     opened = read(source, reading, **fields)
     return tuple(opened), opened
+
+
+class _Quarantine:
+    """Appends one JSON line a problem to a file that only exists once there is a problem.
+
+    A file that an earlier run left at the same path is removed first, so that the file never
+    speaks of other data than the run's.
+
+    Parameters
+    ----------
+    path : Path or None
+        None counts nothing and writes nothing.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self._stream: IO[str] | None = None
+        if path is not None:
+            with file_errors(f"cannot replace {path}"):
+                path.unlink(missing_ok=True)
+
+    def add(self, problem: Problem) -> None:
+        """Write ``problem`` as ``{"row": ..., "field": ..., "reason": ..., "value": ...}``."""
+        if self.path is None:
+            return
+        if self._stream is None:
+            with file_errors(f"cannot write {self.path}"):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self._stream = self.path.open("w", encoding="utf-8", newline="\n")
+        self._stream.write(json.dumps(problem.entry()) + "\n")
+
+    def close(self) -> None:
+        """Close the file, if there is one."""
+        if self._stream is not None:
+            self._stream.close()

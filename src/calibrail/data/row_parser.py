@@ -62,13 +62,13 @@ class Interpreter:
             return Problem(row.number, bad.field, bad.reason, value, "", bad.remedy)
 
     def _text(self, field: str, value: object) -> str:
-        if isinstance(value, str):
-            if field in self.needs.require and (not value or value.isspace()):
-                raise _FieldError(field, "empty", value, _BLANK)
-            return value
-        if value is not None:
+        if value is None:
+            return self._absent(field, "")
+        if not isinstance(value, str):
             raise _FieldError(field, "wrong type", value, f"{field} must be a text")
-        return self._absent(field, "")
+        if field in self.needs.require and not value.strip():
+            raise _FieldError(field, "empty", value, _BLANK)
+        return value
 
     def _chunks(self, value: object) -> tuple[str, ...]:
         if isinstance(value, str):
@@ -95,10 +95,10 @@ class Interpreter:
     def _label(self, value: object) -> int | None:
         label = parse_label(value)
         if label is None and self.needs.labelled:
+            reason, remedy = "not 0 or 1", label_remedy(value)
             if value is None:
-                remedy = f"give every row a {self.columns['label']!r} of 0 or 1"
-                raise _FieldError("label", "missing", value, remedy)
-            raise _FieldError("label", "not 0 or 1", value, label_remedy(value))
+                reason, remedy = "missing", f"give every row a {self.columns['label']!r} of 0 or 1"
+            raise _FieldError("label", reason, value, remedy)
         return label
 
 
@@ -111,23 +111,15 @@ def column_value(value: object) -> float | str | None:
     >>> column_value("0.5"), column_value("1_0"), column_value(""), column_value("fit")
     (0.5, '1_0', None, 'fit')
     """
-    if value is None or isinstance(value, str):
-        if not value or value.isspace():
-            return None
-        try:
-            number = float(value) if "_" not in value else None
-        except ValueError:
-            number = None
-        if number is None:
-            return value
-    elif isinstance(value, (bool, int, float)):
-        try:
-            number = float(value)
-        except OverflowError:
-            return str(value)
-    elif isinstance(value, (list, dict)):
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    if isinstance(value, (list, dict)):
         return json.dumps(value, ensure_ascii=False, default=str)
-    else:
+    if not isinstance(value, (str, int, float)) or (isinstance(value, str) and "_" in value):
+        return str(value)
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
         return str(value)
     return None if math.isnan(number) else number
 
@@ -139,12 +131,10 @@ def _texts(field: str, value: object) -> tuple[str, ...]:
 
 
 def _name(field: str, value: object) -> str | None:
-    if value is None:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, str):
-        return value if value and not value.isspace() else None
-    if isinstance(value, float) and math.isnan(value):
-        return None
+        return value if value.strip() else None
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         try:
             return str(value)
@@ -158,13 +148,11 @@ def _parse_list(cell: str) -> list[str] | None:
     text = cell.strip()
     if not (text.startswith("[") and text.endswith("]")):
         return None
-    try:
-        listed = json.loads(text)
-    except (ValueError, RecursionError):
+    for parse in (json.loads, ast.literal_eval):
         try:
-            listed = ast.literal_eval(text)
+            listed = parse(text)
         except (ValueError, SyntaxError, RecursionError, MemoryError):
-            return None
-    if isinstance(listed, list) and all(isinstance(item, str) for item in listed):
-        return listed
+            continue
+        texts = isinstance(listed, list) and all(isinstance(item, str) for item in listed)
+        return listed if texts else None
     return None

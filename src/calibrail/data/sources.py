@@ -3,12 +3,13 @@
 import hashlib
 from dataclasses import replace
 from importlib.resources import files
+from itertools import starmap
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from calibrail.data.formats import Opened, open_path, open_rows
-from calibrail.data.hub import open_hub
-from calibrail.errors import DataError
+from calibrail.data.rows import Row
+from calibrail.errors import DataError, file_errors
 from calibrail.settings import ReadOptions
 
 #: Prefix of the data that ships with the package.
@@ -24,16 +25,36 @@ def open_source(source: str | Path, reading: ReadOptions) -> Opened:
     Raises
     ------
     DataError
-        Nothing of that name is there, or its format cannot be guessed.
+        Nothing of that name is there, its format cannot be guessed, or the package ``datasets``,
+        which loads what is on the hub, is not installed or cannot load it.
     """
     name = str(source)
     if name.startswith(EXAMPLE):
         return open_path(example_path(name.removeprefix(EXAMPLE)), reading)
     if name.startswith(HUB):
-        table = open_hub(name.removeprefix(HUB))
+        table = _download(name.removeprefix(HUB))
         guessed = replace(reading, format=None) if reading.format == "hf" else reading
-        return open_rows(table.rows, table.files(), "hf", guessed)
+        cached = tuple(Path(str(item["filename"])) for item in table.cache_files)
+        return open_rows(lambda: starmap(Row, enumerate(table, start=1)), cached, "hf", guessed)
     return open_path(Path(source), reading)
+
+
+def _download(reference: str) -> Any:
+    """Load ``NAME`` or ``NAME:SPLIT``, by default the split ``test``, with ``datasets``."""
+    try:
+        import datasets
+    except ImportError as error:
+        raise DataError(
+            f"reading hf:{reference} needs the package datasets: pip install datasets"
+        ) from error
+    name, _, split = reference.partition(":")
+    try:
+        return datasets.load_dataset(name, split=split or "test")
+    except (OSError, ValueError, RuntimeError) as error:
+        raise DataError(
+            f"cannot load {name!r} (split {split or 'test'!r}) from the hub: {error}; the split "
+            "can be named: hf:NAME:SPLIT"
+        ) from error
 
 
 def example_path(name: str) -> Path:
@@ -62,11 +83,8 @@ def digest_files(paths: tuple[Path, ...]) -> str:
     """
     digests = {}
     for path in paths:
-        try:
-            with path.open("rb") as stream:
-                digests[path.name] = hashlib.file_digest(stream, "sha256").hexdigest()
-        except OSError as error:
-            raise DataError(f"cannot read {path}: {error.strerror or error}") from error
+        with file_errors(f"cannot read {path}"), path.open("rb") as stream:
+            digests[path.name] = hashlib.file_digest(stream, "sha256").hexdigest()
     if len(paths) == 1:
         return next(iter(digests.values()))
     listing = "".join(f"{name}\0{digest}\n" for name, digest in sorted(digests.items()))

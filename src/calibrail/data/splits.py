@@ -66,23 +66,32 @@ def split(
     >>> split([0, 1, 0, 1], ["a", "a", "b", "b"], seed=1).tolist()
     [1, 1, 2, 2]
     """
-    shares = _shares(calibration_share, fit_share)
+    for name, share in (("calibration_share", calibration_share), ("fit_share", fit_share)):
+        if not 0.0 <= share <= 1.0:
+            raise InputError(f"{name} must lie in [0, 1]; got {share}")
+    rest = 1.0 - calibration_share - fit_share
+    if rest < -1e-9:
+        raise InputError(
+            "calibration_share and fit_share must add up to at most 1; got "
+            f"{calibration_share} + {fit_share}"
+        )
+    shares = np.array([fit_share, calibration_share, max(0.0, rest)])
     classes = np.asarray(labels)
     if classes.ndim != 1:
         raise InputError(f"labels must have one dimension; got shape {classes.shape}")
-    if not np.isin(classes, (0, 1)).all():
-        odd = classes[~np.isin(classes, (0, 1))][0]
-        raise InputError(f"labels must be 0 or 1 to split by class; got {odd}")
+    if (odd := classes[~np.isin(classes, (0, 1))]).size:
+        raise InputError(f"labels must be 0 or 1 to split by class; got {odd[0]}")
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
         raise InputError(f"seed must be a whole number >= 0; got {seed!r}")
     members = group_numbers(groups, len(classes))
-    n_groups = int(members.max()) + 1 if members.size else 0
+    if not members.size:
+        return np.empty(0, dtype=np.int8)
+    n_groups = int(members.max()) + 1
     counts = np.stack(
         [np.bincount(members[classes == label], minlength=n_groups) for label in (0, 1)], axis=1
     )
-    chosen = _assign(counts.astype(np.int64), shares, np.random.default_rng(seed))
-    result: NDArray[np.int8] = chosen[members]
-    return result
+    sides: NDArray[np.int8] = _assign(counts, shares, np.random.default_rng(seed))[members]
+    return sides
 
 
 def group_numbers(groups: Groups, n: int) -> NDArray[np.int64]:
@@ -152,19 +161,16 @@ def split_from_column(
     >>> split_from_column(["calibration", "Test"]).tolist()
     [1, 2]
     """
-    known: dict[object, int] = {name: code for code, name in enumerate(SPLIT_NAMES)}
-    codes = np.empty(len(values), dtype=np.int8)
-    for position, value in enumerate(values):
-        code = known.get(value.strip().lower() if isinstance(value, str) else value)
-        if code is None:
+    names = [value.strip().lower() if isinstance(value, str) else "" for value in values]
+    for number, (name, value) in enumerate(zip(names, values, strict=True), start=1):
+        if name not in SPLIT_NAMES:
             seen = "nothing" if value is None else repr(value)
             raise DataError(
                 f"column {column!r} must say fit, calibration or test in every row; example "
-                f"{position + 1} says {seen}"
+                f"{number} says {seen}"
             )
-        codes[position] = code
-    straddling = straddling_groups(codes, groups)
-    if straddling:
+    codes = np.array([SPLIT_NAMES.index(name) for name in names], dtype=np.int8)
+    if straddling := straddling_groups(codes, groups):
         name, sides = straddling[0]
         raise DataError(
             f"column {column!r} puts group {name!r} on several sides ({', '.join(sides)}), and "
@@ -180,34 +186,15 @@ def straddling_groups(codes: NDArray[np.int8], groups: Groups) -> list[tuple[str
     >>> straddling_groups(np.array([1, 2, 2], dtype=np.int8), ["a", "a", "b"])
     [('a', ('calibration', 'test'))]
     """
-    if groups is None or not len(codes):
-        return []
-    members = group_numbers(groups, len(codes))
-    sides = np.zeros(int(members.max()) + 1, dtype=np.int64)
-    np.bitwise_or.at(sides, members, np.int64(1) << codes.astype(np.int64))
-    torn = np.flatnonzero(sides & (sides - 1))
-    if not torn.size:
-        return []
-    first = np.full(sides.size, len(codes), dtype=np.int64)
-    np.minimum.at(first, members, np.arange(len(codes)))
+    sides: dict[object, int] = {}
+    for group, code in zip(() if groups is None else groups, codes.tolist(), strict=False):
+        if group is not None:
+            sides[group] = sides.get(group, 0) | 1 << code
     return [
-        (
-            str(groups[int(first[i])]),
-            tuple(name for code, name in enumerate(SPLIT_NAMES) if int(sides[i]) >> code & 1),
-        )
-        for i in torn
+        (str(group), tuple(name for code, name in enumerate(SPLIT_NAMES) if bits >> code & 1))
+        for group, bits in sides.items()
+        if bits & (bits - 1)
     ]
-
-
-def _shares(calibration: float, fit: float) -> NDArray[np.float64]:
-    for name, share in (("calibration_share", calibration), ("fit_share", fit)):
-        if not 0.0 <= share <= 1.0:
-            raise InputError(f"{name} must lie in [0, 1]; got {share}")
-    if calibration + fit > 1.0 + 1e-9:
-        raise InputError(
-            f"calibration_share and fit_share must add up to at most 1; got {calibration} + {fit}"
-        )
-    return np.array([fit, calibration, max(0.0, 1.0 - calibration - fit)])
 
 
 def _assign(
@@ -216,8 +203,6 @@ def _assign(
     """Return the side of every group, given its number of examples of each class."""
     n_groups = len(counts)
     chosen = np.full(n_groups, -1, dtype=np.int8)
-    if not n_groups:
-        return chosen
     stratum = np.unique(counts[:, 0] * (counts.max() + 1) + counts[:, 1], return_inverse=True)[1]
     order = np.lexsort((rng.permutation(n_groups), stratum))
     sizes = np.bincount(stratum)
@@ -227,31 +212,17 @@ def _assign(
     ends = np.cumsum(whole, axis=1)[stratum[order]]
     for code in reversed(range(len(shares))):
         chosen[order[place < ends[:, code]]] = code
-    _place_rest(chosen, counts, shares, rng)
-    return chosen
-
-
-def _place_rest(
-    chosen: NDArray[np.int8],
-    counts: NDArray[np.int64],
-    shares: NDArray[np.float64],
-    rng: np.random.Generator,
-) -> None:
-    """Put every group that is left, largest first, where it brings the counts closest."""
+    # Every group that is left goes, largest first, where it brings the counts closest.
     totals = counts.sum(axis=0)
     goal = np.outer(shares, totals)
-    have = np.stack([counts[chosen == code].sum(axis=0) for code in range(len(shares))]).astype(
-        np.float64
-    )
+    have = np.stack([counts[chosen == code].sum(axis=0) for code in range(len(shares))])
     # A class with few examples must not drown in one with many.
     weight = 1.0 / np.maximum(totals, 1)
     open_sides = np.flatnonzero(shares > 0)
     rest = rng.permutation(np.flatnonzero(chosen < 0))
     for group in rest[np.argsort(-counts[rest].sum(axis=1), kind="stable")]:
-        short = (goal - have)[open_sides] * weight
-        added = counts[group] * weight
         # The squared distance to the goal shrinks by twice this, less a part common to all sides.
-        gain = (short * added).sum(axis=1)
-        side = int(open_sides[int(np.argmax(gain))])
-        chosen[group] = side
+        gain = ((goal - have)[open_sides] * weight * (counts[group] * weight)).sum(axis=1)
+        chosen[group] = side = open_sides[int(np.argmax(gain))]
         have[side] += counts[group]
+    return chosen

@@ -11,15 +11,8 @@ from calibrail.data.diagnosis import Diagnosis, NumericColumn, ScoreSupport, Sup
 from calibrail.data.duplicates import CrossSplitDuplicates, cross_split_duplicates
 from calibrail.data.example import TEXT_FIELDS
 from calibrail.data.findings import findings
-from calibrail.data.profile import (
-    Survey,
-    Surveyor,
-    group_sizes,
-    median_and_p95,
-    repeats,
-    text_lengths,
-)
-from calibrail.data.reading import Reading, read
+from calibrail.data.profile import Survey, group_sizes, median_and_p95, repeats, text_lengths
+from calibrail.data.reading import read
 from calibrail.data.splits import CALIBRATION, split
 from calibrail.evaluation.stats.auroc import auroc
 from calibrail.scores.registry import build, parse_specs
@@ -63,32 +56,25 @@ def diagnose(
     used = {first.columns.by_field[field] for field in present}
     keep = tuple(name for name in first.fields if name not in used)
     require = ("response",) if "response" in present else ()
-    labelled = "label" in present
-    opened = read(source, how, keep=keep, require=require, labelled=labelled, allow_none=True)
-    surveyor = Surveyor(keep)
-    for example in opened:
-        surveyor.add(example)
-    return _describe(opened, surveyor.finish())
-
-
-def _describe(reading: Reading, survey: Survey) -> Diagnosis:
+    opened = read(
+        source, how, keep=keep, require=require, labelled="label" in present, allow_none=True
+    )
+    survey = Survey(opened, keep)
     repeated, contradictory = repeats(survey)
     response_chars = survey.chars[:, TEXT_FIELDS.index("response")]
-    spoken = np.where(response_chars > 0, response_chars, np.nan)
     cross_split, supports = _at_the_default_split(survey)
     median_chunks, p95_chunks = median_and_p95(survey.chunks[survey.chunks > 0])
-    columns = reading.columns
     facts = Diagnosis(
-        source=reading.source,
-        format=reading.format,
-        sha256=reading.digest(),
-        fields=reading.fields,
-        columns={field: columns.by_field[field] for field in sorted(columns.present)},
-        rows=reading.n_rows,
-        usable=reading.n_examples,
-        quarantined=reading.n_quarantined,
-        filtered=reading.n_filtered,
-        reasons=tuple((*kind, count) for kind, count in reading.reasons.most_common()),
+        source=opened.source,
+        format=opened.format,
+        sha256=opened.digest(),
+        fields=opened.fields,
+        columns={field: opened.columns.by_field[field] for field in sorted(present)},
+        rows=opened.n_rows,
+        usable=opened.n_examples,
+        quarantined=opened.n_quarantined,
+        filtered=opened.n_filtered,
+        reasons=tuple((*kind, count) for kind, count in opened.reasons.most_common()),
         n_faithful=int(np.count_nonzero(survey.labels == 0)),
         n_hallucinated=int(np.count_nonzero(survey.labels == 1)),
         n_unlabelled=int(np.count_nonzero(survey.labels < 0)),
@@ -99,7 +85,7 @@ def _describe(reading: Reading, survey: Survey) -> Diagnosis:
         repeated=repeated,
         contradictory=contradictory,
         cross_split=cross_split,
-        length_auroc=_area(spoken, survey.labels),
+        length_auroc=_area(np.where(response_chars, response_chars, np.nan), survey.labels),
         supports=supports,
         scores=_score_support(survey),
         numeric_columns=_numeric_columns(survey),
@@ -138,9 +124,8 @@ def _score_support(survey: Survey) -> tuple[ScoreSupport, ...]:
     there = survey.chars > 0
     supports = []
     for score in map(build, parse_specs(_SCORES)):
-        read_fields = [TEXT_FIELDS.index(field) for field in score.requires]
-        n = int(there[:, read_fields].all(axis=1).sum())
-        supports.append(ScoreSupport(score.name, tuple(score.requires), n))
+        has_all = there[:, [TEXT_FIELDS.index(field) for field in score.requires]].all(axis=1)
+        supports.append(ScoreSupport(score.name, tuple(score.requires), int(has_all.sum())))
     return tuple(supports)
 
 
@@ -149,9 +134,8 @@ def _numeric_columns(survey: Survey) -> tuple[NumericColumn, ...]:
     columns = []
     for name, values in survey.columns.items():
         known = values[~np.isnan(values)]
-        area = _area(values, survey.labels)
-        missing = len(values) - len(known)
-        columns.append(NumericColumn(name, len(known), missing, len(np.unique(known)), area))
+        counts = len(known), len(values) - len(known), len(np.unique(known))
+        columns.append(NumericColumn(name, *counts, _area(values, survey.labels)))
     return tuple(columns)
 
 

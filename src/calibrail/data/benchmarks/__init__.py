@@ -5,23 +5,9 @@ checks as any other row.
 """
 
 from calibrail.data.benchmarks.halueval import HALUEVAL
-from calibrail.data.benchmarks.native import Native
 from calibrail.data.benchmarks.natural_questions import NATURAL_QUESTIONS
-from calibrail.data.benchmarks.ragtruth import RAGTRUTH_FIELDS, ragtruth_files, ragtruth_rows
 from calibrail.data.benchmarks.truthfulqa import TRUTHFULQA
 from calibrail.data.benchmarks.wikibio import WIKIBIO
 
 #: The benchmarks that are one table.
 NATIVES = (HALUEVAL, NATURAL_QUESTIONS, TRUTHFULQA, WIKIBIO)
-
-__all__ = [
-    "HALUEVAL",
-    "NATIVES",
-    "NATURAL_QUESTIONS",
-    "RAGTRUTH_FIELDS",
-    "TRUTHFULQA",
-    "WIKIBIO",
-    "Native",
-    "ragtruth_files",
-    "ragtruth_rows",
-]

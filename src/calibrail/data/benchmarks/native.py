@@ -1,14 +1,16 @@
 """What is a benchmark whose original file is one table?"""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from calibrail.data.rows import Filtered, OpenTable, Problem, Row
 from calibrail.errors import InputError
 
-NativeItem: TypeAlias = Row | Problem | Filtered
-Convert: TypeAlias = Callable[[Row], Iterable[NativeItem]]
+#: What becomes of a row: an example's values under calibrail's field names, or why there are none.
+Made: TypeAlias = Mapping[str, object] | Problem | Filtered
+Convert: TypeAlias = Callable[[Row], Iterable[Made]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +26,8 @@ class Native:
     options : tuple of str
         The reader options that it knows.
     converter : callable
-        ``converter(open_table, options)`` returns a function from a row of the file to rows under
-        calibrail's field names; it may read the table beforehand.
+        ``converter(open_table, options)`` returns a function from a row of the file to examples;
+        it may read the table beforehand.
     """
 
     name: str
@@ -33,15 +35,17 @@ class Native:
     options: tuple[str, ...]
     converter: Callable[[OpenTable, Mapping[str, object]], Convert]
 
-    def recognises(self, fields: Collection[str]) -> bool:
-        """Say whether a table with these column names is this benchmark."""
-        return any(signature <= set(fields) for signature in self.signatures)
-
-    def rows(self, open_table: OpenTable, options: Mapping[str, object]) -> Iterator[NativeItem]:
+    def rows(
+        self, open_table: OpenTable, options: Mapping[str, object]
+    ) -> Iterator[Row | Problem | Filtered]:
         """Yield rows under calibrail's field names; what cannot be parsed stays a problem."""
         convert = self.converter(open_table, options)
-        for item in open_table():
-            yield from (item,) if isinstance(item, Problem) else convert(item)
+        for row in open_table():
+            if isinstance(row, Problem):
+                yield row
+                continue
+            for made in convert(row):
+                yield made if isinstance(made, Problem | Filtered) else Row(row.number, made)
 
 
 def missing_field(row: Row, field: str, column: str) -> Problem:
@@ -60,10 +64,7 @@ def whole_number(options: Mapping[str, object], name: str, default: int) -> int:
         It is something else.
     """
     value = options.get(name, default)
-    try:
-        number = int(str(value))
-    except ValueError:
-        number = -1
-    if number < 0:
-        raise InputError(f"reader option {name} must be a whole number >= 0; got {value!r}")
-    return number
+    with suppress(ValueError):
+        if (number := int(str(value))) >= 0:
+            return number
+    raise InputError(f"reader option {name} must be a whole number >= 0; got {value!r}")

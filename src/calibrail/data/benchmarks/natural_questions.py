@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from calibrail.data.benchmarks.native import Convert, Native, NativeItem, whole_number
+from calibrail.data.benchmarks.native import Convert, Made, Native, whole_number
 from calibrail.data.example import FAITHFUL, HALLUCINATED
 from calibrail.data.rows import Filtered, OpenTable, Problem, Row
 
@@ -64,7 +64,7 @@ def _converter(open_table: OpenTable, options: Mapping[str, object]) -> Convert:
         if isinstance(item, Row) and (answers := _answers(item)):
             pools.setdefault(_kind(item, answers), []).append(answers[0])
 
-    def convert(row: Row) -> Iterator[NativeItem]:
+    def convert(row: Row) -> Iterator[Made]:
         answers = _answers(row)
         if not answers:
             remedy = "answers must be a list of texts"
@@ -72,33 +72,23 @@ def _converter(open_table: OpenTable, options: Mapping[str, object]) -> Convert:
             return
         yield _example(row, answers[0], FAITHFUL, "own")
         kind = _kind(row, answers)
-        swapped = _other_answer(pools[kind], answers, _passage(row)[0], (seed, row.number))
-        if swapped is None:
-            yield Filtered(row.number, f"no other answer of the kind {kind} to swap in")
-        else:
-            yield _example(row, swapped, HALLUCINATED, "swapped")
+        pool = pools[kind]
+        start = int(np.random.default_rng((seed, row.number)).integers(len(pool)))
+        taken = [f" {_plain(answer)} " for answer in answers]
+        passage = f" {_plain(_passage(row)[0])} "
+        for offset in range(len(pool)):
+            candidate = pool[(start + offset) % len(pool)]
+            plain = f" {_plain(candidate)} "
+            if plain not in passage and not any(a in plain or plain in a for a in taken):
+                yield _example(row, candidate, HALLUCINATED, "swapped")
+                return
+        yield Filtered(row.number, f"no other answer of the kind {kind} to swap in")
 
     return convert
 
 
 def _kind(row: Row, answers: list[str]) -> str:
     return answer_kind(str(row.values.get("question")), answers[0])
-
-
-def _other_answer(
-    pool: list[str], answers: list[str], passage: str, seed: tuple[int, int]
-) -> str | None:
-    taken = [f" {_plain(answer)} " for answer in answers]
-    text = f" {_plain(passage)} "
-    start = int(np.random.default_rng(seed).integers(len(pool)))
-    for offset in range(len(pool)):
-        candidate = pool[(start + offset) % len(pool)]
-        plain = f" {_plain(candidate)} "
-        if plain.isspace() or plain in text:
-            continue
-        if not any(answer in plain or plain in answer for answer in taken):
-            return candidate
-    return None
 
 
 def _plain(text: str) -> str:
@@ -122,10 +112,10 @@ def _passage(row: Row) -> tuple[str, object]:
     return (passage if isinstance(passage, str) else ""), None
 
 
-def _example(row: Row, response: str, label: int, name: str) -> Row:
+def _example(row: Row, response: str, label: int, name: str) -> Made:
     text, title = _passage(row)
     question = row.values.get("question")
-    values = {
+    return {
         "question": question,
         "contexts": text or None,
         "response": response,
@@ -134,7 +124,6 @@ def _example(row: Row, response: str, label: int, name: str) -> Row:
         "id": f"nq-{row.number}-{name}",
         "title": title,
     }
-    return Row(row.number, values)
 
 
 NATURAL_QUESTIONS: Final = Native(

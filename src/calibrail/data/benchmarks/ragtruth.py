@@ -45,7 +45,7 @@ def ragtruth_files(path: Path) -> tuple[Path, Path]:
 
 
 def ragtruth_rows(
-    path: Path, options: Mapping[str, object] | None = None
+    path: Path, task: object = None, split: object = None
 ) -> Iterator[Row | Problem | Filtered]:
     """Yield one row a response, joined with its source.
 
@@ -53,17 +53,14 @@ def ragtruth_rows(
     ----------
     path : Path
         The folder, or either of its files.
-    options : mapping
-        ``task`` (``QA``, ``Summary``, ``Data2txt``) and ``split`` (``train``, ``test``) keep only
-        those responses.
+    task, split : str or None
+        ``QA``, ``Summary`` or ``Data2txt``, and ``train`` or ``test``: only those responses.
 
     Notes
     -----
     The sources are held in memory (about 3,000 texts in the full corpus). Columns that can be
     kept: ``task``, ``model``, ``temperature``, ``split``, ``quality``, ``spans``.
     """
-    options = options or {}
-    task, split = options.get("task"), options.get("split")
     sources_file, responses_file = ragtruth_files(path)
     sources: dict[str, Mapping[str, object]] = {}
     for item in json_rows(sources_file):
@@ -105,7 +102,14 @@ def _joined(row: Row, source: Mapping[str, object]) -> Row | Problem:
         reason = "missing" if spans is None else "wrong type"
         remedy = "labels must be a list of the spans that humans marked, empty where there is none"
         return Problem(row.number, "label", reason, shorten(spans), "", remedy)
-    question, contexts = _source_texts(source)
+    info, question = source.get("source_info"), None
+    # Passages of question answering; the other tasks have a text, or JSON.
+    contexts = info
+    if isinstance(info, dict) and "passages" in info:
+        passages, question = info["passages"], info.get("question")
+        contexts = split_passages(passages) if isinstance(passages, str) else passages
+    elif isinstance(info, dict):
+        contexts = json.dumps(info, ensure_ascii=False)
     values = {
         "contexts": contexts,
         "response": row.values.get("response"),
@@ -122,15 +126,3 @@ def _joined(row: Row, source: Mapping[str, object]) -> Row | Problem:
     if question is not None:
         values["question"] = question
     return Row(row.number, values)
-
-
-def _source_texts(source: Mapping[str, object]) -> tuple[object, object]:
-    """Return (question or None, contexts): passages for QA, a text or JSON for the other tasks."""
-    info = source.get("source_info")
-    if not isinstance(info, dict):
-        return None, info
-    if "passages" in info:
-        passages = info["passages"]
-        chunks = split_passages(passages) if isinstance(passages, str) else passages
-        return info.get("question"), chunks
-    return None, json.dumps(info, ensure_ascii=False)

@@ -8,22 +8,19 @@ Releases before 2025 have no column for the best incorrect answer: the first of 
 from collections.abc import Iterator
 from typing import Final
 
-from calibrail.data.benchmarks.native import Native
+from calibrail.data.benchmarks.native import Made, Native
 from calibrail.data.example import FAITHFUL, HALLUCINATED
 from calibrail.data.rows import Row
 
 
-def _examples(row: Row) -> Iterator[Row]:
+def _examples(row: Row) -> Iterator[Made]:
     incorrect = row.values.get("Best Incorrect Answer")
     if incorrect is None:
         listed = str(row.values.get("Incorrect Answers") or "")
         incorrect = listed.split(";")[0].strip() or None
-    answers = (
-        (row.values.get("Best Answer"), FAITHFUL, "best"),
-        (incorrect, HALLUCINATED, "incorrect"),
-    )
-    for response, label, name in answers:
-        values = {
+    best = row.values.get("Best Answer")
+    for response, label, name in ((best, FAITHFUL, "best"), (incorrect, HALLUCINATED, "incorrect")):
+        yield {
             "question": row.values.get("Question"),
             "response": response,
             "label": label,
@@ -32,7 +29,6 @@ def _examples(row: Row) -> Iterator[Row]:
             "type": row.values.get("Type"),
             "category": row.values.get("Category"),
         }
-        yield Row(row.number, values)
 
 
 TRUTHFULQA: Final = Native(

@@ -7,14 +7,14 @@ when any sentence is inaccurate; its context is the person's Wikipedia text; the
 
 from typing import Final
 
-from calibrail.data.benchmarks.native import Native, missing_field
+from calibrail.data.benchmarks.native import Made, Native, missing_field
 from calibrail.data.example import FAITHFUL, HALLUCINATED
 from calibrail.data.rows import Problem, Row, shorten
 
 _VERDICTS: Final = frozenset({"accurate", "minor_inaccurate", "major_inaccurate"})
 
 
-def _passage(row: Row) -> Row | Problem:
+def _passage(row: Row) -> Made:
     annotation = row.values.get("annotation")
     if annotation is None:
         return missing_field(row, "label", "annotation")
@@ -26,7 +26,7 @@ def _passage(row: Row) -> Row | Problem:
         return Problem(row.number, "label", "unknown annotation", shorten(annotation), "", remedy)
     wrong = sum(verdict != "accurate" for verdict in verdicts)
     index = row.values.get("wiki_bio_test_idx", row.number)
-    values = {
+    return {
         "contexts": row.values.get("wiki_bio_text"),
         "response": row.values.get("gpt3_text"),
         "label": HALLUCINATED if wrong else FAITHFUL,
@@ -36,7 +36,6 @@ def _passage(row: Row) -> Row | Problem:
         "inaccurate_share": wrong / len(verdicts),
         "major_share": verdicts.count("major_inaccurate") / len(verdicts),
     }
-    return Row(row.number, values)
 
 
 WIKIBIO: Final = Native(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from calibrail.data import PRESETS, read
-from calibrail.data.presets import resolve_columns
+from calibrail.data import read
+from calibrail.data.columns import PRESETS, resolve_columns
 from calibrail.errors import DataError, InputError
 from tests.rows import Write
 
