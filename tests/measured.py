@@ -20,6 +20,7 @@ from calibrail.evaluation import (
     evaluate,
 )
 from calibrail.settings import Promise, Requirement
+from calibrail.workflow.wording import worded
 
 
 def _taken(kind: type[Any], options: dict[str, Any]) -> Any:
@@ -37,7 +38,7 @@ def measure(
     others: Mapping[str, NDArray[np.float64]] | None = None,
     **options: Any,
 ) -> Report:
-    """Evaluate; further options are fields of the promise, the requirement and the origin."""
+    """Evaluate, in words; further options are fields of promise, requirement and origin."""
     options = {"alpha": 0.1, **options}
     promise, requirement = _taken(Promise, options), _taken(Requirement, options)
     if rule is None:
@@ -52,7 +53,7 @@ def measure(
         return {name: replace(sample, values=column) for name, column in (table or {}).items()}
 
     risks = options.pop("control", None)
-    return evaluate(
+    report = evaluate(
         rule,
         sample,
         promise,
@@ -62,6 +63,7 @@ def measure(
         names=names,
         risks=risks,
     )
+    return worded(report)
 
 
 def compare(
@@ -77,10 +79,12 @@ def compare(
     options = {"alpha": 0.1, **options}
     promise, requirement = _taken(Promise, options), _taken(Requirement, options)
     sample = Sample(np.zeros(len(labels)), labels, codes, groups)
-    return compare_detectors(
+    result = compare_detectors(
         {name: sample.with_scores(column) for name, column in columns.items()},
         promise,
         requirement,
         {name: Origin({"name": name, "params": {}}, **options) for name in columns},
         baselines={name: sample.with_scores(x) for name, x in (baselines or {}).items()},
     )
+    reports = tuple((name, worded(report)) for name, report in result.detectors)
+    return replace(result, detectors=reports)

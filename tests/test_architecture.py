@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ MODULES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE
 
 MOST_PARAMETERS = 9
 MOST_LINES_SHAPED_BY_HAND = 5
+FEWEST_WORDS = 5
 
 
 def place(path: Path) -> str:
@@ -63,6 +65,60 @@ def n_parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     taken = function.args
     every = [*taken.posonlyargs, *taken.args, *taken.kwonlyargs]
     return sum(item.arg not in ("self", "cls") for item in every)
+
+
+def docstrings(tree: ast.Module) -> set[ast.AST]:
+    """Return the texts that stand alone: docstrings of modules, classes and functions."""
+    return {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+
+
+def sentences(tree: ast.Module) -> Iterator[str]:
+    """Yield texts that read like a sentence for users; docstrings and raised errors are none."""
+    skipped = docstrings(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Raise):
+            skipped |= set(ast.walk(node))
+        if isinstance(node, ast.JoinedStr):
+            # Its parts are no texts of their own.
+            skipped |= set(node.values)
+    for node in ast.walk(tree):
+        if node in skipped:
+            continue
+        text = ""
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            text = node.value
+        elif isinstance(node, ast.JoinedStr):
+            text = "".join(
+                str(part.value) if isinstance(part, ast.Constant) else "1" for part in node.values
+            )
+        if len(text.split()) >= FEWEST_WORDS and re.search(r"\w\W?\.( [A-Z]|\s*$)", text):
+            yield text
+
+
+def test_who_computes_leaves_the_sentences_to_the_documents() -> None:
+    said = [
+        f"{place(path)}: {text}"
+        for path, tree in MODULES.items()
+        if room(path)[:1] == ("evaluation",)
+        for text in sentences(tree)
+    ]
+    assert said == []
+
+
+@pytest.mark.parametrize(
+    ("code", "n"),
+    [
+        ('"""A docstring of five words and more."""', 0),
+        ('def f():\n    """A docstring of five words and more."""', 0),
+        ('raise ValueError("an error has some words, too.")', 0),
+        ('x = "there is no faithful example"', 0),
+        ('x = "The score is undefined here."', 1),
+        ('x = f"Of {n} scores only {m} differ."', 1),
+        ('x = f"Of {n} scores only {m} differ. Use {rest}"', 1),
+    ],
+)
+def test_a_sentence_among_the_numbers_is_found(code: str, n: int) -> None:
+    assert len(list(sentences(ast.parse(code)))) == n
 
 
 def test_no_room_uses_what_another_keeps_to_itself() -> None:

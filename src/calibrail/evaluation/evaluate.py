@@ -5,37 +5,25 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from calibrail.conformal import (
-    Bound,
-    Calibration,
-    ClusteredCalibration,
-    calibrate_threshold,
-    coverage_band,
-)
+from calibrail.conformal import ClusteredCalibration
 from calibrail.conformal.risks import RiskControl
 from calibrail.conformal.rule import Rule
-from calibrail.data.diagnosis import Finding
-from calibrail.evaluation import findings as found
-from calibrail.evaluation.findings import Band
-from calibrail.evaluation.report import Report, Tested
-from calibrail.evaluation.rows import Row, compare_row, row
-from calibrail.evaluation.sample import CALIBRATION, FIT, TEST, Floats, Sample
-from calibrail.evaluation.sections.attainable import attainable, few_distinct_scores
+from calibrail.data.splits import SPLIT_NAMES
+from calibrail.evaluation.findings import findings
+from calibrail.evaluation.report import Report
+from calibrail.evaluation.rows import Row, row
+from calibrail.evaluation.sample import CLASSES, Floats, Sample
+from calibrail.evaluation.sections.attainable import attainable
 from calibrail.evaluation.sections.baselines import confounds
 from calibrail.evaluation.sections.by_group import by_group
-from calibrail.evaluation.sections.clustering import clustering, one_per_group
+from calibrail.evaluation.sections.clustering import clustering
 from calibrail.evaluation.sections.curve import operating_curve
-from calibrail.evaluation.sections.measured_risks import measured_risks, risk_verdict
+from calibrail.evaluation.sections.measured_risks import risk_bounds, risk_verdict
 from calibrail.evaluation.sections.review import three_way_review
 from calibrail.evaluation.shift.unlabelled import measured_shift
-from calibrail.evaluation.stats.auroc import auroc
-from calibrail.evaluation.stats.overlap import median_overlap, overlap
-from calibrail.evaluation.stats.rates import accuracy, wilson
-from calibrail.evaluation.stats.separation import cohens_d, moments, welch
-from calibrail.evaluation.stats.undefined import ranked_values
-from calibrail.evaluation.verdict import Alarms, Decision, decide
+from calibrail.evaluation.tested import Tested
+from calibrail.evaluation.verdict import Decision, decide
 from calibrail.settings import Promise, Requirement
 
 
@@ -118,81 +106,66 @@ def evaluate(
         The same input gives the same report.
     """
     others = others or Others()
-    calibration = rule.calibration
+    calibration, level = rule.calibration, requirement.confidence
+    policy = calibration.undefined
     limits = _limits(promise, requirement, risks)
-    level = requirement.confidence
     names = names if rule.groups is not None else None
     flagged = rule.flags(sample.values, names, sample.tolerance)
-    tested = _tested(rule, sample, flagged, level, seed)
-    clusters = calibration if isinstance(calibration, ClusteredCalibration) else None
-    once = None
-    if clusters is not None and sample.groups is not None:
-        once = one_per_group(flagged, sample)
-    decision = decide(rule, tested, Alarms.count(flagged, sample), limits, once)
-    measured = None
+    tested = Tested.of(rule, sample, flagged, level, seed)
+    decision = decide(rule, tested, flagged, sample, limits)
+    features = {name: other.values for name, other in others.baselines.items()}
+    sections: dict[str, Mapping[str, Any] | None] = {
+        "curve": operating_curve(sample, undefined=policy, confidence=level),
+        "confounds": confounds(sample, features, undefined=policy, confidence=level),
+    }
     if risks is not None:
-        measured = measured_risks(risks, flagged, sample, level)
-        verdict, reason = risk_verdict(measured["measured"])
-        both = {"verdict": verdict, "reason": reason}
-        decision = Decision(verdict, reason, {**decision.certificate, **both, "flips": None})
-    grouped = None
+        measured = risk_bounds(risks.risks, tested.counts, level)
+        verdict = risk_verdict(measured)
+        content = {**decision.certificate, "verdict": verdict, "flips": None}
+        decision = Decision(verdict, "risks", content)
+        sections["risks"] = risks.to_dict() | {"measured": measured, "n_valid": sum(risks.valid)}
     if rule.groups is not None and names is not None:
-        shared = shared_calibration(calibration, sample.scores(CALIBRATION, 1))
-        rows = by_group(rule.groups, shared, names, sample, limits)
-        grouped = {"column": promise.by, **rows}
-    shift = None
+        rows = by_group(rule.groups, names, sample, limits)
+        sections["by_group"] = {"column": promise.by, **rows}
+    elif rule.chosen is None:
+        sections["attainable"] = attainable(calibration, sample, level)
+    if isinstance(calibration, ClusteredCalibration):
+        sections["clustering"] = clustering(calibration, sample, level)
+    if rule.upper is not None:
+        sections["three_way"] = three_way_review(rule, names, sample, level)
     if others.target is not None:
-        features = {name: others.baselines[name].values for name in others.target}
-        shift = measured_shift(calibration, sample, features, others.target, level)
-    offered = None
-    if rule.groups is None and rule.chosen is None:
-        offered = attainable(calibration, sample, level)
-    threshold = None if calibration.flag_all else float(calibration.threshold)
-    policy = calibration.undefined
+        shared = {name: features[name] for name in others.target}
+        sections["shift"] = measured_shift(calibration, sample, shared, others.target, level)
 
     def rows_of(table: Mapping[str, Sample]) -> tuple[Row, ...]:
-        made = ((other, row(name, other, calibration, level)) for name, other in table.items())
-        return tuple(
-            compare_row(item, other.values, sample, tested.fpr, undefined=policy, confidence=level)
-            for other, item in made
-        )
+        beside = calibration, sample, tested.fpr, level
+        return tuple(row(name, other, *beside) for name, other in table.items())
 
-    baselines = rows_of(others.baselines)
-    undefined = _undefined_counts(policy, sample)
+    baselines, threshold = rows_of(others.baselines), rule.chosen
+    if threshold is None and not calibration.flag_all:
+        threshold = calibration.threshold
     return Report(
         verdict=decision.verdict,
         reason=decision.reason,
         score=origin.score,
         promise=promise,
         requirement=requirement,
-        threshold=threshold if rule.chosen is None else rule.chosen,
+        threshold=threshold,
         flag_all=rule.flag_all,
         rank=calibration.rank,
         n_calibration=calibration.n,
         min_coverage=limits.coverage(promise),
         max_fpr=limits.max_fpr,
-        undefined=undefined,
+        undefined={"policy": policy, **_n_undefined(sample)},
         test=tested,
         baselines=baselines,
         detectors=rows_of(others.detectors),
         certificate=decision.certificate,
-        warnings=_warnings(rule, sample, tested, baselines, undefined, offered),
+        warnings=findings(rule, sample, tested, baselines, sections.get("attainable")),
         data=origin.data,
         reproduce=origin.reproduce,
         notes=origin.notes,
-        by_group=grouped,
-        clustering=None if clusters is None else clustering(clusters, sample, level),
-        three_way=None if rule.upper is None else three_way_review(rule, names, sample, level),
-        risks=measured,
-        curve=operating_curve(sample, undefined=policy, confidence=level),
-        shift=shift,
-        attainable=offered,
-        confounds=confounds(
-            sample,
-            {name: other.values for name, other in others.baselines.items()},
-            undefined=policy,
-            confidence=level,
-        ),
+        **sections,
     )
 
 
@@ -204,91 +177,10 @@ def _limits(promise: Promise, requirement: Requirement, risks: RiskControl | Non
     return Requirement(levels.get("fpr"), levels.get("recall", 0.0), requirement.confidence)
 
 
-def shared_calibration(like: Calibration, scores: Floats) -> Calibration:
-    """Return one threshold for all examples, by the promise of a fallback."""
-    return calibrate_threshold(scores, replace(like.promise, allow_flag_all=True))
-
-
-def _tested(
-    rule: Rule, sample: Sample, flagged: NDArray[np.bool_], confidence: float, seed: int
-) -> Tested:
-    hallucinated, faithful = sample.rows(TEST, 1), sample.rows(TEST, 0)
-    ranked = ranked_values(sample.values, rule.undefined)
-    ranked_h, ranked_f = ranked[hallucinated], ranked[faithful]
-    values_h, values_f = sample.values[hallucinated], sample.values[faithful]
-    coverage = wilson(*sample.count(flagged, TEST, 1), confidence)
-    fpr = wilson(*sample.count(flagged, TEST, 0), confidence)
-    test = sample.rows(TEST)
-    return Tested(
-        n_hallucinated=coverage.n,
-        n_faithful=fpr.n,
-        coverage=coverage,
-        coverage_band=_band(rule, coverage, confidence),
-        fpr=fpr,
-        accuracy=accuracy(flagged[test], sample.labels[test], confidence),
-        auroc=auroc(ranked_h, ranked_f, confidence=confidence),
-        overlap=overlap(ranked_h, ranked_f, confidence=confidence, seed=seed),
-        median_overlap=median_overlap(ranked_h, ranked_f),
-        means={"hallucinated": moments(values_h), "faithful": moments(values_f)},
-        cohens_d=cohens_d(values_h, values_f),
-        welch=welch(values_h, values_f),
-    )
-
-
-def _band(rule: Rule, coverage: Bound, confidence: float) -> Band | None:
-    calibration = rule.calibration
-    # The law of the band is that of one threshold from independent examples.
-    simple = rule.groups is None and rule.chosen is None
-    if isinstance(calibration, ClusteredCalibration) or not simple:
-        return None
-    if calibration.flag_all or coverage.n == 0:
-        return None
-    lowest, highest = coverage_band(calibration, coverage.n, confidence)
-    inside = lowest <= coverage.count <= highest
-    return Band(int(lowest), int(highest), coverage.n, confidence, inside)
-
-
-def _undefined_counts(policy: str, sample: Sample) -> dict[str, Any]:
-    counts: dict[str, Any] = {"policy": policy}
+def _n_undefined(sample: Sample) -> dict[str, dict[str, int]]:
+    """Return the number of undefined scores per part and class."""
     undefined = np.isnan(sample.values)
-    for name, part in (("fit", FIT), ("calibration", CALIBRATION), ("test", TEST)):
-        counts[name] = {
-            "hallucinated": sample.count(undefined, part, 1)[0],
-            "faithful": sample.count(undefined, part, 0)[0],
-        }
-    return counts
-
-
-def _warnings(
-    rule: Rule,
-    sample: Sample,
-    tested: Tested,
-    baselines: tuple[Row, ...],
-    undefined: Mapping[str, Any],
-    offered: Mapping[str, Any] | None,
-) -> tuple[Finding, ...]:
-    """Return every warning that applies, the gravest first."""
-    calibration = rule.calibration
-    coverage, fpr, area = tested.coverage, tested.fpr, tested.auroc
-    # What a warning says about the one threshold and its rank applies only where it decides.
-    alone = rule.chosen is None and rule.groups is None
-    tied = int(np.sum(calibration.scores == calibration.threshold)) > 1
-    shared = {"total": 0}
-    if sample.groups is not None:
-        shared = found.shared_groups(sample.labels, sample.split, sample.groups)
-    repaired = isinstance(calibration, ClusteredCalibration) or rule.chosen is not None
-    messages: dict[str, str | None] = {
-        "reversed_direction": found.reversed_direction(area),
-        "flags_everything": found.flags_everything(calibration, fpr, rule.flag_all),
-        "baseline_beats_detector": found.baseline_beats_detector(baselines, area, fpr),
-        "not_shown_to_beat_baseline": found.not_shown_to_beat_baseline(baselines),
-        "coverage_outside_band": found.coverage_outside_band(tested.coverage_band, coverage, tied),
-        "paper_rank_undercovers": found.paper_rank_undercovers(calibration) if alone else None,
-        "few_distinct_scores": few_distinct_scores(calibration, offered),
-        "too_few_examples": found.too_few_examples(
-            calibration if alone else None, coverage.n, fpr.n
-        ),
-        "clustered": found.clustered(shared, advise=not repaired),
-        "undefined_scores": found.undefined_scores(undefined),
+    return {
+        name: {kind: sample.count(undefined, part, k)[0] for kind, k in CLASSES.items()}
+        for part, name in enumerate(SPLIT_NAMES)
     }
-    return tuple(Finding(code, text) for code, text in messages.items() if text is not None)

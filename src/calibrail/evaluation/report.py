@@ -1,54 +1,15 @@
 """What does one evaluation of one detector hold, and how is it written down?"""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from calibrail.conformal import Bound
-from calibrail.data.diagnosis import Finding
-from calibrail.evaluation.findings import Band
+from calibrail.evaluation.findings import Finding
 from calibrail.evaluation.rows import Row
-from calibrail.evaluation.stats.measure import Measure
-from calibrail.evaluation.stats.separation import Moments, Welch
+from calibrail.evaluation.tested import Tested
 from calibrail.record import Record
 from calibrail.settings import Promise, Requirement
-
-
-@dataclass(frozen=True, slots=True)
-class Tested(Record):
-    """Every measure of a threshold and its score on the test part.
-
-    Parameters
-    ----------
-    n_hallucinated, n_faithful : int
-        Test examples per class.
-    coverage, fpr, accuracy : Bound
-        Shares caught, flagged wrongly and decided right, with Wilson intervals.
-    coverage_band : Band or None
-        Where chance alone puts the caught count; None where everything is flagged.
-    auroc, overlap, median_overlap, cohens_d : Measure
-        Separation of the classes, independent of the threshold. Cohen's d is over defined scores.
-    means : mapping of str to Moments
-        Under ``"hallucinated"`` and ``"faithful"``, over defined scores.
-    welch : Welch
-        Test of equal means.
-    """
-
-    n_hallucinated: int
-    n_faithful: int
-    coverage: Bound
-    coverage_band: Band | None
-    fpr: Bound
-    accuracy: Bound
-    auroc: Measure
-    overlap: Measure
-    median_overlap: Measure
-    means: Mapping[str, Moments]
-    cohens_d: Measure
-    welch: Welch
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +21,7 @@ class Report(Record):
     verdict : {"certified", "rejected", "inconclusive"}
         What the data shows about the requirements.
     reason : str
-        Why, in plain words.
+        Why: a code of ``evaluation.verdict``, in plain words once ``workflow.wording`` was at it.
     score : mapping
         The score's specification: ``name`` and ``params``.
     promise : Promise
@@ -157,7 +118,7 @@ class Report(Record):
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Report:
+    def from_dict(cls, content: Mapping[str, Any]) -> "Report":
         """Rebuild a report from ``to_dict``.
 
         Raises

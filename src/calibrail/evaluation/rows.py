@@ -4,11 +4,10 @@ from dataclasses import dataclass, replace
 
 from calibrail.conformal import Bound, Calibration, calibrate_threshold
 from calibrail.errors import InputError
-from calibrail.evaluation.sample import CALIBRATION, TEST, Floats, Sample
+from calibrail.evaluation.sample import CALIBRATION, TEST, Sample
 from calibrail.evaluation.stats.auroc import auroc
 from calibrail.evaluation.stats.measure import Measure
 from calibrail.evaluation.stats.paired_auroc import auroc_difference
-from calibrail.evaluation.stats.rates import wilson
 from calibrail.evaluation.stats.undefined import ranked_values
 from calibrail.record import Record
 
@@ -33,7 +32,7 @@ class Row(Record):
         This row's AUROC minus the reported detector's, DeLong's paired interval. None in a table
         without a detector to compare with.
     beats_detector : bool
-        See ``compare_row``.
+        See ``row``.
     detector_beats : bool
         The interval of ``auroc_difference`` lies entirely below zero.
     reason : str or None
@@ -51,49 +50,21 @@ class Row(Record):
     detector_beats: bool = False
     reason: str | None = None
 
-
-def row(name: str, sample: Sample, like: Calibration, confidence: float = 0.95) -> Row:
-    """Return one detector's row: calibrated by the promise of ``like``, tested on the test part.
-
-    Parameters
-    ----------
-    name : str
-        Name of the score.
-    sample : Sample
-        Its scores.
-    like : Calibration
-        Gives the target, the guarantee and the policy for undefined scores.
-    confidence : float
-        Level of the intervals.
-    """
-    ranked = ranked_values(sample.values, like.undefined)
-    area = auroc(ranked[sample.rows(TEST, 1)], ranked[sample.rows(TEST, 0)], confidence=confidence)
-    source = sample.scores(CALIBRATION, 1)
-    try:
-        calibration = calibrate_threshold(source, replace(like.promise, allow_flag_all=False))
-    except InputError as error:
-        return Row(name, None, len(source), None, None, area, reason=str(error))
-    flagged = calibration.flags(sample.values, sample.tolerance)
-    return Row(
-        name=name,
-        threshold=None if calibration.flag_all else calibration.threshold,
-        n_calibration=calibration.n,
-        coverage=wilson(*sample.count(flagged, TEST, 1), confidence),
-        fpr=wilson(*sample.count(flagged, TEST, 0), confidence),
-        auroc=area,
-    )
+    @property
+    def unclear(self) -> bool:
+        """Whether neither is shown to be better."""
+        return not self.beats_detector and not self.detector_beats
 
 
-def compare_row(
-    other: Row,
-    values: Floats,
-    sample: Sample,
+def row(
+    name: str,
+    other: Sample,
+    like: Calibration,
+    detector: Sample,
     detector_fpr: Bound,
-    *,
-    undefined: str,
     confidence: float = 0.95,
 ) -> Row:
-    """Return ``other`` with its verdict against the reported detector, on the same test rows.
+    """Return a detector calibrated by the promise of ``like``, tested beside the reported one.
 
     Rule: a row *beats the detector* when DeLong's paired interval of the AUROC difference lies
     entirely above zero AND its observed FPR, calibrated to the same target, is lower. A row that
@@ -102,36 +73,44 @@ def compare_row(
 
     Parameters
     ----------
-    other : Row
-        The row of ``values``.
-    values : ndarray of float64, shape (n,)
-        Scores of the row, NaN where undefined.
-    sample : Sample
-        The detector's.
-    detector_fpr : Bound
-        The detector's FPR on the test part.
-    undefined : {"flag", "review", "pass"}
-        Policy for undefined scores.
+    name, other : str and Sample
+        Name and scores of the row.
+    like : Calibration
+        Gives the target, the guarantee and the policy for undefined scores.
+    detector, detector_fpr : Sample and Bound
+        The reported detector, and its FPR on the test part.
     confidence : float
-        Level of the paired interval.
+        Level of the intervals.
     """
-    test = sample.rows(TEST)
+    test = other.rows(TEST)
+    ranked = ranked_values(other.values, like.undefined)
     difference = auroc_difference(
-        ranked_values(values[test], undefined),
-        ranked_values(sample.values[test], undefined),
-        sample.labels[test],
+        ranked[test],
+        ranked_values(detector.values[test], like.undefined),
+        detector.labels[test],
         confidence=confidence,
     )
-    higher = difference.lower is not None and difference.lower > 0.0
-    lower_fpr = (
-        other.fpr is not None
-        and other.fpr.estimate is not None
-        and detector_fpr.estimate is not None
-        and other.fpr.estimate < detector_fpr.estimate
-    )
-    return replace(
-        other,
+    bare = Row(
+        name,
+        threshold=None,
+        n_calibration=len(other.scores(CALIBRATION, 1)),
+        coverage=None,
+        fpr=None,
+        auroc=auroc(*other.by_class(ranked), confidence=confidence),
         auroc_difference=difference,
-        beats_detector=higher and lower_fpr,
-        detector_beats=difference.upper is not None and difference.upper < 0.0,
+        detector_beats=difference.lies_below(0.0),
+    )
+    try:
+        promise = replace(like.promise, allow_flag_all=False)
+        calibration = calibrate_threshold(other.scores(CALIBRATION, 1), promise)
+    except InputError as error:
+        return replace(bare, reason=str(error))
+    flagged = calibration.flags(other.values, other.tolerance)
+    coverage, fpr = other.bounds(flagged, confidence)
+    return replace(
+        bare,
+        threshold=calibration.threshold,
+        coverage=coverage,
+        fpr=fpr,
+        beats_detector=difference.lies_above(0.0) and fpr.count < detector_fpr.count,
     )

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.conformal import validation
+from calibrail.conformal import Bound, validation
 from calibrail.data.splits import CALIBRATION, FIT, TEST
 from calibrail.errors import InputError
+from calibrail.evaluation.stats.arrays import Codes, Floats, Ints, Mask
+from calibrail.evaluation.stats.rates import wilson
 from calibrail.record import Record
 
-__all__ = ["CALIBRATION", "FIT", "TEST", "Codes", "Floats", "Mask", "Sample"]
+__all__ = ["CALIBRATION", "CLASSES", "FIT", "TEST", "Codes", "Floats", "Mask", "Sample"]
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int8]
-Mask = NDArray[np.bool_]
+#: Labels by the name of their class, in the order in which ``by_class`` gives the classes.
+CLASSES: Final = {"hallucinated": 1, "faithful": 0}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +47,7 @@ class Sample(Record):
     values: Floats
     labels: Codes
     split: Codes
-    groups: NDArray[np.int64] | None = None
+    groups: Ints | None = None
     tolerance: float = 0.0
 
     def __post_init__(self) -> None:
@@ -74,9 +76,18 @@ class Sample(Record):
         rows: Mask = self.split == part
         return rows if label is None else rows & (self.labels == label)
 
+    def by_class(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the values of the hallucinated and of the faithful answers of the test part."""
+        return values[self.rows(TEST, 1)], values[self.rows(TEST, 0)]
+
     def scores(self, part: int, label: int) -> Floats:
         """Return the scores of one class in one part, undefined ones included."""
         return self.values[self.rows(part, label)]
+
+    def bounds(self, flagged: Mask, confidence: float) -> tuple[Bound, Bound]:
+        """Return the coverage and the FPR of the test part, with Wilson's intervals."""
+        coverage, fpr = (wilson(*self.count(flagged, TEST, k), confidence) for k in (1, 0))
+        return coverage, fpr
 
     def count(
         self, flagged: Mask, part: int, label: int, among: Mask | None = None
@@ -96,6 +107,34 @@ class Sample(Record):
         if among is not None:
             rows = rows & among
         return int(np.sum(flagged & rows)), int(np.sum(rows))
+
+    def one_per_group(self, flagged: Mask) -> tuple[int, int, int, int]:
+        """Count decisions on one test answer of each group and class, drawn with a fixed seed.
+
+        These are independent where the groups are, so exact bounds hold for them: as rates over
+        groups, each counting once. Without groups every answer counts.
+
+        Returns
+        -------
+        (int, int, int, int)
+            Caught and number of hallucinated answers, false alarms and number of faithful ones.
+        """
+        counts = []
+        order = np.random.default_rng(0).permutation(len(self))
+        for label in (1, 0):
+            chosen = order[self.rows(TEST, label)[order]]
+            if self.groups is not None:
+                chosen = chosen[np.unique(self.groups[chosen], return_index=True)[1]]
+            counts += [int(np.sum(flagged[chosen])), len(chosen)]
+        return counts[0], counts[1], counts[2], counts[3]
+
+    def n_sharing(self, rows: Mask) -> int:
+        """Return how many of some answers share their group with another one of their class."""
+        if self.groups is None:
+            return 0
+        rows = rows & (self.groups >= 0)
+        _, sizes = np.unique(self.groups[rows] * 2 + self.labels[rows], return_counts=True)
+        return int(sizes[sizes > 1].sum())
 
     def with_scores(self, values: Floats, tolerance: float = 0.0) -> Sample:
         """Return the same answers with the scores of another detector."""

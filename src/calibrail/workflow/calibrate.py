@@ -25,6 +25,7 @@ from calibrail.workflow.run import Run, calibration_digests, describe, score_con
 from calibrail.workflow.scoring import Scored, require_usable, score_only, score_source
 from calibrail.workflow.sources import Source
 from calibrail.workflow.versions import installed_versions
+from calibrail.workflow.wording import worded
 
 
 def calibrate(
@@ -125,7 +126,7 @@ def calibrate(
     )
     state = state_bytes(detector)
     return Run(
-        report=report,
+        report=worded(report),
         rule=rule,
         spec=score_config(detector),
         data=scored.data,

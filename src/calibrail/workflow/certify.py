@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Unpack, cast
+from typing import Any, Unpack
 
 from calibrail.conformal import (
     Bound,
@@ -21,6 +21,7 @@ from calibrail.data.example import Example
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation.sections.measured_risks import risk_bounds, risk_verdict
 from calibrail.guardrail.runtime import Guardrail, group_name
+from calibrail.report.documents.calibrate_findings import risks_reason
 from calibrail.settings import ReadOptions, Requirement
 from calibrail.settings.short import Limits, collect_requirement
 from calibrail.workflow.context import Progress
@@ -171,11 +172,10 @@ def certify(
     measured = None
     if risks:
         counts = (tally.stopped[1], tally.n[1], tally.stopped[0], tally.n[0])
-        measured = risk_bounds(risks, *counts, requirement.confidence)
-        verdict, reason = risk_verdict(measured)
-        certificate = replace(
-            certificate, verdict=cast(Verdict, verdict), reason=reason, flips=None
-        )
+        measured = risk_bounds(risks, counts, requirement.confidence)
+        verdict = risk_verdict(measured)
+        reason = risks_reason(verdict, measured)
+        certificate = replace(certificate, verdict=verdict, reason=reason, flips=None)
     verdicts = None
     if by is not None:
         verdicts = certify_groups(tally.counts(), *limits)

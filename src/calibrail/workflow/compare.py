@@ -1,7 +1,7 @@
 """Which of several detectors costs the fewest false alarms at the same coverage?"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -18,6 +18,7 @@ from calibrail.workflow.run import describe
 from calibrail.workflow.run_folder import RunFolder, cost_dict
 from calibrail.workflow.scoring import Scored, require_usable, score_source
 from calibrail.workflow.sources import Source
+from calibrail.workflow.wording import worded
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,4 +117,5 @@ def compare(
         },
         seed=splitting.seed,
     )
-    return ComparisonRun(comparison, scored)
+    reports = tuple((name, worded(report)) for name, report in comparison.detectors)
+    return ComparisonRun(replace(comparison, detectors=reports), scored)

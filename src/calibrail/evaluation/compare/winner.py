@@ -37,9 +37,7 @@ from calibrail.data.splits import split
 from calibrail.evaluation.compare.candidate import Candidate, Candidates
 from calibrail.evaluation.compare.false_alarms import FalseAlarms
 from calibrail.evaluation.compare.paired import PairedTest, paired_tests
-from calibrail.evaluation.findings import shared_groups
 from calibrail.evaluation.sample import CALIBRATION, FIT, TEST, Mask, Sample
-from calibrail.evaluation.sections.clustering import one_per_group
 from calibrail.evaluation.stats.auroc import auroc
 from calibrail.evaluation.stats.rates import wilson
 from calibrail.record import Record
@@ -239,10 +237,9 @@ def _certificate(
     max_fpr: float | None,
 ) -> dict[str, Any]:
     """Certify on one part, each group counting once where answers of one class share groups."""
-    labels, groups = candidates.labels, candidates.groups
-    tested = np.where(part, TEST, FIT).astype(np.int8)
-    shared = shared_groups(labels, tested, groups)["test"] > 0
-    counts = one_per_group(best.flagged, Sample(np.zeros(len(labels)), labels, tested, groups))
+    labels, tested = candidates.labels, np.where(part, TEST, FIT).astype(np.int8)
+    sample = Sample(np.zeros(len(labels)), labels, tested, candidates.groups)
+    counts, shared = sample.one_per_group(best.flagged), sample.n_sharing(part) > 0
     made = certify_counts(*counts, min_coverage, max_fpr, candidates.confidence).to_dict()
     return {**made, "counted": "one answer of each group and class" if shared else "every answer"}
 

@@ -1,22 +1,24 @@
 """Is the promise kept in every group of the test part?"""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from calibrail.conformal import Calibration, GroupCounts, GroupedCalibration, certify_groups
-from calibrail.evaluation.sample import CALIBRATION, TEST, Sample
+from calibrail.conformal import (
+    GroupCounts,
+    GroupedCalibration,
+    GroupVerdict,
+    calibrate_threshold,
+    certify_groups,
+)
+from calibrail.evaluation.sample import CALIBRATION, TEST, Mask, Sample
 from calibrail.settings import Requirement
 
 
 def by_group(
-    grouped: GroupedCalibration,
-    shared: Calibration,
-    groups: Sequence[str],
-    sample: Sample,
-    requirement: Requirement,
+    grouped: GroupedCalibration, names: Sequence[str], sample: Sample, requirement: Requirement
 ) -> dict[str, Any]:
     """Return what the thresholds of the groups, and one shared threshold, do in each group.
 
@@ -25,9 +27,9 @@ def by_group(
 
     Parameters
     ----------
-    grouped, shared : GroupedCalibration, Calibration
-        One threshold per group; one for all examples, for comparison.
-    groups : sequence of str, length n
+    grouped : GroupedCalibration
+        One threshold per group. The shared one is calibrated by the promise of its fallback.
+    names : sequence of str, length n
         Group of each example.
     sample : Sample
         Its test part is looked at.
@@ -39,37 +41,35 @@ def by_group(
     dict
         ``min_n``, ``scope``, ``confidence`` and ``rows``, one a group of the test part.
     """
-    names = np.asarray(groups, dtype=object)
-    test = sample.rows(TEST)
-    by_own = grouped.flags(sample.values, groups, sample.tolerance)
-    by_shared = shared.flags(sample.values, sample.tolerance)
-    present = sorted(set(names[test].tolist()))
-
-    def counts(flagged: NDArray[np.bool_]) -> dict[str, GroupCounts]:
-        of_groups = {}
-        for name in present:
-            caught = sample.count(flagged, TEST, 1, names == name)
-            of_groups[name] = GroupCounts(*caught, *sample.count(flagged, TEST, 0, names == name))
-        return of_groups
-
+    promise = replace(grouped.fallback.promise, allow_flag_all=True)
+    shared = calibrate_threshold(sample.scores(CALIBRATION, 1), promise)
+    members = np.asarray(names, dtype=object)
+    present = sorted(set(members[sample.rows(TEST)].tolist()))
     assert requirement.min_coverage is not None
     limits = requirement.min_coverage, requirement.max_fpr, requirement.confidence
-    verdicts = certify_groups(counts(by_own), *limits)
-    beside = certify_groups(counts(by_shared), *limits)
+
+    def verdicts(flagged: Mask) -> dict[str, GroupVerdict]:
+        counts = {}
+        for name in present:
+            caught, alarms = (sample.count(flagged, TEST, k, members == name) for k in (1, 0))
+            counts[name] = GroupCounts(*caught, *alarms)
+        return certify_groups(counts, *limits)
+
+    own_threshold = verdicts(grouped.flags(sample.values, names, sample.tolerance))
+    shared_threshold = verdicts(shared.flags(sample.values, sample.tolerance))
     rows = []
     for name in present:
-        calibration = grouped.of(name)
-        source = sample.rows(CALIBRATION, 1) & (names == name)
+        calibration, beside = grouped.of(name), shared_threshold[name]
         rows.append(
             {
                 "group": name,
                 "own": name in grouped.groups,
-                "n_calibration": int(np.sum(source)),
+                "n_calibration": int(np.sum(sample.rows(CALIBRATION, 1) & (members == name))),
                 "threshold": None if calibration.flag_all else calibration.threshold,
-                **verdicts[name].to_dict(),
-                "shared_coverage": beside[name].certificate.coverage.to_dict(),
-                "shared_fpr": beside[name].certificate.fpr.to_dict(),
-                "shared_p_undercovered": beside[name].p_undercovered,
+                **own_threshold[name].to_dict(),
+                "shared_coverage": beside.certificate.coverage.to_dict(),
+                "shared_fpr": beside.certificate.fpr.to_dict(),
+                "shared_p_undercovered": beside.p_undercovered,
             }
         )
     return {

@@ -3,17 +3,13 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrail.conformal import Calibration, ClusteredCalibration
-from calibrail.evaluation.sample import TEST, Sample
-from calibrail.evaluation.stats.rates import wilson
+from calibrail.evaluation.sample import Sample
 
 
 def clustering(
-    calibration: ClusteredCalibration,
-    sample: Sample,
-    confidence: float,
+    calibration: ClusteredCalibration, sample: Sample, confidence: float
 ) -> dict[str, Any]:
     """Return the threshold that counts each group once beside the naive one, on the test part.
 
@@ -28,42 +24,14 @@ def clustering(
     """
 
     def measured(rule: Calibration) -> dict[str, Any]:
-        flagged = rule.flags(sample.values, sample.tolerance)
-        shares = {}
-        for name, label in (("coverage", 1), ("fpr", 0)):
-            shares[name] = wilson(*sample.count(flagged, TEST, label), confidence).to_dict()
-        return {"threshold": None if rule.flag_all else rule.threshold, **shares}
+        coverage, fpr = sample.bounds(rule.flags(sample.values, sample.tolerance), confidence)
+        threshold = None if rule.flag_all else rule.threshold
+        return {"threshold": threshold, "coverage": coverage.to_dict(), "fpr": fpr.to_dict()}
 
-    sizes = np.bincount(calibration.clusters) if calibration.n else np.zeros(1, np.int64)
     return {
         "n": calibration.n,
         "n_clusters": calibration.n_clusters,
-        "largest": int(sizes.max()),
+        "largest": int(np.bincount(calibration.clusters).max(initial=0)),
         "each_group_once": measured(calibration),
         "naive": measured(calibration.naive()),
     }
-
-
-def one_per_group(flagged: NDArray[np.bool_], sample: Sample) -> tuple[int, int, int, int]:
-    """Count decisions on one test answer of each group and class, drawn with a fixed seed.
-
-    These are independent where the groups are, so exact bounds hold for them: as rates over groups,
-    each counting once.
-
-    Without groups every answer counts.
-
-    Returns
-    -------
-    (int, int, int, int)
-        Caught and number of hallucinated answers, false alarms and number of faithful ones.
-    """
-    counts = []
-    order = np.random.default_rng(0).permutation(len(sample))
-    for label in (1, 0):
-        part = order[sample.rows(TEST, label)[order]]
-        chosen = part
-        if sample.groups is not None:
-            _, first = np.unique(sample.groups[part], return_index=True)
-            chosen = part[first]
-        counts += [int(np.sum(flagged[chosen])), len(chosen)]
-    return counts[0], counts[1], counts[2], counts[3]

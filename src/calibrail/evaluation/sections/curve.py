@@ -5,7 +5,7 @@ from typing import Any, Final
 import numpy as np
 
 from calibrail.conformal.simultaneous import simultaneous_bounds
-from calibrail.evaluation.sample import TEST, Sample
+from calibrail.evaluation.sample import Sample
 from calibrail.evaluation.stats.undefined import ranked_values
 
 #: Thresholds of the curve that a report holds at most.
@@ -33,11 +33,10 @@ def operating_curve(sample: Sample, *, undefined: str, confidence: float) -> dic
     dict or None
         None where the test part lacks a class or every score in it is undefined.
     """
-    test = sample.rows(TEST)
-    ranked = ranked_values(sample.values[test], undefined)
-    classes = [np.sort(ranked[sample.labels[test] == label]) for label in (1, 0)]
-    distinct = np.unique(ranked[np.isfinite(ranked)])
-    if not len(distinct) or not all(len(scores) for scores in classes):
+    classes = [np.sort(part) for part in sample.by_class(ranked_values(sample.values, undefined))]
+    distinct = np.unique(np.concatenate(classes))
+    distinct = distinct[np.isfinite(distinct)]
+    if not len(distinct) or not all(map(len, classes)):
         return None
     if len(distinct) > MOST:
         # Evenly by rank, so that the curve is drawn evenly whatever the scale of the score.
@@ -47,15 +46,10 @@ def operating_curve(sample: Sample, *, undefined: str, confidence: float) -> dic
         "confidence": confidence,
         "method": "berk-jones",
     }
-    level = 1.0 - (1.0 - confidence) / 2.0
     for name, scores in zip(("coverage", "fpr"), classes, strict=True):
         n = len(scores)
-        counts = n - np.searchsorted(scores, distinct, side="left").astype(np.int64)
-        lower, upper = simultaneous_bounds(counts, n, level)
-        curve[name] = {
-            "estimate": (counts / n).tolist(),
-            "lower": lower.tolist(),
-            "upper": upper.tolist(),
-            "n": n,
-        }
+        counts = n - np.searchsorted(scores, distinct)
+        lower, upper = simultaneous_bounds(counts, n, 1.0 - (1.0 - confidence) / 2.0)
+        ends = {"estimate": counts / n, "lower": lower, "upper": upper}
+        curve[name] = {key: column.tolist() for key, column in ends.items()} | {"n": n}
     return curve

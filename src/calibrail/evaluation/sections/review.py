@@ -7,15 +7,13 @@ import numpy as np
 
 from calibrail.conformal import DECISIONS, exact_bound, least_withheld
 from calibrail.conformal.rule import Rule
-from calibrail.evaluation.sample import TEST, Sample
+from calibrail.evaluation.sample import CLASSES, Sample
+from calibrail.evaluation.sections.measured_risks import shown
 from calibrail.evaluation.stats.rates import wilson
 
 
 def three_way_review(
-    rule: Rule,
-    groups: Sequence[str] | None,
-    sample: Sample,
-    confidence: float,
+    rule: Rule, groups: Sequence[str] | None, sample: Sample, confidence: float
 ) -> dict[str, Any]:
     """Return the shares of both classes that pass, go to review and are flagged on the test part.
 
@@ -35,21 +33,23 @@ def three_way_review(
     """
     assert rule.upper is not None
     decided = rule.decide(sample.values, groups, sample.tolerance)
-    hallucinated, faithful = sample.rows(TEST, 1), sample.rows(TEST, 0)
     counts = {
-        name: {
-            decision: int(np.sum(decided[part] == code)) for code, decision in enumerate(DECISIONS)
-        }
-        for name, part in (("hallucinated", hallucinated), ("faithful", faithful))
+        name: {decision: int(np.sum(part == code)) for code, decision in enumerate(DECISIONS)}
+        for name, part in zip(CLASSES, sample.by_class(decided), strict=True)
     }
-    n_h, n_f = int(hallucinated.sum()), int(faithful.sum())
-    passed = counts["hallucinated"]["pass"] + counts["faithful"]["pass"]
-    base_rate = n_h / (n_h + n_f) if n_h + n_f else 0.0
+    hallucinated, faithful = counts.values()
+    n_h, n_f = sum(hallucinated.values()), sum(faithful.values())
+    n, passed = n_h + n_f, hallucinated["pass"] + faithful["pass"]
+    base_rate = n_h / n if n else 0.0
     alpha, beta = rule.calibration.alpha, rule.upper.alpha
-    missed = exact_bound(counts["hallucinated"]["pass"], n_h, confidence)
-    blocked = exact_bound(counts["faithful"]["flag"], n_f, confidence)
-    reviewed = counts["hallucinated"]["review"] + counts["faithful"]["review"]
+    missed = exact_bound(hallucinated["pass"], n_h, confidence)
+    blocked = exact_bound(faithful["flag"], n_f, confidence)
     threshold = rule.calibration.threshold
+    shares = {
+        "review": (hallucinated["review"] + faithful["review"], n),
+        "released_hallucinated": (hallucinated["pass"], passed),
+        "withheld": (n - passed, n),
+    }
     return {
         "alpha": alpha,
         "beta": beta,
@@ -60,22 +60,8 @@ def three_way_review(
         "counts": counts,
         "missed": missed.to_dict(),
         "blocked": blocked.to_dict(),
-        "review": wilson(reviewed, n_h + n_f, confidence).to_dict(),
-        "released_hallucinated": wilson(
-            counts["hallucinated"]["pass"], passed, confidence
-        ).to_dict(),
-        "withheld": wilson(n_h + n_f - passed, n_h + n_f, confidence).to_dict(),
+        **{name: wilson(*share, confidence).to_dict() for name, share in shares.items()},
         "base_rate": base_rate,
         "least_withheld": least_withheld(base_rate, alpha),
-        "shown": {
-            "pass": _shown(missed.lower, missed.upper, alpha),
-            "flag": _shown(blocked.lower, blocked.upper, beta),
-        },
+        "shown": {"pass": shown(missed, "<=", alpha), "flag": shown(blocked, "<=", beta)},
     }
-
-
-def _shown(lower: float, upper: float, allowed: float) -> str:
-    """Return whether the test part shows that this very threshold stays within what is allowed."""
-    if upper <= allowed:
-        return "within"
-    return "exceeded" if lower > allowed else "open"

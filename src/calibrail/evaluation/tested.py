@@ -1,0 +1,123 @@
+"""How well do a threshold and its score do on the test part?"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from calibrail.conformal import Bound, ClusteredCalibration, coverage_band
+from calibrail.conformal.rule import Rule
+from calibrail.evaluation.sample import CLASSES, TEST, Mask, Sample
+from calibrail.evaluation.stats.auroc import auroc
+from calibrail.evaluation.stats.measure import Measure
+from calibrail.evaluation.stats.overlap import median_overlap, overlap
+from calibrail.evaluation.stats.rates import accuracy
+from calibrail.evaluation.stats.separation import Moments, Welch, cohens_d, moments, welch
+from calibrail.evaluation.stats.undefined import ranked_values
+from calibrail.record import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Band(Record):
+    """Where the number of caught test hallucinations plausibly lies if the promise's model holds.
+
+    Parameters
+    ----------
+    lowest, highest : int
+        Caught counts out of ``n`` between which a BetaBinomial draw falls with ``confidence``.
+    n : int
+        Hallucinated test examples.
+    confidence : float
+        Level of the band.
+    inside : bool
+        Whether the observed count lies in it.
+    """
+
+    lowest: int
+    highest: int
+    n: int
+    confidence: float
+    inside: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return counts and shares as a JSON-able dictionary."""
+        shares = {"lower": self.lowest / self.n, "upper": self.highest / self.n}
+        return Record.to_dict(self) | shares | {"method": "beta-binomial"}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """Rebuild a band from ``to_dict``."""
+        return cls(**{key: content[key] for key in cls.__dataclass_fields__})
+
+
+@dataclass(frozen=True, slots=True)
+class Tested(Record):
+    """Every measure of a threshold and its score on the test part.
+
+    Parameters
+    ----------
+    n_hallucinated, n_faithful : int
+        Test examples per class.
+    coverage, fpr, accuracy : Bound
+        Shares caught, flagged wrongly and decided right, with Wilson intervals.
+    coverage_band : Band or None
+        Where chance alone puts the caught count; None where everything is flagged.
+    auroc, overlap, median_overlap, cohens_d : Measure
+        Separation of the classes, independent of the threshold. Cohen's d is over defined scores.
+    means : mapping of str to Moments
+        Under ``"hallucinated"`` and ``"faithful"``, over defined scores.
+    welch : Welch
+        Test of equal means.
+    """
+
+    n_hallucinated: int
+    n_faithful: int
+    coverage: Bound
+    coverage_band: Band | None
+    fpr: Bound
+    accuracy: Bound
+    auroc: Measure
+    overlap: Measure
+    median_overlap: Measure
+    means: Mapping[str, Moments]
+    cohens_d: Measure
+    welch: Welch
+
+    @property
+    def counts(self) -> tuple[int, int, int, int]:
+        """Caught and number of hallucinated answers, false alarms and number of faithful ones."""
+        return self.coverage.count, self.coverage.n, self.fpr.count, self.fpr.n
+
+    @classmethod
+    def of(cls, rule: Rule, sample: Sample, flagged: Mask, confidence: float, seed: int) -> Self:
+        """Measure what a rule flags, and how its score ranks; the seed is the bootstrap's."""
+        test = sample.rows(TEST)
+        ranked = sample.by_class(ranked_values(sample.values, rule.undefined))
+        values = sample.by_class(sample.values)
+        coverage, fpr = sample.bounds(flagged, confidence)
+        return cls(
+            n_hallucinated=coverage.n,
+            n_faithful=fpr.n,
+            coverage=coverage,
+            coverage_band=_band(rule, coverage, confidence),
+            fpr=fpr,
+            accuracy=accuracy(flagged[test], sample.labels[test], confidence),
+            auroc=auroc(*ranked, confidence=confidence),
+            overlap=overlap(*ranked, confidence=confidence, seed=seed),
+            median_overlap=median_overlap(*ranked),
+            means=dict(zip(CLASSES, map(moments, values), strict=True)),
+            cohens_d=cohens_d(*values),
+            welch=welch(*values),
+        )
+
+
+def _band(rule: Rule, coverage: Bound, confidence: float) -> Band | None:
+    calibration = rule.calibration
+    # The law of the band is that of one threshold from independent examples.
+    alone = rule.groups is None and rule.chosen is None
+    if isinstance(calibration, ClusteredCalibration) or not alone:
+        return None
+    if calibration.flag_all or coverage.n == 0:
+        return None
+    lowest, highest = coverage_band(calibration, coverage.n, confidence)
+    inside = lowest <= coverage.count <= highest
+    return Band(lowest, highest, coverage.n, confidence, inside)

@@ -1,0 +1,247 @@
+"""Why does a report decide as it does, and what does it warn about, in words?"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from calibrail.phrases import count, listed, number, percent
+from calibrail.report.blocks import Json
+
+
+def reason(report: Json) -> str:
+    """Return why a report has its verdict; ``report["reason"]`` is a code of ``evaluation``."""
+    certificate, test = report["certificate"], report["test"]
+    text: str = certificate["reason"]
+    if report["reason"] == "risks":
+        text = risks_reason(report["verdict"], report["risks"]["measured"])
+    elif report["reason"] == "caught_too_few":
+        text = (
+            f"The bounds would certify it, but the test part caught only "
+            f"{test['coverage']['count']:,} of {test['coverage']['n']:,} hallucinations, fewer "
+            f"than the {test['coverage_band']['lowest']:,} that chance explains."
+        )
+    elif report["reason"] == "aims_at_the_requirement":
+        needed = certificate["needed"]["hallucinated"]
+        more = "no number of further examples"
+        if needed is not None:
+            more = count(needed, "more hallucinated example")
+        text += (
+            f" A {report['guarantee']} threshold aims at {percent(1 - report['alpha'])}, so about "
+            f"half of all draws lie below, and {more} would settle it at the rate seen: use "
+            "--guarantee pac, or require less with --min-coverage."
+        )
+    # A bound on answers that are not passed is one on flags, and with a review on both.
+    return text.replace("flags", "withholds") if report["three_way"] else text
+
+
+def risks_reason(verdict: str, measured: Sequence[Json]) -> str:
+    """Return what the bounds of several risks show: those that decide the verdict."""
+    state = {"rejected": "exceeded", "inconclusive": "open", "certified": "within"}[verdict]
+    text = ("; " if verdict == "certified" else " and ").join(
+        f"{item['name']} lies between {item['test']['lower']:.1%} and {item['test']['upper']:.1%}, "
+        f"where {item['relation']} {item['level']:.1%} is asked"
+        for item in measured
+        if item["shown"] == state
+    )
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def message(code: str, report: Json, values: Json) -> str:
+    """Return what a warning says; ``values`` are the numbers that the report does not hold."""
+    return _MESSAGES[code](report, values)
+
+
+def _reversed_direction(report: Json, _: Json) -> str:
+    area = report["test"]["auroc"]
+    return (
+        f"The score runs the wrong way: AUROC is {area['estimate']:.3f} ({area['lower']:.3f} to "
+        f"{area['upper']:.3f}), so faithful answers score higher than hallucinated ones. Nothing "
+        "was flipped: on this data the detector points away from hallucinations. (For a column of "
+        "your own, check --higher.)"
+    )
+
+
+def _flags_everything(report: Json, _: Json) -> str:
+    fpr = report["test"]["fpr"]
+    flagged = f"{fpr['count']:,} of {count(fpr['n'], 'faithful test answer')}"
+    if report["flag_all"]:
+        return (
+            f"No threshold keeps the promise, so every answer is flagged ({flagged}). "
+            "Label more hallucinated examples or tolerate more misses."
+        )
+    return (
+        f"To catch {percent(1 - report['alpha'])} of hallucinations the threshold flags "
+        f"{flagged}: as a filter it is useless. Use a score that separates the classes better, "
+        "or tolerate more misses (a larger --alpha)."
+    )
+
+
+def _baseline_beats_detector(report: Json, _: Json) -> str:
+    better = [row for row in report["baselines"] if row["beats_detector"]]
+    best = max(better, key=lambda row: (row["auroc"]["estimate"], row["name"]))
+    area, fpr = report["test"]["auroc"]["estimate"], report["test"]["fpr"]["estimate"]
+    others = [row["name"] for row in better if row is not best]
+    also = f" So {'do' if len(others) > 1 else 'does'} {listed(others)}." if others else ""
+    return (
+        f"The baseline {best['name']} beats the detector: AUROC {best['auroc']['estimate']:.3f} "
+        f"against {area:.3f}, and {percent(best['fpr']['estimate'])} false alarms against "
+        f"{percent(fpr)} at the same target.{also} Either the data gives the answer away by "
+        "surface features, or the detector adds nothing: check both before you use it."
+    )
+
+
+def _not_shown_to_beat_baseline(report: Json, _: Json) -> str:
+    names = [
+        row["name"]
+        for row in report["baselines"]
+        if not row["detector_beats"] and not row["beats_detector"]
+    ]
+    return (
+        f"The detector has not been shown to rank answers better than the "
+        f"{_baselines(names)} (paired AUROC intervals do not lie in its favour). Test on more "
+        "examples or on data without such shortcuts."
+    )
+
+
+def _coverage_outside_band(report: Json, _: Json) -> str:
+    caught, band = report["test"]["coverage"], report["test"]["coverage_band"]
+    side = "below" if caught["count"] < band["lowest"] else "above"
+    return (
+        f"The threshold caught {caught['count']:,} of "
+        f"{count(caught['n'], 'hallucinated test answer')}, {side} the {band['lowest']:,} to "
+        f"{band['highest']:,} that chance explains. Calibration and test examples do not seem to "
+        "come from the same source: check how they were split."
+    )
+
+
+def _paper_rank_undercovers(report: Json, _: Json) -> str:
+    n = report["n_calibration"]
+    return (
+        f"The paper's rank catches {percent(1.0 - report['rank'] / (n + 1))} of hallucinations on "
+        f"average at n = {n:,}, less than the {percent(1.0 - report['alpha'])} asked for. Use it "
+        "only to reproduce published tables; use --guarantee marginal or pac for decisions."
+    )
+
+
+def _few_distinct_scores(report: Json, values: Json) -> str:
+    offered = report["attainable"]
+    examples = count(values["n"], "hallucinated calibration example")
+    if offered["n_distinct"] > len(offered["steps"]):
+        return (
+            f"{values['n_tied']:,} of {examples} share the score {number(report['threshold'])}. "
+            f"{_what_can_be_had(offered)}Use a score that tells them apart, such as mode=logprob "
+            "of a judge."
+        )
+    shares = [percent(caught / report["n_calibration"]) for caught in values["caught"]]
+    some = listed(shares) if len(shares) <= 6 else f"{', '.join(shares[:3])}, ..., {shares[-1]}"
+    return (
+        f"The score takes only {count(offered['n_distinct'], 'distinct value')} on {examples}, so "
+        f"thresholds can only catch {some} of them. {_what_can_be_had(offered)}Use a finer score, "
+        "such as a probability in place of a yes/no verdict (mode=logprob of a judge)."
+    )
+
+
+def _what_can_be_had(offered: Json) -> str:
+    """Say that the target itself cannot be had, where that is so, and what can."""
+    if offered["is_attainable"]:
+        return ""
+    text = f"{percent(offered['target'])} itself cannot be had"
+    for used in (step for step in offered["steps"] if step["is_used"]):
+        fpr = used["fpr"]
+        text += (
+            f": the threshold in use, {number(used['threshold'])}, catches more than was asked and "
+            f"flags {fpr['count']:,} of {count(fpr['n'], 'faithful test answer')}"
+        )
+    lower = [
+        f"{percent(step['promise'])} (at {percent(step['fpr']['estimate'])} false alarms)"
+        for step in offered["steps"]
+        if 0.0 < step["promise"] < offered["target"] and step["fpr"]["estimate"] is not None
+    ]
+    return f"{text}. Below it, {listed(lower[:3])} can be promised. " if lower else f"{text}. "
+
+
+def _too_few_examples(report: Json, values: Json) -> str:
+    test, parts = report["test"], []
+    if values["fewer_than"]:
+        parts.append(
+            f"The test part has {test['n_hallucinated']:,} hallucinated and "
+            f"{test['n_faithful']:,} faithful examples, fewer than {values['fewer_than']} of a "
+            "class, so its intervals are wide."
+        )
+    if values["low_rank"]:
+        scores = count(report["n_calibration"], "hallucinated calibration score")
+        parts.append(
+            f"The threshold is number {report['rank']} of only {scores} and would move a lot with "
+            "other data."
+        )
+    return " ".join([*parts, "Label more examples."])
+
+
+def _clustered(report: Json, values: Json) -> str:
+    remedy = "For the threshold, --clustered counts each group once and keeps the promise; for"
+    return (
+        f"{values['n_sharing']:,} of {count(values['n'], 'example')} share a group (a source or a "
+        "question) with another of their class. Intervals that assume independent examples are "
+        f"too narrow here. {'For' if report['clustering'] or report['risks'] else remedy} exact "
+        "intervals, keep one example per group."
+    )
+
+
+def _undefined_scores(report: Json, _: Json) -> str:
+    undefined = report["undefined"]
+    test, source, policy = undefined["test"], undefined["calibration"], undefined["policy"]
+    meaning = "passed as if faithful" if policy == "pass" else f"not released (policy {policy})"
+    return (
+        f"The score is undefined for {count(sum(test.values()), 'test answer')} "
+        f"({test['hallucinated']:,} hallucinated, {test['faithful']:,} faithful) and "
+        f"{count(sum(source.values()), 'calibration answer')} ({source['hallucinated']:,} "
+        f"hallucinated); they count as {meaning}. --undefined changes that."
+    )
+
+
+_MESSAGES: Final[dict[str, Callable[[Json, Json], str]]] = {
+    "reversed_direction": _reversed_direction,
+    "flags_everything": _flags_everything,
+    "baseline_beats_detector": _baseline_beats_detector,
+    "not_shown_to_beat_baseline": _not_shown_to_beat_baseline,
+    "coverage_outside_band": _coverage_outside_band,
+    "paper_rank_undercovers": _paper_rank_undercovers,
+    "few_distinct_scores": _few_distinct_scores,
+    "too_few_examples": _too_few_examples,
+    "clustered": _clustered,
+    "undefined_scores": _undefined_scores,
+}
+
+
+def baselines_finding(confounds: Json) -> str:
+    """Say which baselines rank as well, and with which one the score goes together most."""
+    rows, estimate = confounds["rows"], confounds["auroc"]["estimate"]
+    better, alike = (
+        [row["name"] for row in rows if row["ranks"] == how] for how in ("better", "as well")
+    )
+    area = "" if estimate is None else f" (AUROC {estimate:.3f})"
+    tested = f", as far as {count(confounds['n'], 'test answer')} can tell"
+    parts = []
+    if better:
+        parts.append(f"{_rank(better)} these answers better than this score{area}")
+    if alike and better:
+        parts.append(f"{listed(alike)} as well as it{tested}")
+    elif alike:
+        parts.append(f"{_rank(alike)} these answers as well as this score{area}{tested}")
+    text = "; ".join(parts) or f"This score{area} ranks these answers better than every baseline"
+    closeness = {
+        row["name"]: row["spearman"]["estimate"]
+        for row in rows
+        if row["spearman"]["estimate"] is not None
+    }
+    if not closeness:
+        return f"{text}."
+    most = max(closeness, key=lambda name: abs(closeness[name]))
+    return f"{text}. The score goes together most with {most} (Spearman {closeness[most]:.2f})."
+
+
+def _rank(names: Sequence[str]) -> str:
+    return f"The {_baselines(names)} {'ranks' if len(names) == 1 else 'rank'}"
+
+
+def _baselines(names: Sequence[str]) -> str:
+    return f"{'baseline' if len(names) == 1 else 'baselines'} {listed(list(names))}"

@@ -1,0 +1,96 @@
+"""Do a report's reason and warnings say what its numbers say?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calibrail.evaluation import Sample
+from calibrail.report.documents.calibrate_findings import baselines_finding, risks_reason
+from tests.measured import measure
+from tests.report.reports import report
+
+
+def few_distinct(hallucinated: list[float], faithful: list[float], alpha: float) -> str:
+    """Return the warning of a score that calibration and test part share value by value."""
+    values = np.array(2 * hallucinated + faithful)
+    labels = np.repeat([1, 0], [2 * len(hallucinated), len(faithful)]).astype(np.int8)
+    codes = np.full(len(values), 2, dtype=np.int8)
+    codes[: len(hallucinated)] = 1
+    warnings = measure(Sample(values, labels, codes), alpha=alpha).warnings
+    return next(item.message for item in warnings if item.code == "few_distinct_scores")
+
+
+def test_two_thresholds_with_nothing_between() -> None:
+    text = few_distinct([0.0] * 33 + [1.0] * 66, [0.0] * 90 + [1.0] * 10, 0.05)
+    assert text.startswith("The score takes only 2 distinct values on 99 hallucinated calibration")
+    assert "can only catch 66.7% and 100% of them. 95% itself cannot be had: " in text
+    assert "the threshold in use, 0, catches more than was asked and flags 100 of 100" in text
+    assert "Below it, 66% (at 10% false alarms) can be promised." in text
+    assert "cannot be had" not in few_distinct([0.0] * 33 + [1.0] * 66, [0.0] * 90, 0.35)
+
+
+def test_many_values_with_most_answers_at_one() -> None:
+    spread = (-1.0 - np.random.default_rng(0).random(30)).tolist()
+    text = few_distinct(spread + [0.0] * 60 + [1.0] * 200, [0.0] * 80 + [-1.5] * 20, 0.15)
+    assert text.startswith("60 of 290 hallucinated calibration examples share the score 0. 85%")
+
+
+def confounds(**ranks: str) -> dict[str, Any]:
+    """Return a section in which each baseline's correlation grows with its place."""
+    rows = [
+        {"name": name, "ranks": how, "spearman": {"estimate": 0.1 * place or None}}
+        for place, (name, how) in enumerate(ranks.items())
+    ]
+    return {"rows": rows, "auroc": {"estimate": 0.75}, "n": 600}
+
+
+@pytest.mark.parametrize(
+    ("ranks", "text"),
+    [
+        ({"a": "worse"}, "This score (AUROC 0.750) ranks these answers better than every baseline"),
+        (
+            {"a": "better"},
+            "The baseline a ranks these answers better than this score (AUROC 0.750)",
+        ),
+        (
+            {"a": "as well"},
+            "The baseline a ranks these answers as well as this score (AUROC 0.750), as far as 600 "
+            "test answers can tell",
+        ),
+        (
+            {"a": "better", "b": "as well", "c": "better"},
+            "The baselines a and c rank these answers better than this score (AUROC 0.750); b as "
+            "well as it, as far as 600 test answers can tell",
+        ),
+    ],
+)
+def test_baselines_that_rank_as_well_are_named(ranks: dict[str, str], text: str) -> None:
+    last = f" The score goes together most with {list(ranks)[-1]} (Spearman 0.{len(ranks) - 1}0)."
+    assert baselines_finding(confounds(**ranks)) == f"{text}.{last if len(ranks) > 1 else ''}"
+
+
+def test_the_risks_that_decide_are_named() -> None:
+    measured = [
+        {"name": name, "relation": ">=", "level": 0.8, "shown": shown, "test": {**ends}}
+        for name, shown, ends in (
+            ("precision", "within", {"lower": 0.85, "upper": 0.95}),
+            ("recall", "open", {"lower": 0.7, "upper": 0.9}),
+            ("accuracy", "within", {"lower": 0.81, "upper": 0.9}),
+        )
+    ]
+    assert risks_reason("inconclusive", measured) == (
+        "Recall lies between 70.0% and 90.0%, where >= 80.0% is asked."
+    )
+    assert risks_reason("certified", measured) == (
+        "Precision lies between 85.0% and 95.0%, where >= 80.0% is asked; accuracy lies between "
+        "81.0% and 90.0%, where >= 80.0% is asked."
+    )
+
+
+def test_with_a_review_the_bound_is_on_what_is_withheld() -> None:
+    limits = {"max_fpr": 0.01, "min_coverage": 0.5}
+    assert "It flags at least" in report(**limits)["reason"]
+    assert "It withholds at least" in report(**limits, beta=0.2)["reason"]
