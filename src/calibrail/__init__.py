@@ -10,151 +10,82 @@ Importing the package imports nothing heavy: each name is loaded when it is firs
 
 from __future__ import annotations
 
-import importlib
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from calibrail.conformal import Calibration, Certificate
-    from calibrail.data import Example, Reading, read
-    from calibrail.errors import (
-        CalibrailError,
-        DataError,
-        GuardrailError,
-        InputError,
-        ModelError,
-        TooFewExamplesError,
-    )
-    from calibrail.estimator import ConformalThresholdClassifier
-    from calibrail.evaluation import Report
-    from calibrail.guardrail import Decision, Guardrail
-    from calibrail.models.call_limits import CallLimits, Price, limit_calls
-    from calibrail.scores import Score, Scores
-    from calibrail.settings import (
-        Promise,
-        ReadOptions,
-        Requirement,
-        ScoreThreshold,
-        ShiftSplit,
-        SplitOptions,
-    )
-    from calibrail.workflow import (
-        AuditRun,
-        BatchSelection,
-        Certification,
-        ComparisonRun,
-        JudgedRates,
-        Run,
-        ShiftRun,
-        agree,
-        audit,
-        calibrate,
-        certify,
-        compare,
-        diagnose,
-        select,
-        shift,
-    )
-    from calibrail.workflow.context import Context
+    from calibrail.conformal import Calibration as Calibration
+    from calibrail.conformal import Certificate as Certificate
+    from calibrail.data import Example as Example
+    from calibrail.data import Reading as Reading
+    from calibrail.data import read as read
+    from calibrail.errors import CalibrailError as CalibrailError
+    from calibrail.errors import DataError as DataError
+    from calibrail.errors import GuardrailError as GuardrailError
+    from calibrail.errors import InputError as InputError
+    from calibrail.errors import ModelError as ModelError
+    from calibrail.errors import TooFewExamplesError as TooFewExamplesError
+    from calibrail.estimator import ConformalThresholdClassifier as ConformalThresholdClassifier
+    from calibrail.evaluation import Report as Report
+    from calibrail.guardrail import Decision as Decision
+    from calibrail.guardrail import Guardrail as Guardrail
+    from calibrail.models.call_limits import CallLimits as CallLimits
+    from calibrail.models.call_limits import Price as Price
+    from calibrail.models.call_limits import limit_calls as limit_calls
+    from calibrail.scores import Score as Score
+    from calibrail.scores import Scores as Scores
+    from calibrail.settings import Promise as Promise
+    from calibrail.settings import ReadOptions as ReadOptions
+    from calibrail.settings import Requirement as Requirement
+    from calibrail.settings import ScoreThreshold as ScoreThreshold
+    from calibrail.settings import ShiftSplit as ShiftSplit
+    from calibrail.settings import SplitOptions as SplitOptions
+    from calibrail.workflow import AuditRun as AuditRun
+    from calibrail.workflow import BatchSelection as BatchSelection
+    from calibrail.workflow import Certification as Certification
+    from calibrail.workflow import ComparisonRun as ComparisonRun
+    from calibrail.workflow import JudgedRates as JudgedRates
+    from calibrail.workflow import Run as Run
+    from calibrail.workflow import ShiftRun as ShiftRun
+    from calibrail.workflow import agree as agree
+    from calibrail.workflow import audit as audit
+    from calibrail.workflow import calibrate as calibrate
+    from calibrail.workflow import certify as certify
+    from calibrail.workflow import compare as compare
+    from calibrail.workflow import diagnose as diagnose
+    from calibrail.workflow import select as select
+    from calibrail.workflow import shift as shift
+    from calibrail.workflow.context import Context as Context
 
-_HOME = {
-    "AuditRun": "workflow",
-    "BatchSelection": "workflow",
-    "Calibration": "conformal",
-    "CalibrailError": "errors",
-    "CallLimits": "models.call_limits",
-    "Certificate": "conformal",
-    "Certification": "workflow",
-    "ComparisonRun": "workflow",
-    "ConformalThresholdClassifier": "estimator",
-    "Context": "workflow.context",
-    "DataError": "errors",
-    "Decision": "guardrail",
-    "Example": "data",
-    "Guardrail": "guardrail",
-    "GuardrailError": "errors",
-    "InputError": "errors",
-    "JudgedRates": "workflow",
-    "ModelError": "errors",
-    "Price": "models.call_limits",
-    "Promise": "settings",
-    "ReadOptions": "settings",
-    "Reading": "data",
-    "Report": "evaluation",
-    "Requirement": "settings",
-    "Run": "workflow",
-    "Score": "scores",
-    "ScoreThreshold": "settings",
-    "Scores": "scores",
-    "ShiftRun": "workflow",
-    "ShiftSplit": "settings",
-    "SplitOptions": "settings",
-    "TooFewExamplesError": "errors",
-    "agree": "workflow",
-    "audit": "workflow",
-    "calibrate": "workflow",
-    "certify": "workflow",
-    "compare": "workflow",
-    "diagnose": "workflow",
-    "limit_calls": "models.call_limits",
-    "read": "data",
-    "select": "workflow",
-    "shift": "workflow",
+#: Where each public name is defined. Type checkers read the imports above, Python this.
+_ROOMS = {
+    "conformal": "Calibration Certificate",
+    "data": "Example Reading read",
+    "errors": "CalibrailError DataError GuardrailError InputError ModelError TooFewExamplesError",
+    "estimator": "ConformalThresholdClassifier",
+    "evaluation": "Report",
+    "guardrail": "Decision Guardrail",
+    "models.call_limits": "CallLimits Price limit_calls",
+    "scores": "Score Scores",
+    "settings": "Promise ReadOptions Requirement ScoreThreshold ShiftSplit SplitOptions",
+    "workflow": (
+        "AuditRun BatchSelection Certification ComparisonRun JudgedRates Run ShiftRun "
+        "agree audit calibrate certify compare diagnose select shift"
+    ),
+    "workflow.context": "Context",
 }
+_HOME = {name: room for room, names in _ROOMS.items() for name in names.split()}
 
-__all__ = [
-    "AuditRun",
-    "BatchSelection",
-    "CalibrailError",
-    "Calibration",
-    "CallLimits",
-    "Certificate",
-    "Certification",
-    "ComparisonRun",
-    "ConformalThresholdClassifier",
-    "Context",
-    "DataError",
-    "Decision",
-    "Example",
-    "Guardrail",
-    "GuardrailError",
-    "InputError",
-    "JudgedRates",
-    "ModelError",
-    "Price",
-    "Promise",
-    "ReadOptions",
-    "Reading",
-    "Report",
-    "Requirement",
-    "Run",
-    "Score",
-    "ScoreThreshold",
-    "Scores",
-    "ShiftRun",
-    "ShiftSplit",
-    "SplitOptions",
-    "TooFewExamplesError",
-    "agree",
-    "audit",
-    "calibrate",
-    "certify",
-    "compare",
-    "diagnose",
-    "limit_calls",
-    "read",
-    "select",
-    "shift",
-]
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> object:
-    home = _HOME.get(name)
-    if home is None:
+    if name not in _HOME:
         raise AttributeError(f"module 'calibrail' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"calibrail.{home}"), name)
+    value = getattr(import_module(f"calibrail.{_HOME[name]}"), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__

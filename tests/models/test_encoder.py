@@ -11,7 +11,7 @@ import pytest
 from calibrail.errors import InputError, ModelError
 from calibrail.models.encoder import LocalEncoder, load_encoder
 from calibrail.models.location import DEFAULT_MODEL, locate
-from calibrail.text import content_words
+from calibrail.text.words import content_words
 
 LONG = " ".join(f"the river rhine flows from snow {index}" for index in range(9))
 TEXTS = ("the river flows", "Rhine", LONG, "snow in the alps.", "")

@@ -24,7 +24,8 @@ from reports import (
 )
 
 from calibrail.report.documents.calibrate import document
-from calibrail.report.figures import COLOURS, distributions_svg
+from calibrail.report.figures import distributions_svg
+from calibrail.report.plot import COLOURS
 from calibrail.report.svg import figure_files
 
 

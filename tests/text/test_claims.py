@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrail.text import claims, claims_version, sentences, sentences_version
+from calibrail.text.claims import claims, claims_version
+from calibrail.text.sentences import sentences, sentences_version
 from tests.steps import grows_with
 
 PIECES = (

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrail.text import name_spans, names, words
+from calibrail.text.names import name_spans, names
+from calibrail.text.words import words
 
 
 @pytest.mark.parametrize(

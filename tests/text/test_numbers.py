@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrail.text import number_spans, numbers
+from calibrail.text.numbers import number_spans, numbers
 
 
 @pytest.mark.parametrize(

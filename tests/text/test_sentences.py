@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrail.text import sentences, sentences_version
+from calibrail.text.sentences import sentences, sentences_version
 from tests.steps import grows_with
 
 PIECES = (
@@ -189,7 +189,7 @@ def test_the_version_names_that_of_nupunkt() -> None:
 
 def test_nupunkt_is_loaded_when_it_is_needed() -> None:
     program = (
-        "import sys, calibrail.text as t; t.sentences_version()"
+        "import sys, calibrail.text.sentences as t; t.sentences_version()"
         "; assert 'nupunkt' not in sys.modules; t.sentences('a'); assert 'nupunkt' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

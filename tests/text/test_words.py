@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrail.text import STOP_WORDS, content_words, words
+from calibrail.text.stop_words import STOP_WORDS
+from calibrail.text.words import content_words, words
 
 
 def texts(text: str) -> list[str]:

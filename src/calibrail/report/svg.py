@@ -5,9 +5,9 @@ from typing import Final
 
 from calibrail.report.blocks import Figure
 from calibrail.report.document import Document, all_blocks
-from calibrail.report.figures import COLOURS
+from calibrail.report.plot import COLOURS
 
-_NUMBER: Final = r"(-?[\d.]+)"
+_CORNER: Final = r"(-?[\d.]+) (-?[\d.]+)"
 
 
 def figure_files(document: Document) -> dict[str, str]:
@@ -37,47 +37,46 @@ def inline(svg: str, name: str, limits: tuple[float, float, float, float] | None
     """
     referred = set(re.findall(r"#([\w-]+)", svg))
 
-    def own(match: re.Match[str]) -> str:
+    def renamed(match: re.Match[str]) -> str:
         return f' id="{name}-{match[1]}"' if match[1] in referred else ""
 
-    svg = re.sub(r' id="([^"]*)"', own, svg)
+    svg = re.sub(r' id="([^"]*)"', renamed, svg)
     svg = re.sub(r'(url\(#|href="#)', rf"\g<1>{name}-", svg)
     svg = re.sub(r"\s*<style.*?</style>", "", svg, flags=re.DOTALL)
     svg = re.sub(r" ?\n *(?=[LQCz])", " ", svg)
-    if limits is None:
-        return svg
-    return _movable(svg, limits)
+    return svg if limits is None else _movable(svg, limits)
 
 
 def standing_alone(svg: str) -> str:
-    """Return a figure as a file that stands alone, dark on white."""
+    """Return a figure as a file that stands alone, dark on white.
+
+    Parameters
+    ----------
+    svg : str
+        As ``Figure.svg`` returns it: its first attribute is the view box.
+    """
     for variable, colour in COLOURS.values():
         svg = svg.replace(variable, colour)
-    opening, rest = svg.split(">", 1)
-    box = re.search(r'viewBox="([^"]*)"', opening)
-    left, top, width, height = (float(part) for part in box[1].split()) if box else (0, 0, 1, 1)
-    head = opening.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
-    ground = (
-        f'<rect x="{left - 6:g}" y="{top - 6:g}" width="{width + 12:g}" height="{height + 12:g}" '
-        'fill="#ffffff"/>'
+    _, box, rest = svg.split('"', 2)
+    left, top, width, height = map(float, box.split())
+    x, y, size = left - 6, top - 6, f'width="{width + 12:g}" height="{height + 12:g}"'
+    label, content = rest.split(">", 1)
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" '
+        f'viewBox="{x:g} {y:g} {width + 12:g} {height + 12:g}"{label} {size} '
+        "font-family=\"'DejaVu Sans', Arial, sans-serif\">\n"
+        f'<rect x="{x:g}" y="{y:g}" {size} fill="#ffffff"/>{content}'
     )
-    if box:
-        wider = f'viewBox="{left - 6:g} {top - 6:g} {width + 12:g} {height + 12:g}"'
-        head = head.replace(box[0], wider)
-        head += f' width="{width + 12:g}" height="{height + 12:g}"'
-    head += " font-family=\"'DejaVu Sans', Arial, sans-serif\""
-    return f"{head}>\n{ground}{rest}"
 
 
 def _movable(svg: str, limits: tuple[float, float, float, float]) -> str:
     """Add the marks, and the pixels and values at the corners of the axes."""
     # matplotlib draws the axes' background first: from its lower left corner to the right, and up.
-    corner = rf"{_NUMBER} {_NUMBER}"
-    patches = re.findall(rf'd="M {corner} L {corner} L {corner} L {corner} L {corner} z', svg)
+    patches = re.findall(f'd="M {" L ".join([_CORNER] * 5)} z', svg)
     if len(patches) < 2:
         raise ValueError("matplotlib drew a figure without axes")
-    left, bottom, right, _, _, top, *_ = (float(part) for part in patches[1])
-    place = " ".join(f"{value!r}" for value in (left, right, bottom, top, *limits))
+    left, bottom, right, _, _, top, *_ = map(float, patches[1])
+    place = " ".join(map(repr, (left, right, bottom, top, *limits)))
     svg = svg.replace("<svg ", f'<svg data-place="{place}" ', 1)
     marks = (
         '<g class="moving" aria-hidden="true"><path class="spread" d=""/>'

@@ -1,0 +1,159 @@
+"""How is a figure drawn, in colours that its medium decides on?"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from calibrail.report.blocks import Json
+from calibrail.report.phrases import plain
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: Stand-ins that matplotlib draws with, since the page's style sheet decides on the colours: the
+#: name there, and the colour in a file that stands alone on white.
+COLOURS: Final = {
+    "#010101": ("var(--ink)", "#1c2330"),
+    "#020202": ("var(--quiet)", "#5b6474"),
+    "#030303": ("var(--hallucinated)", "#c2410c"),
+    "#040404": ("var(--faithful)", "#1d6fb8"),
+    "#050505": ("var(--certified)", "#157347"),
+    "#060606": ("var(--rejected)", "#b42318"),
+    "#070707": ("var(--inconclusive)", "#8a5a08"),
+    "#0a0a01": ("var(--s1)", "#0b62a4"),
+    "#0a0a02": ("var(--s2)", "#c2410c"),
+    "#0a0a03": ("var(--s3)", "#157347"),
+    "#0a0a04": ("var(--s4)", "#7c3aed"),
+    "#0a0a05": ("var(--s5)", "#8a5a00"),
+    "#0a0a06": ("var(--s6)", "#be185d"),
+}
+INK, QUIET, HALLUCINATED, FAITHFUL, *_OTHERS = COLOURS
+#: Colours of the verdicts certified, rejected and inconclusive; and of what is told apart.
+VERDICT_COLOURS: Final = _OTHERS[:3]
+SERIES: Final = _OTHERS[3:]
+
+#: How lines are broken that show a target, and that show what guessing would give.
+DASHED: Final = (0, (4, 3))
+DOTTED: Final = (0, (1, 3))
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A figure that is being drawn, and the axes that are drawn in."""
+
+    figure: Figure
+    axes: Axes
+
+    def interval(
+        self,
+        place: float,
+        value: Json | None,
+        colour: str,
+        mark: str = "o",
+        label: str | None = None,
+        *,
+        scale: float = 1.0,
+        size: float = 6.0,
+    ) -> None:
+        """Draw an estimate on its interval, level with ``place``; nothing where there is none.
+
+        Of marks that bear one label the first alone stands in the legend; a small mark has a thin
+        line.
+        """
+        if not value or value["estimate"] is None:
+            return
+        if value["lower"] is not None:
+            ends = [scale * value["lower"], scale * value["upper"]]
+            width = 2.0 if size > 5.0 else 1.0
+            self.axes.plot(ends, [place, place], color=colour, linewidth=width)
+        if label in self.axes.get_legend_handles_labels()[1]:
+            label = None
+        estimate = [scale * value["estimate"]]
+        self.axes.plot(estimate, [place], mark, color=colour, markersize=size, label=label)
+
+    def upright_intervals(
+        self, x: Sequence[float], values: Sequence[Json], colour: str, width: float, scale: float
+    ) -> None:
+        """Draw intervals side by side, without their estimates."""
+        ends = [[scale * value[end] for value in values] for end in ("lower", "upper")]
+        self.axes.plot([x, x], ends, color=colour, linewidth=width)
+
+    def rows(self, labels: Sequence[str], below: float = 0.5, above: float = 0.5) -> None:
+        """Name the rows, the first on top, with some room around them."""
+        self.axes.set_yticks(range(len(labels)), labels)
+        self.axes.set_ylim(max(1, len(labels)) - below, -above)
+
+    def target(self, x: float, width: float = 1.2, colour: str = INK) -> None:
+        """Draw a dashed line from bottom to top."""
+        self.axes.axvline(x, color=colour, linewidth=width, linestyle=DASHED)
+
+    def note(
+        self, text: str, point: tuple[float, float], offset: tuple[float, float], **style: Any
+    ) -> None:
+        """Write right of a point, or left of it where the offset (in points) says so."""
+        side = "right" if offset[0] < 0 else "left"
+        self.axes.annotate(text, point, offset, textcoords="offset points", ha=side, **style)
+
+    def legend(self, ncols: int = 1, loc: str = "outside upper center", **style: Any) -> None:
+        """Say what is what, if anything bears a label."""
+        if self.axes.get_legend_handles_labels()[1]:
+            self.figure.legend(ncols=ncols, loc=loc, **style)
+
+    def svg(self, label: str) -> str:
+        """Return the figure as one inline element without date, metadata or addresses."""
+        buffer = io.StringIO()
+        self.figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+        text = buffer.getvalue()
+        text = text[text.index("<svg") :]
+        text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
+        text = re.sub(r"\s*<!--.*?-->", "", text, flags=re.DOTALL)
+        opening = re.match(r'<svg[^>]*viewBox="([^"]*)"[^>]*>', text)
+        if opening is None:
+            raise ValueError("matplotlib wrote a figure without a view box")
+        head = f'<svg viewBox="{opening[1]}" role="img" aria-label="{label}">'
+        text = head + text[opening.end() :].replace("xlink:href", "href")
+        for stand_in, (variable, _) in COLOURS.items():
+            text = text.replace(stand_in, variable)
+        return text.rstrip() + "\n"
+
+
+@contextmanager
+def drawing(width: float, height: float, ink: str = INK, quiet: str = QUIET) -> Iterator[Plot]:
+    """Give an empty figure, in inches, with its text in one colour and its frame in another."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    style = {
+        "svg.fonttype": "none",
+        "svg.hashsalt": "calibrail",
+        "font.family": "sans-serif",
+        "font.size": 11.0,
+        "axes.edgecolor": quiet,
+        "axes.labelcolor": ink,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.unicode_minus": True,
+        "legend.frameon": False,
+        "savefig.bbox": "tight",
+        "text.color": ink,
+        "text.parse_math": False,
+        "xtick.color": quiet,
+        "ytick.color": quiet,
+        "xtick.labelcolor": ink,
+        "ytick.labelcolor": ink,
+    }
+    with rc_context(style):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        yield Plot(figure, figure.add_subplot())
+
+
+def axis_text(text: str) -> str:
+    """Return a name that fits the figure."""
+    flat = plain(text)
+    return flat if len(flat) <= 32 else flat[:29] + "..."
