@@ -12,7 +12,6 @@ from calibrail.models.api_encoder import ApiEncoder, load_api_encoder, read_vect
 from calibrail.models.call_limits import BudgetError, CallLimits, limit_calls
 from calibrail.models.encoder import load_encoder
 from calibrail.models.remote import RemoteModel
-from calibrail.models.retry import Caller
 from calibrail.models.store import shared_models, text_key
 from calibrail.scores.registry import build, parse_spec
 from tests.chat_server import WIDTH, ChatServer, Line, RefusedError, always, embed, script
@@ -306,9 +305,3 @@ def test_sgi_and_rad_are_those_of_the_vectors() -> None:
         again = build(parse_spec(f"sgi:{spec}"))
         assert again.params == sgi.params
         assert again.score([EXAMPLE]).values[0] == sgi.score([EXAMPLE]).values[0]
-
-
-def test_a_caller_may_be_given() -> None:
-    with ChatServer() as server:
-        own = ApiEncoder("emb", server.url, caller=Caller(server.url))
-        np.testing.assert_array_equal(own.sentences(["x"], normal=False), [embed("x")])

@@ -12,7 +12,6 @@ from calibrail.models.call_limits import BudgetError, CallLimits, limit_calls
 from calibrail.models.chat import ChatAnswer, ChatRequest, Failure
 from calibrail.models.llm import LanguageModel, load_llm
 from calibrail.models.remote import RemoteModel
-from calibrail.models.retry import Caller
 from calibrail.models.store import shared_models
 from tests.chat_server import ChatServer, Reply, always, key_of, scattered, verdicts
 
@@ -282,6 +281,6 @@ def test_a_model_is_shared_and_named() -> None:
         with pytest.raises(InputError, match="model must be a name"):
             load_llm(name, "http://e/v1")  # type: ignore[arg-type]
         with pytest.raises(InputError, match="model must be a name"):
-            LanguageModel(name, "http://e/v1", Caller("http://e/v1"))  # type: ignore[arg-type]
+            LanguageModel(name, "http://e/v1")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="base_url"):
         load_llm("m", "nowhere")

@@ -5,12 +5,12 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from calibrail.errors import CalibrailError
 from calibrail.record import Record
@@ -46,8 +46,7 @@ class CacheError(CalibrailError):
     """The file of the cache cannot be used."""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """Whose answers, and of what kind.
 
     Attributes
@@ -131,12 +130,12 @@ class AnswerCache:
                 )
             if path is not None:
                 # Readers and a writer at once, and no answer is lost when a process is killed.
-                self._connection.execute("PRAGMA journal_mode = WAL")
-                self._connection.execute("PRAGMA synchronous = NORMAL")
-            self._connection.execute(_TABLE)
-            (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+                self._rows("PRAGMA journal_mode = WAL")
+                self._rows("PRAGMA synchronous = NORMAL")
+            self._rows(_TABLE)
+            ((version,),) = self._rows("PRAGMA user_version")
             if version == 0:
-                self._connection.execute(f"PRAGMA user_version = {VERSION}")
+                self._rows(f"PRAGMA user_version = {VERSION}")
         if version not in (0, VERSION):
             raise CacheError(
                 f"the cache {path} was written by another version (layout {version}, this one is "
@@ -145,8 +144,8 @@ class AnswerCache:
 
     def get(self, key: str) -> Any | None:
         """Return the value kept under a key, None if there is none."""
+        rows = self._rows("SELECT value FROM answers WHERE key = ?", (key,))
         with self._explained():
-            rows = self._rows("SELECT value FROM answers WHERE key = ?", (key,))
             return json.loads(rows[0][0]) if rows else None
 
     def put(
@@ -154,34 +153,31 @@ class AnswerCache:
     ) -> None:
         """Keep a value; what another process has kept meanwhile stays."""
         text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
-        row = (key, *astuple(source), characters, *tokens, time.time(), text)
-        with self._explained():
-            self._rows("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-            if self.path is None and next(self._puts) % MOST_IN_MEMORY == 0:
-                self._rows(
-                    "DELETE FROM answers WHERE key NOT IN "
-                    "(SELECT key FROM answers ORDER BY created DESC LIMIT ?)",
-                    (MOST_IN_MEMORY,),
-                )
+        row = (key, *source, characters, *tokens, time.time(), text)
+        self._rows("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        if self.path is None and next(self._puts) % MOST_IN_MEMORY == 0:
+            self._rows(
+                "DELETE FROM answers WHERE key NOT IN "
+                "(SELECT key FROM answers ORDER BY created DESC LIMIT ?)",
+                (MOST_IN_MEMORY,),
+            )
 
     def tokens_per_character(self, source: Source) -> float | None:
         """Return how many tokens a character of this model's questions took, None if unknown."""
-        with self._explained():
-            ((tokens, characters),) = self._rows(
-                "SELECT SUM(tokens_in), SUM(characters) FROM answers WHERE endpoint = ? AND "
-                "model = ? AND kind = ? AND tokens_in IS NOT NULL",
-                astuple(source),
-            )
+        ((tokens, characters),) = self._rows(
+            "SELECT SUM(tokens_in), SUM(characters) FROM answers WHERE endpoint = ? AND "
+            "model = ? AND kind = ? AND tokens_in IS NOT NULL",
+            source,
+        )
         return tokens / characters if characters else None
 
     def contents(self) -> list[CachedModel]:
         """Return what is kept, by endpoint, model and kind."""
-        with self._explained():
-            rows = self._rows(
-                "SELECT endpoint, model, kind, COUNT(*), COALESCE(SUM(tokens_in), 0), "
-                "COALESCE(SUM(tokens_out), 0), MIN(created), MAX(created) FROM answers "
-                "GROUP BY endpoint, model, kind ORDER BY endpoint, model, kind"
-            )
+        rows = self._rows(
+            "SELECT endpoint, model, kind, COUNT(*), COALESCE(SUM(tokens_in), 0), "
+            "COALESCE(SUM(tokens_out), 0), MIN(created), MAX(created) FROM answers "
+            "GROUP BY endpoint, model, kind ORDER BY endpoint, model, kind"
+        )
         return [CachedModel(*row) for row in rows]
 
     def clear(self, model: str | None = None, older_than: float | None = None) -> int:
@@ -206,10 +202,8 @@ class AnswerCache:
 
     def size(self) -> int:
         """Return the bytes that the answers take."""
-        with self._explained():
-            ((pages,),) = self._rows("PRAGMA page_count")
-            ((page,),) = self._rows("PRAGMA page_size")
-        return int(pages) * int(page)
+        ((n_pages,),), ((page_size,),) = map(self._rows, ("PRAGMA page_count", "PRAGMA page_size"))
+        return int(n_pages) * int(page_size)
 
     def close(self) -> None:
         """Close the file."""
@@ -217,7 +211,7 @@ class AnswerCache:
             self._connection.close()
 
     def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        with self._lock:
+        with self._explained(), self._lock:
             return self._connection.execute(statement, values).fetchall()
 
     @contextmanager

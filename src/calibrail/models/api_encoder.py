@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from calibrail.errors import InputError, ModelError
 from calibrail.models.batches import blocks
-from calibrail.models.chat import read_count
+from calibrail.models.chat import read_tokens
 from calibrail.models.embedding import Encoder
 from calibrail.models.endpoint import resolve_endpoint
-from calibrail.models.remote import RemoteModel, Session, Usage
-from calibrail.models.retry import Caller
+from calibrail.models.remote import RemoteModel, Session
 from calibrail.models.store import shared
 from calibrail.models.transport import RefusedError
 
@@ -48,17 +47,13 @@ class ApiEncoder(RemoteModel, Encoder):
         Address, as ``resolve_endpoint`` returns it.
     prompt : str
         Put before every text.
-    caller : Caller, optional
-        What sends the requests.
     """
 
     kind = "embedding"
     batch = BATCH_TEXTS
 
-    def __init__(
-        self, name: str, endpoint: str, prompt: str = "", caller: Caller | None = None
-    ) -> None:
-        RemoteModel.__init__(self, name, endpoint, caller)
+    def __init__(self, name: str, endpoint: str, prompt: str = "") -> None:
+        RemoteModel.__init__(self, name, endpoint)
         Encoder.__init__(self, prompt)
         self.model = f"{PREFIX}{name}@{endpoint}"
         self._width: int | None = None
@@ -99,7 +94,7 @@ class ApiEncoder(RemoteModel, Encoder):
             else:
                 self._put(text, known, n_cached=1)
         batches = list(blocks(missing, len, BATCH_TEXTS, BATCH_CHARACTERS))
-        for texts, values in self.ask_each(partial(self._ask, session), batches, session):
+        for texts, values in self.ask_each(self._ask, batches, session):
             for text, value in zip(texts, values, strict=True):
                 self._put(text, value)
 
@@ -144,11 +139,7 @@ class ApiEncoder(RemoteModel, Encoder):
                 f"{len(vector)}: another model has taken its name; clear its answers with "
                 f"calibrail cache --clear --model {self.name}"
             )
-        tokens = value["tokens"]
-        n_counted = int(tokens is not None)
-        self.count(
-            Usage(n_answers=1, n_cached=n_cached, tokens_in=tokens or 0, n_counted=n_counted)
-        )
+        self.count_answer((value["tokens"], 0), n_cached)
         self.n_embedded += 1
         self.n_truncated += bool(value["cut"])
         self.keep(text, vector, cut=bool(value["cut"]))
@@ -184,9 +175,7 @@ def read_vectors(answer: Any, n: int) -> Embedded:
         raise ValueError("the endpoint answered with vectors of several lengths")
     if not all(np.isfinite(vector).all() and vector.any() for vector in vectors):
         raise ValueError("the endpoint answered with a vector that is zero or not finite")
-    usage = answer.get("usage")
-    tokens = usage.get("prompt_tokens") if isinstance(usage, dict) else None
-    return vectors, read_count(tokens)
+    return vectors, read_tokens(answer, "prompt_tokens")
 
 
 def load_api_encoder(model: str, prompt: str = "") -> ApiEncoder:

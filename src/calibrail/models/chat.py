@@ -7,7 +7,7 @@ import json
 import math
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 #: Positions whose alternatives are kept, at either end of an answer: a verdict stands at its
@@ -49,11 +49,6 @@ class ChatRequest:
     schema: str = ""
     sample: int = 0
 
-    @property
-    def n_characters(self) -> int:
-        """Characters of all messages."""
-        return sum(len(content) for _, content in self.messages)
-
     def parameters(self) -> dict[str, Any]:
         """Return everything but the model as the fields of an OpenAI request."""
         fields: dict[str, Any] = {
@@ -76,8 +71,7 @@ class ChatRequest:
 
     def key(self, endpoint: str, model: str) -> str:
         """Return a digest of the endpoint, the model and all that is asked: 64 hex digits."""
-        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        content = {"endpoint": endpoint, "model": model, "request": fields}
+        content = {"endpoint": endpoint, "model": model, "request": asdict(self)}
         text = json.dumps(content, sort_keys=True, ensure_ascii=True)
         return hashlib.sha256(text.encode("ascii")).hexdigest()
 
@@ -131,13 +125,7 @@ class ChatAnswer:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields, JSON-able."""
-        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        if self.positions is not None:
-            fields["positions"] = [
-                {"token": item.token, "logprob": item.logprob, "top": item.top}
-                for item in self.positions
-            ]
-        return fields
+        return asdict(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ChatAnswer:
@@ -175,25 +163,23 @@ def read_answer(body: Any) -> ChatAnswer:
     message = choice.get("message")
     if not isinstance(message, dict):
         raise ValueError("the endpoint answered without a message")
-    finish = choice.get("finish_reason")
-    content = message.get("content")
+    content, finish = message.get("content"), choice.get("finish_reason")
     refused = bool(message.get("refusal")) or finish == "content_filter"
-    if not isinstance(content, str):
-        if not refused and finish != "length":
-            raise ValueError("the endpoint answered without a text")
-        content = ""
-    usage = body.get("usage")
-    usage = usage if isinstance(usage, dict) else {}
-    served = body.get("model")
+    if not (isinstance(content, str) or refused or finish == "length"):
+        raise ValueError("the endpoint answered without a text")
     return ChatAnswer(
-        text=content,
+        text=_text(content),
         refusal=refused,
-        finish=finish if isinstance(finish, str) else "",
+        finish=_text(finish),
         positions=_positions(choice.get("logprobs")),
-        served=served if isinstance(served, str) else "",
-        tokens_in=read_count(usage.get("prompt_tokens")),
-        tokens_out=read_count(usage.get("completion_tokens")),
+        served=_text(body.get("model")),
+        tokens_in=read_tokens(body, "prompt_tokens"),
+        tokens_out=read_tokens(body, "completion_tokens"),
     )
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _positions(logprobs: Any) -> tuple[Position, ...] | None:
@@ -225,7 +211,9 @@ def _logprob(value: Any) -> float:
     return float(value) if -_LARGEST <= value <= _LARGEST else 1.0
 
 
-def read_count(value: Any) -> int | None:
-    """Return a number of tokens; None for what is none."""
-    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS
-    return value if is_count else None
+def read_tokens(body: dict[str, Any], kind: str) -> int | None:
+    """Return how many tokens of a kind an answer says that it took; None where it says none."""
+    usage = body.get("usage")
+    n = usage.get(kind) if isinstance(usage, dict) else None
+    is_count = isinstance(n, int) and not isinstance(n, bool) and 0 <= n <= _MOST_TOKENS
+    return n if is_count else None

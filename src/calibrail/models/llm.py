@@ -1,14 +1,12 @@
 """How are many questions put to a chat model, each once, and no answer lost?"""
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import Final
 
 from calibrail.errors import InputError
 from calibrail.models.chat import ChatAnswer, ChatRequest, Failure, read_answer
 from calibrail.models.endpoint import resolve_endpoint
 from calibrail.models.remote import RemoteModel, Session, Usage
-from calibrail.models.retry import Caller
 from calibrail.models.store import shared
 from calibrail.models.transport import RefusedError
 
@@ -29,16 +27,14 @@ class LanguageModel(RemoteModel):
         The model's name at the endpoint.
     endpoint : str
         Address, as ``resolve_endpoint`` returns it.
-    caller : Caller, optional
-        What sends the requests.
     """
 
     #: No forward pass runs on this machine.
     n_passes = 0
     kind = "chat"
 
-    def __init__(self, model: str, endpoint: str, caller: Caller | None = None) -> None:
-        super().__init__(_name(model), endpoint, caller)
+    def __init__(self, model: str, endpoint: str) -> None:
+        super().__init__(_name(model), endpoint)
         self.model = model
         self._held: Answers = {}
 
@@ -52,12 +48,7 @@ class LanguageModel(RemoteModel):
         BudgetError
             If the calls that were allowed are spent.
         """
-        self._answered(requests)
-
-    def answers(self, requests: Sequence[ChatRequest]) -> list[ChatAnswer | Failure]:
-        """Return the answer to each request, or why there is none."""
-        answered = self._answered(requests)
-        return [answered[request] for request in requests]
+        self.answers(tuple(requests))
 
     def renew(self) -> None:
         """Forget what failed: an endpoint that was down may be up again."""
@@ -75,8 +66,8 @@ class LanguageModel(RemoteModel):
         """Return the digest under which an answer is kept, all messages, and its most tokens."""
         return self._key(item), [text for _, text in item.messages], item.max_tokens
 
-    def _answered(self, requests: Iterable[ChatRequest]) -> Answers:
-        """Return what became of each request; several threads may ask at the same time."""
+    def answers(self, requests: Sequence[ChatRequest]) -> list[ChatAnswer | Failure]:
+        """Return the answer to each request, or why there is none; from any thread."""
         wanted = dict.fromkeys(requests)
         with self._lock:
             answers = {key: self._held[key] for key in wanted if key in self._held}
@@ -92,39 +83,31 @@ class LanguageModel(RemoteModel):
             else:
                 answers[request] = ChatAnswer.from_dict(known)
                 self._note(request, answers[request], n_cached=1)
-        for request, answer in self.ask_each(partial(self._ask, session), unknown, session):
+        for request, answer in self.ask_each(self._ask, unknown, session):
             answers[request] = answer
             self._note(request, answer)
-        return answers
+        return [answers[request] for request in requests]
 
     def _ask(self, session: Session, request: ChatRequest) -> ChatAnswer | Failure:
-        key = self._key(request)
+        key, texts, _ = self.question(request)
         # Another process may have asked meanwhile.
-        known = session.cache.get(key)
-        if known is not None:
+        if (known := session.cache.get(key)) is not None:
             return ChatAnswer.from_dict(known)
         try:
             answer = self.send(request.parameters(), session, read_answer)
         except RefusedError as error:
             return Failure(str(error))
         tokens = answer.tokens_in, answer.tokens_out
-        self.keep_answer(session, key, answer.to_dict(), request.n_characters, tokens)
+        self.keep_answer(session, key, answer.to_dict(), sum(map(len, texts)), tokens)
         # Where another process was faster, its answer is the one that both keep.
         kept = session.cache.get(key)
         return answer if kept is None else ChatAnswer.from_dict(kept)
 
     def _note(self, request: ChatRequest, answer: ChatAnswer | Failure, n_cached: int = 0) -> None:
         if isinstance(answer, Failure):
-            used = Usage(n_failed=1)
+            self.count(Usage(n_failed=1))
         else:
-            used = Usage(
-                n_answers=1,
-                n_cached=n_cached,
-                tokens_in=answer.tokens_in or 0,
-                tokens_out=answer.tokens_out or 0,
-                n_counted=int(answer.tokens_in is not None and answer.tokens_out is not None),
-            )
-        self.count(used)
+            self.count_answer((answer.tokens_in, answer.tokens_out), n_cached)
         with self._lock:
             self._held[request] = answer
 

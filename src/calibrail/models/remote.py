@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import astuple, dataclass
+from functools import partial
 from threading import Event, Lock
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from calibrail.models.answer_cache import AnswerCache, Source, Tokens, open_cache
 from calibrail.models.call_limits import Account, account
-from calibrail.models.pool import each
 from calibrail.models.retry import Caller, Request
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(NamedTuple):
     """One thing that would be asked.
 
     Attributes
@@ -75,8 +75,7 @@ class Usage:
         return Usage(*map(operator.add, astuple(self), astuple(other)))
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(NamedTuple):
     """What one round of asking goes by.
 
     Attributes
@@ -103,8 +102,6 @@ class RemoteModel:
         The model's name at the endpoint.
     endpoint : str
         Address, as ``resolve_endpoint`` returns it.
-    caller : Caller, optional
-        What sends the requests.
 
     Attributes
     ----------
@@ -120,10 +117,10 @@ class RemoteModel:
     batch = 1
     model: str
 
-    def __init__(self, name: str, endpoint: str, caller: Caller | None = None) -> None:
+    def __init__(self, name: str, endpoint: str) -> None:
         self.name, self.endpoint = name, endpoint
         self.usage = Usage()
-        self._caller = caller or Caller(endpoint)
+        self._caller = Caller(endpoint)
         self._source = Source(endpoint, name, self.kind)
         self._lock = Lock()
 
@@ -148,18 +145,24 @@ class RemoteModel:
         with self._lock:
             self.usage += used
 
+    def count_answer(self, tokens: Tokens, n_cached: int) -> None:
+        """Count one answer with its tokens, and whether the cache held it (1) or not (0)."""
+        tokens_in, tokens_out = (n or 0 for n in tokens)
+        self.count(Usage(1, 0, n_cached, 0, tokens_in, tokens_out, int(None not in tokens)))
+
     def session(self) -> Session:
         """Return what a round of asking goes by, as it is now."""
         spent = account()
         return Session(spent, open_cache(spent.limits.cache), Event())
 
     def ask_each(
-        self, ask: Callable[[Item], Answer], items: Sequence[Item], session: Session
+        self, ask: Callable[[Session, Item], Answer], items: Sequence[Item], session: Session
     ) -> Iterator[tuple[Item, Answer]]:
         """Yield every item with what came of asking, as it is ready; see ``each``."""
         before = self._caller.n_sent
+        n_threads = session.account.limits.concurrency
         try:
-            yield from each(ask, items, session.account.limits.concurrency, session.stop)
+            yield from each(partial(ask, session), items, n_threads, session.stop)
         finally:
             self.count(Usage(n_sent=self._caller.n_sent - before))
 
@@ -176,3 +179,46 @@ class RemoteModel:
         """Keep an answer, with the tokens that it cost as far as they were counted."""
         session.cache.put(key, value, self._source, characters, tokens)
         session.account.answered()
+
+
+def each(
+    work: Callable[[Item], Answer], items: Sequence[Item], n_threads: int, stop: Event
+) -> Iterator[tuple[Item, Answer]]:
+    """Yield every item with what became of it, as it is ready.
+
+    Whatever ends the loop early (an error, an interrupt), ``stop`` is set, what is under way is
+    waited for, and nothing more is begun.
+
+    Parameters
+    ----------
+    work : callable
+        Run in threads; an error that it raises ends the loop.
+    items : sequence
+        What to work on.
+    n_threads : int
+        Items at the same time at most.
+    stop : Event
+        Set when the loop ends.
+    """
+    if not items:
+        return
+
+    def guarded(item: Item) -> list[Answer]:
+        """Return what became of an item; nothing, where it was stopped before it began."""
+        try:
+            return [] if stop.is_set() else [work(item)]
+        except BaseException:
+            # At once: by the time that the loop hears of it, others would have begun.
+            stop.set()
+            raise
+
+    pool = ThreadPoolExecutor(max_workers=min(n_threads, len(items)))
+    try:
+        futures = {pool.submit(guarded, item): item for item in items}
+        for future in as_completed(futures):
+            item = futures.pop(future)
+            for answer in future.result():
+                yield item, answer
+    finally:
+        stop.set()
+        pool.shutdown(wait=True, cancel_futures=True)

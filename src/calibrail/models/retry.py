@@ -74,7 +74,6 @@ class Caller:
     def __init__(self, endpoint: str, transport: Transport | None = None) -> None:
         self.endpoint = endpoint
         self.n_sent = 0
-        self.n_failed = 0
         self._transport = transport
         self._lock = Lock()
         self._hold_until = 0.0
@@ -117,9 +116,7 @@ class Caller:
         except RefusedError as error:
             # Too long is this request's own fault; all else may be that of every request.
             with self._lock:
-                self.n_failed += 1
-                self._refused_in_a_row = 0 if error.too_long else self._refused_in_a_row + 1
-                row = self._refused_in_a_row
+                row = self._refused_in_a_row = 0 if error.too_long else self._refused_in_a_row + 1
             if stop.is_set() or row < ALL_FAIL or self._answers(request):
                 raise
             raise ModelError(
@@ -136,16 +133,14 @@ class Caller:
         tries = "once" if n_attempts == 1 else f"{n_attempts} times"
         reason = f"{error.reason}, asked {tries}{wait}"
         with self._lock:
-            self.n_failed += 1
-            self._failed_in_a_row += 1
-            row = self._failed_in_a_row
+            row = self._failed_in_a_row = self._failed_in_a_row + 1
         most = ALL_FAIL if self._ever_answered else FIRST_FAIL
         if row >= most and not self._answers(request):
             return ModelError(
                 f"{self.endpoint} answered none of the last {row} requests ({reason}); what "
                 "was answered before is kept, so mend it and run again"
             )
-        return RefusedError(reason, frozenset(), False)
+        return RefusedError(reason)
 
     def _patiently(self, request: Request) -> Any:
         """Send, and wait where the endpoint says how long; being asked to wait is no failure.
@@ -191,7 +186,7 @@ class Caller:
             if wait > 0.0:
                 request.stop.wait(wait)
             if request.stop.is_set():
-                raise RefusedError("the run was stopped", frozenset(), False)
+                raise RefusedError("the run was stopped")
             fields = self._known(request.body)
             request.account.spend()
             with self._lock:

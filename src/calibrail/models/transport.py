@@ -59,7 +59,9 @@ class RefusedError(Exception):
         Whether the text exceeds what the model reads.
     """
 
-    def __init__(self, reason: str, about: frozenset[str], too_long: bool) -> None:
+    def __init__(
+        self, reason: str, about: frozenset[str] = frozenset(), too_long: bool = False
+    ) -> None:
         super().__init__(reason)
         self.reason, self.about, self.too_long = reason, about, too_long
 
