@@ -36,7 +36,7 @@ from calibrail.conformal import (
     p_values,
     simultaneous_band,
     three_way,
-)  # fmt: skip
+)
 from calibrail.conformal.discoveries import shared_level
 from calibrail.conformal.planning import Assumption, plan
 from calibrail.conformal.risks import control_risks
@@ -98,8 +98,9 @@ def main() -> None:
         *mapie_rows(rng),
     ]
     if largest >= SIZES[-1]:
-        write("conformal_speed", "Every operation beside sorting", lines,
-              ("numpy", "scipy", "mapie"))  # fmt: skip
+        write(
+            "conformal_speed", "Every operation beside sorting", lines, ("numpy", "scipy", "mapie")
+        )
     else:
         print("\n".join(lines))
 

@@ -36,9 +36,16 @@ LARGEST = 1000
 
 SURFACE = ["length", "novelty", "novel_count", "rouge_l", "numbers", "entities"]
 EMBEDDED = [
-    "sgi", "sgi:context=closest", "local_sgi", "rad", "rad:level=sentence", "tfg",
-    "displacement_magnitude", "displacement_consistency", "redeep",
-]  # fmt: skip
+    "sgi",
+    "sgi:context=closest",
+    "local_sgi",
+    "rad",
+    "rad:level=sentence",
+    "tfg",
+    "displacement_magnitude",
+    "displacement_consistency",
+    "redeep",
+]
 STRETCHES = ["novel_stretch", "novel_run"]
 CHEAP = "novel_stretch,novel_run,novel_count,novelty,rouge_l,numbers,entities"
 GEOMETRY = "sgi,rad,rad:level=sentence"
@@ -48,13 +55,12 @@ LEARNING = {
     "tangent_residual": "tangent_residual",
     "ensemble of the baselines": 'ensemble:scores="novelty,novel_count,rouge_l,numbers,entities"',
     "fused, baselines": 'fused:scores="length,novelty,novel_count,rouge_l,numbers,entities"',
-    "fused, baselines + SGI, RAD, sentence RAD":
-        f'fused:scores="length,novelty,novel_count,rouge_l,numbers,entities,{GEOMETRY}"',
+    "fused, baselines + SGI, RAD, sentence RAD": f'fused:scores="length,novelty,novel_count,rouge_l,numbers,entities,{GEOMETRY}"',
     "fused, novel_stretch + novel_run": 'fused:scores="novel_stretch,novel_run"',
     "fused (default)": "fused",
     "fused (default), boosted trees": "fused:model=boosted",
     "fused (default) + SGI, RAD, sentence RAD": f'fused:scores="{CHEAP},{GEOMETRY}"',
-}  # fmt: skip
+}
 WITH_NLI = {
     "nli": "nli:model={model}",
     "sec": "sec:model={model}",
@@ -63,9 +69,8 @@ WITH_NLI = {
 }
 LEARNING_NLI = {
     "crg, learned weights": "crg:weights=learned,nli_model={model}",
-    "fused (default) + SGI, RAD, sentence RAD, sec, nli":
-        f'fused:scores="{CHEAP},{GEOMETRY},sec:model={{model}},nli:model={{model}}"',
-}  # fmt: skip
+    "fused (default) + SGI, RAD, sentence RAD, sec, nli": f'fused:scores="{CHEAP},{GEOMETRY},sec:model={{model}},nli:model={{model}}"',
+}
 
 Floats = NDArray[np.float64]
 #: By score: its values and reasons by id.
@@ -137,9 +142,11 @@ def rows(examples: Sequence[Example], with_model: bool) -> list[str]:
     scores = [build(parse_spec(spec)) for spec in single.values()]
     done = time.perf_counter()
     table = score_examples(
-        examples, scores, block=100,
+        examples,
+        scores,
+        block=100,
         progress=lambda n: print(f"{n} scored, {time.perf_counter() - done:.0f} s", flush=True),
-    )  # fmt: skip
+    )
     ids = [example.id for example in examples]
     known: Cache = {}
     for name, (key, values), cost in zip(single, table.columns.items(), table.costs, strict=True):

@@ -43,15 +43,21 @@ def body() -> bytes:
     rest = {"token": "ful", "logprob": -0.01, "bytes": None, "top_logprobs": []}
     return json.dumps(
         {
-            "id": "x", "object": "chat.completion", "created": 0, "model": "m",
-            "choices": [{
-                "index": 0, "finish_reason": "stop",
-                "message": {"role": "assistant", "content": "faithful"},
-                "logprobs": {"content": [position, rest]},
-            }],
+            "id": "x",
+            "object": "chat.completion",
+            "created": 0,
+            "model": "m",
+            "choices": [
+                {
+                    "index": 0,
+                    "finish_reason": "stop",
+                    "message": {"role": "assistant", "content": "faithful"},
+                    "logprobs": {"content": [position, rest]},
+                }
+            ],
             "usage": {"prompt_tokens": 200, "completion_tokens": 2, "total_tokens": 202},
         }
-    ).encode()  # fmt: skip
+    ).encode()
 
 
 async def serve(latency: float) -> None:

@@ -208,8 +208,14 @@ def draw(checks: Iterable[Check], error: float) -> None:
             axis.vlines(allowed, limits[:, 0], limits[:, 1], color="0.85", linewidth=1, zorder=1)
         for family, words in FAMILIES.items():
             mine = [check for check in part if check.promise.split()[0] in words]
-            axis.scatter([check.probability for check in mine], [check.rate for check in mine],
-                         s=9, color=colours[family], label=family, zorder=3)  # fmt: skip
+            axis.scatter(
+                [check.probability for check in mine],
+                [check.rate for check in mine],
+                s=9,
+                color=colours[family],
+                label=family,
+                zorder=3,
+            )
         top = max(check.probability for check in shown) * 1.15
         axis.plot([0, top], [0, top], color="black", linewidth=0.8, zorder=2)
         axis.set_xscale("function", functions=(np.sqrt, np.square))

@@ -52,9 +52,13 @@ def draw_curve(report: dict[str, Any], path: Path) -> None:
         axes.plot(curve["thresholds"], share, color=colour, label=name)
     axes.axvline(report["threshold"], color=COLOURS["ink"], linestyle="--", linewidth=1)
     axes.annotate(
-        "pac threshold", (report["threshold"], 4), xytext=(-6, 0), textcoords="offset points",
-        ha="right", color=COLOURS["ink"],
-    )  # fmt: skip
+        "pac threshold",
+        (report["threshold"], 4),
+        xytext=(-6, 0),
+        textcoords="offset points",
+        ha="right",
+        color=COLOURS["ink"],
+    )
     axes.set_xlim(-0.93, -0.82)
     axes.set_ylim(0, 101)
     axes.set_xlabel(
@@ -78,9 +82,12 @@ def draw_groups(section: dict[str, Any], path: Path) -> None:
             ends = [100 * bound["lower"], 100 * bound["upper"]]
             axes.plot(ends, [place + shift] * 2, color=colour, linewidth=2)
             axes.plot(
-                [100 * bound["estimate"]], [place + shift], "o", color=colour,
+                [100 * bound["estimate"]],
+                [place + shift],
+                "o",
+                color=colour,
                 label=name if place == 0 else None,
-            )  # fmt: skip
+            )
     axes.axvline(90, color=COLOURS["ink"], linestyle="--", linewidth=1)
     axes.set_yticks(range(len(rows)), [row["group"] for row in rows])
     axes.set_ylim(len(rows) - 0.5, -0.5)

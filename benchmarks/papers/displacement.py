@@ -51,8 +51,13 @@ INTRODUCTION: Final = (
 
 def main(arguments: Sequence[str] | None = None) -> None:
     setup = parse("displacement", "Is the displacement table reproduced?", arguments)
-    write("displacement", "Displacement scores, published and measured", INTRODUCTION,
-          measured(setup), setup.command)  # fmt: skip
+    write(
+        "displacement",
+        "Displacement scores, published and measured",
+        INTRODUCTION,
+        measured(setup),
+        setup.command,
+    )
 
 
 def measured(setup: Setup) -> list[Section]:

@@ -30,9 +30,17 @@ def write(name: str, title: str, text: str, sections: Sequence[Section], command
     versions = "".join(f", {item} {importlib.metadata.version(item)}" for item in LIBRARIES)
     machine = f"Python {platform.python_version()} on {os.cpu_count()} cores{versions}"
     lines = [
-        f"# {title}", "", text, "", RULE, "", f"**{total}**", *markdown(sections), "",
+        f"# {title}",
+        "",
+        text,
+        "",
+        RULE,
+        "",
+        f"**{total}**",
+        *markdown(sections),
+        "",
         f"Measured by `{command}`: {machine}.",
-    ]  # fmt: skip
+    ]
     FOLDER.mkdir(exist_ok=True)
     path = FOLDER / f"papers_{name}.md"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -34,10 +34,18 @@ HALUEVAL: Final = {
 }
 #: TRUE's files by row.
 TRUE: Final = {
-    "PAWS": "paws", "BEGIN": "begin_dev", "DIALFACT": "dialfact_valid", "Q2": "q2",
-    "FRANK": "frank_valid", "MNBM": "mnbm", "QAGS_CNNDM": "qags_cnndm",
-    "QAGS_XSUM": "qags_xsum", "SUMMEVAL": "summeval", "VITAMIN C": "vitc_dev", "FEVER": "fever_dev",
-}  # fmt: skip
+    "PAWS": "paws",
+    "BEGIN": "begin_dev",
+    "DIALFACT": "dialfact_valid",
+    "Q2": "q2",
+    "FRANK": "frank_valid",
+    "MNBM": "mnbm",
+    "QAGS_CNNDM": "qags_cnndm",
+    "QAGS_XSUM": "qags_xsum",
+    "SUMMEVAL": "summeval",
+    "VITAMIN C": "vitc_dev",
+    "FEVER": "fever_dev",
+}
 #: What stands in for the question of a text that answers none.
 NO_QUESTION: Final = "what does the source say"
 NEVER: Final = {
@@ -56,8 +64,7 @@ INTRODUCTION: Final = (
 def main(arguments: Sequence[str] | None = None) -> None:
     setup = parse("provenance", "Are the tables of Provenance reproduced?", arguments)
     sections = [table_3(setup), table_5(setup)]
-    write("provenance", "Provenance, published and measured", INTRODUCTION, sections,
-          setup.command)  # fmt: skip
+    write("provenance", "Provenance, published and measured", INTRODUCTION, sections, setup.command)
 
 
 def table_3(setup: Setup) -> Section:
@@ -68,8 +75,9 @@ def table_3(setup: Setup) -> Section:
         if figure.table == "3":
             found = NEVER.get(figure.row) or examples_of(setup, figure.row)
             areas = measured(setup, found, specs)
-            cells.append(Cell(figure, reason=areas) if isinstance(areas, str)
-                         else Cell(figure, areas["AUC"]))  # fmt: skip
+            cells.append(
+                Cell(figure, reason=areas) if isinstance(areas, str) else Cell(figure, areas["AUC"])
+            )
     return Section("Table 3: one source text", "Sentences as sources.", cells)
 
 
@@ -87,8 +95,11 @@ def table_5(setup: Setup) -> Section:
         areas = measured(setup, examples_of(setup, row), specs)
         for figure in PROVENANCE:
             if figure.table == "5" and figure.row == row:
-                cells.append(Cell(figure, reason=areas) if isinstance(areas, str)
-                             else Cell(figure, areas[figure.column]))  # fmt: skip
+                cells.append(
+                    Cell(figure, reason=areas)
+                    if isinstance(areas, str)
+                    else Cell(figure, areas[figure.column])
+                )
     return Section("Table 5: selections and aggregations", "top p = 0.9, top k = 5.", cells)
 
 

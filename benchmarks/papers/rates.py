@@ -32,8 +32,14 @@ METHODS: Final = {
     "ReDeEP style": "redeep",
 }
 COLUMNS: Final = (
-    "coverage", "FPR", "accuracy", "threshold", "mean halluc", "mean faithful", "overlap",
-)  # fmt: skip
+    "coverage",
+    "FPR",
+    "accuracy",
+    "threshold",
+    "mean halluc",
+    "mean faithful",
+    "overlap",
+)
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
@@ -111,9 +117,14 @@ def rates(study: Study) -> dict[tuple[str, float, str], Measured]:
             assert crossing is not None
             accuracy = mix * coverage + (1.0 - mix) * (1.0 - fpr)
             found += [
-                coverage, fpr, accuracy, threshold.threshold, parts[0].mean(), parts[1].mean(),
+                coverage,
+                fpr,
+                accuracy,
+                threshold.threshold,
+                parts[0].mean(),
+                parts[1].mean(),
                 crossing,
-            ]  # fmt: skip
+            ]
         return found
 
     if not wanted:

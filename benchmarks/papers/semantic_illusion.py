@@ -32,8 +32,9 @@ ENDPOINT: Final = "no endpoint; give one with --judge"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    setup = parse("semantic_illusion", "Are the tables of The Semantic Illusion reproduced?",
-                  arguments)  # fmt: skip
+    setup = parse(
+        "semantic_illusion", "Are the tables of The Semantic Illusion reproduced?", arguments
+    )
     sections = [
         natural_questions(setup, swapped=True),
         natural_questions(setup, swapped=False),
@@ -47,8 +48,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "calibrates anew, and is at least Wilson's. Accuracy is taken at the paper's share of "
         "hallucinated answers; overlap is that of the paper's code (median crossing)."
     )
-    write("semantic_illusion", "The Semantic Illusion, published and measured", text, sections,
-          setup.command)  # fmt: skip
+    write(
+        "semantic_illusion",
+        "The Semantic Illusion, published and measured",
+        text,
+        sections,
+        setup.command,
+    )
 
 
 def natural_questions(setup: Setup, *, swapped: bool) -> Section:
@@ -93,9 +99,12 @@ def ragtruth(setup: Setup) -> Section:
     if isinstance(path, str):
         return missing(title, "RAGTruth", path)
     examples, _ = read_all(
-        path, format="ragtruth", require=("contexts", "response"), keep=("task",),
+        path,
+        format="ragtruth",
+        require=("contexts", "response"),
+        keep=("task",),
         options={"split": "test"},
-    )  # fmt: skip
+    )
     tasks = {str(example.columns["task"]) for example in examples}
     less = "" if len(tasks) == 3 else f"{' and '.join(sorted(tasks))} answers only"
     return measured(
@@ -159,9 +168,13 @@ def specifications(setup: Setup) -> tuple[dict[str, ScoreSpec], dict[str, str], 
 
 
 def measured(
-    setup: Setup, name: str, title: str, examples: Sequence[Example], names: Sequence[str],
+    setup: Setup,
+    name: str,
+    title: str,
+    examples: Sequence[Example],
+    names: Sequence[str],
     less: str = "",
-) -> Section:  # fmt: skip
+) -> Section:
     """Score a data set once and measure all of its figures.
 
     ``less`` says what keeps the data from being the paper's.

@@ -55,8 +55,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     setup = parse("sgi", "Are the tables of the SGI paper reproduced?", arguments)
     sections = [halueval(setup, least, title) for least, title in SETTINGS.items()]
     sections.append(truthfulqa(setup))
-    write("sgi", "Semantic Grounding Index, published and measured", INTRODUCTION, sections,
-          setup.command)  # fmt: skip
+    write(
+        "sgi",
+        "Semantic Grounding Index, published and measured",
+        INTRODUCTION,
+        sections,
+        setup.command,
+    )
 
 
 INTRODUCTION: Final = (
@@ -171,9 +176,10 @@ def separate(
         area = auroc(-hallucinated, -valid).estimate
         d = cohens_d(valid, hallucinated).estimate
         return [
-            valid.mean(), hallucinated.mean(),
+            valid.mean(),
+            hallucinated.mean(),
             *(np.nan if found is None else found for found in (d, area, p)),
-        ]  # fmt: skip
+        ]
 
     groups = members([example.group for example in examples], rows)
     try:

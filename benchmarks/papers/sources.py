@@ -111,13 +111,20 @@ def parse(script: str, question: str, arguments: Sequence[str] | None = None) ->
         help="another model in its place: encoder, sec (entailment), factuality",
     )
     parser.add_argument("--most", type=int, default=5000, help="most answers of a data set")
-    parser.add_argument("--judge", default="", metavar="SPEC",
-                        help="a score that asks an endpoint, for the judge's cells")  # fmt: skip
+    parser.add_argument(
+        "--judge",
+        default="",
+        metavar="SPEC",
+        help="a score that asks an endpoint, for the judge's cells",
+    )
     given = parser.parse_args(arguments)
     named = pairs(parser, given.model, MODELS)
     stand_ins = pairs(parser, given.stand_in, ("encoder", "sec", "factuality"))
-    options = [f"--{key} {value}" for key, values in (("model", given.model),
-               ("stand-in", given.stand_in)) for value in values]  # fmt: skip
+    options = [
+        f"--{key} {value}"
+        for key, values in (("model", given.model), ("stand-in", given.stand_in))
+        for value in values
+    ]
     if given.most != parser.get_default("most"):
         options.append(f"--most {given.most}")
     command = " ".join([f"python benchmarks/papers/{script}.py", *options])
