@@ -48,14 +48,15 @@ EMBEDDED = [
 ]
 STRETCHES = ["novel_stretch", "novel_run"]
 CHEAP = "novel_stretch,novel_run,novel_count,novelty,rouge_l,numbers,entities"
+SURFACE = "length,novelty,novel_count,rouge_l,numbers,entities"
 GEOMETRY = "sgi,rad,rad:level=sentence"
 LEARNING = {
     "dgi": "dgi",
     "expected_response_deviation": "expected_response_deviation",
     "tangent_residual": "tangent_residual",
     "ensemble of the baselines": 'ensemble:scores="novelty,novel_count,rouge_l,numbers,entities"',
-    "fused, baselines": 'fused:scores="length,novelty,novel_count,rouge_l,numbers,entities"',
-    "fused, baselines + SGI, RAD, sentence RAD": f'fused:scores="length,novelty,novel_count,rouge_l,numbers,entities,{GEOMETRY}"',
+    "fused, baselines": f'fused:scores="{SURFACE}"',
+    "fused, baselines + SGI, RAD, sentence RAD": f'fused:scores="{SURFACE},{GEOMETRY}"',
     "fused, novel_stretch + novel_run": 'fused:scores="novel_stretch,novel_run"',
     "fused (default)": "fused",
     "fused (default), boosted trees": "fused:model=boosted",
@@ -69,7 +70,9 @@ WITH_NLI = {
 }
 LEARNING_NLI = {
     "crg, learned weights": "crg:weights=learned,nli_model={model}",
-    "fused (default) + SGI, RAD, sentence RAD, sec, nli": f'fused:scores="{CHEAP},{GEOMETRY},sec:model={{model}},nli:model={{model}}"',
+    "fused (default) + SGI, RAD, sentence RAD, sec, nli": (
+        f'fused:scores="{CHEAP},{GEOMETRY},sec:model={{model}},nli:model={{model}}"'
+    ),
 }
 
 Floats = NDArray[np.float64]
