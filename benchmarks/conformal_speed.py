@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from results import write
 
 from calibrail.conformal import (
-    GroupCounts,
+    Counts,
     calibrate_clusters,
     calibrate_groups,
     calibrate_threshold,
@@ -147,10 +147,12 @@ def operations(n: int, rng: np.random.Generator) -> dict[str, Operation]:
             fresh + labels, labels, ["recall>=0.9", "precision>=0.6"], CONFIDENCE
         ),
         "flip tolerance, counts of N": lambda: flip_tolerance(
-            int(0.48 * n), n // 2, int(0.1 * n), n // 2, 0.9, MAX_FPR, CONFIDENCE
+            Counts(int(0.48 * n), n // 2, int(0.1 * n), n // 2),
+            Requirement(MAX_FPR, 0.9, CONFIDENCE),
         ),
         f"certificates of {GROUPS} groups, counts of N": lambda: certify_groups(
-            {name: group_counts(n) for name in names[:GROUPS]}, 0.9, MAX_FPR, CONFIDENCE
+            {name: group_counts(n) for name in names[:GROUPS]},
+            Requirement(MAX_FPR, 0.9, CONFIDENCE),
         ),
         "plan, probabilities at N labels and n for 80 %": lambda: plan(
             Promise(ALPHA, "pac"),
@@ -173,9 +175,9 @@ def first_discoveries(p: Floats) -> object:
     return discoveries(p, len(p), CONFIDENCE)
 
 
-def group_counts(n: int) -> GroupCounts:
+def group_counts(n: int) -> Counts:
     each = n // (2 * GROUPS)
-    return GroupCounts(int(0.95 * each), each, int(0.2 * each), each)
+    return Counts(int(0.95 * each), each, int(0.2 * each), each)
 
 
 def certificate(scores: Floats, hallucinated: NDArray[np.bool_], threshold: float) -> str:
@@ -184,7 +186,8 @@ def certificate(scores: Floats, hallucinated: NDArray[np.bool_], threshold: floa
     caught = int(np.count_nonzero(flagged & hallucinated))
     positives = int(np.count_nonzero(hallucinated))
     return certify_counts(
-        caught, positives, alarms - caught, n - positives, 0.8, MAX_FPR, CONFIDENCE
+        Counts(caught, positives, alarms - caught, n - positives),
+        Requirement(MAX_FPR, 0.8, CONFIDENCE),
     ).verdict
 
 

@@ -25,12 +25,18 @@ from results import write
 from scipy.special import expit, logit
 from scipy.stats import beta, binom, norm
 
-from calibrail.conformal import calibrate_threshold, clopper_pearson, joint_certificate, rank
+from calibrail.conformal import (
+    Counts,
+    calibrate_threshold,
+    clopper_pearson,
+    joint_certificate,
+    rank,
+)
 from calibrail.data import read_all
 from calibrail.engine import score_examples
 from calibrail.evaluation import wilson
 from calibrail.scores import build, parse_specs
-from calibrail.settings import Promise
+from calibrail.settings import Promise, Requirement
 
 ALPHA, DELTA, SHARE = 0.1, 0.1, 0.3
 SIZES, PILOT = (1000, 3000, 5000), 5000
@@ -196,7 +202,9 @@ def class_split(
     if hopeless and not timed:
         return False, False, False, None
     certificate = joint_certificate(
-        calibration, caught, test, alarms, len(faithful), setting.max_fpr, 1 - DELTA
+        calibration,
+        Counts(caught, test, alarms, len(faithful)),
+        Requirement(setting.max_fpr, confidence=1 - DELTA),
     )
     seconds = time.process_time() - started
     certified = certificate.verdict == "certified"

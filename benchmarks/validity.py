@@ -52,7 +52,7 @@ def page(
     checks: Sequence[Check], observations: Sequence[Observation], runs: int, seconds: float
 ) -> list[str]:
     failed, error = failures(checks, ERROR), ERROR / len(checks)
-    promises = list(dict.fromkeys(check.promise for check in checks))
+    promises = list(dict.fromkeys(check.what for check in checks))
     lines = [
         f"{len(promises)} promises in {len(checks)} settings: n in {list(SIZES)}, alpha in "
         f"{list(ALPHAS)}, scores {', '.join(KINDS)}; {seconds:.0f} s of one core. A setting is "
@@ -80,7 +80,7 @@ def page(
         *(f"\nFAILED: {check}" for check in failed),
     ]
     for promise in promises:
-        mine = [check for check in checks if check.promise == promise]
+        mine = [check for check in checks if check.what == promise]
         lines += ["", f"## {promise[0].upper()}{promise[1:]}", ""]
         lines += [
             "| design | scores | settings | runs each | least likely at | promised | failed "
@@ -177,7 +177,7 @@ def partner(item: Observation, beside: dict[str, str], checks: Sequence[Check]) 
         if (check.kind, check.n, check.alpha) != (item.kind, item.n, item.alpha):
             continue
         matches = check.design in (item.design, "") or check.design in words
-        if check.promise in names and (matches or check.design.startswith("1 to")):
+        if check.what in names and (matches or check.design.startswith("1 to")):
             return check
     return None
 
@@ -188,7 +188,7 @@ def row(item: Observation, check: Check | None) -> str:
     design = f" ({item.design})" if item.design else ""
     return (
         f"| {item.what}{design} | {item.n} | {item.alpha:g} | {item.runs:,} | {item.rate:.4f} | "
-        f"{low:.4f} to {high:.4f} | {item.wanted:.4g} | {seen} |"
+        f"{low:.4f} to {high:.4f} | {item.promised:.4g} | {seen} |"
     )
 
 
@@ -207,7 +207,7 @@ def draw(checks: Iterable[Check], error: float) -> None:
         if len(part):
             axis.vlines(allowed, limits[:, 0], limits[:, 1], color="0.85", linewidth=1, zorder=1)
         for family, words in FAMILIES.items():
-            mine = [check for check in part if check.promise.split()[0] in words]
+            mine = [check for check in part if check.what.split()[0] in words]
             axis.scatter(
                 [check.probability for check in mine],
                 [check.rate for check in mine],

@@ -8,15 +8,16 @@ from scipy.stats import betabinom
 from statsmodels.stats.proportion import proportion_confint
 
 from calibrail.conformal import (
+    Counts,
     attainable_coverages,
     calibrate_threshold,
-    certify_counts,
     clopper_pearson,
     coverage_band,
     joint_certificate,
 )
 from calibrail.errors import InputError
-from calibrail.settings import Promise
+from calibrail.settings import Promise, Requirement
+from tests.conformal.counted import certify, certify_joint
 
 COUNTS = st.integers(1, 2000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 
@@ -51,7 +52,7 @@ def test_a_certificate_is_ordered_finite_and_consistent(
     limit: float,
     level: float,
 ) -> None:
-    made = certify_counts(*hits, *alarms, required, limit, level)
+    made = certify(*hits, *alarms, required, limit, level)
     for bound in (made.coverage, made.fpr):
         assert 0.0 <= bound.lower <= bound.upper <= 1.0
     expected = "inconclusive"
@@ -71,7 +72,7 @@ def test_the_number_that_is_needed_suffices_and_half_of_it_does_not(
     hits: tuple[int, int], alarms: tuple[int, int]
 ) -> None:
     required, limit, level = 0.9, 0.1, 0.95
-    made = certify_counts(*hits, *alarms, required, limit, level)
+    made = certify(*hits, *alarms, required, limit, level)
     assert made.verdict == "inconclusive"
     further = made.needed["hallucinated"]
     assert further is not None
@@ -85,34 +86,34 @@ def test_the_number_that_is_needed_suffices_and_half_of_it_does_not(
 
 
 def test_a_rate_on_the_requirement_is_never_settled() -> None:
-    made = certify_counts(90, 100, 0, 1000, 0.9, 0.1, 0.95)
+    made = certify(90, 100, 0, 1000, 0.9, 0.1, 0.95)
     assert made.needed["hallucinated"] is None
 
 
 def test_without_a_limit_nothing_is_certified() -> None:
-    made = certify_counts(100, 100, 0, 100, 0.5, None, 0.95)
+    made = certify(100, 100, 0, 100, 0.5, None, 0.95)
     assert made.verdict == "inconclusive"
     assert "--max-fpr" in made.reason
-    assert certify_counts(10, 100, 0, 100, 0.5, None, 0.95).verdict == "rejected"
+    assert certify(10, 100, 0, 100, 0.5, None, 0.95).verdict == "rejected"
 
 
 def test_a_pac_threshold_brings_its_coverage_along() -> None:
     rng = np.random.default_rng(0)
     calibration = calibrate_threshold(rng.normal(size=300), Promise(0.1, "pac", 0.05))
-    made = joint_certificate(calibration, 30, 33, 10, 300, 0.1, 0.9)
+    made = certify_joint(calibration, 30, 33, 10, 300, 0.1, 0.9)
     assert made.verdict == "certified"
     assert made.confidence == pytest.approx(0.9)
-    assert certify_counts(30, 33, 10, 300, 0.9, 0.1, 0.9).verdict == "inconclusive"
-    assert joint_certificate(calibration, 10, 33, 10, 300, 0.1, 0.9).verdict == "rejected"
+    assert certify(30, 33, 10, 300, 0.9, 0.1, 0.9).verdict == "inconclusive"
+    assert certify_joint(calibration, 10, 33, 10, 300, 0.1, 0.9).verdict == "rejected"
     with pytest.raises(InputError, match="pac"):
-        joint_certificate(
+        certify_joint(
             calibrate_threshold(rng.normal(size=300), Promise(0.1)), 30, 33, 10, 300, 0.1, 0.9
         )
 
 
 def test_what_coverage_still_needs_is_said_without_a_limit_on_alarms() -> None:
-    needed = certify_counts(90, 100, 0, 100, 0.88, None, 0.95).needed
-    limited = certify_counts(90, 100, 0, 100, 0.88, 0.5, 0.95).needed
+    needed = certify(90, 100, 0, 100, 0.88, None, 0.95).needed
+    limited = certify(90, 100, 0, 100, 0.88, 0.5, 0.95).needed
     assert needed["hallucinated"] == limited["hallucinated"] > 0
     assert needed["faithful"] is None
 
@@ -121,7 +122,7 @@ def test_a_threshold_that_flags_everything_proves_nothing() -> None:
     everything = calibrate_threshold([1.0], Promise(0.1, "pac", 0.1, allow_flag_all=True))
     assert everything.flag_all
     with pytest.raises(InputError, match="got one that flags everything"):
-        joint_certificate(everything, 30, 33, 10, 300, 0.1, 0.9)
+        certify_joint(everything, 30, 33, 10, 300, 0.1, 0.9)
 
 
 def test_a_yes_no_judge_reaches_two_coverages() -> None:
@@ -143,4 +144,11 @@ def test_a_yes_no_judge_reaches_two_coverages() -> None:
 )
 def test_arguments_outside_their_domain_are_named(arguments: tuple[float, ...], name: str) -> None:
     with pytest.raises(InputError, match=name):
-        certify_counts(*arguments)  # type: ignore[arg-type]
+        certify(*arguments)
+
+
+@pytest.mark.parametrize("required", [0.9 + 1e-9, 1.0])
+def test_no_more_coverage_is_proven_than_the_threshold_aims_at(required: float) -> None:
+    calibration = calibrate_threshold(range(60), Promise(0.1, "pac", 0.1))
+    with pytest.raises(InputError, match=r"min_coverage must be at most the 0\.9 that"):
+        joint_certificate(calibration, Counts(9, 10, 1, 10), Requirement(0.5, required, 0.9))

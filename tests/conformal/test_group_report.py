@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.stats import binom
 
-from calibrail.conformal import GroupCounts, certify_counts, certify_groups, holm
+from calibrail.conformal import Counts, holm
 from calibrail.errors import InputError
+from tests.conformal.counted import certify, certify_each
 
 CHECK = settings(max_examples=30, deadline=None)
 
 SIDE = st.integers(0, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
-COUNTS = st.builds(lambda hits, alarms: GroupCounts(*hits, *alarms), SIDE, SIDE)
+COUNTS = st.builds(lambda hits, alarms: Counts(*hits, *alarms), SIDE, SIDE)
 TABLES = st.dictionaries(st.text(min_size=1, max_size=3), COUNTS, min_size=1, max_size=6)
 P = hnp.arrays(np.float64, st.integers(1, 30), elements=st.floats(0.0, 1.0))
 
@@ -58,15 +59,15 @@ def test_holm_names_bad_input(p: Any, message: str) -> None:
 @CHECK
 @given(TABLES, st.floats(0.0, 1.0), st.floats(0.0, 1.0), st.floats(0.5, 0.99))
 def test_each_group_has_the_certificate_of_its_share_of_the_error(
-    table: dict[str, GroupCounts], required: float, limit: float, confidence: float
+    table: dict[str, Counts], required: float, limit: float, confidence: float
 ) -> None:
-    found = certify_groups(table, required, limit, confidence)
+    found = certify_each(table, required, limit, confidence)
     assert list(found) == list(table)
     level = 1 - (1 - confidence) / len(table)
     raw = []
     for name, item in table.items():
         counts = (item.caught, item.n_hallucinated, item.false_alarms, item.n_faithful)
-        expected = certify_counts(*counts, required, limit, level)
+        expected = certify(*counts, required, limit, level)
         assert found[name].certificate.to_dict() == expected.to_dict()
         raw.append(binom.cdf(item.caught, item.n_hallucinated, required))
     adjusted = [item.p_undercovered for item in found.values()]
@@ -77,33 +78,31 @@ def test_each_group_has_the_certificate_of_its_share_of_the_error(
 @CHECK
 @given(TABLES, st.floats(0.5, 0.95))
 def test_coverage_that_is_rejected_has_a_small_adjusted_p_value(
-    table: dict[str, GroupCounts], required: float
+    table: dict[str, Counts], required: float
 ) -> None:
-    for item in certify_groups(table, required, None, 0.9).values():
+    for item in certify_each(table, required, None, 0.9).values():
         if item.certificate.verdict == "rejected":
             assert item.p_undercovered <= 0.1 / 2 + 1e-9
 
 
 def test_one_group_is_a_plain_certificate() -> None:
-    found = certify_groups({"all": GroupCounts(290, 300, 20, 400)}, 0.9, 0.1, 0.95)["all"]
-    expected = certify_counts(290, 300, 20, 400, 0.9, 0.1, 0.95)
+    found = certify_each({"all": Counts(290, 300, 20, 400)}, 0.9, 0.1, 0.95)["all"]
+    expected = certify(290, 300, 20, 400, 0.9, 0.1, 0.95)
     assert found.certificate.to_dict() == expected.to_dict()
     assert found.p_undercovered == pytest.approx(binom.cdf(290, 300, 0.9))
 
 
 def test_more_groups_make_each_verdict_harder() -> None:
-    counts = GroupCounts(284, 300, 20, 400)
-    alone = certify_groups({"a": counts}, 0.9, 0.1, 0.95)["a"]
-    among = certify_groups({str(i): counts for i in range(50)}, 0.9, 0.1, 0.95)["0"]
+    counts = Counts(284, 300, 20, 400)
+    alone = certify_each({"a": counts}, 0.9, 0.1, 0.95)["a"]
+    among = certify_each({str(i): counts for i in range(50)}, 0.9, 0.1, 0.95)["0"]
     assert alone.certificate.verdict == "certified"
     assert among.certificate.verdict == "inconclusive"
     assert among.certificate.coverage.lower < alone.certificate.coverage.lower
 
 
 def test_a_group_without_examples_of_a_class_stays_open() -> None:
-    found = certify_groups(
-        {"empty": GroupCounts(0, 0, 0, 0), "one": GroupCounts(1, 1, 0, 1)}, 0.9, 0.1, 0.95
-    )
+    found = certify_each({"empty": Counts(0, 0, 0, 0), "one": Counts(1, 1, 0, 1)}, 0.9, 0.1, 0.95)
     for item in found.values():
         assert item.certificate.verdict == "inconclusive" and item.p_undercovered == 1.0
     assert dict(found["empty"].certificate.needed) == {"hallucinated": None, "faithful": None}
@@ -117,11 +116,11 @@ def test_all_groups_are_free_of_wrong_rejections_as_often_as_stated(
     confidence, n = 0.8, 40
     rejected, small = np.zeros(n + 1, dtype=bool), np.zeros(n + 1, dtype=bool)
     for caught in range(n + 1):
-        table = {str(i): GroupCounts(caught, n, 0, 0) for i in range(groups)}
-        found = certify_groups(table, truth, None, confidence)["0"]
+        table = {str(i): Counts(caught, n, 0, 0) for i in range(groups)}
+        found = certify_each(table, truth, None, confidence)["0"]
         rejected[caught] = found.certificate.verdict == "rejected"
-        alone = {**{str(i): GroupCounts(n, n, 0, 0) for i in range(1, groups)}}
-        lone = certify_groups({"0": table["0"], **alone}, truth, None, confidence)["0"]
+        alone = {**{str(i): Counts(n, n, 0, 0) for i in range(1, groups)}}
+        lone = certify_each({"0": table["0"], **alone}, truth, None, confidence)["0"]
         small[caught] = lone.p_undercovered <= 1 - confidence
     mass = binom.pmf(np.arange(n + 1), n, truth)
     assert 0.0 < 1 - (1 - mass[rejected].sum()) ** groups <= (1 - confidence) / 2
@@ -131,7 +130,7 @@ def test_all_groups_are_free_of_wrong_rejections_as_often_as_stated(
 
 
 def test_large_counts_have_a_p_value() -> None:
-    found = certify_groups({"a": GroupCounts(3 * 10**9, 10**10, 0, 1)}, 0.9, 0.1, 0.95)["a"]
+    found = certify_each({"a": Counts(3 * 10**9, 10**10, 0, 1)}, 0.9, 0.1, 0.95)["a"]
     assert found.certificate.verdict == "rejected" and found.p_undercovered == 0.0
 
 
@@ -139,15 +138,11 @@ def test_large_counts_have_a_p_value() -> None:
     ("counts", "options", "message"),
     [
         ({}, (0.9, 0.1, 0.95), "counts must hold at least one group"),
-        ({"a": GroupCounts(2, 1, 0, 1)}, (0.9, 0.1, 0.95), "caught must be at most"),
-        ({"a": GroupCounts(1, 1, 2, 1)}, (0.9, 0.1, 0.95), "false_alarms must be at most"),
-        ({"a": GroupCounts(1, 1, -1, 1)}, (0.9, 0.1, 0.95), "false_alarms must be at least 0"),
-        ({"a": GroupCounts(1.5, 2, 0, 1)}, (0.9, 0.1, 0.95), "caught must be a whole number"),  # type: ignore[arg-type]
-        ({"a": GroupCounts(1, 1, 0, 1)}, (1.1, 0.1, 0.95), r"min_coverage must lie in \[0, 1\]"),
-        ({"a": GroupCounts(1, 1, 0, 1)}, (0.9, math.nan, 0.95), r"max_fpr must lie in \[0, 1\]"),
-        ({"a": GroupCounts(1, 1, 0, 1)}, (0.9, 0.1, 0.0), r"confidence must lie in \(0, 1\)"),
+        ({"a": Counts(1, 1, 0, 1)}, (1.1, 0.1, 0.95), r"min_coverage must lie in \[0, 1\]"),
+        ({"a": Counts(1, 1, 0, 1)}, (0.9, math.nan, 0.95), r"max_fpr must lie in \[0, 1\]"),
+        ({"a": Counts(1, 1, 0, 1)}, (0.9, 0.1, 0.0), r"confidence must lie in \(0, 1\)"),
     ],
 )
 def test_bad_input_is_named(counts: Any, options: tuple[Any, ...], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        certify_groups(counts, *options)
+        certify_each(counts, *options)

@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibrail.conformal import (
+    Counts,
     calibrate_threshold,
-    certify_counts,
     clopper_pearson,
-    flip_tolerance,
     rank,
 )
 from calibrail.conformal.label_noise import joint_flip_tolerance
 from calibrail.errors import InputError
-from calibrail.settings import Promise
+from calibrail.settings import Promise, Requirement
+from tests.conformal.counted import certify, tolerance
 
 CHECK = settings(max_examples=40, deadline=None)
 
@@ -66,7 +66,7 @@ def test_the_tolerance_is_that_of_every_mixture_of_flips(
     cells: tuple[int, ...], required: float, limit: float, level: float
 ) -> None:
     caught, missed, alarms, passed = cells
-    found = flip_tolerance(caught, caught + missed, alarms, alarms + passed, required, limit, level)
+    found = tolerance(caught, caught + missed, alarms, alarms + passed, required, limit, level)
     assert (None if found is None else found.flips) == by_trying(cells, required, limit, level)
 
 
@@ -83,7 +83,7 @@ def test_larger_tables_against_the_harmful_flips(
         _, fpr = clopper_pearson(alarms + out, alarms + out + passed - hide, 0.8)
         if coverage < required or fpr > limit:
             broken_by = min(broken_by, out + hide)
-    found = flip_tolerance(caught, caught + missed, alarms, alarms + passed, required, limit, 0.8)
+    found = tolerance(caught, caught + missed, alarms, alarms + passed, required, limit, 0.8)
     if found is None:
         assert broken_by == 0
         return
@@ -106,7 +106,7 @@ def test_the_tolerance_falls_with_every_stricter_requirement(
     counts = (caught, caught + missed, alarms, alarms + passed)
 
     def tolerated(required: float, limit: float, level: float) -> int:
-        found = flip_tolerance(*counts, required, limit, level)
+        found = tolerance(*counts, required, limit, level)
         return -1 if found is None else found.flips
 
     base = tolerated(required, limit, level)
@@ -118,7 +118,7 @@ def test_the_tolerance_falls_with_every_stricter_requirement(
 
 def test_the_weakest_requirement_is_the_one_that_falls_first() -> None:
     for counts, weakest in (((270, 300, 2, 400), "coverage"), ((300, 300, 30, 400), "fpr")):
-        found = flip_tolerance(*counts, 0.85, 0.12, 0.95)
+        found = tolerance(*counts, 0.85, 0.12, 0.95)
         assert found is not None and found.weakest == weakest
 
 
@@ -129,8 +129,8 @@ def test_only_what_is_certified_has_a_tolerance(
 ) -> None:
     caught, missed, alarms, passed = cells
     counts = (caught, caught + missed, alarms, alarms + passed)
-    made = certify_counts(*counts, required, limit, level)
-    found = flip_tolerance(*counts, required, limit, level)
+    made = certify(*counts, required, limit, level)
+    found = tolerance(*counts, required, limit, level)
     assert (found is not None) == (made.verdict == "certified")
     assert made.flips == found
     if found is not None:
@@ -164,7 +164,8 @@ def test_the_joint_tolerance_against_every_mixture_of_flips(
     made = calibrate_threshold(scores, Promise(alpha, "pac", delta, undefined))
     below = np.count_nonzero(scores < made.threshold) + 2 * (undefined == "pass")
     expected = joint_by_trying(below, 30, alarms, n_faithful - alarms, alpha, delta, limit)
-    found = joint_flip_tolerance(made, alarms, n_faithful, limit, 0.8)
+    counts = Counts(0, 30, alarms, n_faithful)
+    found = joint_flip_tolerance(made, counts, Requirement(limit, None, 0.8))
     assert (None if found is None else found.flips) == expected
 
 
@@ -185,16 +186,14 @@ def test_the_joint_tolerance_against_every_mixture_of_flips(
 )
 def test_bad_input_is_named(arguments: tuple[Any, ...], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        flip_tolerance(*arguments)
+        tolerance(*arguments)
 
 
-def test_no_examples_certify_nothing_and_a_joint_tolerance_needs_pac() -> None:
-    assert flip_tolerance(0, 0, 0, 0, 0.5, 0.5, 0.9) is None
-    assert flip_tolerance(20, 20, 0, 0, 0.5, 0.5, 0.9) is None
-    with pytest.raises(InputError, match="calibration must hold a pac threshold"):
-        joint_flip_tolerance(calibrate_threshold(range(30), Promise(0.1)), 0, 10, 0.5, 0.9)
+def test_no_examples_certify_nothing() -> None:
+    assert tolerance(0, 0, 0, 0, 0.5, 0.5, 0.9) is None
+    assert tolerance(20, 20, 0, 0, 0.5, 0.5, 0.9) is None
 
 
 def test_where_every_alarm_is_allowed_coverage_alone_limits_the_flips() -> None:
-    allowed = flip_tolerance(95, 100, 40, 40, 0.5, 1.0, 0.9)
+    allowed = tolerance(95, 100, 40, 40, 0.5, 1.0, 0.9)
     assert allowed is not None and allowed.flips > 0 and allowed.weakest == "coverage"

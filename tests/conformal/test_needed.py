@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrail.conformal import certify_counts, clopper_pearson, exact_bound
+from calibrail.conformal import clopper_pearson, exact_bound
 from calibrail.conformal.needed import further
+from tests.conformal.counted import certify
 
 CHECK = settings(max_examples=30, deadline=None)
 
@@ -91,7 +92,7 @@ def test_a_rate_next_to_its_requirement_needs_many_and_gets_an_exact_number() ->
 def test_a_certificate_tells_the_number_of_the_open_side(
     counts: tuple[int, int, int, int], key: str, side: bool
 ) -> None:
-    made = certify_counts(*counts, 0.9, 0.1, 0.95)
+    made = certify(*counts, 0.9, 0.1, 0.95)
     other = {"hallucinated": "faithful", "faithful": "hallucinated"}[key]
     assert made.verdict == "inconclusive" and made.needed[other] == 0
     count, n = counts[:2] if side else counts[2:]

@@ -13,9 +13,7 @@ from scipy.stats import binom, norm
 
 from calibrail.conformal import (
     calibrate_threshold,
-    certify_counts,
     coverage_band,
-    joint_certificate,
     minimum_n,
     rank,
 )
@@ -23,6 +21,7 @@ from calibrail.conformal.planning import Plan
 from calibrail.conformal.power import VerdictProbabilities
 from calibrail.errors import InputError
 from calibrail.settings import Promise
+from tests.conformal.counted import certify, certify_joint
 from tests.plans import planned
 
 FIXED: dict[str, Any] = {"coverage": 0.97, "fpr": 0.1, "max_fpr": 0.2, "base_rate": 0.3}
@@ -67,7 +66,7 @@ def test_the_odds_are_the_sum_over_all_counts(
     caught, alarms = binom.pmf(range(m + 1), m, coverage), binom.pmf(range(f + 1), f, fpr)
     for i, hit in enumerate(caught):
         for j, alarm in enumerate(alarms):
-            verdict = certify_counts(i, m, j, f, required, limit, confidence).verdict
+            verdict = certify(i, m, j, f, required, limit, confidence).verdict
             expected[verdict] += hit * alarm
     for verdict, share in expected.items():
         assert getattr(odds, verdict) == pytest.approx(share, abs=1e-11)
@@ -100,10 +99,10 @@ def simulate(
         drawn = faithful if guarantee == "pac" else tested
         alarms = int(np.sum(rng.normal(0.0, 1.0, drawn) >= calibration.threshold))
         if guarantee == "pac":
-            found = joint_certificate(calibration, caught, m, alarms, drawn, limit, confidence)
+            found = certify_joint(calibration, caught, m, alarms, drawn, limit, confidence)
         else:
             required = options["min_coverage"]
-            found = certify_counts(caught, m, alarms, drawn, required, limit, confidence)
+            found = certify(caught, m, alarms, drawn, required, limit, confidence)
         seen[found.verdict] += 1
         withheld += found.verdict == "certified" and caught < band[0]
     return seen, withheld
@@ -148,7 +147,7 @@ def test_what_is_withheld_lies_below_the_coverage_band(n: int, withhold: bool) -
     m, used = odds.n_hallucinated, odds.n_calibration
     lowest, _ = coverage_band((k, used), m, 0.9)
     required = min(
-        c for c in range(m + 1) if certify_counts(c, m, 0, 1, 0.9, 1.0, 0.9).coverage.upper >= 0.9
+        c for c in range(m + 1) if certify(c, m, 0, 1, 0.9, 1.0, 0.9).coverage.upper >= 0.9
     )
     from scipy.stats import betabinom
 

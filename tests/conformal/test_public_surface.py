@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import calibrail.conformal as public
-from calibrail.conformal import GroupCounts, calibrate_threshold
+from calibrail.conformal import Counts, calibrate_threshold
 from calibrail.errors import InputError
 from calibrail.settings import Promise, Requirement
 
@@ -24,6 +24,7 @@ CHECK = settings(max_examples=25, deadline=None)
 RAMP = list(range(60))
 PROMISE = Promise(0.2, "pac", 0.1, beta=0.2)
 PAC = calibrate_threshold(RAMP, Promise(0.2, "pac", 0.1))
+COUNTED, REQUIRED = Counts(9, 10, 1, 10), Requirement(0.5, 0.5, 0.9)
 
 #: For every public function, arguments that it accepts.
 ACCEPTED: Mapping[str, dict[str, Any]] = {
@@ -32,14 +33,8 @@ ACCEPTED: Mapping[str, dict[str, Any]] = {
     "calibrate_groups": {"scores": RAMP, "groups": ["a"] * 60, "promise": PROMISE},
     "calibrate_threshold": {"scores": RAMP, "promise": PROMISE},
     "calibrate_weighted": {"scores": RAMP, "weights": [1.0] * 60, "alpha": 0.2},
-    "certify_counts": {
-        "caught": 9, "n_hallucinated": 10, "false_alarms": 1, "n_faithful": 10,
-        "min_coverage": 0.5, "max_fpr": 0.5, "confidence": 0.9,
-    },
-    "certify_groups": {
-        "counts": {"a": GroupCounts(9, 10, 1, 10)}, "min_coverage": 0.5, "max_fpr": 0.5,
-        "confidence": 0.9,
-    },
+    "certify_counts": {"counts": COUNTED, "requirement": REQUIRED},
+    "certify_groups": {"counts": {"a": COUNTED}, "requirement": REQUIRED},
     "clopper_pearson": {"count": 3, "n": 9, "confidence": 0.9},
     "control_risks": {
         "scores": RAMP,
@@ -55,15 +50,9 @@ ACCEPTED: Mapping[str, dict[str, Any]] = {
     "discoveries": {"p_values": [0.1, 0.5, math.nan], "n": 9, "confidence": 0.9},
     "exact_bound": {"count": 3, "n": 9, "confidence": 0.9},
     "flags": {"values": [0.0, 1.0], "threshold": 0.5, "tolerance": 0.1},
-    "flip_tolerance": {
-        "caught": 9, "n_hallucinated": 10, "false_alarms": 1, "n_faithful": 10,
-        "min_coverage": 0.5, "max_fpr": 0.5, "confidence": 0.9,
-    },
+    "flip_tolerance": {"counts": COUNTED, "requirement": REQUIRED},
     "holm": {"p_values": [0.1, 0.5]},
-    "joint_certificate": {
-        "calibration": PAC, "caught": 9, "n_hallucinated": 10, "false_alarms": 1,
-        "n_faithful": 10, "max_fpr": 0.5, "confidence": 0.9, "min_coverage": 0.5,
-    },
+    "joint_certificate": {"calibration": PAC, "counts": COUNTED, "requirement": REQUIRED},
     "minimum_n_for_selection": {"fdr": 0.1, "m": 5},
     "least_withheld": {"base_rate": 0.3, "share": 0.1},
     "minimum_n": {"alpha": 0.2, "guarantee": "pac", "delta": 0.1},
@@ -93,9 +82,8 @@ NAN, INFINITE = [[1.0, math.nan] * 30, [None] * 60], [[1.0, math.inf] * 30, [-ma
 #: Values outside the domain, by the name of the parameter.
 REFUSED: Mapping[str, list[Any]] = {
     **{name: SHARE for name in ("alpha", "confidence", "delta", "fdr", "share", "power")},
-    **{name: [None, *RATE] for name in ("min_coverage", "base_rate")},
-    **{name: RATE for name in ("max_fpr", "coverage", "fpr")},
-    **{name: COUNT for name in ("caught", "n_hallucinated", "false_alarms", "n_faithful")},
+    "base_rate": [None, *RATE],
+    **{name: RATE for name in ("coverage", "fpr")},
     **{name: COUNT for name in ("count", "n", "m", "seed")},
     "tolerance": [-1e-9, math.nan, math.inf, None, *NO_NUMBER],
     "threshold": [math.nan, None, *NO_NUMBER],
@@ -119,7 +107,7 @@ REFUSED: Mapping[str, list[Any]] = {
 OWN: Mapping[tuple[str, str], list[Any]] = {
     ("joint_certificate", "calibration"): [calibrate_threshold(RAMP, Promise(0.2))],
     ("control_risks", "groups"): [1, [1] * 59],
-    ("joint_certificate", "min_coverage"): [0.9, *RATE],
+    **{(name, "counts"): [] for name in ("certify_counts", "joint_certificate", "flip_tolerance")},
     ("plan", "n"): [[-1], [1.5], [math.nan], ["5"], [10**13]],
     ("plan", "base_rate"): RATE,
 }
@@ -145,7 +133,7 @@ MORE: Mapping[tuple[str, str], list[Any]] = {
 }
 
 #: What is given, not what is found.
-WITHOUT_JSON = {"GroupCounts", "VerdictProbabilities", "CandidateSearch"}
+WITHOUT_JSON = {"Counts", "VerdictProbabilities", "CandidateSearch"}
 
 #: Tested where several of them are at work together.
 ELSEWHERE = {"promise", "requirement", "assumption", "search", "calibration_share", "withhold"}
@@ -191,6 +179,13 @@ def test_what_is_outside_the_domain_is_refused_by_name(name: str) -> None:
             if problem is not None:
                 problems.append(f"{parameter} = {value!r:.60}: {problem}")
     assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize("name", ["caught", "n_hallucinated", "false_alarms", "n_faithful"])
+@pytest.mark.parametrize("value", COUNT)
+def test_counts_refuse_what_is_no_count_by_name(name: str, value: Any) -> None:
+    with pytest.raises(InputError, match=name):
+        replace(COUNTED, **{name: value})
 
 
 def unrefused(
@@ -312,14 +307,15 @@ def test_no_nan_escapes_from_certificates(
     limit: float | None,
     level: float,
 ) -> None:
-    made = quiet(public.certify_counts, *hits, *alarms, required, limit, level)
+    counts, wanted = Counts(*hits, *alarms), Requirement(limit, required, level)
+    made = quiet(public.certify_counts, counts, wanted)
     for bound in (made.coverage, made.fpr):
         assert 0.0 <= bound.lower <= bound.upper <= 1.0
         if bound.estimate is not None:
             assert bound.lower <= bound.estimate <= bound.upper
-    found = quiet(public.certify_groups, {"a": GroupCounts(*hits, *alarms)}, required, limit, level)
+    found = quiet(public.certify_groups, {"a": counts}, wanted)
     assert 0.0 <= found["a"].p_undercovered <= 1.0
-    joint = quiet(public.joint_certificate, PAC, *hits, *alarms, limit, level)
+    joint = quiet(public.joint_certificate, PAC, counts, replace(wanted, min_coverage=None))
     assert joint is None or 0.0 < joint.confidence < 1.0
 
 

@@ -11,8 +11,7 @@ from calibrail.conformal import (
     calibrate_threshold,
     fit_rule,
 )
-from calibrail.conformal.rule import Rule
-from calibrail.conformal.three_way import upper_calibration
+from calibrail.conformal.rule import Rule, upper_calibration
 from calibrail.errors import InputError
 from calibrail.settings import Promise
 

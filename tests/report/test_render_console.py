@@ -11,9 +11,10 @@ import pytest
 from reports import HOSTILE, NOISE, VALUES, hostile, report
 from rich.console import Console
 
-from calibrail.conformal import certify_counts
+from calibrail.conformal import Counts, certify_counts
 from calibrail.report import Document, print_document
 from calibrail.report.documents import calibrate, certify, doctor
+from calibrail.settings import Requirement
 
 Says = Callable[[Mapping[str, Any]], Document]
 
@@ -98,7 +99,7 @@ def test_names_are_neither_markup_nor_control_codes() -> None:
 def test_a_certificate_shows_bounds_and_what_to_do(
     counts: tuple[int, int, int, int], limit: float | None, verdict: str
 ) -> None:
-    value = certify_counts(*counts, 0.9, limit, 0.9).to_dict()
+    value = certify_counts(Counts(*counts), Requirement(limit, 0.9, 0.9)).to_dict()
     text = words(shown(certify.document, value))
     assert text.startswith(verdict)
     assert f"{counts[0]} of {counts[1]:,} hallucinated" in text

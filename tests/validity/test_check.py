@@ -11,7 +11,9 @@ from calibrail.validity.check import Setting
 def check(
     failed: int, probability: float = 0.1, promised: float = 0.1, exact: bool = True
 ) -> Check:
-    return Check("p", "continuous", 30, 0.1, 1000, failed, promised, probability, exact)
+    return Check(
+        "p", "continuous", 30, 0.1, 1000, failed, promised, probability=probability, exact=exact
+    )
 
 
 def test_limits_hold_all_but_the_error() -> None:

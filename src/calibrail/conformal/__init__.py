@@ -1,12 +1,16 @@
 """Which threshold keeps which promise: numpy and scipy only, no text, no models."""
 
-from calibrail.conformal.attainable import attainable_coverages
-from calibrail.conformal.band import coverage_band
-from calibrail.conformal.bound import Bound, clopper_pearson, exact_bound
-from calibrail.conformal.certificate import Certificate, certify_counts, joint_certificate
+from calibrail.conformal.bound import Bound, Counts, clopper_pearson, exact_bound
+from calibrail.conformal.certificate import (
+    Certificate,
+    GroupVerdict,
+    certify_counts,
+    certify_groups,
+    holm,
+    joint_certificate,
+)
 from calibrail.conformal.clusters import ClusteredCalibration, calibrate_clusters
 from calibrail.conformal.discoveries import Discoveries, discoveries
-from calibrail.conformal.group_report import GroupCounts, GroupVerdict, certify_groups, holm
 from calibrail.conformal.groups import GroupedCalibration, calibrate_groups
 from calibrail.conformal.label_noise import FlipTolerance, flip_tolerance
 from calibrail.conformal.planning import Assumption, Plan, plan
@@ -15,16 +19,19 @@ from calibrail.conformal.pvalues import p_values
 from calibrail.conformal.rank import GUARANTEES, minimum_n, rank
 from calibrail.conformal.risk_spec import Risk, parse_risk
 from calibrail.conformal.risks import CandidateSearch, RiskControl, control_risks
-from calibrail.conformal.rule import Rule, fit_rule, three_way
+from calibrail.conformal.rule import DECISIONS, Rule, fit_rule, least_withheld, three_way
 from calibrail.conformal.selection import (
     Selection,
     conformal_selection,
     minimum_n_for_selection,
 )
 from calibrail.conformal.shift import WeightedCalibration, calibrate_weighted
-from calibrail.conformal.simultaneous import SimultaneousBand, simultaneous_band
-from calibrail.conformal.three_way import DECISIONS, least_withheld
-from calibrail.conformal.threshold import Calibration, calibrate_threshold, flags
+from calibrail.conformal.simultaneous import (
+    SimultaneousBand,
+    attainable_coverages,
+    simultaneous_band,
+)
+from calibrail.conformal.threshold import Calibration, calibrate_threshold, coverage_band, flags
 from calibrail.settings.promise import Guarantee, Promise, Undefined
 
 __all__ = [
@@ -36,9 +43,9 @@ __all__ = [
     "CandidateSearch",
     "Certificate",
     "ClusteredCalibration",
+    "Counts",
     "Discoveries",
     "FlipTolerance",
-    "GroupCounts",
     "GroupVerdict",
     "GroupedCalibration",
     "Guarantee",

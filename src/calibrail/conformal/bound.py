@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import betainccinv, betaincinv
 
 from calibrail.conformal import validation
+from calibrail.conformal.validation import Floats
 from calibrail.record import Record
 
 
@@ -35,6 +36,42 @@ class Bound(Record):
     n: int
     method: str
     confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a threshold did on examples of both classes.
+
+    Attributes
+    ----------
+    caught, n_hallucinated : int
+        Flagged among hallucinated examples.
+    false_alarms, n_faithful : int
+        Flagged among faithful examples.
+
+    Raises
+    ------
+    InputError
+        If a count is no whole number of at least 0, or exceeds the examples of its class.
+    """
+
+    caught: int
+    n_hallucinated: int
+    false_alarms: int
+    n_faithful: int
+
+    def __post_init__(self) -> None:
+        for part, n in (("caught", "n_hallucinated"), ("false_alarms", "n_faithful")):
+            checked = validation.counts(getattr(self, part), getattr(self, n), (part, n))
+            for name, value in zip((part, n), checked, strict=True):
+                object.__setattr__(self, name, value)
+
+    def bounds(self, confidence: float) -> tuple[Bound, Bound]:
+        """Return the exact intervals of the coverage and of the FPR."""
+        return (
+            exact_bound(self.caught, self.n_hallucinated, confidence),
+            exact_bound(self.false_alarms, self.n_faithful, confidence),
+        )
 
 
 def clopper_pearson(count: int, n: int, confidence: float) -> tuple[float, float]:
@@ -66,9 +103,7 @@ def clopper_pearson(count: int, n: int, confidence: float) -> tuple[float, float
     return lower, upper
 
 
-def interval(
-    count: ArrayLike, n: ArrayLike, confidence: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def interval(count: ArrayLike, n: ArrayLike, confidence: float) -> tuple[Floats, Floats]:
     """Return ``clopper_pearson`` of arrays that broadcast, unchecked; shares of n may be real."""
     hits, trials = np.asarray(count, np.float64), np.asarray(n, np.float64)
     misses, tail = trials - hits, (1.0 - confidence) / 2.0

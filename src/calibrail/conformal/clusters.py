@@ -22,23 +22,21 @@ from a new question.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Self, cast
+from typing import Any, ClassVar, Final, Self, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from calibrail.conformal import validation
-from calibrail.conformal.lookup import count_at_most
-from calibrail.conformal.pvalues import add_tolerance
+from calibrail.conformal.pvalues import add_tolerance, count_at_most
 from calibrail.conformal.rank import minimum_n, rank
 from calibrail.conformal.threshold import Calibration, at_rank, calibrate_threshold
+from calibrail.conformal.validation import Floats, Ints
 from calibrail.errors import InputError, TooFewExamplesError
 from calibrail.settings.promise import Promise, Undefined
 
 #: Draws of one example per cluster that ``pac`` combines; odd, so that a median is one of them.
 DRAWS: Final = 101
-
-_Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,14 +52,16 @@ class ClusteredCalibration(Calibration):
         undefined ones.
     """
 
-    clusters: NDArray[np.int64] = field(kw_only=True)
+    clusters: Ints = field(kw_only=True)
+
+    counted: ClassVar[str] = "groups"
 
     @property
     def n_clusters(self) -> int:
         """Number K of independent clusters."""
         return int(self.clusters.max()) + 1 if len(self.clusters) else 0
 
-    def p_value(self, values: ArrayLike, tolerance: float = 0.0) -> _Floats:
+    def p_value(self, values: ArrayLike, tolerance: float = 0.0) -> Floats:
         """Return the p-values of defined scores; no NaN is accepted.
 
         (1 + sum of the weights of the calibration scores <= S) / (K + 1). Under ``marginal``,
@@ -69,16 +69,15 @@ class ClusteredCalibration(Calibration):
         """
         queries = add_tolerance(validation.defined(values, "values"), tolerance)
         ladder = _ladder(self.clusters, len(self.scores), self.undefined)
-        result: _Floats = ladder[count_at_most(self.scores, queries)]
-        return result
+        return np.asarray(ladder[count_at_most(self.scores, queries)])
 
     def naive(self) -> Calibration:
         """Return the calibration that takes all examples as independent, for comparison."""
-        scores = np.concatenate([self.scores, np.full(self.n_undefined, np.nan)])
+        scores = np.append(self.scores, np.full(self.n_undefined, np.nan))
         return calibrate_threshold(scores, replace(self.promise, allow_flag_all=True))
 
     @classmethod
-    def _again(cls, scores: _Floats, promise: Promise, content: Mapping[str, Any]) -> Self:
+    def _again(cls, scores: Floats, promise: Promise, content: Mapping[str, Any]) -> Self:
         return cast(Self, calibrate_clusters(scores, content["clusters"], promise))
 
 
@@ -116,17 +115,13 @@ def calibrate_clusters(
     0.0
     """
     values, codes = validation.vector(scores, "scores"), _codes(clusters)
-    if len(values) != len(codes):
-        raise InputError(
-            f"clusters must have {len(values)} entries, one per score; got {len(codes)}"
-        )
+    validation.paired(codes, len(values), "clusters")
     guarantee, undefined = promise.guarantee, promise.undefined
     if guarantee == "paper":
         raise InputError("guarantee must be marginal or pac for clusters; got 'paper'")
     alpha, delta = float(promise.alpha), float(promise.delta)
+    values = validation.scores(values)
     defined = np.sort(values[~np.isnan(values)])
-    if len(defined) and not np.isfinite(defined[[0, -1]]).all():
-        raise InputError("scores must be finite, NaN where undefined; got an infinite score")
     n_undefined = len(values) - len(defined)
     below = n_undefined if undefined == "pass" else 0
     order = np.lexsort((codes, values))
@@ -141,11 +136,6 @@ def calibrate_clusters(
             "allow flagging everything (--allow-flag-all)",
             least,
         )
-    if total < least and undefined == "pass":
-        raise InputError(
-            "undefined must be 'flag' or 'review' where everything is flagged for lack of "
-            "groups; got 'pass', which would let undefined scores through"
-        )
     if total < least:
         threshold, position = -math.inf, 0
     elif guarantee == "marginal":
@@ -154,7 +144,7 @@ def calibrate_clusters(
         threshold = at_rank(defined, position, n_undefined, undefined)
     else:
         far = -np.inf if undefined == "pass" else np.inf
-        filled = np.concatenate([defined, np.full(n_undefined, far)])
+        filled = np.append(defined, np.full(n_undefined, far))
         threshold = _median_threshold(filled, numbers, rank(total, alpha, "pac", delta / 2))
         if math.isinf(threshold):
             raise InputError(
@@ -163,38 +153,26 @@ def calibrate_clusters(
             )
         position = 1 + int(np.searchsorted(defined, threshold)) + below
     numbers.flags.writeable = False
-    defined.flags.writeable = False
-    return ClusteredCalibration(
-        threshold=threshold,
-        rank=position,
-        n=len(values),
-        alpha=alpha,
-        guarantee=guarantee,
-        delta=delta if guarantee == "pac" else None,
-        n_undefined=n_undefined,
-        undefined=undefined,
-        flag_all=total < least,
-        scores=defined,
-        clusters=numbers,
+    return ClusteredCalibration.build(
+        defined, n_undefined, promise, position, threshold, clusters=numbers
     )
 
 
-def _ladder(clusters: NDArray[np.int64], defined: int, undefined: Undefined) -> _Floats:
+def _ladder(clusters: Ints, defined: int, undefined: Undefined) -> Floats:
     """Return the p-value by the number of defined calibration scores at or below, (d + 1,)."""
     sizes = np.bincount(clusters) if len(clusters) else np.zeros(0)
     weights = 1.0 / sizes[clusters]
     below = len(clusters) - defined if undefined == "pass" else 0
     # One running sum, undefined examples first where they count as lowest.
-    running = np.cumsum(np.concatenate([weights[defined:][:below], weights[:defined]]))
-    total = np.concatenate([[0.0], running])[below:]
+    running = np.cumsum(np.append(weights[defined:][:below], weights[:defined]))
+    total = np.append(0.0, running)[below:]
     # A sum of fractions such as three thirds is one but for rounding: it is made whole again.
     whole = np.rint(total)
     total = np.where(np.abs(total - whole) < 1e-9, whole, total)
-    result: _Floats = (1.0 + total) / (len(sizes) + 1.0)
-    return result
+    return np.asarray((1.0 + total) / (len(sizes) + 1.0))
 
 
-def _median_threshold(values: _Floats, clusters: NDArray[np.int64], k: int) -> float:
+def _median_threshold(values: Floats, clusters: Ints, k: int) -> float:
     """Return the median over draws of the k-th smallest score of one example per cluster."""
     by_cluster = values[np.argsort(clusters, kind="stable")]
     sizes = np.bincount(clusters)
@@ -207,7 +185,7 @@ def _median_threshold(values: _Floats, clusters: NDArray[np.int64], k: int) -> f
     return float(np.partition(thresholds, DRAWS // 2)[DRAWS // 2])
 
 
-def _codes(clusters: ArrayLike) -> NDArray[np.int64]:
+def _codes(clusters: ArrayLike) -> Ints:
     try:
         codes = np.asarray(clusters)
     except ValueError as error:

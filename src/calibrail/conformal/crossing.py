@@ -4,17 +4,16 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 
-_Floats = NDArray[np.float64]
+from calibrail.conformal.validation import Floats
 
 #: States with less than this probability are dropped; what is dropped counts as a crossing.
 _NEGLIGIBLE: Final = 1e-14
 
 
 def stays_below(
-    limits: Sequence[int], increments: Iterable[tuple[int, _Floats]], last: _Floats
+    limits: Sequence[int], increments: Iterable[tuple[int, Floats]], last: Floats
 ) -> float:
     """Return P(N_1 <= limits[0], ..., N_r <= limits[r - 1], N_{r + 1} = final count).
 
@@ -53,9 +52,9 @@ def stays_below(
     return float(state @ last[lowest : lowest + len(state)])
 
 
-def _fast_convolve(a: _Floats, b: _Floats) -> _Floats:
+def _fast_convolve(a: Floats, b: Floats) -> Floats:
     """Return the convolution as ``scipy.signal.fftconvolve`` does, whose import takes a second."""
     length = len(a) + len(b) - 1
     size = next_fast_len(length, real=True)
-    product: _Floats = irfft(rfft(a, size) * rfft(b, size), size)
+    product: Floats = irfft(rfft(a, size) * rfft(b, size), size)
     return product[:length]

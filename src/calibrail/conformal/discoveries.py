@@ -14,12 +14,13 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import betainccinv, gammaln
 
 from calibrail.conformal import validation
 from calibrail.conformal.crossing import stays_below
 from calibrail.conformal.simultaneous import controlled_ranks, largest_level, lower_bounds
+from calibrail.conformal.validation import Floats, Ints
 from calibrail.errors import InputError
 from calibrail.record import Record
 
@@ -30,9 +31,6 @@ _MOST: Final = 150
 _EXACT: Final = 20_000
 #: Each rung of the ladder of possible m0 is this share of the one above.
 _RUNG: Final = 0.96
-
-_Ints = NDArray[np.int64]
-_Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +53,10 @@ class Discoveries(Record):
         Of all bounds together.
     """
 
-    cutoffs: _Floats
-    released: _Ints
-    most: _Ints
-    proportion: _Floats
+    cutoffs: Floats
+    released: Ints
+    most: Ints
+    proportion: Floats
     most_hallucinated: int
     confidence: float
 
@@ -105,10 +103,7 @@ def discoveries(p_values: ArrayLike, n: int, confidence: float = 0.95) -> Discov
     """
     level = validation.share(confidence, "confidence")
     size = validation.whole(n, "n", least=1)
-    p = validation.vector(p_values, "p_values").copy()
-    p[np.isnan(p)] = 1.0
-    if len(p) and not 0.0 < p.min() <= p.max() <= 1.0:
-        raise InputError("p_values must lie in (0, 1], NaN where a score is undefined")
+    p = validation.p_values(p_values, zero=False)
     m = len(p)
     cutoffs, repeats = np.unique(p, return_counts=True)
     released = np.cumsum(repeats)
@@ -126,9 +121,7 @@ def discoveries(p_values: ArrayLike, n: int, confidence: float = 0.95) -> Discov
     return Discoveries(cutoffs, released, most, most / released, total, level)
 
 
-def _most_hallucinated(
-    m: int, n: int, ranks: _Ints, above: _Ints, error: float
-) -> tuple[int, _Ints]:
+def _most_hallucinated(m: int, n: int, ranks: Ints, above: Ints, error: float) -> tuple[int, Ints]:
     """Return the largest possible m0, and limits B_k that hold with it.
 
     Limits that hold for g hallucinated answers hold for fewer, too: leaving some out lowers every
@@ -158,7 +151,7 @@ def _most_hallucinated(
     return 0, np.zeros(len(ranks), dtype=np.int64)
 
 
-def _ranks(n: int) -> _Ints:
+def _ranks(n: int) -> Ints:
     """Return the controlled ranks of the calibration scores, ascending."""
     every = controlled_ranks(n)
     if len(every) <= _MOST:
@@ -169,7 +162,7 @@ def _ranks(n: int) -> _Ints:
     return np.unique(np.rint(np.concatenate([near, even])).astype(np.int64))
 
 
-def _limits(m0: int, n: int, ranks: _Ints, gamma: float) -> _Ints:
+def _limits(m0: int, n: int, ranks: Ints, gamma: float) -> Ints:
     """Return about the upper gamma quantiles of V_k, by the beta distribution of its spread."""
     size = m0 * (n + 2.0) / (n + 1.0 + m0)
     mean = ranks / (n + 1.0)
@@ -188,7 +181,7 @@ def shared_level(m0: int, n: int, error: float) -> float:
     return largest_level(crossed, error, start=error / 10.0)
 
 
-def _crossed(limits: _Ints, m0: int, n: int, ranks: _Ints) -> float:
+def _crossed(limits: Ints, m0: int, n: int, ranks: Ints) -> float:
     """Return P(V_k > B_k for some controlled k).
 
     The numbers of hallucinated answers in the n + 1 gaps between calibration scores are uniform
@@ -204,14 +197,14 @@ def _crossed(limits: _Ints, m0: int, n: int, ranks: _Ints) -> float:
     return 1.0 - min(1.0, joint / total)
 
 
-def _growth(gaps: int, stay: float, most: int) -> tuple[int, _Floats]:
+def _growth(gaps: int, stay: float, most: int) -> tuple[int, Floats]:
     mean = gaps * (1.0 - stay) / stay
     reach = 12.0 * math.sqrt(mean / stay) + 40.0 / stay
     values = np.arange(max(0, int(mean - reach)), min(most, int(mean + reach)) + 1)
     return int(values[0]), _negative_binomial(values, gaps, stay)
 
 
-def _negative_binomial(values: _Ints, gaps: int, stay: float) -> _Floats:
+def _negative_binomial(values: Ints, gaps: int, stay: float) -> Floats:
     """Return the probabilities of a sum of ``gaps`` geometric numbers, 0 for negative values."""
     x = np.maximum(values, 0).astype(np.float64)
     log = gammaln(x + gaps) - gammaln(x + 1.0) - gammaln(gaps)
@@ -219,7 +212,7 @@ def _negative_binomial(values: _Ints, gaps: int, stay: float) -> _Floats:
     return np.where(values >= 0, masses, 0.0)
 
 
-def _two_step(m0: int, n: int, ranks: _Ints, error: float) -> _Ints:
+def _two_step(m0: int, n: int, ranks: Ints, error: float) -> Ints:
     """Return limits for a large batch: true shares below the ranks, then counts given the shares.
 
     The shares have a simultaneous band, the counts keep within DKW's margin of them; each may err

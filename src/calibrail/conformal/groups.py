@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from calibrail.conformal import validation
 from calibrail.conformal.rank import minimum_n
 from calibrail.conformal.threshold import Calibration, calibrate_threshold
+from calibrail.conformal.validation import Bools, Floats
 from calibrail.errors import InputError
 from calibrail.record import Record
 from calibrail.settings.promise import Promise
@@ -48,13 +49,11 @@ class GroupedCalibration(Record):
         """Return the calibration that decides for a group, seen or not."""
         return self.groups.get(group, self.fallback)
 
-    def thresholds(self, groups: Sequence[str]) -> NDArray[np.float64]:
+    def thresholds(self, groups: Sequence[str]) -> Floats:
         """Return each answer's threshold, shape (m,)."""
         return np.array([self.of(group).threshold for group in groups], dtype=np.float64)
 
-    def flags(
-        self, values: ArrayLike, groups: Sequence[str], tolerance: float = 0.0
-    ) -> NDArray[np.bool_]:
+    def flags(self, values: ArrayLike, groups: Sequence[str], tolerance: float = 0.0) -> Bools:
         """Return which responses are not passed; an undefined score (NaN) follows the policy."""
         queries = _paired(values, groups)
         result = np.zeros(len(queries), dtype=bool)
@@ -62,9 +61,7 @@ class GroupedCalibration(Record):
             result[members] = calibration.flags(queries[members], tolerance)
         return result
 
-    def p_value(
-        self, values: ArrayLike, groups: Sequence[str], tolerance: float = 0.0
-    ) -> NDArray[np.float64]:
+    def p_value(self, values: ArrayLike, groups: Sequence[str], tolerance: float = 0.0) -> Floats:
         """Return Mondrian p-values: each answer among the hallucinations of its own group."""
         queries = _paired(values, groups)
         result = np.ones(len(queries))
@@ -153,12 +150,11 @@ def calibrate_groups(
     )
 
 
-def _paired(values: ArrayLike, groups: Sequence[str]) -> NDArray[np.float64]:
+def _paired(values: ArrayLike, groups: Sequence[str]) -> Floats:
     array = validation.vector(values, "scores")
     if isinstance(groups, str):
         raise InputError("groups must hold strings, one per score; got one string")
-    if len(array) != len(groups):
-        raise InputError(f"groups must have {len(array)} entries, one per score; got {len(groups)}")
+    validation.paired(groups, len(array), "groups")
     return array
 
 

@@ -5,14 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrail.conformal import validation
-from calibrail.conformal.bound import interval
+from calibrail.conformal.bound import Counts, interval
 from calibrail.conformal.rank import rank
 from calibrail.conformal.threshold import Calibration
-from calibrail.errors import InputError
+from calibrail.conformal.validation import Ints
 from calibrail.record import Record
+from calibrail.settings.requirement import Requirement
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +37,7 @@ class FlipTolerance(Record):
     weakest: str
 
 
-def flip_tolerance(
-    caught: int,
-    n_hallucinated: int,
-    false_alarms: int,
-    n_faithful: int,
-    min_coverage: float,
-    max_fpr: float,
-    confidence: float,
-) -> FlipTolerance | None:
+def flip_tolerance(counts: Counts, requirement: Requirement) -> FlipTolerance | None:
     """Return the most labels that an adversary may flip without a ``certified`` becoming wrong.
 
     Worst case, not average: the flips are those that hurt most. For coverage these are passed
@@ -55,10 +47,10 @@ def flip_tolerance(
 
     Parameters
     ----------
-    caught, n_hallucinated, false_alarms, n_faithful : int
-        Counts by the labels given, as for ``certify_counts``.
-    min_coverage, max_fpr, confidence : float
-        Requirements and level, as for ``certify_counts``.
+    counts : Counts
+        By the labels given, as for ``certify_counts``.
+    requirement : Requirement
+        With ``min_coverage`` and ``max_fpr``.
 
     Returns
     -------
@@ -67,83 +59,45 @@ def flip_tolerance(
 
     Examples
     --------
-    >>> flip_tolerance(290, 300, 20, 400, 0.9, 0.1, 0.95)
+    >>> flip_tolerance(Counts(290, 300, 20, 400), Requirement(min_coverage=0.9, max_fpr=0.1))
     FlipTolerance(flips=8, n=700, share=0.011428571428571429, weakest='fpr')
     """
-    caught, n_hallucinated = validation.counts(caught, n_hallucinated, ("caught", "n_hallucinated"))
-    alarms, n_faithful = validation.counts(false_alarms, n_faithful, ("false_alarms", "n_faithful"))
-    required = validation.rate(min_coverage, "min_coverage")
-    limit = validation.rate(max_fpr, "max_fpr")
-    level = validation.share(confidence, "confidence")
-    missed, passed = n_hallucinated - caught, n_faithful - alarms
+    required = validation.rate(requirement.min_coverage, "min_coverage")
+    missed, passed = counts.n_hallucinated - counts.caught, counts.n_faithful - counts.false_alarms
 
     def coverage_holds(flips: int) -> bool:
         # Misses come from passed "faithful" answers; the other flips take caught ones away.
-        hits, misses = _worst(caught, missed, passed, flips, required)
-        lower, _ = interval(hits, hits + misses, level)
+        hits, misses = _worst(counts.caught, missed, passed, flips, required)
+        lower, _ = interval(hits, hits + misses, requirement.confidence)
         return len(hits) > 0 and bool(lower.min() >= required)
 
-    return _weaker(
-        coverage_holds,
-        _fpr_holds(alarms, passed, caught, limit, level),
-        n_hallucinated + n_faithful,
-    )
+    return _weaker(coverage_holds, counts, requirement)
 
 
 def joint_flip_tolerance(
-    calibration: Calibration, false_alarms: int, n_faithful: int, max_fpr: float, confidence: float
+    calibration: Calibration, counts: Counts, requirement: Requirement
 ) -> FlipTolerance | None:
     """Return ``flip_tolerance`` for ``joint_certificate``: coverage rests on calibration labels.
 
     A ``pac`` threshold is the highest that its promise allows, so usually a single passed answer
     that was hallucinated after all would have lowered it, and no flip is tolerated.
-
-    Parameters
-    ----------
-    calibration : Calibration
-        With ``guarantee="pac"``.
-    false_alarms, n_faithful, max_fpr, confidence
-        As for ``joint_certificate``.
-
-    Returns
-    -------
-    FlipTolerance or None
-        None if the counts are not certified as they are.
     """
-    alarms, n_faithful = validation.counts(false_alarms, n_faithful, ("false_alarms", "n_faithful"))
-    limit = validation.rate(max_fpr, "max_fpr")
-    level = validation.share(confidence, "confidence")
-    if calibration.guarantee != "pac" or calibration.delta is None:
-        raise InputError(f"calibration must hold a pac threshold; got {calibration.guarantee}")
-    alpha, delta, n = calibration.alpha, calibration.delta, calibration.n
+    promise, n = calibration.promise, calibration.n
     below = int(np.searchsorted(calibration.scores, calibration.threshold))
     below += calibration.n_undefined if calibration.undefined == "pass" else 0
-    caught, passed = n - below, n_faithful - alarms
+    caught, passed = n - below, counts.n_faithful - counts.false_alarms
 
     def coverage_holds(flips: int) -> bool:
-        worst = (
-            below + added < rank(n + 2 * added - flips, alpha, "pac", delta)
+        return all(
+            below + added < rank(n + 2 * added - flips, promise.alpha, "pac", promise.delta)
             for added in range(max(0, flips - caught), min(flips, passed) + 1)
         )
-        return all(worst)
 
-    return _weaker(coverage_holds, _fpr_holds(alarms, passed, caught, limit, level), n + n_faithful)
-
-
-def _fpr_holds(
-    alarms: int, passed: int, caught: int, limit: float, level: float
-) -> Callable[[int], bool]:
-    def holds(flips: int) -> bool:
-        hits, misses = _worst(passed, alarms, caught, flips, 1.0 - limit)
-        _, upper = interval(misses, hits + misses, level)
-        return len(hits) > 0 and bool(upper.max() <= limit)
-
-    return holds
+    labelled = Counts(caught, n, counts.false_alarms, counts.n_faithful)
+    return _weaker(coverage_holds, labelled, requirement)
 
 
-def _worst(
-    hits: int, misses: int, spare: int, flips: int, required: float
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _worst(hits: int, misses: int, spare: int, flips: int, required: float) -> tuple[Ints, Ints]:
     """Return the hits and misses after every division of the flips that may be the worst.
 
     A flip adds one of ``spare`` misses or takes one hit away. While the bound and the share of hits
@@ -159,8 +113,17 @@ def _worst(
 
 
 def _weaker(
-    coverage_holds: Callable[[int], bool], fpr_holds: Callable[[int], bool], total: int
+    coverage_holds: Callable[[int], bool], counts: Counts, requirement: Requirement
 ) -> FlipTolerance | None:
+    limit, alarms = validation.rate(requirement.max_fpr, "max_fpr"), counts.false_alarms
+    total = counts.n_hallucinated + counts.n_faithful
+
+    def fpr_holds(flips: int) -> bool:
+        passed = counts.n_faithful - alarms
+        hits, misses = _worst(passed, alarms, counts.caught, flips, 1.0 - limit)
+        _, upper = interval(misses, hits + misses, requirement.confidence)
+        return len(hits) > 0 and bool(upper.max() <= limit)
+
     if not (coverage_holds(0) and fpr_holds(0)):
         return None
     by_coverage, by_fpr = _last(coverage_holds, total), _last(fpr_holds, total)

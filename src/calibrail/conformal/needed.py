@@ -5,16 +5,16 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrail.conformal.bound import Bound, interval
+from calibrail.conformal.validation import Bools, Floats
 
 #: More further examples than this are as good as never.
 _NEVER: Final = 10**9
 #: How many sample sizes are tried in one go, at first and at most.
 _FIRST, _MOST_AT_ONCE = 64, 4096
 
-_Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
+_Ends = tuple[Floats, Floats]
 
 
 def further(bound: Bound, requirement: float, *, good_above: bool) -> int | None:
@@ -45,7 +45,7 @@ def further(bound: Bound, requirement: float, *, good_above: bool) -> int | None
     above = bound.estimate > requirement
     away = bound.count if above else bound.n - bound.count
 
-    def settled(ends: _Ends) -> NDArray[np.bool_]:
+    def settled(ends: _Ends) -> Bools:
         lower, upper = ends
         if above:
             return lower >= requirement if good_above else lower > requirement

@@ -3,7 +3,7 @@
 import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
@@ -11,17 +11,12 @@ from scipy.special import ndtr, ndtri
 
 from calibrail.conformal import validation
 from calibrail.conformal.certificate import joint_confidence
-from calibrail.conformal.power import (
-    MOST,
-    CertifiableGuarantee,
-    Design,
-    VerdictProbabilities,
-    portion,
-)
+from calibrail.conformal.power import MOST, Design, VerdictProbabilities, portion
 from calibrail.conformal.rank import decimal, minimum_n
 from calibrail.errors import InputError
 from calibrail.settings import Promise, Requirement
 
+CertifiableGuarantee = Literal["marginal", "pac"]
 #: A smaller share of the labelled answers is no plan.
 _LEAST_SHARE: Final = 1e-6
 
@@ -133,12 +128,8 @@ class Assumption:
     separation: float | None = None
 
     def __post_init__(self) -> None:
-        ways = [
-            self.coverage is not None or self.fpr is not None,
-            self.auroc is not None,
-            self.separation is not None,
-        ]
-        if sum(ways) > 1:
+        rates = self.coverage is not None or self.fpr is not None
+        if sum((rates, self.auroc is not None, self.separation is not None)) > 1:
             raise InputError(
                 "auroc, separation, and coverage with fpr exclude each other: give one assumption"
             )
@@ -261,32 +252,23 @@ def plan(
     if base is not None and part:
         labels = {kind: _labels(least, base, part) for kind, least in minimum.items()}
     limit = requirement.max_fpr
+    least = Plan(alpha, delta, minimum, labels, None, assumed, base, part)
     if not assumed:
         if limit is not None:
             raise InputError("max_fpr needs an assumption to plan with: auroc, or coverage and fpr")
-        return Plan(alpha, delta, minimum, labels, None, assumed, base, part)
+        return least
     if limit is None or base is None:
         missing = "max_fpr" if limit is None else "base_rate"
         raise InputError(f"{missing} must be given with assumed rates or an assumed detector")
     aim = float(1 - decimal(alpha))
     required = aim if requirement.min_coverage is None else float(requirement.min_coverage)
     level = float(requirement.confidence)
-    constructed = rates is None and guarantee == "pac" and required <= aim + 1e-12
-    joint = joint_confidence(delta, level) if constructed else level
+    share = 0.0 if rates and calibration_share is None else part
+    separation = assumed.get("separation", 0.0)
     design = Design(
-        alpha=alpha,
-        delta=delta,
-        guarantee=guarantee,
-        required=required,
-        limit=float(limit),
-        confidence=level,
-        base_rate=base,
-        share=0.0 if rates and calibration_share is None else part,
-        rates=rates,
-        separation=assumed.get("separation", 0.0),
-        constructed=constructed,
-        withhold=withhold,
+        promise, required, float(limit), level, base, share, rates, separation, withhold
     )
+    joint = joint_confidence(delta, level) if design.constructed else level
     target = validation.share(power, "power")
     if target < 0.5:
         raise InputError(f"power must lie in [0.5, 1); got {power!r}")
@@ -301,24 +283,19 @@ def plan(
     sizes = sizes or _sizes(smallest)
     spaced = np.geomspace if sizes[-1] > 50 * sizes[0] else np.linspace
     steps = np.unique(np.rint(spaced(sizes[0], sizes[-1], 161)).astype(np.int64))
-    return Plan(
-        alpha,
-        delta,
-        minimum,
-        labels,
-        guarantee if rates is None else None,
-        assumed,
-        base,
-        design.share,
-        required,
-        design.limit,
-        level,
-        joint,
-        target,
-        None if smallest is None else design.probabilities([smallest])[0],
-        reason,
-        design.probabilities(sizes),
-        design.probabilities(steps.tolist()),
+    return replace(
+        least,
+        guarantee=guarantee if rates is None else None,
+        calibration_share=share,
+        min_coverage=required,
+        max_fpr=design.limit,
+        confidence=level,
+        joint_confidence=joint,
+        power=target,
+        at=None if smallest is None else design.probabilities([smallest])[0],
+        reason=reason,
+        points=design.probabilities(sizes),
+        curve=design.probabilities(steps.tolist()),
     )
 
 

@@ -8,28 +8,15 @@ simulated.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import (
-    betainc,
-    betaincc,
-    betaincinv,
-    expit,
-    log_expit,
-    log_ndtr,
-    logit,
-    ndtr,
-    ndtri,
-)
+from scipy import special
 
 from calibrail.conformal.bound import interval
 from calibrail.conformal.rank import decimal, rank
-
-CertifiableGuarantee = Literal["marginal", "pac"]
-_Floats = NDArray[np.float64]
-_Ints = NDArray[np.int64]
+from calibrail.conformal.validation import Bools, Floats, Ints
+from calibrail.settings.promise import Promise
 
 #: More labelled answers than this are as good as never.
 MOST: Final = 10**7
@@ -75,9 +62,7 @@ class VerdictProbabilities:
 class Design:
     """Everything that decides how likely a verdict is, but for the number of answers."""
 
-    alpha: float
-    delta: float
-    guarantee: CertifiableGuarantee
+    promise: Promise
     required: float
     limit: float
     confidence: float
@@ -85,35 +70,29 @@ class Design:
     share: float
     rates: tuple[float, float] | None
     separation: float
-    constructed: bool
     withhold: bool
+
+    @property
+    def constructed(self) -> bool:
+        """Whether the coverage that is required is proven by the threshold's construction."""
+        calibrated = self.rates is None and self.promise.guarantee == "pac"
+        return calibrated and self.required <= float(1 - decimal(self.promise.alpha)) + 1e-12
 
     def probabilities(self, sizes: Sequence[int]) -> tuple[VerdictProbabilities, ...]:
         """Return how likely each verdict is at each number of labelled answers."""
         n = np.asarray(sizes, np.int64)
-        parts = self._counts(n)
-        table = self._verdicts(n, self._ranks(n))
-        columns = zip(*(part.tolist() for part in (n, *parts)), *table.T.tolist(), strict=True)
-        return tuple(
-            VerdictProbabilities(
-                size,
-                used,
-                m,
-                faithful,
-                certified,
-                rejected,
-                max(0.0, 1.0 - certified - rejected),
-                covers,
-                spares,
-            )
-            for size, used, m, faithful, certified, rejected, covers, spares in columns
-        )
+        certified, rejected, *sides = self._verdicts(n, self._ranks(n)).T
+        inconclusive = np.maximum(0.0, 1.0 - certified - rejected)
+        columns = (n, *self._counts(n), certified, rejected, inconclusive, *sides)
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        return tuple(VerdictProbabilities(*row) for row in rows)
 
     def impossible(self) -> str | None:
         """Return why no number of answers gives a certificate, or None if enough of them do."""
+        alpha = self.promise.alpha
         coverage, fpr = self.rates or (
-            float(1 - decimal(self.alpha)),
-            float(_roc(np.array(self.alpha), self.separation)),
+            float(1 - decimal(alpha)),
+            float(_roc(np.array(alpha), self.separation)),
         )
         who = "the assumed" if self.rates else "with growing calibration the threshold's"
         if not self.constructed and self.required > 0.0 and coverage <= self.required + 1e-12:
@@ -160,15 +139,16 @@ class Design:
             k = np.clip(k, 1, self._counts(n)[0])
         return bool(np.all(self._verdicts(n, k, 1, (low, high))[:, 0] >= power))
 
-    def _ranks(self, n: _Ints) -> _Ints:
+    def _ranks(self, n: Ints) -> Ints:
         """Return the rank of the threshold at each n; 0 where there is none."""
         if self.rates:
             return np.zeros_like(n)
         sizes, places = np.unique(self._counts(n)[0], return_inverse=True)
-        ranks = [rank(int(size), self.alpha, self.guarantee, self.delta) for size in sizes]
+        promise = self.promise.alpha, self.promise.guarantee, self.promise.delta
+        ranks = [rank(int(size), *promise) for size in sizes]
         return np.array(ranks, np.int64)[places]
 
-    def _counts(self, n: _Ints) -> tuple[_Ints, _Ints, _Ints]:
+    def _counts(self, n: Ints) -> tuple[Ints, Ints, Ints]:
         """Return the calibration, the hallucinated test and the faithful answers among n."""
         hallucinated = portion(n, self.base_rate)
         faithful = n - hallucinated
@@ -179,11 +159,11 @@ class Design:
 
     def _verdicts(
         self,
-        n: _Ints,
-        k: _Ints,
+        n: Ints,
+        k: Ints,
         stricter: int | None = None,
         block: tuple[int, int] | None = None,
-    ) -> _Floats:
+    ) -> Floats:
         """Return certified, rejected and the two sides at rank k, shape (len(n), 4).
 
         With ``stricter`` only the first column is computed, each cut-off so many counts stricter.
@@ -224,7 +204,7 @@ class Design:
             result[:, 3] = np.sum(weight[row] * spares, axis=1)
         return np.clip(result, 0.0, 1.0)
 
-    def _cut_offs(self, m: _Ints, weight: _Floats, miss: _Floats) -> tuple[_Ints, _Ints]:
+    def _cut_offs(self, m: Ints, weight: Floats, miss: Floats) -> tuple[Ints, Ints]:
         """Return the least counts caught of m that are not rejected, and that are certified."""
         kept = _least(m, self.required, self.confidence, 1)
         if not self.constructed:
@@ -234,8 +214,8 @@ class Design:
         return kept, np.maximum(kept, self._lowest(m, weight, miss))
 
     def _true_rates(
-        self, calibration: _Ints, m: _Ints, faithful: _Ints, k: _Ints
-    ) -> tuple[_Floats, _Floats, _Floats]:
+        self, calibration: Ints, m: Ints, faithful: Ints, k: Ints
+    ) -> tuple[Floats, Floats, Floats]:
         """Return weights, miss rates and FPRs, shape (len, nodes); no weight without a threshold.
 
         The miss rate at rank k of n is Beta(k, n + 1 - k). The trapezoidal rule runs over its
@@ -244,23 +224,21 @@ class Design:
         """
         if self.rates:
             shape = (len(calibration), 1)
-            return (
-                np.ones(shape),
-                np.full(shape, 1.0 - self.rates[0]),
-                np.full(shape, self.rates[1]),
-            )
+            coverage, fpr = self.rates
+            return np.ones(shape), np.full(shape, 1.0 - coverage), np.full(shape, fpr)
         usable = (k >= 1) & (k <= calibration)
         a, b = np.where(usable, k, 1.0), np.where(usable, calibration + 1.0 - k, 1.0)
-        low, high = logit(betaincinv(a, b, _TAIL)), -logit(betaincinv(b, a, _TAIL))
-        turns = (high - low) * np.sqrt(
-            self.alpha * (1.0 - self.alpha) * m + self._steepness() ** 2 * faithful
-        )
+        edges = special.betaincinv(a, b, _TAIL), special.betaincinv(b, a, _TAIL)
+        low, high = special.logit(edges[0]), -special.logit(edges[1])
+        alpha = self.promise.alpha
+        spread = np.sqrt(alpha * (1.0 - alpha) * m + self._steepness() ** 2 * faithful)
+        turns = (high - low) * spread
         nodes = 48 + math.ceil(1.6 * min(1000.0, float(np.max(turns, where=usable, initial=0.0))))
         x = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, nodes)
-        density = a[:, None] * log_expit(x) + b[:, None] * log_expit(-x)
+        density = a[:, None] * special.log_expit(x) + b[:, None] * special.log_expit(-x)
         weight = np.exp(density - density.max(axis=1, keepdims=True))
         weight = np.where(usable[:, None], weight / weight.sum(axis=1, keepdims=True), 0.0)
-        miss = expit(x)
+        miss = special.expit(x)
         return weight, miss, _roc(miss, self.separation)
 
     def _steepness(self) -> float:
@@ -270,24 +248,23 @@ class Design:
         """
         if not 0.0 < self.limit < 1.0:
             return 0.0
-        z = float(ndtri(1.0 - self.limit))
+        z = float(special.ndtri(1.0 - self.limit))
         at = min(30.0, max(-30.0, z - self.separation))
-        slope = math.exp((at * at - z * z) / 2.0 + float(log_ndtr(at)) + float(log_ndtr(-at)))
-        return slope / math.sqrt(self.limit * (1.0 - self.limit))
+        log_ratio = (at * at - z * z) / 2.0 + special.log_ndtr(at) + special.log_ndtr(-at)
+        return math.exp(log_ratio) / math.sqrt(self.limit * (1.0 - self.limit))
 
-    def _lowest(self, m: _Ints, weight: _Floats, miss: _Floats) -> _Ints:
+    def _lowest(self, m: Ints, weight: Floats, miss: Floats) -> Ints:
         """Return the lowest count caught that ``coverage_band`` calls plausible."""
         tail = (1.0 - self.confidence) / 2.0
 
-        def plausible(count: _Ints) -> NDArray[np.bool_]:
+        def plausible(count: Ints) -> Bools:
             below = np.sum(weight * _reaches(count + 1, m, 1.0 - miss, below=True), axis=1)
-            enough: NDArray[np.bool_] = (count >= m) | (below >= tail)
-            return enough
+            return np.asarray((count >= m) | (below >= tail))
 
         mean = np.sum(weight * miss, axis=1, keepdims=True)
         spread = m * np.sum(weight * miss * (1.0 - miss), axis=1)
         spread = np.sqrt(spread + m**2 * np.sum(weight * (miss - mean) ** 2, axis=1))
-        middle = m * (1.0 - mean[:, 0]) + float(ndtri(tail)) * spread
+        middle = m * (1.0 - mean[:, 0]) + float(special.ndtri(tail)) * spread
         low = np.clip(np.floor(middle - spread / 8.0).astype(np.int64) - 1, -1, m)
         high = np.clip(np.ceil(middle + spread / 8.0).astype(np.int64) + 1, 0, m)
         low, high = np.where(plausible(low), -1, low), np.where(plausible(high), high, m)
@@ -298,7 +275,7 @@ class Design:
         return high
 
 
-def _least(n: _Ints, rate: float, confidence: float, end: int, *, beyond: bool = False) -> _Ints:
+def _least(n: Ints, rate: float, confidence: float, end: int, *, beyond: bool = False) -> Ints:
     """Return the least count of n whose lower (0) or upper (1) end reaches, or exceeds, a rate.
 
     n + 1 where no count does. An end reaches a rate where the binomial tail at that rate passes
@@ -307,9 +284,9 @@ def _least(n: _Ints, rate: float, confidence: float, end: int, *, beyond: bool =
     """
     tail = (1.0 - confidence) / 2.0
 
-    def reaches(count: _Ints) -> NDArray[np.bool_]:
+    def reaches(count: Ints) -> Bools:
         mass = _reaches(count + end, n, np.array(rate), below=bool(end))
-        result: NDArray[np.bool_] = (mass >= tail) if end else (mass <= tail)
+        result: Bools = (mass >= tail) if end else (mass <= tail)
         close = np.abs(mass - tail) <= 1e-9 * tail
         close |= (count == 0) | (count == n)
         ends = interval(count[close], n[close], confidence)[end]
@@ -319,9 +296,9 @@ def _least(n: _Ints, rate: float, confidence: float, end: int, *, beyond: bool =
         return result
 
     # The normal quantile with its correction for skewness comes within a count or two.
-    z = float(ndtri(tail if end else 1.0 - tail))
+    z = float(special.ndtri(tail if end else 1.0 - tail))
     guess = n * rate + z * np.sqrt(n * rate * (1.0 - rate)) + (z * z - 1.0) * (1.0 - 2.0 * rate) / 6
-    count: _Ints = np.clip(np.rint(guess), 0, n + 1).astype(np.int64)
+    count: Ints = np.clip(np.rint(guess), 0, n + 1).astype(np.int64)
     while np.any(short := ~reaches(count)):
         count = count + short
     while np.any(spare := reaches(count - 1)):
@@ -329,23 +306,21 @@ def _least(n: _Ints, rate: float, confidence: float, end: int, *, beyond: bool =
     return count
 
 
-def _reaches(count: _Ints, n: _Ints, p: _Floats, *, below: bool = False) -> _Floats:
+def _reaches(count: Ints, n: Ints, p: Floats, *, below: bool = False) -> Floats:
     """Return P(Binomial(n, p) >= count), or < count, for each row of p."""
     if p.ndim == 2:
         count, n = count[:, None], n[:, None]
     inside = (count >= 1) & (count <= n)
     a, b = np.where(inside, count, 1), np.where(inside, n - count + 1, 1)
-    tail = betaincc(a, b, p) if below else betainc(a, b, p)
+    tail = special.betaincc(a, b, p) if below else special.betainc(a, b, p)
     return np.where(inside, tail, np.where((count < 1) != below, 1.0, 0.0))
 
 
-def _roc(miss: _Floats, separation: float) -> _Floats:
+def _roc(miss: Floats, separation: float) -> Floats:
     """Return the FPR at a miss rate, for two Gaussians of variance 1."""
-    result: _Floats = ndtr(-(ndtri(miss) + separation))
-    return result
+    return np.asarray(special.ndtr(-(special.ndtri(miss) + separation)))
 
 
-def portion(n: _Ints, share: float) -> _Ints:
+def portion(n: Ints, share: float) -> Ints:
     """Return the nearest whole number to a share of n, halves up, as a split by class does."""
-    nearest: _Ints = np.floor(n * share + 0.5 + 1e-9).astype(np.int64)
-    return nearest
+    return np.asarray(np.floor(n * share + 0.5 + 1e-9), dtype=np.int64)

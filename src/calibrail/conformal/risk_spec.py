@@ -36,10 +36,10 @@ from importlib import import_module
 from typing import Any, Final, Literal, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrail.conformal import validation
 from calibrail.conformal.rank import decimal
+from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import CalibrailError, InputError
 from calibrail.record import Record
 
@@ -52,7 +52,7 @@ RISKS: Final[dict[str, Relation]] = {
     "fpr": "<=",
     "abstention": "<=",
 }
-_Rule = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
+_Rule = Callable[[Ints, Ints], Bools]
 #: When a decision is wrong, and which decisions are trials, from labels and flags.
 _RULES: Final[dict[str, tuple[_Rule, _Rule]]] = {
     "precision": (lambda label, flag: label == 0, lambda label, flag: flag == 1),
@@ -119,9 +119,7 @@ class Risk(Record):
             return None
         return (trials - wrong if self.relation == ">=" else wrong) / trials
 
-    def counts(
-        self, caught: NDArray[np.int64], alarms: NDArray[np.int64], n: tuple[int, int]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def counts(self, caught: Ints, alarms: Ints, n: tuple[int, int]) -> tuple[Ints, Ints]:
         """Return the wrong decisions and the trials at each threshold, unchecked.
 
         Parameters
@@ -209,9 +207,7 @@ def parse_risks(risks: Iterable[str | Risk]) -> tuple[Risk, ...]:
     return parsed
 
 
-def counts(
-    positions: NDArray[np.int64], labels: NDArray[np.int64], g: int, risks: tuple[Risk, ...]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def counts(positions: Ints, labels: Ints, g: int, risks: tuple[Risk, ...]) -> tuple[Ints, Ints]:
     """Return wrong decisions and trials, each of shape (risks, g), unchecked.
 
     Parameters
@@ -230,9 +226,7 @@ def counts(
     return np.array([wrong for wrong, _ in pairs]), np.array([trials for _, trials in pairs])
 
 
-def p_values(
-    positions: NDArray[np.int64], labels: NDArray[np.int64], g: int, risks: tuple[Risk, ...]
-) -> NDArray[np.float64]:
+def p_values(positions: Ints, labels: Ints, g: int, risks: tuple[Risk, ...]) -> Floats:
     """Return the p-value of "a promise is broken" at each threshold, arguments as for ``counts``.
 
     The largest over the risks, by MAPIE's controller; 1 where a risk has no trial.

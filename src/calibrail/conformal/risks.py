@@ -35,6 +35,7 @@ from scipy.special import bdtr
 from calibrail.conformal import validation
 from calibrail.conformal.rank import decimal
 from calibrail.conformal.risk_spec import Risk, counts, mapie, p_values, parse_risks
+from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import InputError
 from calibrail.record import Record
 from calibrail.settings.checks import one_of
@@ -255,9 +256,7 @@ def control_risks(
     )
 
 
-def _learn(
-    groups: ArrayLike | None, n: int, search: CandidateSearch, *, draws: bool
-) -> NDArray[np.bool_]:
+def _learn(groups: ArrayLike | None, n: int, search: CandidateSearch, *, draws: bool) -> Bools:
     """Return who chooses: whole groups until about the share of the examples is reached."""
     share = validation.share(search.learn_share, "learn_share")
     seed = validation.whole(search.seed, "seed")
@@ -274,12 +273,12 @@ def _learn(
 
 
 def _valid(
-    p: NDArray[np.float64],
+    p: Floats,
     order: NDArray[np.intp],
     method: Method,
     delta: float,
     risks: tuple[Risk, ...],
-) -> tuple[NDArray[np.bool_], float]:
+) -> tuple[Bools, float]:
     """Return which candidates are valid, and the level of the first test."""
     if method == "monotone":
         level = delta / len({risk.name == "recall" for risk in risks})
@@ -333,9 +332,7 @@ def _method(method: str, risks: tuple[Risk, ...], given: bool) -> Method:
     return cast(Method, method)
 
 
-def _examples(
-    scores: ArrayLike, labels: ArrayLike
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _examples(scores: ArrayLike, labels: ArrayLike) -> tuple[Floats, Ints]:
     values, truth = validation.vector(scores, "scores"), validation.vector(labels, "labels")
     if len(values) != len(truth):
         raise InputError(
@@ -352,7 +349,7 @@ def _examples(
     return values, truth.astype(np.int64)
 
 
-def _quantiles(values: NDArray[np.float64], grid: int) -> NDArray[np.float64]:
+def _quantiles(values: Floats, grid: int) -> Floats:
     """Return at most ``grid`` of the scores, evenly spaced in rank."""
     size = validation.whole(grid, "grid", least=1)
     defined = np.sort(values[~np.isnan(values)])
@@ -365,7 +362,7 @@ def _quantiles(values: NDArray[np.float64], grid: int) -> NDArray[np.float64]:
     return np.unique(defined[ranks])
 
 
-def _given(candidates: ArrayLike) -> NDArray[np.float64]:
+def _given(candidates: ArrayLike) -> Floats:
     thresholds = np.unique(validation.defined(candidates, "candidates"))
     if not len(thresholds) or not np.isfinite(thresholds).all():
         raise InputError("candidates must hold at least one threshold, all finite")

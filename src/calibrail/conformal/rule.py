@@ -1,10 +1,8 @@
 """How do all thresholds of a guardrail together decide about an answer?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,12 +10,16 @@ from numpy.typing import ArrayLike, NDArray
 from calibrail.conformal import validation
 from calibrail.conformal.clusters import ClusteredCalibration, calibrate_clusters
 from calibrail.conformal.groups import GroupedCalibration, calibrate_groups
-from calibrail.conformal.three_way import DECISIONS, upper_calibration
-from calibrail.conformal.threshold import Calibration, calibrate_threshold, flags
-from calibrail.errors import InputError
+from calibrail.conformal.rank import minimum_n
+from calibrail.conformal.threshold import Calibration, calibrate_threshold, flags_under
+from calibrail.conformal.validation import Bools, Floats, Ints
+from calibrail.errors import InputError, TooFewExamplesError
 from calibrail.record import Record
 from calibrail.settings.promise import Promise, Undefined
 
+Decision = Literal["pass", "review", "flag"]
+#: Decisions by code, in the order of rising scores.
+DECISIONS: Final[tuple[Decision, ...]] = ("pass", "review", "flag")
 #: Groups of the answers, one per value; None where a rule has no groups.
 Groups = Sequence[str] | None
 
@@ -62,23 +64,18 @@ class Rule(Record):
         """Above it answers are flagged; None where everything that does not pass is flagged."""
         return None if self.upper is None else -self.upper.threshold
 
-    def thresholds(self, n: int, groups: Groups = None) -> NDArray[np.float64]:
+    def thresholds(self, n: int, groups: Groups = None) -> Floats:
         """Return for each of n answers the threshold below which it passes."""
         if self.groups is None:
             one = self.calibration.threshold if self.chosen is None else self.chosen
             return np.full(n, one)
         return self.groups.thresholds(self._named(n, groups))
 
-    def flags(
-        self, values: ArrayLike, groups: Groups = None, tolerance: float = 0.0
-    ) -> NDArray[np.bool_]:
+    def flags(self, values: ArrayLike, groups: Groups = None, tolerance: float = 0.0) -> Bools:
         """Return which answers are not passed; an undefined score (NaN) follows the policy."""
         queries = validation.vector(values, "values")
         if self.chosen is not None:
-            defined = ~np.isnan(queries)
-            result = np.full(queries.shape, self.undefined != "pass")
-            result[defined] = flags(queries[defined], self.chosen, tolerance)
-            return result
+            return flags_under(self.undefined, queries, self.chosen, tolerance)
         if self.groups is None:
             return self.calibration.flags(queries, tolerance)
         return self.groups.flags(queries, self._named(len(queries), groups), tolerance)
@@ -100,9 +97,7 @@ class Rule(Record):
         codes[nan] = DECISIONS.index(self.undefined)
         return codes
 
-    def p_value(
-        self, values: ArrayLike, groups: Groups = None, tolerance: float = 0.0
-    ) -> NDArray[np.float64]:
+    def p_value(self, values: ArrayLike, groups: Groups = None, tolerance: float = 0.0) -> Floats:
         """Return p-values of "this answer is hallucinated"; no NaN is accepted."""
         if self.groups is None:
             return self.calibration.p_value(values, tolerance)
@@ -110,7 +105,7 @@ class Rule(Record):
         return self.groups.p_value(queries, self._named(len(queries), groups), tolerance)
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Rule:
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
         """Rebuild a rule; every calibration in it is checked against its own scores."""
         try:
             calibration = content["calibration"]
@@ -129,6 +124,40 @@ class Rule(Record):
         if groups is None or len(groups) != n:
             raise InputError(f"groups must name the group of each of the {n} answers")
         return groups
+
+
+def upper_calibration(faithful: ArrayLike, promise: Promise) -> Calibration:
+    """Find the threshold above which answers are flagged, from faithful calibration scores.
+
+    The one-sided promise of ``calibrate_threshold`` on negated scores: P(flag | faithful) <= beta.
+
+    Parameters
+    ----------
+    faithful : array-like of float, shape (m,)
+        Higher = more likely hallucinated; NaN where undefined.
+    promise : Promise
+        With ``beta``. An undefined score counts against it only where it is flagged.
+
+    Raises
+    ------
+    TooFewExamplesError
+        If there are too few examples for the promise.
+    InputError
+        If an argument is outside its domain.
+    """
+    beta = validation.share(promise.beta, "beta")
+    values = validation.scores(faithful, "faithful")
+    least = minimum_n(beta, promise.guarantee, promise.delta)
+    if len(values) < least:
+        raise TooFewExamplesError(
+            f"{len(values)} faithful calibration examples are too few for the {promise.guarantee} "
+            f"guarantee at beta = {beta:g}: at least {least} are needed. Label "
+            f"{least - len(values)} more, or raise beta",
+            least,
+        )
+    mirrored: Undefined = "pass" if promise.undefined == "flag" else "flag"
+    one_sided = Promise(beta, promise.guarantee, promise.delta, mirrored)
+    return calibrate_threshold(-values, one_sided)
 
 
 def three_way(hallucinated: ArrayLike, faithful: ArrayLike, promise: Promise) -> Rule:
@@ -160,17 +189,18 @@ def three_way(hallucinated: ArrayLike, faithful: ArrayLike, promise: Promise) ->
     >>> [DECISIONS[code] for code in rule.decide([48, 49, 90, 91])]
     ['pass', 'review', 'review', 'flag']
     """
-    lower = calibrate_threshold(hallucinated, promise)
-    return Rule(lower, upper=upper_calibration(faithful, promise))
+    return Rule(
+        calibrate_threshold(hallucinated, promise), upper=upper_calibration(faithful, promise)
+    )
 
 
 def fit_rule(
-    values: NDArray[np.float64],
+    values: Floats,
     labels: NDArray[np.int8],
-    calibrating: NDArray[np.bool_],
+    calibrating: Bools,
     promise: Promise,
     *,
-    clusters: NDArray[np.int64] | None = None,
+    clusters: Ints | None = None,
     names: Sequence[str] | None = None,
 ) -> Rule:
     """Find every threshold that a promise calls for.
@@ -217,3 +247,28 @@ def fit_rule(
     if promise.beta is not None:
         upper = upper_calibration(values[calibrating & (labels == 0)], promise)
     return Rule(calibration, grouped, upper)
+
+
+def least_withheld(base_rate: float, share: float) -> float:
+    """Return the least share of answers that ANY detector must withhold from release.
+
+    To release answers of which at most ``share`` are hallucinated, when ``base_rate`` of all
+    answers are: even a detector that withholds hallucinations alone must withhold (base_rate -
+    share) / (1 - share) of all answers.
+
+    Parameters
+    ----------
+    base_rate : float
+        Share of hallucinated answers, in [0, 1].
+    share : float
+        Tolerated share of hallucinated answers among the released, in (0, 1).
+
+    Examples
+    --------
+    >>> round(least_withheld(0.3, 0.05), 3)
+    0.263
+    >>> least_withheld(0.03, 0.05)
+    0.0
+    """
+    rate, allowed = validation.rate(base_rate, "base_rate"), validation.share(share, "share")
+    return max(0.0, (rate - allowed) / (1.0 - allowed))

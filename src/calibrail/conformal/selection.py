@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from calibrail.conformal import validation
-from calibrail.errors import InputError
+from calibrail.conformal.rank import decimal
+from calibrail.conformal.validation import Bools, Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,8 @@ class Selection:
         Released are the p-values up to it; 0 where none is.
     """
 
-    released: NDArray[np.bool_]
-    p_values: NDArray[np.float64]
+    released: Bools
+    p_values: Floats
     fdr: float
     cutoff: float
 
@@ -83,10 +84,7 @@ def conformal_selection(p_values: ArrayLike, fdr: float) -> Selection:
     0
     """
     q = validation.share(fdr, "fdr")
-    p = validation.vector(p_values, "p_values").copy()
-    p[np.isnan(p)] = 1.0
-    if len(p) and not 0.0 <= p.min() <= p.max() <= 1.0:
-        raise InputError("p_values must lie in [0, 1], NaN where a score is undefined")
+    p = validation.p_values(p_values, zero=True)
     ordered, m = np.sort(p), len(p)
     # A quotient of counts equals its limit in decimal arithmetic more often than in binary.
     limits = q * np.arange(1, m + 1) / max(1, m) * (1.0 + 1e-12)
@@ -117,8 +115,6 @@ def minimum_n_for_selection(fdr: float, m: int) -> int:
     >>> minimum_n_for_selection(0.1, 1), minimum_n_for_selection(0.1, 50)
     (9, 499)
     """
-    from calibrail.conformal.rank import decimal
-
     size = validation.whole(m, "m", least=1)
     needed = size / decimal(validation.share(fdr, "fdr")) - 1
     return max(1, -int(-needed // 1))

@@ -13,14 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from calibrail.conformal import validation
-from calibrail.conformal.lookup import count_at_most
-from calibrail.conformal.pvalues import add_tolerance
+from calibrail.conformal.pvalues import add_tolerance, count_at_most
+from calibrail.conformal.validation import Bools, Floats
 from calibrail.errors import InputError
-
-_Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,8 +35,8 @@ class WeightedCalibration:
         Tolerated miss rate.
     """
 
-    scores: _Floats
-    weights: _Floats
+    scores: Floats
+    weights: Floats
     alpha: float
 
     @property
@@ -47,7 +45,7 @@ class WeightedCalibration:
         scaled = self.weights / self.weights.max()
         return float(scaled.sum() ** 2 / (scaled**2).sum())
 
-    def p_value(self, values: ArrayLike, weights: ArrayLike, tolerance: float = 0.0) -> _Floats:
+    def p_value(self, values: ArrayLike, weights: ArrayLike, tolerance: float = 0.0) -> Floats:
         """Return (w(x) + sum of w_i over s_i <= S) / (w(x) + sum of all w_i) for each answer.
 
         Parameters
@@ -62,7 +60,7 @@ class WeightedCalibration:
         queries = add_tolerance(validation.defined(values, "values"), tolerance)
         ratio = _weights(weights, len(queries), "weights")
         scale = float(self.weights.max())
-        ladder = np.concatenate([[0.0], np.cumsum(self.weights / scale)])
+        ladder = np.append(0.0, np.cumsum(self.weights / scale))
         below = ladder[count_at_most(self.scores, queries)]
         with np.errstate(over="ignore", invalid="ignore"):
             ratio = ratio / scale
@@ -70,12 +68,9 @@ class WeightedCalibration:
         # A weight beyond all others leaves no doubt that nothing like it was labelled.
         return np.where(np.isinf(ratio), 1.0, shares)
 
-    def flags(
-        self, values: ArrayLike, weights: ArrayLike, tolerance: float = 0.0
-    ) -> NDArray[np.bool_]:
+    def flags(self, values: ArrayLike, weights: ArrayLike, tolerance: float = 0.0) -> Bools:
         """Return which answers are flagged: those whose weighted p-value exceeds alpha."""
-        result: NDArray[np.bool_] = self.p_value(values, weights, tolerance) > self.alpha
-        return result
+        return np.asarray(self.p_value(values, weights, tolerance) > self.alpha)
 
     def threshold(self, weight: float | None = None) -> float:
         """Return the threshold for an answer of the given weight; of mean weight if left out.
@@ -132,9 +127,7 @@ def calibrate_weighted(scores: ArrayLike, weights: ArrayLike, alpha: float) -> W
     >>> uneven.threshold(1.0), round(uneven.effective_n, 2)
     (4.0, 1.92)
     """
-    values = validation.vector(scores, "scores")
-    if not len(values) or not np.isfinite(values).all():
-        raise InputError("scores must hold at least one score, all finite")
+    values = validation.finite(scores)
     given = _weights(weights, len(values), "weights")
     if not given.max() > 0.0:
         raise InputError(
@@ -144,10 +137,9 @@ def calibrate_weighted(scores: ArrayLike, weights: ArrayLike, alpha: float) -> W
     return WeightedCalibration(values[order], given[order], validation.share(alpha, "alpha"))
 
 
-def _weights(weights: ArrayLike, n: int, name: str) -> _Floats:
+def _weights(weights: ArrayLike, n: int, name: str) -> Floats:
     array = validation.vector(weights, name)
-    if len(array) != n:
-        raise InputError(f"{name} must have {n} entries, one per score; got {len(array)}")
+    validation.paired(array, n, name)
     if len(array) and not (np.isfinite(array).all() and array.min() >= 0.0):
         raise InputError(f"{name} must be finite and at least 0")
     return array

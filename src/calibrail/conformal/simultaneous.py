@@ -17,18 +17,18 @@ from functools import lru_cache
 from typing import Final, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import betaincinv, gammaln, xlogy
 
 from calibrail.conformal import validation
 from calibrail.conformal.crossing import stays_below
-from calibrail.errors import InputError
+from calibrail.conformal.validation import Floats, Ints
 from calibrail.record import Record
+from calibrail.settings.checks import one_of
 
 Method = Literal["berk-jones", "dkw"]
 METHODS: tuple[Method, ...] = get_args(Method)
 
-_Floats = NDArray[np.float64]
 
 #: All ranks are controlled up to this n; beyond it, this many at most, evenly spread on the scale
 #: on which shares have the same error everywhere, and the bound of the next rank serves in between.
@@ -60,15 +60,15 @@ class SimultaneousBand(Record):
         How the bounds were made.
     """
 
-    thresholds: _Floats
-    share: _Floats
-    lower: _Floats
-    upper: _Floats
+    thresholds: Floats
+    share: Floats
+    lower: Floats
+    upper: Floats
     n: int
     confidence: float
     method: Method
 
-    def at(self, thresholds: ArrayLike) -> tuple[_Floats, _Floats, _Floats]:
+    def at(self, thresholds: ArrayLike) -> tuple[Floats, Floats, Floats]:
         """Return share, lower and upper bound at any thresholds, also between the scores.
 
         Parameters
@@ -120,19 +120,41 @@ def simultaneous_band(
     [0.814, 0.95, 1.0]
     """
     level = validation.share(confidence, "confidence")
-    if method not in METHODS:
-        raise InputError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
-    values = np.sort(validation.vector(scores, "scores"))
-    n = len(values)
-    if not n or not np.isfinite(values[[0, -1]]).all():
-        raise InputError("scores must hold at least one score, all finite")
-    first = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]]))
-    counts = n - first
-    lower, upper = simultaneous_bounds(counts, n, level, method)
-    return SimultaneousBand(values[first], counts / n, lower, upper, n, level, method)
+    one_of(method, METHODS, "method")
+    thresholds, share = attainable_coverages(scores)
+    n = np.size(scores)
+    lower, upper = simultaneous_bounds(np.rint(share * n).astype(np.int64), n, level, method)
+    return SimultaneousBand(thresholds, share, lower, upper, n, level, method)
 
 
-def lower_bounds(counts: NDArray[np.int64], n: int, error: float) -> _Floats:
+def attainable_coverages(scores: ArrayLike) -> tuple[Floats, Floats]:
+    """Return every distinct score as a threshold, with the share of scores that it catches.
+
+    Parameters
+    ----------
+    scores : array-like of float, shape (n,)
+        Scores of hallucinated examples, n >= 1, finite.
+
+    Returns
+    -------
+    (ndarray, ndarray) of float64, shape (d,)
+        Thresholds ascending, and their empirical coverages descending from 1.
+
+    Examples
+    --------
+    A yes/no judge that misses a third:
+
+    >>> thresholds, coverages = attainable_coverages([0.0, 1.0, 1.0])
+    >>> thresholds.tolist(), coverages.round(3).tolist()
+    ([0.0, 1.0], [1.0, 0.667])
+    """
+    values = validation.finite(scores)
+    thresholds, repeats = np.unique(values, return_counts=True)
+    below = np.cumsum(repeats) - repeats
+    return thresholds, (len(values) - below) / len(values)
+
+
+def lower_bounds(counts: Ints, n: int, error: float) -> Floats:
     """Return simultaneous lower bounds of the true shares behind counts out of n.
 
     With probability at least 1 - ``error``, for every c at once: the true share at the threshold
@@ -185,7 +207,7 @@ def largest_level(crossed: Callable[[float], float], error: float, start: float)
 
 
 @lru_cache(maxsize=64)
-def controlled_ranks(n: int) -> NDArray[np.int64]:
+def controlled_ranks(n: int) -> Ints:
     """Return the ranks, ascending from 1, at which a band of n scores is controlled."""
     if n <= _ALL:
         return np.arange(1, n + 1)
@@ -199,8 +221,8 @@ def controlled_ranks(n: int) -> NDArray[np.int64]:
 
 
 def simultaneous_bounds(
-    counts: NDArray[np.int64], n: int, confidence: float, method: Method = "berk-jones"
-) -> tuple[_Floats, _Floats]:
+    counts: Ints, n: int, confidence: float, method: Method = "berk-jones"
+) -> tuple[Floats, Floats]:
     """Return the band at thresholds that ``counts`` of n scores reach, unchecked."""
     error = (1.0 - confidence) / 2.0
     if method == "dkw":
@@ -210,7 +232,7 @@ def simultaneous_bounds(
     return lower_bounds(counts, n, error), 1.0 - lower_bounds(n - counts, n, error)
 
 
-def _below(ranks: NDArray[np.int64], edges: _Floats, n: int) -> float:
+def _below(ranks: Ints, edges: Floats, n: int) -> float:
     """Return P(U_(c) >= edge_c for every controlled c).
 
     That is: fewer than c of the n points lie below edge_c. Counts of n uniform points are those of
@@ -222,13 +244,12 @@ def _below(ranks: NDArray[np.int64], edges: _Floats, n: int) -> float:
     return min(1.0, joint / float(_poisson(np.array(n), n)))
 
 
-def _poisson(count: NDArray[np.int64], mean: float) -> _Floats:
+def _poisson(count: Ints, mean: float) -> Floats:
     """Return the Poisson probabilities of counts; ``scipy.stats`` takes a second to import."""
-    result: _Floats = np.exp(xlogy(count, mean) - gammaln(count + 1.0) - mean)
-    return result
+    return np.asarray(np.exp(xlogy(count, mean) - gammaln(count + 1.0) - mean))
 
 
-def _growth(mean: float) -> tuple[int, _Floats]:
+def _growth(mean: float) -> tuple[int, Floats]:
     reach = 9.0 * math.sqrt(mean)
     growth = np.arange(max(0, int(mean - reach)), int(mean + reach + 25.0))
     return int(growth[0]), np.exp(growth * math.log(mean) - mean - gammaln(growth + 1.0))

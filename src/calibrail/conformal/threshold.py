@@ -1,17 +1,18 @@
-"""Which threshold catches the stated share of hallucinations?"""
+"""Which threshold catches the stated share of hallucinations, and how many of a test set?"""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+from scipy.special import betaln, gammaln
 
 from calibrail.conformal import validation
-from calibrail.conformal.lookup import count_at_most
-from calibrail.conformal.pvalues import add_tolerance, from_counts
+from calibrail.conformal.pvalues import add_tolerance, count_at_most, from_counts
 from calibrail.conformal.rank import minimum_n, rank
+from calibrail.conformal.validation import Bools, Floats
 from calibrail.errors import InputError, TooFewExamplesError
 from calibrail.record import Record
 from calibrail.settings.promise import Guarantee, Promise, Undefined
@@ -55,18 +56,16 @@ class Calibration(Record):
     n_undefined: int
     undefined: Undefined
     flag_all: bool
-    scores: NDArray[np.float64]
+    scores: Floats
 
-    def flags(self, values: ArrayLike, tolerance: float = 0.0) -> NDArray[np.bool_]:
+    #: What there is too little of where everything is flagged.
+    counted: ClassVar[str] = "examples"
+
+    def flags(self, values: ArrayLike, tolerance: float = 0.0) -> Bools:
         """Return which responses are not passed; an undefined score (NaN) follows the policy."""
-        queries = validation.vector(values, "values")
-        nan = np.isnan(queries)
-        flagged = flags(queries[~nan], self.threshold, tolerance)
-        result = np.full(queries.shape, self.undefined != "pass")
-        result[~nan] = flagged
-        return result
+        return flags_under(self.undefined, values, self.threshold, tolerance)
 
-    def p_value(self, values: ArrayLike, tolerance: float = 0.0) -> NDArray[np.float64]:
+    def p_value(self, values: ArrayLike, tolerance: float = 0.0) -> Floats:
         """Return the conformal p-values of defined scores; no NaN is accepted.
 
         Under ``marginal``, ``p <= alpha`` is exactly the same decision as ``not flags``.
@@ -74,6 +73,31 @@ class Calibration(Record):
         queries = add_tolerance(validation.defined(values, "values"), tolerance)
         below = self.n_undefined if self.undefined == "pass" else 0
         return from_counts(count_at_most(self.scores, queries), below, self.n)
+
+    @classmethod
+    def build(
+        cls, defined: Floats, missing: int, promise: Promise, k: int, threshold: float, **more: Any
+    ) -> Self:
+        """Return the calibration whose threshold has rank k; at rank 0 it flags everything."""
+        if k == 0 and promise.undefined == "pass":
+            raise InputError(
+                "undefined must be 'flag' or 'review' where everything is flagged for lack of "
+                f"{cls.counted}; got 'pass', which would let undefined scores through"
+            )
+        defined.flags.writeable = False
+        return cls(
+            threshold,
+            k,
+            len(defined) + missing,
+            validation.share(promise.alpha, "alpha"),
+            promise.guarantee,
+            float(promise.delta) if promise.guarantee == "pac" else None,
+            missing,
+            promise.undefined,
+            k == 0,
+            defined,
+            **more,
+        )
 
     @property
     def promise(self) -> Promise:
@@ -100,9 +124,7 @@ class Calibration(Record):
                 content["undefined"],
                 content["flag_all"] is True,
             )
-            again = cls._again(
-                np.concatenate([defined, np.full(n_undefined, np.nan)]), promise, content
-            )
+            again = cls._again(np.append(defined, np.full(n_undefined, np.nan)), promise, content)
             expected = again.to_dict()
             different = [key for key in expected if content[key] != expected[key]]
         except KeyError as error:
@@ -119,9 +141,7 @@ class Calibration(Record):
         return again
 
     @classmethod
-    def _again(
-        cls, scores: NDArray[np.float64], promise: Promise, content: Mapping[str, Any]
-    ) -> Self:
+    def _again(cls, scores: Floats, promise: Promise, content: Mapping[str, Any]) -> Self:
         """Calibrate on the scores that a saved calibration holds."""
         return cast(Self, calibrate_threshold(scores, promise))
 
@@ -154,37 +174,19 @@ def calibrate_threshold(scores: ArrayLike, promise: Promise) -> Calibration:
     >>> calibration.flags([0.3, 0.4]).tolist()
     [False, True]
     """
-    # NaN sorts to the end, so the checks need no further pass over the array.
-    ordered = np.sort(validation.vector(scores, "scores"))
-    n, alpha = len(ordered), validation.share(promise.alpha, "alpha")
+    ordered = np.sort(validation.scores(scores))
+    n = len(ordered)
+    # NaN sorts to the end.
     defined = ordered[: int(np.searchsorted(ordered, np.nan))]
-    if len(defined) and (math.isinf(defined[0]) or math.isinf(defined[-1])):
-        raise InputError("scores must be finite, NaN where undefined; got an infinite score")
-    n_undefined = n - len(defined)
-    k = rank(n, alpha, promise.guarantee, promise.delta)
+    k = rank(n, promise.alpha, promise.guarantee, promise.delta)
     if k == 0 and not promise.allow_flag_all:
         raise _too_few(n, promise)
-    if k == 0 and promise.undefined == "pass":
-        raise InputError(
-            "undefined must be 'flag' or 'review' where everything is flagged for lack of "
-            "examples; got 'pass', which would let undefined scores through"
-        )
-    defined.flags.writeable = False
-    return Calibration(
-        threshold=-math.inf if k == 0 else at_rank(defined, k, n_undefined, promise.undefined),
-        rank=k,
-        n=n,
-        alpha=alpha,
-        guarantee=promise.guarantee,
-        delta=float(promise.delta) if promise.guarantee == "pac" else None,
-        n_undefined=n_undefined,
-        undefined=promise.undefined,
-        flag_all=k == 0,
-        scores=defined,
-    )
+    n_undefined = n - len(defined)
+    threshold = at_rank(defined, k, n_undefined, promise.undefined) if k else -math.inf
+    return Calibration.build(defined, n_undefined, promise, k, threshold)
 
 
-def flags(values: ArrayLike, threshold: float, tolerance: float = 0.0) -> NDArray[np.bool_]:
+def flags(values: ArrayLike, threshold: float, tolerance: float = 0.0) -> Bools:
     """Return ``values + tolerance >= threshold``.
 
     Parameters
@@ -200,25 +202,90 @@ def flags(values: ArrayLike, threshold: float, tolerance: float = 0.0) -> NDArra
     edge = validation.number(threshold, "threshold")
     if math.isnan(edge):
         raise InputError("threshold must be a number; got nan")
-    result: NDArray[np.bool_] = add_tolerance(queries, tolerance) >= edge
+    return np.asarray(add_tolerance(queries, tolerance) >= edge)
+
+
+def flags_under(
+    policy: Undefined, values: ArrayLike, threshold: float, tolerance: float = 0.0
+) -> Bools:
+    """Return ``flags`` of scores that may be undefined (NaN): those are not passed but by policy.
+
+    Parameters
+    ----------
+    policy : {"flag", "review", "pass"}
+        Under ``pass`` an undefined score is passed.
+    values, threshold, tolerance
+        As for ``flags``, NaN where undefined.
+    """
+    queries = validation.vector(values, "values")
+    defined = ~np.isnan(queries)
+    result = np.full(queries.shape, policy != "pass")
+    result[defined] = flags(queries[defined], threshold, tolerance)
     return result
 
 
-def at_rank(defined: NDArray[np.float64], k: int, n_undefined: int, undefined: Undefined) -> float:
+def at_rank(defined: Floats, k: int, n_undefined: int, undefined: Undefined) -> float:
     """Return the k-th smallest score, undefined ones included at the end where they count."""
     position = k - 1 - (n_undefined if undefined == "pass" else 0)
     if 0 <= position < len(defined):
         return float(defined[position])
     total = len(defined) + n_undefined
-    if undefined == "pass":
-        raise InputError(
-            f"scores: {n_undefined} of {total} are undefined and would be passed, more than alpha "
-            "allows to miss; use undefined='flag', or a score that is defined more often"
-        )
-    raise InputError(
-        f"scores: {n_undefined} of {total} are undefined, so the threshold would be one of them; "
-        "use a score that is defined more often"
+    what = (
+        " and would be passed, more than alpha allows to miss; use undefined='flag', or"
+        if undefined == "pass"
+        else ", so the threshold would be one of them; use"
     )
+    raise InputError(
+        f"scores: {n_undefined} of {total} are undefined{what} a score that is defined more often"
+    )
+
+
+def coverage_band(
+    calibration: Calibration | tuple[int, int], m: int, confidence: float
+) -> tuple[int, int]:
+    """Return the lowest and highest plausible number of caught hallucinations among m.
+
+    Over calibration and test draws of continuous scores, the number of misses at the k-th of n
+    calibration scores is BetaBinomial(m, k, n + 1 - k) (Vovk, 2012). With ties coverage only grows,
+    so the upper end is no longer a limit then.
+
+    Parameters
+    ----------
+    calibration : Calibration or (int, int)
+        The threshold, or its rank and n.
+    m : int
+        Hallucinated test examples.
+    confidence : float
+        Level of the band; each tail holds at most half of the rest.
+
+    Returns
+    -------
+    (int, int)
+        Lowest and highest count caught, both plausible.
+
+    Examples
+    --------
+    >>> coverage_band((5, 100), 200, 0.95)
+    (178, 198)
+    """
+    k, n = calibration if isinstance(calibration, tuple) else (calibration.rank, calibration.n)
+    k, n = validation.counts(k, n, ("rank", "n"))
+    m = validation.whole(m, "m")
+    tail = (1.0 - validation.share(confidence, "confidence")) / 2.0
+    if k == 0:
+        if isinstance(calibration, Calibration):
+            return m, m
+        raise InputError("rank must be at least 1; got 0")
+    caught = np.arange(m + 1)
+    a, b = n + 1 - k, k
+    log_ways = gammaln(m + 1) - gammaln(caught + 1) - gammaln(m - caught + 1)
+    log_mass = log_ways + betaln(caught + a, m - caught + b) - betaln(a, b)
+    below = np.cumsum(np.exp(log_mass))
+    below /= below[-1]
+    # The sum ends at 1 up to rounding, which must not push the upper end out of range.
+    lowest = int(np.searchsorted(below, tail))
+    highest = int(np.searchsorted(below, 1.0 - tail))
+    return min(lowest, m), min(highest, m)
 
 
 def _too_few(n: int, promise: Promise) -> TooFewExamplesError:

@@ -1,12 +1,12 @@
 """Does the data show that the requirements on coverage and false alarms are met?"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from calibrail.conformal import ClusteredCalibration, certify_counts, joint_certificate
+from calibrail.conformal import ClusteredCalibration, Counts, certify_counts, joint_certificate
 from calibrail.conformal.rank import decimal
 from calibrail.conformal.rule import Rule
 from calibrail.evaluation.sample import CALIBRATION, TEST, Mask, Sample
@@ -57,7 +57,6 @@ def decide(
     """
     calibration, min_coverage = rule.calibration, requirement.min_coverage
     assert min_coverage is not None
-    limits = requirement.max_fpr, requirement.confidence
     once = isinstance(calibration, ClusteredCalibration)
     counts = sample.one_per_group(flagged) if once else tested.counts
     band = tested.coverage_band
@@ -68,9 +67,10 @@ def decide(
     if construction:
         proven = min(min_coverage, float(1 - decimal(calibration.alpha)))
         alarms = counts[2:] if once else _unseen_alarms(flagged, sample)
-        certificate = joint_certificate(calibration, *counts[:2], *alarms, *limits, proven)
+        joint, at_most = Counts(*counts[:2], *alarms), replace(requirement, min_coverage=proven)
+        certificate = joint_certificate(calibration, joint, at_most)
     else:
-        certificate = certify_counts(*counts, min_coverage, *limits)
+        certificate = certify_counts(Counts(*counts), requirement)
     verdict: str = certificate.verdict
     reason: Reason = "bounds"
     if construction and verdict == "certified" and band and counts[0] < band.lowest:

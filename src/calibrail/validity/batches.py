@@ -28,39 +28,36 @@ def false_discovery_rate(at: Setting) -> Iterator[Check]:
     """
     for m, pi in SELECTED:
         rng = at.rng(f"select {m} {pi}")
-        wrong = np.zeros(at.runs, dtype=bool)
-        for run in range(at.runs):
-            p, bad = _batch(rng, at, m, pi)
+        wrong = []
+        for p, bad in _batches(rng, at, m, pi):
             released = np.flatnonzero(conformal_selection(p, at.alpha).released)
-            wrong[run] = len(released) > 0 and rng.choice(released) < bad
+            wrong.append(len(released) > 0 and rng.choice(released) < bad)
         promised = at.alpha * round(m * pi) / m
         step = Fraction(repr(at.alpha)) * (at.n + 1) / m
-        exact, design = promised if step.denominator == 1 else None, _design(m, pi)
-        name = "selection, false discovery rate"
+        exact = promised if step.denominator == 1 else None
+        name, design = "selection, false discovery rate", f"batch of {m}, pi = {pi:g}"
         yield at.check(name, wrong, promised, exact=exact, design=design)
 
 
 def discoveries_everywhere(at: Setting) -> Iterator[Check]:
     """Release more hallucinated answers than the bound at ANY cut-off: at most alpha."""
     for m, pi in SEARCHED:
-        rng = at.rng(f"discoveries {m} {pi}")
-        wrong = np.zeros(at.runs, dtype=bool)
-        for run in range(at.runs):
-            p, bad = _batch(rng, at, m, pi)
+        wrong = []
+        for p, bad in _batches(at.rng(f"discoveries {m} {pi}"), at, m, pi):
             table = discoveries(p, at.n, 1.0 - at.alpha)
             hallucinated = np.searchsorted(np.sort(p[:bad]), table.cutoffs, side="right")
-            wrong[run] = np.any(hallucinated > table.most) or bad > table.most_hallucinated
-        design = _design(m, pi)
-        yield at.check("discoveries, bound at any cut-off", wrong, at.alpha, design=design)
+            beyond = np.append(hallucinated > table.most, bad > table.most_hallucinated)
+            wrong.append(bool(beyond.any()))
+        name, design = "discoveries, bound at any cut-off", f"batch of {m}, pi = {pi:g}"
+        yield at.check(name, wrong, at.alpha, design=design)
 
 
-def _design(m: int, pi: float) -> str:
-    return f"batch of {m}, pi = {pi:g}"
-
-
-def _batch(rng: np.random.Generator, at: Setting, m: int, pi: float) -> tuple[Floats, int]:
-    """Return the p-values of a batch, hallucinated answers first, and their number."""
+def _batches(
+    rng: np.random.Generator, at: Setting, m: int, pi: float
+) -> Iterator[tuple[Floats, int]]:
+    """Yield for each run a batch's p-values, hallucinated answers first, and their number."""
     bad = round(m * pi)
-    calibration = np.sort(draw(rng, at.kind, at.n))
-    batch = np.concatenate([draw(rng, at.kind, bad), draw(rng, at.kind, m - bad, -_SHIFT)])
-    return p_values(calibration, batch), bad
+    for _ in range(at.runs):
+        calibration = np.sort(draw(rng, at.kind, at.n))
+        batch = np.append(draw(rng, at.kind, bad), draw(rng, at.kind, m - bad, -_SHIFT))
+        yield p_values(calibration, batch), bad

@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import bdtr
 from scipy.stats import binom
 
 from calibrail.conformal import (
     Certificate,
-    GroupCounts,
+    Counts,
     certify_counts,
     certify_groups,
     clopper_pearson,
@@ -23,6 +22,8 @@ from calibrail.conformal import (
     rank,
 )
 from calibrail.conformal.bound import interval
+from calibrail.conformal.validation import Bools, Ints
+from calibrail.settings import Requirement
 from calibrail.validity.check import CONFIDENCE, DELTA, Check, Observation, Setting
 from calibrail.validity.distributions import below, draw, quantile
 
@@ -37,21 +38,18 @@ _RARE: Final = 0.05
 _SHIFT: Final = 1.0
 _TAIL: Final = (1.0 - CONFIDENCE) / 2.0
 
-_Bools = NDArray[np.bool_]
-_Ints = NDArray[np.int64]
-_Certify = Callable[[int, int, int, int], Certificate]
+_Certify = Callable[[Counts], Certificate]
 
 
 def wrong_verdicts(at: Setting) -> Iterator[Check]:
     """Certify where a requirement is just broken, reject where both are just met."""
     required = 1.0 - at.alpha
-
-    def certify(caught: int, positives: int, alarms: int, negatives: int) -> Certificate:
-        return certify_counts(caught, positives, alarms, negatives, required, MAX_FPR, CONFIDENCE)
+    limits = Requirement(MAX_FPR, required, CONFIDENCE)
 
     rng, n, runs = at.rng("wrong verdicts"), at.n, at.runs
     caught, alarms = rng.binomial(n, required, runs), rng.binomial(n, MAX_FPR, runs)
-    verdicts, exact = _Verdicts(n, certify), _Exact(n, required, CONFIDENCE)
+    verdicts = _Verdicts(n, lambda counts: certify_counts(counts, limits))
+    exact = _Exact(n, required, CONFIDENCE)
     for wrong, probability, design in (
         (verdicts.by_coverage(caught, "certified"), exact.by_coverage, "coverage just too low"),
         (verdicts.by_fpr(alarms, "certified"), exact.by_fpr, "FPR just too high"),
@@ -73,20 +71,20 @@ def wrong_joint_certificate(at: Setting) -> Iterator[Check]:
     faithful = draw(rng, at.kind, (at.runs, n), -_SHIFT)
     alarms = np.count_nonzero(faithful >= threshold[:, None], axis=1)
     certified = interval(alarms, n, CONFIDENCE)[1] <= limit
-    broken = (below(at.kind, threshold) > at.alpha) | (
-        1.0 - below(at.kind, threshold, -_SHIFT) > limit
-    )
+    broken = below(at.kind, threshold) > at.alpha
+    broken |= 1.0 - below(at.kind, threshold, -_SHIFT) > limit
     yield at.check("wrong joint certificate", certified & broken, DELTA + _TAIL)
 
 
 def wrong_group_verdicts(at: Setting) -> Iterator[Check]:
     """Give any of three groups a wrong verdict: at most alpha = 1 - confidence."""
     required, n, runs = 1.0 - MAX_FPR, at.n, at.runs
+    limits = Requirement(MAX_FPR, required, 1.0 - at.alpha)
 
-    def certify(caught: int, positives: int, alarms: int, negatives: int) -> Certificate:
-        counts = {"0": GroupCounts(caught, positives, alarms, negatives)}
-        counts |= {str(other): GroupCounts(0, 0, 0, 0) for other in range(1, N_GROUPS)}
-        return certify_groups(counts, required, MAX_FPR, 1.0 - at.alpha)["0"].certificate
+    others = {str(other): Counts(0, 0, 0, 0) for other in range(1, N_GROUPS)}
+
+    def certify(counts: Counts) -> Certificate:
+        return certify_groups({"0": counts, **others}, limits)["0"].certificate
 
     rng = at.rng("group verdicts")
     caught = rng.binomial(n, required, (runs, N_GROUPS))
@@ -95,17 +93,15 @@ def wrong_group_verdicts(at: Setting) -> Iterator[Check]:
     rejected = verdicts.rejected(caught, alarms)
     too_low = verdicts.by_coverage(caught[:, 0], "certified")
     too_high = verdicts.by_fpr(alarms[:, 2], "certified")
-    all_right = (1.0 - exact.by_coverage) * (1.0 - exact.rejected) * (1.0 - exact.by_fpr)
-    for wrong, right, design in (
-        (rejected.any(axis=1), (1.0 - exact.rejected) ** N_GROUPS, "all groups just good enough"),
-        (
-            too_low | rejected[:, 1] | too_high,
-            all_right,
-            "coverage too low, just good enough, FPR too high",
-        ),
-    ):
-        name = "group certificates, any wrong verdict"
-        yield at.check(name, wrong, at.alpha, exact=1.0 - right, design=design)
+    name, design = "group certificates, any wrong verdict", "all groups just good enough"
+    right = (1.0 - exact.rejected) ** N_GROUPS
+    yield at.check(name, rejected.any(axis=1), at.alpha, exact=1.0 - right, design=design)
+    right = (1.0 - exact.by_coverage) * (1.0 - exact.rejected) * (1.0 - exact.by_fpr)
+    wrong, design = (
+        too_low | rejected[:, 1] | too_high,
+        "coverage too low, just good enough, FPR too high",
+    )
+    yield at.check(name, wrong, at.alpha, exact=1.0 - right, design=design)
 
 
 def holm_family(at: Setting) -> Iterator[Check]:
@@ -135,23 +131,19 @@ def wrong_labels_ignored(at: Setting) -> Iterator[Observation]:
         yield at.observed(what, wrong, _TAIL, design=design)
 
 
-def _flipped(at: Setting, *, claimed: bool) -> Iterator[tuple[str, _Bools]]:
+def _flipped(at: Setting, *, claimed: bool) -> Iterator[tuple[str, Bools]]:
     n, required = at.n, 1.0 - at.alpha
     rng, other = at.rng("wrong labels"), int(_RARE * at.n)
     caught, alarms = rng.binomial(n, required, at.runs), rng.binomial(n, MAX_FPR, at.runs)
-    yield (
-        "coverage just too low",
-        _where(caught, lambda x: _can_be_certified((x, other), n, required, claimed)),
-    )
-    yield (
-        "FPR just too high",
-        _where(alarms, lambda x: _can_be_certified((n - other, x), n, required, claimed)),
-    )
+    too_low = _where(caught, lambda x: _can_be_certified((x, other), n, required, claimed))
+    too_high = _where(alarms, lambda x: _can_be_certified((n - other, x), n, required, claimed))
+    yield from (("coverage just too low", too_low), ("FPR just too high", too_high))
 
 
 def _can_be_certified(counts: tuple[int, int], n: int, required: float, claimed: bool) -> bool:
     """Return whether some flips make the true counts look certified."""
     caught, alarms = counts
+    limits = Requirement(MAX_FPR, required, CONFIDENCE)
     for flips in FLIPS:
         for hidden in range(flips + 1):
             # Missed hallucinations become passed faithful answers, false alarms become catches.
@@ -160,20 +152,16 @@ def _can_be_certified(counts: tuple[int, int], n: int, required: float, claimed:
                 continue
             positives = caught + gained, n - hidden + gained
             negatives = alarms - gained, n + hidden - gained
-            if min(*positives, *negatives) < 0:
+            lower = clopper_pearson(*positives, CONFIDENCE)[0]
+            if lower < required or clopper_pearson(*negatives, CONFIDENCE)[1] > MAX_FPR:
                 continue
-            if clopper_pearson(*positives, CONFIDENCE)[0] < required:
-                continue
-            if clopper_pearson(*negatives, CONFIDENCE)[1] > MAX_FPR:
-                continue
-            certificate = certify_counts(*positives, *negatives, required, MAX_FPR, CONFIDENCE)
-            survives = 0 if certificate.flips is None else certificate.flips.flips
-            if certificate.verdict == "certified" and (not claimed or survives >= flips):
+            survives = certify_counts(Counts(*positives, *negatives), limits).flips
+            if survives is not None and (not claimed or survives.flips >= flips):
                 return True
     return False
 
 
-def _where(counts: _Ints, decide: Callable[[int], bool]) -> _Bools:
+def _where(counts: Ints, decide: Callable[[int], bool]) -> Bools:
     """Return where a count is decided so; each distinct count is decided once."""
     values, place = np.unique(counts, return_inverse=True)
     decided = np.array([decide(int(value)) for value in values])
@@ -186,13 +174,15 @@ class _Verdicts(NamedTuple):
     n: int
     certify: _Certify
 
-    def by_coverage(self, caught: _Ints, verdict: str) -> _Bools:
-        return _where(caught, lambda x: self.certify(x, self.n, 0, self.n).verdict == verdict)
+    def by_coverage(self, caught: Ints, verdict: str) -> Bools:
+        n = self.n
+        return _where(caught, lambda x: self.certify(Counts(x, n, 0, n)).verdict == verdict)
 
-    def by_fpr(self, alarms: _Ints, verdict: str) -> _Bools:
-        return _where(alarms, lambda x: self.certify(self.n, self.n, x, self.n).verdict == verdict)
+    def by_fpr(self, alarms: Ints, verdict: str) -> Bools:
+        n = self.n
+        return _where(alarms, lambda x: self.certify(Counts(n, n, x, n)).verdict == verdict)
 
-    def rejected(self, caught: _Ints, alarms: _Ints) -> _Bools:
+    def rejected(self, caught: Ints, alarms: Ints) -> Bools:
         return self.by_coverage(caught, "rejected") | self.by_fpr(alarms, "rejected")
 
 

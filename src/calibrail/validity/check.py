@@ -1,7 +1,7 @@
 """How often did a promise fail in simulation, and does chance explain it?"""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, Final
 from zlib import crc32
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
 
-from calibrail.conformal import clopper_pearson
+from calibrail.conformal import clopper_pearson, rank
 from calibrail.settings import Guarantee, Promise
 from calibrail.validity.distributions import Kind
 
@@ -21,13 +21,13 @@ _ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """How often a promise failed in simulation, and how often it may.
+class Observation:
+    """How often something failed in simulation, beside what a sound method promises.
 
     Attributes
     ----------
-    promise : str
-        What was simulated.
+    what : str
+        What was simulated: the method, and what is counted as its failure.
     kind : {"continuous", "discrete", "tied"}
         Distribution of the scores.
     n : int
@@ -39,30 +39,44 @@ class Check:
     failed : int
         Repetitions in which the promised event did not happen.
     promised : float
-        Highest probability of a failure that the promise allows.
-    probability : float
-        Of a failure: exact where ``exact``, else the most that is possible.
-    exact : bool
-        Whether fewer failures than chance explains would be wrong too.
+        Highest probability of a failure that the promise of a sound method allows.
     design : str
         What else distinguishes the setting.
     """
 
-    promise: str
+    what: str
     kind: Kind
     n: int
     alpha: float
     runs: int
     failed: int
     promised: float
-    probability: float
-    exact: bool
     design: str = ""
 
     @property
     def rate(self) -> float:
         """Observed failure rate."""
         return self.failed / self.runs
+
+    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
+        """Return the exact interval of the true failure rate."""
+        return clopper_pearson(self.failed, self.runs, confidence)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check(Observation):
+    """How often a promise failed in simulation, and how often it may.
+
+    Attributes
+    ----------
+    probability : float
+        Of a failure: exact where ``exact``, else the most that is possible.
+    exact : bool
+        Whether fewer failures than chance explains would be wrong too.
+    """
+
+    probability: float
+    exact: bool
 
     def limits(self, error: float) -> tuple[int, int]:
         """Return the fewest and most failures that chance explains but for ``error``."""
@@ -74,39 +88,6 @@ class Check:
         """Return whether the count lies within ``limits``, and theory keeps the promise."""
         least, most = self.limits(error)
         return least <= self.failed <= most and self.probability <= self.promised + _ROUNDING
-
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """What happens where nothing is promised: a rate seen beside the promise of a sound method.
-
-    Attributes
-    ----------
-    what : str
-        The method and what is counted as its failure.
-    kind, n, alpha, runs, failed, design
-        As for ``Check``.
-    wanted : float
-        Failure rate that the sound method promises on the same data.
-    """
-
-    what: str
-    kind: Kind
-    n: int
-    alpha: float
-    runs: int
-    failed: int
-    wanted: float
-    design: str = ""
-
-    @property
-    def rate(self) -> float:
-        """Observed failure rate."""
-        return self.failed / self.runs
-
-    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
-        """Return the exact interval of the true failure rate."""
-        return clopper_pearson(self.failed, self.runs, confidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +113,20 @@ class Setting:
         key = [self.seed, crc32(f"{name}, {self.kind}".encode()), self.n, round(self.alpha * 1e9)]
         return np.random.default_rng(key)
 
+    @property
+    def miss_rate(self) -> float:
+        """Probability k / (n + 1) of missing a fresh hallucination, for continuous scores."""
+        return rank(self.n, self.alpha) / (self.n + 1)
+
+    @property
+    def pac_error(self) -> float:
+        """Probability of a ``pac`` threshold that misses too much, for continuous scores."""
+        k = rank(self.n, self.alpha, "pac", DELTA)
+        return float(binom.cdf(k - 1, self.n, self.alpha))
+
     def check(
         self,
-        promise: str,
+        what: str,
         failed: ArrayLike,
         promised: float,
         *,
@@ -146,19 +138,17 @@ class Setting:
         ``exact`` is the probability of a failure with continuous scores; ties only lower it.
         """
         return Check(
-            promise,
-            *self._counted(failed),
-            promised,
-            promised if exact is None else exact,
-            exact is not None and self.kind == "continuous",
-            design,
+            *astuple(self.observed(what, failed, promised, design=design)),
+            probability=promised if exact is None else exact,
+            exact=exact is not None and self.kind == "continuous",
         )
 
     def observed(
-        self, what: str, failed: ArrayLike, wanted: float, *, design: str = ""
+        self, what: str, failed: ArrayLike, promised: float, *, design: str = ""
     ) -> Observation:
-        """Return what happened in each run, where nothing is promised."""
-        return Observation(what, *self._counted(failed), wanted, design)
+        """Return how often it failed, where nothing is promised."""
+        count = int(np.count_nonzero(np.asarray(failed, dtype=bool)))
+        return Observation(what, self.kind, self.n, self.alpha, self.runs, count, promised, design)
 
     def promise(self, guarantee: Guarantee = "marginal", **more: Any) -> Promise:
         """Return the promise of this setting's alpha."""
@@ -167,10 +157,6 @@ class Setting:
     def repeated(self, run: Callable[[], bool]) -> NDArray[np.bool_]:
         """Return whether each of the runs failed."""
         return np.array([run() for _ in range(self.runs)], dtype=bool)
-
-    def _counted(self, failed: ArrayLike) -> tuple[Kind, int, float, int, int]:
-        count = int(np.count_nonzero(np.asarray(failed, dtype=bool)))
-        return self.kind, self.n, self.alpha, self.runs, count
 
 
 def failures(checks: Sequence[Check], error: float = 1e-3) -> tuple[Check, ...]:

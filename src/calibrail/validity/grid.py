@@ -13,7 +13,6 @@ from calibrail.validity import (
     batches,
     certificates,
     clusters,
-    decisions,
     groups,
     risks,
     shift,
@@ -58,11 +57,12 @@ class Simulation(Generic[_Result]):
 
     def includes(self, n: int, alpha: float, kind: Kind) -> bool:
         """Return whether this simulation is run in a setting."""
-        if kind not in self.kinds or (self.sizes is not None and n not in self.sizes):
-            return False
-        if self.alphas is not None and alpha not in self.alphas:
-            return False
-        return self.guarantee is None or n >= minimum_n(alpha, self.guarantee, self.delta)
+        return (
+            kind in self.kinds
+            and (self.sizes is None or n in self.sizes)
+            and (self.alphas is None or alpha in self.alphas)
+            and (self.guarantee is None or n >= minimum_n(alpha, self.guarantee, self.delta))
+        )
 
 
 _ONE: Final = KINDS[:1]
@@ -91,8 +91,8 @@ PROMISES: Final[tuple[Simulation[Check], ...]] = (
         sizes=(30, 100),
         alphas=(0.1,),
     ),
-    Simulation(decisions.three_way_marginal, "marginal", each=10),
-    Simulation(decisions.three_way_pac, "pac", each=10),
+    Simulation(thresholds.three_way_marginal, "marginal", each=10),
+    Simulation(thresholds.three_way_pac, "pac", each=10),
     Simulation(shift.weighted_coverage, each=4),
     Simulation(risks.several_risks, kinds=_ONE, each=80, sizes=(30, 100)),
 )
@@ -130,7 +130,7 @@ def simulate(
     -------
     tuple of Check
     """
-    return tuple(_results(PROMISES, runs, sizes, alphas, kinds, seed))
+    return tuple(_results(PROMISES, runs, list(product(sizes, alphas, kinds)), seed))
 
 
 def observe(
@@ -155,21 +155,18 @@ def observe(
     -------
     tuple of Observation
     """
-    return tuple(_results(OTHERS, runs, sizes, alphas, _ONE, seed))
+    return tuple(_results(OTHERS, runs, list(product(sizes, alphas, _ONE)), seed))
 
 
 def _results(
     simulations: Sequence[Simulation[_Result]],
     runs: int,
-    sizes: Sequence[int],
-    alphas: Sequence[float],
-    kinds: Sequence[Kind],
+    cells: Sequence[tuple[int, float, Kind]],
     seed: int,
 ) -> Iterator[_Result]:
     if runs < 1:
         raise InputError(f"runs must be at least 1; got {runs}")
     for item in simulations:
-        repeats = math.ceil(runs / item.each)
-        for n, alpha, kind in product(sizes, alphas, kinds):
+        for n, alpha, kind in cells:
             if item.includes(n, alpha, kind):
-                yield from item.run(Setting(kind, n, alpha, repeats, seed))
+                yield from item.run(Setting(kind, n, alpha, math.ceil(runs / item.each), seed))

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-from scipy.stats import binom
 
-from calibrail.conformal import Guarantee, calibrate_groups, calibrate_threshold, rank
+from calibrail.conformal import Guarantee, calibrate_groups, calibrate_threshold
 from calibrail.validity.check import DELTA, Check, Observation, Setting
 from calibrail.validity.distributions import Floats, below, draw
 
@@ -19,22 +18,21 @@ _SMALL: Final = {"rare": 0.5, "rarer": -0.5}
 def grouped_marginal(at: Setting) -> Iterator[Check]:
     """Miss a fresh hallucination of one group: k / (n + 1), at most alpha, in each."""
     thresholds = _by_group(at, "marginal")
-    rng, exact = at.rng("new answers"), rank(at.n, at.alpha) / (at.n + 1)
+    rng, what = at.rng("new answers"), "groups, marginal coverage"
     for name, loc in GROUPS.items():
         missed = draw(rng, at.kind, at.runs, loc) < thresholds[name]
-        yield at.check("groups, marginal coverage", missed, at.alpha, exact=exact, design=name)
+        yield at.check(what, missed, at.alpha, exact=at.miss_rate, design=name)
 
 
 def grouped_pac(at: Setting) -> Iterator[Check]:
     """Draw a ``pac`` threshold that misses more than alpha in a group: at most ``DELTA`` each."""
     thresholds = _by_group(at, "pac")
-    each = float(binom.cdf(rank(at.n, at.alpha, "pac", DELTA) - 1, at.n, at.alpha))
     bad = {name: below(at.kind, thresholds[name], loc) > at.alpha for name, loc in GROUPS.items()}
     for name, failed in bad.items():
-        yield at.check("groups, pac coverage", failed, DELTA, exact=each, design=name)
+        yield at.check("groups, pac coverage", failed, DELTA, exact=at.pac_error, design=name)
     some, count = np.logical_or.reduce(list(bad.values())), len(GROUPS)
-    any_exact, design = 1.0 - (1.0 - each) ** count, "any of the three"
-    yield at.check("groups, pac coverage", some, count * DELTA, exact=any_exact, design=design)
+    exact, design = 1.0 - (1.0 - at.pac_error) ** count, "any of the three"
+    yield at.check("groups, pac coverage", some, count * DELTA, exact=exact, design=design)
 
 
 def fallback(at: Setting) -> Iterator[Check]:
@@ -53,9 +51,8 @@ def fallback(at: Setting) -> Iterator[Check]:
         shared = calibrate_groups(scores[1:], names[1:], at.promise(by="group", min_n=at.n))
         return not shared.flags(scores[:1], names[:1])[0]
 
-    exact, design = rank(at.n, at.alpha) / (at.n + 1), "two groups known to be small, same mix"
-    name = "groups, fallback coverage"
-    yield at.check(name, at.repeated(missed), at.alpha, exact=exact, design=design)
+    name, design = "groups, fallback coverage", "two groups known to be small, same mix"
+    yield at.check(name, at.repeated(missed), at.alpha, exact=at.miss_rate, design=design)
 
 
 def pooled_over_groups(at: Setting) -> Iterator[Observation]:

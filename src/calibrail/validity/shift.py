@@ -12,7 +12,7 @@ import numpy as np
 
 from calibrail.conformal import calibrate_threshold, calibrate_weighted
 from calibrail.validity.check import Check, Observation, Setting
-from calibrail.validity.distributions import Floats, Kind, as_score
+from calibrail.validity.distributions import Floats, as_score
 
 #: How far the feature's mean moves, and how far the score falls with the feature.
 MOVED: Final = 1.0
@@ -36,14 +36,14 @@ def weighted_coverage(at: Setting) -> Iterator[Check]:
 def without_known_ratio(at: Setting) -> Iterator[Observation]:
     """Estimate the ratio, or do without; nothing is promised."""
     rng, other = at.rng("shift"), at.rng("unlabelled")
-    estimated, plain = np.zeros(at.runs, dtype=bool), np.zeros(at.runs, dtype=bool)
-    for run in range(at.runs):
+    estimated, plain = [], []
+    for _ in range(at.runs):
         x, scores, new, score = _sample(rng, at)
         # Two normal distributions of the same spread: the difference of the means is all there is.
         moved = float(other.normal(MOVED, 1.0, UNLABELLED).mean() - x.mean())
         weighted = calibrate_weighted(scores, _ratio(x, moved), at.alpha)
-        estimated[run] = not weighted.flags([score], [float(_ratio(new, moved))])[0]
-        plain[run] = score < calibrate_threshold(scores, at.promise()).threshold
+        estimated.append(not weighted.flags([score], [float(_ratio(new, moved))])[0])
+        plain.append(score < calibrate_threshold(scores, at.promise()).threshold)
     what = f"ratio estimated from {UNLABELLED} unlabelled answers: misses in production"
     yield at.observed(what, estimated, at.alpha)
     yield at.observed("shift ignored: misses in production", plain, at.alpha)
@@ -52,12 +52,9 @@ def without_known_ratio(at: Setting) -> Iterator[Observation]:
 def _sample(rng: np.random.Generator, at: Setting) -> tuple[Floats, Floats, Floats, float]:
     """Return features and scores for calibration, and a feature and score from production."""
     x, new = rng.standard_normal(at.n), np.asarray(rng.normal(MOVED))
-    score = _score(rng, at.kind, new[None])
-    return x, _score(rng, at.kind, x), new, float(score[0])
-
-
-def _score(rng: np.random.Generator, kind: Kind, x: Floats) -> Floats:
-    return as_score(kind, np.sqrt(1.0 - _SLOPE**2) * rng.standard_normal(x.shape) - _SLOPE * x)
+    noise = np.sqrt(1.0 - _SLOPE**2) * rng.standard_normal(at.n + 1)
+    scores = as_score(at.kind, noise - _SLOPE * np.append(new, x))
+    return x, scores[1:], new, float(scores[0])
 
 
 def _ratio(x: Floats, moved: float) -> Floats:

@@ -1,31 +1,33 @@
-"""Do one threshold, its p-values and its coverage band keep their promises?"""
+"""Do one threshold, its p-values and its coverage band keep their promises, and do two of them?"""
 
 from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-from scipy.stats import betabinom, binom
+from scipy.stats import betabinom
 
-from calibrail.conformal import coverage_band, rank
+from calibrail.conformal import DECISIONS, coverage_band, rank, three_way
 from calibrail.validity.check import CONFIDENCE, DELTA, Check, Setting
-from calibrail.validity.distributions import Floats, below, draw
+from calibrail.validity.distributions import Floats, below, draw, up_to
 
 #: Test examples per simulated band.
 BATCH: Final = 100
+#: The faithful scores lie this far below the hallucinated ones.
+_SHIFT: Final = 1.0
 
 
 def marginal_coverage(at: Setting) -> Iterator[Check]:
     """Miss one fresh hallucination per calibration: probability k / (n + 1), at most alpha."""
-    rng, k = at.rng("marginal"), rank(at.n, at.alpha)
-    missed = draw(rng, at.kind, at.runs) < _thresholds(at, rng, k)
-    yield at.check("marginal coverage", missed, at.alpha, exact=k / (at.n + 1))
+    rng = at.rng("marginal")
+    missed = draw(rng, at.kind, at.runs) < _thresholds(at, rng, rank(at.n, at.alpha))
+    yield at.check("marginal coverage", missed, at.alpha, exact=at.miss_rate)
 
 
 def training_conditional(at: Setting) -> Iterator[Check]:
     """Draw a ``pac`` threshold whose true miss rate exceeds alpha: at most ``DELTA``."""
-    rng, k = at.rng("pac"), rank(at.n, at.alpha, "pac", DELTA)
-    bad = below(at.kind, _thresholds(at, rng, k)) > at.alpha
-    yield at.check("pac coverage", bad, DELTA, exact=float(binom.cdf(k - 1, at.n, at.alpha)))
+    thresholds = _thresholds(at, at.rng("pac"), rank(at.n, at.alpha, "pac", DELTA))
+    bad = below(at.kind, thresholds) > at.alpha
+    yield at.check("pac coverage", bad, DELTA, exact=at.pac_error)
 
 
 def p_value_uniformity(at: Setting) -> Iterator[Check]:
@@ -33,7 +35,7 @@ def p_value_uniformity(at: Setting) -> Iterator[Check]:
     rng = at.rng("p-value")
     scores, fresh = draw(rng, at.kind, (at.runs, at.n)), draw(rng, at.kind, (at.runs, 1))
     p = (1.0 + np.count_nonzero(scores <= fresh, axis=1)) / (at.n + 1.0)
-    yield at.check("p-value", p <= at.alpha, at.alpha, exact=rank(at.n, at.alpha) / (at.n + 1))
+    yield at.check("p-value", p <= at.alpha, at.alpha, exact=at.miss_rate)
 
 
 def band_coverage(at: Setting) -> Iterator[Check]:
@@ -50,6 +52,41 @@ def band_coverage(at: Setting) -> Iterator[Check]:
         yield at.check("coverage band", outside, error, exact=under + over)
     else:
         yield at.check("coverage band", caught < lowest, error / 2.0, exact=under)
+
+
+def three_way_marginal(at: Setting) -> Iterator[Check]:
+    """Pass a fresh hallucination, flag a fresh faithful answer: at most alpha each (beta = alpha).
+
+    Where the two thresholds cross, passing comes first, so flags are rarer than k / (n + 1).
+    """
+    promise, name = at.promise(beta=at.alpha), "three-way, marginal"
+    decisions = [
+        three_way(bad[1:], good[1:], promise).decide([bad[0], good[0]])
+        for bad, good in _both_classes(at, "three-way", at.n + 1)
+    ]
+    of_bad, of_good = np.transpose(decisions)
+    passed, flagged = of_bad == DECISIONS.index("pass"), of_good == DECISIONS.index("flag")
+    yield at.check(name, passed, at.alpha, exact=at.miss_rate, design="hallucinated, passed")
+    yield at.check(name, flagged, at.alpha, design="faithful, flagged")
+
+
+def three_way_pac(at: Setting) -> Iterator[Check]:
+    """Draw thresholds with a true error above alpha on a side: at most ``DELTA`` each."""
+    promise, name = at.promise("pac", beta=at.alpha), "three-way, pac"
+    rules = [three_way(*scores, promise) for scores in _both_classes(at, "three-way pac", at.n)]
+    low = np.array([rule.calibration.threshold for rule in rules])
+    high = np.maximum(np.array([rule.flag_above for rule in rules], dtype=np.float64), low)
+    passed = below(at.kind, low) > at.alpha
+    flagged = 1.0 - up_to(at.kind, high, -_SHIFT) > at.alpha
+    yield at.check(name, passed, DELTA, exact=at.pac_error, design="hallucinated, passed")
+    yield at.check(name, flagged, DELTA, design="faithful, flagged")
+
+
+def _both_classes(at: Setting, name: str, n: int) -> Iterator[tuple[Floats, Floats]]:
+    """Yield for each run n scores of hallucinated and n of faithful answers."""
+    rng = at.rng(name)
+    for _ in range(at.runs):
+        yield draw(rng, at.kind, n), draw(rng, at.kind, n, -_SHIFT)
 
 
 def _thresholds(at: Setting, rng: np.random.Generator, k: int) -> Floats:

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 from calibrail.conformal import (
     Bound,
     Certificate,
-    GroupCounts,
+    Counts,
     GroupVerdict,
     Risk,
     certify_counts,
@@ -162,23 +162,17 @@ def certify(
                 f"{left_out if tally.n_seen_before and label == 1 else ''}; a certificate needs "
                 "labelled answers of both classes that the calibration has not seen"
             )
-    certificate = certify_counts(
-        tally.stopped[1],
-        tally.n[1],
-        tally.stopped[0],
-        tally.n[0],
-        *limits,
-    )
+    counts = (tally.stopped[1], tally.n[1], tally.stopped[0], tally.n[0])
+    certificate = certify_counts(Counts(*counts), limits)
     measured = None
     if risks:
-        counts = (tally.stopped[1], tally.n[1], tally.stopped[0], tally.n[0])
         measured = risk_bounds(risks, counts, requirement.confidence)
         verdict = risk_verdict(measured)
         reason = risks_reason(verdict, measured)
         certificate = replace(certificate, verdict=verdict, reason=reason, flips=None)
     verdicts = None
     if by is not None:
-        verdicts = certify_groups(tally.counts(), *limits)
+        verdicts = certify_groups(tally.counts(), limits)
     return Certification(
         certificate=certificate,
         by=by,
@@ -196,10 +190,8 @@ def certify(
     )
 
 
-def _limits(
-    guardrail: Guardrail, requirement: Requirement, risks: Sequence[Risk]
-) -> tuple[float, float | None, float]:
-    """Return the coverage that is required, the FPR that is allowed, and the confidence."""
+def _limits(guardrail: Guardrail, requirement: Requirement, risks: Sequence[Risk]) -> Requirement:
+    """Return the requirement with the coverage and the FPR that are meant where it leaves them."""
     if requirement.risks:
         raise InputError(
             "the risks that a guardrail keeps are frozen in it, and those are certified; leave out "
@@ -208,15 +200,14 @@ def _limits(
     if not risks:
         if requirement.max_fpr is None:
             raise InputError("max_fpr must be given: how many faithful answers may be held back?")
-        required = requirement.coverage(guardrail.config.promise)
-        return required, requirement.max_fpr, requirement.confidence
+        return replace(requirement, min_coverage=requirement.coverage(guardrail.config.promise))
     if requirement.max_fpr is not None or requirement.min_coverage is not None:
         raise InputError(
             f"this guardrail was chosen to keep {', '.join(map(str, risks))}, and that is what is "
             "certified; leave out max_fpr and min_coverage"
         )
     levels = {risk.name: risk.level for risk in risks}
-    return levels.get("recall", 0.0), levels.get("fpr"), requirement.confidence
+    return Requirement(levels.get("fpr"), levels.get("recall", 0.0), requirement.confidence)
 
 
 class _Tally:
@@ -248,9 +239,9 @@ class _Tally:
             self.shared_groups[label] += example.group in self.groups[label]
             self.groups[label].add(example.group)
 
-    def counts(self) -> dict[str, GroupCounts]:
+    def counts(self) -> dict[str, Counts]:
         """Return each group's counts: caught of hallucinated, false alarms of faithful."""
-        return {name: GroupCounts(*found) for name, found in sorted(self.by_group.items())}
+        return {name: Counts(*found) for name, found in sorted(self.by_group.items())}
 
     def blocked(self, guardrail: Guardrail, confidence: float) -> Bound | None:
         """Return the share of faithful answers that a guardrail with a review flags."""

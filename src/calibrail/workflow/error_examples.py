@@ -7,8 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.conformal.rule import Rule
-from calibrail.conformal.three_way import DECISIONS
+from calibrail.conformal.rule import DECISIONS, Rule
 from calibrail.data.example import Example
 from calibrail.data.splits import TEST
 from calibrail.models.call_limits import BudgetError, account, limit_calls

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from calibrail.conformal import calibrate_groups, exact_bound
-from calibrail.conformal.rule import Rule
-from calibrail.conformal.three_way import upper_calibration
+from calibrail.conformal.rule import Rule, upper_calibration
 from calibrail.evaluation.sample import Sample
 from calibrail.evaluation.sections.review import three_way_review
 from calibrail.settings import Promise

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from calibrail.conformal import Bound, certify_counts
+from calibrail.conformal import Bound, Counts, certify_counts
 from calibrail.conformal.rank import decimal
 from calibrail.data.splits import CALIBRATION as FIRST
 from calibrail.data.splits import split
@@ -41,6 +41,7 @@ from calibrail.evaluation.sample import CALIBRATION, FIT, TEST, Mask, Sample
 from calibrail.evaluation.stats.auroc import auroc
 from calibrail.evaluation.stats.rates import wilson
 from calibrail.record import Record
+from calibrail.settings import Requirement
 
 #: Halves of the test part, as ``halve`` names them; 0 = not for testing.
 CHOOSING: Final = 1
@@ -240,7 +241,8 @@ def _certificate(
     labels, tested = candidates.labels, np.where(part, TEST, FIT).astype(np.int8)
     sample = Sample(np.zeros(len(labels)), labels, tested, candidates.groups)
     counts, shared = sample.one_per_group(best.flagged), sample.n_sharing(part) > 0
-    made = certify_counts(*counts, min_coverage, max_fpr, candidates.confidence).to_dict()
+    required = Requirement(max_fpr, min_coverage, candidates.confidence)
+    made = certify_counts(Counts(*counts), required).to_dict()
     return {**made, "counted": "one answer of each group and class" if shared else "every answer"}
 
 

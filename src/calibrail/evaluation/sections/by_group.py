@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from calibrail.conformal import (
-    GroupCounts,
+    Counts,
     GroupedCalibration,
     GroupVerdict,
     calibrate_threshold,
@@ -45,15 +45,13 @@ def by_group(
     shared = calibrate_threshold(sample.scores(CALIBRATION, 1), promise)
     members = np.asarray(names, dtype=object)
     present = sorted(set(members[sample.rows(TEST)].tolist()))
-    assert requirement.min_coverage is not None
-    limits = requirement.min_coverage, requirement.max_fpr, requirement.confidence
 
     def verdicts(flagged: Mask) -> dict[str, GroupVerdict]:
         counts = {}
         for name in present:
             caught, alarms = (sample.count(flagged, TEST, k, members == name) for k in (1, 0))
-            counts[name] = GroupCounts(*caught, *alarms)
-        return certify_groups(counts, *limits)
+            counts[name] = Counts(*caught, *alarms)
+        return certify_groups(counts, requirement)
 
     own_threshold = verdicts(grouped.flags(sample.values, names, sample.tolerance))
     shared_threshold = verdicts(shared.flags(sample.values, sample.tolerance))
