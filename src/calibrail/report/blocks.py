@@ -121,7 +121,7 @@ class Table:
 
     title: str
     columns: Sequence[Column]
-    rows: Sequence[Sequence[Cell | str] | Heading]
+    rows: Sequence[Row]
     two_lines: bool = False
     where: Where = "both"
 
@@ -278,6 +278,16 @@ class Section:
     where: Where = "both"
 
 
+def section(heading: str, *blocks: Block | None, where: Where = "both") -> Section:
+    """Return blocks under a heading."""
+    return Section(heading, blocks, where)
+
+
+def folded(summary: str, *blocks: Block | None) -> Folded:
+    """Return blocks that a reader opens on the page."""
+    return Folded(summary, blocks)
+
+
 def listing(
     heading: str, items: Sequence[Bullet | str], style: Style = "", where: Where = "both"
 ) -> Section:
@@ -295,4 +305,5 @@ def numbers(*names: str) -> list[Column]:
     return [Column(name, "right") for name in names]
 
 
+Row = Sequence[Cell | str] | Heading
 Block = Text | Bullets | Table | Facts | Figure | Slider | Evidence | Card | Folded | Section

@@ -98,7 +98,7 @@ class Document:
     next_step: str = ""
     reproduce: Mapping[str, Any] = field(default_factory=dict)
     data: Mapping[str, Any] = field(default_factory=dict)
-    footer: str = ""
+    footer: str = "Every number on this page is in what --json prints."
 
     def shown_on(self, medium: Literal["terminal", "page"]) -> Document:
         """Return what one medium shows: no empty blocks, every cell a ``Cell``."""

@@ -35,7 +35,7 @@ def share(value: Json | None) -> str:
 
 def interval(value: Json | None) -> str:
     """Return ``91.7 to 96%`` for a share's interval in percent, nothing without one."""
-    if value is None:
+    if value is None or value["lower"] is None:
         return ""
     return f"{percent(value['lower']).removesuffix('%')} to {percent(value['upper'])}"
 
@@ -77,6 +77,18 @@ def bounds(value: Json | None, digits: int = 3) -> str:
     return f"{value['lower']:.{digits}f} to {value['upper']:.{digits}f}"
 
 
+def with_bounds(value: Json, digits: int = 3) -> str:
+    """Return a measure with its interval behind it.
+
+    Examples
+    --------
+    >>> with_bounds({"estimate": 0.5, "lower": 0.4, "upper": 0.6})
+    '0.500 (0.400 to 0.600)'
+    """
+    span = bounds(value, digits)
+    return f"{estimate(value, digits)} ({span})" if span else estimate(value, digits)
+
+
 def measure_cell(value: Json | None, digits: int = 3) -> Cell:
     """Return a measure with its interval below."""
     known = estimate(value, digits)
@@ -86,3 +98,30 @@ def measure_cell(value: Json | None, digits: int = 3) -> Cell:
 def threshold(value: float | None) -> str:
     """Return a threshold, or a word where there is none."""
     return "none" if value is None else number(value)
+
+
+def p_value(value: float) -> str:
+    """Return a p-value with two digits, e.g. ``p = 0.012``, or ``p < 0.001``.
+
+    Examples
+    --------
+    >>> p_value(0.0123), p_value(1e-9), p_value(1.0)
+    ('p = 0.012', 'p < 0.001', 'p = 1')
+    """
+    return "p < 0.001" if value < 0.001 else f"p = {value:.2g}"
+
+
+def p_number(value: float | None) -> str:
+    """Return what stands in a column of p-values.
+
+    Examples
+    --------
+    >>> p_number(0.0123), p_number(1e-9), p_number(None)
+    ('0.012', '< 0.001', 'none')
+    """
+    return "none" if value is None else p_value(value).removeprefix("p ").removeprefix("= ")
+
+
+def capital(text: str) -> str:
+    """Return a text that begins a sentence."""
+    return text[:1].upper() + text[1:]

@@ -1,18 +1,21 @@
 """What does `calibrail agree` say about a judge's labels beside people's?"""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from calibrail.phrases import count, percent
 from calibrail.report.blocks import (
+    Block,
     Bullet,
     Bullets,
     Cell,
     Column,
     Json,
+    Row,
     Section,
     Table,
     Text,
+    section,
     texts,
 )
 from calibrail.report.document import Document
@@ -39,29 +42,14 @@ def document(result: Json) -> Document:
     result : mapping
         What ``calibrail agree --json`` prints.
     """
-    title = "What each takes for granted"
-    assumed = result["rates"].get("coverage", result["rates"]["prevalence"])
     return Document(
         "agreement of",
         subject="judge and people",
         headline=_headline(result),
-        blocks=(
-            _agreement(result),
-            _rates(result),
-            Bullets(
-                title,
-                [
-                    f"{name}: {assumed[method]['assumption']} ({assumed[method]['promise']})."
-                    for method, name in _METHODS.items()
-                ],
-            ),
-            Bullets("Missing or cut off", list(_missing(result))),
-            Bullets("Which to trust", list(_trust(result))),
-        ),
+        blocks=(_agreement(result), *_estimates(result)),
         warnings=[Bullet(text) for text in result["warnings"]],
         next_step=_next_step(result),
         data=result["data"],
-        footer="Every number on this page is in what --json prints.",
     )
 
 
@@ -74,8 +62,7 @@ def _headline(result: Json) -> str:
     if agreement["estimate"] is None:
         return f"{labels} The judge cannot be compared with people."
     return (
-        f"{labels} Judge and people agree on {percent(agreement['estimate'])} of those "
-        f"({interval(agreement)})."
+        f"{labels} Judge and people agree on {share(agreement)} of those ({interval(agreement)})."
     )
 
 
@@ -96,79 +83,65 @@ def _agreement(result: Json) -> Section:
     else:
         value = f"{kappa['estimate']:.2f}"
         rows.append(("Cohen's kappa", value, bounds(kappa, 2), "agreement beyond chance"))
-    columns = (
-        Column("Measure", brief=""),
-        Column("Value", "right"),
-        Column(f"{percent(result['confidence'])} interval"),
-        Column("Counts"),
-    )
+    span = f"{percent(result['confidence'])} interval"
+    columns = (Column("Measure", brief=""), Column("Value", "right"), *texts(span, "Counts"))
     title = "The judge, where people have labelled, too"
-    return Section(title, (Table(title, columns, rows), Text(_leaning(agreement["asymmetry"]))))
+    return section(title, Table(title, columns, rows), Text(_leaning(agreement["asymmetry"])))
 
 
 def _leaning(asymmetry: Json) -> str:
     """Say whether the judge calls hallucination more or less often than people do."""
-    judge, human = asymmetry["judge_alone"], asymmetry["human_alone"]
     if asymmetry["p_value"] is None:
         return ""
-    counts = (
-        f"Of {count(judge + human, 'disagreement')}, {judge:,} "
-        f"{'is' if judge == 1 else 'are'} called hallucinated by the judge alone and {human:,} by "
-        "people alone"
-    )
-    test = f"exact McNemar test, p = {asymmetry['p_value']:.2g}"
+    judge, human = asymmetry["judge_alone"], asymmetry["human_alone"]
+    leans = f"the judge calls hallucination {asymmetry['direction']}"
     if asymmetry["direction"] == "not shown":
-        return f"{counts}: no sign that the judge leans one way ({test})."
-    return f"{counts}: the judge calls hallucination {asymmetry['direction']} ({test})."
+        leans = "no sign that the judge leans one way"
+    return (
+        f"Of {count(judge + human, 'disagreement')}, {judge:,} {'is' if judge == 1 else 'are'} "
+        f"called hallucinated by the judge alone and {human:,} by people alone: {leans} "
+        f"(exact McNemar test, p = {asymmetry['p_value']:.2g})."
+    )
 
 
-def _rates(result: Json) -> Section:
-    title = f"Four estimates, with {percent(result['confidence'])} intervals"
-    rows: list[Sequence[Cell | str]] = []
-    for rate, name in _known_rates(result):
-        cells = []
-        for method in _METHODS:
-            value = rate[method]
-            if value["estimate"] is None:
-                cells.append(Cell("none"))
-                continue
-            mark = " *" if rate["trust"]["method"] == method else ""
-            cells.append(Cell(f"{percent(value['estimate'])}{mark}", interval(value)))
-        rows.append((name, *cells))
-    columns = (Column("Rate", brief=""), *texts(*_METHODS.values()))
-    return Section(title, (Table(title, columns, rows, two_lines=True),))
-
-
-def _known_rates(result: Json) -> Iterator[tuple[Json, str]]:
-    for rate, name in _RATES.items():
-        if rate in result["rates"]:
-            yield result["rates"][rate], name
-
-
-def _missing(result: Json) -> Iterator[str]:
-    """Yield why an estimate is missing or was cut off."""
-    for rate, title in _known_rates(result):
+def _estimates(result: Json) -> Iterator[Block]:
+    """Yield the four estimates of each rate, what they assume and lack, and which to trust."""
+    rows: list[Row] = []
+    missing, trusted = [], []
+    for key, rate in result["rates"].items():
+        title, trust, cells = _RATES[key], rate["trust"], []
         for method, name in _METHODS.items():
             value = rate[method]
+            mark = " *" if trust["method"] == method and value["estimate"] is not None else ""
+            cells.append(Cell(f"{share(value)}{mark}", interval(value)))
             if value["estimate"] is None:
-                yield f"{title}, {name}: {value['reason']}."
+                missing.append(f"{title}, {name}: {value['reason']}.")
             elif "estimate" in value["clipped"]:
-                yield f"{title}, {name}: the value lay outside 0 to 100% and was cut off."
-
-
-def _trust(result: Json) -> Iterator[str]:
-    for rate, title in _known_rates(result):
-        trust = rate["trust"]
-        name = "none of them" if trust["method"] is None else f"{_METHODS[trust['method']]} (*)"
-        yield f"{title}: {name}; {trust['reason']}."
+                cut = "the value lay outside 0 to 100% and was cut off"
+                missing.append(f"{title}, {name}: {cut}.")
+        rows.append((title, *cells))
+        best = "none of them" if trust["method"] is None else f"{_METHODS[trust['method']]} (*)"
+        trusted.append(f"{title}: {best}; {trust['reason']}.")
+    title = f"Four estimates, with {percent(result['confidence'])} intervals"
+    columns = (Column("Rate", brief=""), *texts(*_METHODS.values()))
+    yield section(title, Table(title, columns, rows, two_lines=True))
+    assumed = result["rates"].get("coverage", result["rates"]["prevalence"])
+    yield Bullets(
+        "What each takes for granted",
+        [
+            f"{name}: {assumed[method]['assumption']} ({assumed[method]['promise']})."
+            for method, name in _METHODS.items()
+        ],
+    )
+    yield Bullets("Missing or cut off", missing)
+    yield Bullets("Which to trust", trusted)
 
 
 def _next_step(result: Json) -> str:
     rates = result["rates"].values()
     if any(rate["trust"]["method"] is None for rate in rates):
         return "Draw rows at random, have people label them, and run this again."
-    needed = max(rate["prediction_powered"]["n_needed"] or 0 for rate in rates)
-    if needed:
+    if needed := max(rate["prediction_powered"]["n_needed"] or 0 for rate in rates):
         return (
             f"For the corrected estimate have about {needed:,} rows in all labelled by people, "
             "drawn at random."

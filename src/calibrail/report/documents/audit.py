@@ -10,20 +10,19 @@ from calibrail.report.blocks import (
     Cell,
     Column,
     Facts,
-    Heading,
     Json,
+    Row,
     Section,
     Table,
     Text,
     listing,
     numbers,
+    section,
 )
 from calibrail.report.document import Document
 from calibrail.report.documents.audit_detector import detector_section, matched_figure
 from calibrail.report.documents.audit_words import COMPONENTS
 from calibrail.report.phrases import bounds, estimate, measure_cell, plain
-
-_Row = Sequence[Cell | str] | Heading
 
 #: What answers can share, and how it is said.
 _SHARED: Final = {
@@ -48,32 +47,28 @@ def document(audit: Json) -> Document:
     audit : mapping
         The content of ``audit.json``.
     """
-    messages = [item["message"] for item in audit["conclusions"]]
+    first, *further = (item["message"] for item in audit["conclusions"])
     detectors = audit["detectors"]
     clustered = audit["n_groups"] < audit["n_hallucinated"] + audit["n_faithful"]
     groups = f", in {count(audit['n_groups'], 'group')}" if clustered else ""
+    left_out = [f"{item['part']}: {item['reason']}" for item in audit["left_out"]]
     return Document(
         "audit of",
         subject=", ".join(plain(item["name"]) for item in detectors),
-        headline=messages[0],
+        headline=first,
         summary=f"{count(audit['n_hallucinated'], 'hallucinated answer')}, "
         f"{audit['n_faithful']:,} faithful{groups}.",
-        brief=messages[0],
+        brief=first,
         blocks=(
             matched_figure(1, detectors[0]),
-            Bullets("What the data shows", messages[1:], where="terminal"),
-            listing("What else the data shows", messages[1:], where="page"),
-            *(
-                detector_section(place, item, audit)
-                for place, item in enumerate(detectors, start=1)
-            ),
+            Bullets("What the data shows", further, where="terminal"),
+            listing("What else the data shows", further, where="page"),
+            *(detector_section(place, item, audit) for place, item in enumerate(detectors, 1)),
             _components(audit["components"]),
             _agreement(audit["agreement"]),
             _leakage(audit["leakage"]),
-            listing(
-                "Left out", [f"{item['part']}: {item['reason']}" for item in audit["left_out"]]
-            ),
-            _limits(audit, clustered),
+            listing("Left out", left_out),
+            _limits(percent(audit["confidence"]), clustered),
         ),
         reproduce=audit["reproduce"],
         data=audit["data"],
@@ -108,16 +103,15 @@ def _components(components: Sequence[Json]) -> Section | None:
             Column("AUROC", "right"),
             Column("Interval", where="terminal"),
         )
-        blocks.append(Text(item["sentence"], where="page"))
-        blocks.append(Table("The parts of the index", columns, rows))
-    return Section("The parts of the index", blocks)
+        table = Table("The parts of the index", columns, rows)
+        blocks += [Text(item["sentence"], where="page"), table]
+    return section("The parts of the index", *blocks)
 
 
 def _agreement(pairs: Sequence[Json]) -> Section | None:
     if not pairs:
         return None
     tops = [f"Same among top {percent(top['share'])}" for top in pairs[0]["top"]]
-    heads = ("Pearson", "Spearman", "Spearman given the label", *tops)
     rows = [
         (
             Cell(f"{plain(pair['first'])} and {plain(pair['second'])}", f"n = {pair['n']:,}"),
@@ -129,33 +123,28 @@ def _agreement(pairs: Sequence[Json]) -> Section | None:
         )
         for pair in pairs
     ]
-    columns = (Column("Pair"), *numbers(*heads))
+    heads = numbers("Pearson", "Spearman", "Spearman given the label", *tops)
     title = "Do they agree?"
-    return Section(title, (Table(title, columns, rows),), where="page")
+    return section(title, Table(title, (Column("Pair"), *heads), rows), where="page")
 
 
 def _leakage(leakage: Json) -> Section:
     """Show what could give labels away."""
-    copies = {f"Near-duplicates {_ACROSS[item['across']]}": item for item in leakage["copies"]}
-    brief = [
-        (name, f"{item['n']:,} ({item['exact']:,} identical)") for name, item in copies.items()
-    ]
-    rows: list[_Row] = []
-    for name, item in copies.items():
-        example = ""
+    brief: list[tuple[str, str]] = []
+    rows: list[Row] = []
+
+    def add(name: str, value: Cell | str, about: str) -> None:
+        rows.append((name, value, Cell(about, style="muted")))
+
+    for item in leakage["copies"]:
+        name, example = f"Near-duplicates {_ACROSS[item['across']]}", ""
+        brief.append((name, f"{item['n']:,} ({item['exact']:,} identical)"))
         if item["pairs"]:
-            first, second = item["pairs"][0]
-            example = f"; e.g. {plain(first)} and {plain(second)}"
-        rows.append(
-            (
-                name,
-                f"{item['n']:,}",
-                Cell(f"{item['exact']:,} identical{example}", style="muted"),
-            )
-        )
+            example = f"; e.g. {' and '.join(map(plain, item['pairs'][0]))}"
+        add(name, f"{item['n']:,}", f"{item['exact']:,} identical{example}")
     for item in leakage["shared"]:
         about = f"{item['n_repeated']:,} occur more than once, {item['n_both']:,} with both labels"
-        rows.append((_SHARED[item["what"]], f"{item['n_distinct']:,}", Cell(about, style="muted")))
+        add(_SHARED[item["what"]], f"{item['n_distinct']:,}", about)
     for item in leakage["giveaways"]:
         name = f"Label from the others of its {plain(item['column'])}"
         if item["auroc"]["estimate"] is not None:
@@ -164,23 +153,21 @@ def _leakage(leakage: Json) -> Section:
             f"AUROC; {item['n_values']:,} in all, of those with several answers "
             f"{item['n_mixed']:,} hold both labels, {item['n_alike']:,} one"
         )
-        rows.append((name, measure_cell(item["auroc"]), Cell(about, style="muted")))
+        add(name, measure_cell(item["auroc"]), about)
     rows.append(("Ids that repeat", f"{leakage['n_ids_repeated']:,}", ""))
     title = "Could the label be known otherwise?"
     columns = (Column("What"), Column("Number", "right"), Column("About it"))
-    return Section(
-        title, (Facts(brief, where="terminal"), Table(title, columns, rows, where="page"))
-    )
+    return section(title, Facts(brief, where="terminal"), Table(title, columns, rows, where="page"))
 
 
-def _limits(audit: Json, clustered: bool) -> Section:
+def _limits(confidence: str, clustered: bool) -> Section:
     together = "; they count answers of one group as belonging together" if clustered else ""
     lines = (
         "Pairs are alike in one feature at a time, and in nothing else. What a feature explains "
         "may be due to something that goes with it, and pairs that are alike may be unlike the "
         "rest of the data.",
-        f"Intervals hold at the {percent(audit['confidence'])} level each, not all together"
-        f"{together}. Tests of strata are corrected for the number of divisions (Holm).",
+        f"Intervals hold at the {confidence} level each, not all together{together}. Tests of "
+        "strata are corrected for the number of divisions (Holm).",
         "The labels are right.",
     )
     return listing("What this rests on", lines, where="page")

@@ -11,50 +11,65 @@ from calibrail.report.blocks import (
     Cell,
     Column,
     Figure,
-    Folded,
     Heading,
     Json,
+    Row,
     Section,
     Table,
     Text,
+    folded,
     numbers,
+    section,
 )
-from calibrail.report.documents.audit_words import capital, spanned, third
-from calibrail.report.phrases import bounds, estimate, measure_cell, plain, share_cell, threshold
-
-_Row = Sequence[Cell | str] | Heading
+from calibrail.report.documents.audit_words import EXPLAINS, third
+from calibrail.report.phrases import (
+    bounds,
+    capital,
+    estimate,
+    measure_cell,
+    p_number,
+    plain,
+    share_cell,
+    threshold,
+    with_bounds,
+)
 
 #: What each verdict on a feature means, in a cell.
-VERDICTS: Final = {
-    "explains": "explains it",
-    "explains most": "explains most of it",
-    "explains part": "explains part of it",
-    "does not explain": "does not explain it",
+_VERDICTS: Final = {
+    **{verdict: f"{explains} it" for verdict, explains in EXPLAINS.items()},
     "cannot tell": "the data cannot tell",
     "nothing to explain": "nothing to explain",
     "is the score": "is the score itself",
 }
 
+#: The measures of a feature beside a detector: heading, field, decimals.
+_MEASURES: Final = (
+    ("Alone", "feature_auroc", 3),
+    ("Detector, all pairs", "auroc", 3),
+    ("Detector, alike", "matched", 3),
+    ("Share explained", "share", 2),
+    ("Added to it", "added", 3),
+    ("Correlation", "spearman", 2),
+    ("Score and label, given it", "partial", 2),
+)
+
 
 def detector_section(place: int, detector: Json, audit: Json) -> Section:
     """Show what explains a detector's result, where it works, and how it reads as probability."""
-    means, missing = detector["means"], detector["n_undefined"]
-    return Section(
-        f"{plain(detector['name'])}: AUROC {spanned(detector['auroc'])}",
-        (
-            Text(
-                f"Cohen's d {estimate(detector['cohens_d'], 2)}; mean score "
-                f"{threshold(means['hallucinated']['mean'])} of hallucinated and "
-                f"{threshold(means['faithful']['mean'])} of faithful answers. Undefined for "
-                f"{missing['hallucinated']} and {missing['faithful']} of them (policy: "
-                f"{audit['undefined']}). Higher = more likely hallucinated.",
-                "muted",
-                where="page",
-            ),
-            _confounds(place, detector),
-            _strata(place, detector),
-            _reliability(place, detector, audit["confidence"]),
+    means, missing = _means(detector), detector["n_undefined"]
+    return section(
+        f"{plain(detector['name'])}: AUROC {with_bounds(detector['auroc'])}",
+        Text(
+            f"Cohen's d {estimate(detector['cohens_d'], 2)}; mean score {means[0]} of hallucinated "
+            f"and {means[1]} of faithful answers. Undefined for {missing['hallucinated']} and "
+            f"{missing['faithful']} of them (policy: {audit['undefined']}). Higher = more likely "
+            "hallucinated.",
+            "muted",
+            where="page",
         ),
+        _confounds(place, detector),
+        _strata(place, detector) if detector["strata"] else None,
+        _reliability(place, detector, percent(audit["confidence"])),
     )
 
 
@@ -74,172 +89,111 @@ def matched_figure(place: int, detector: Json) -> Figure | None:
 
 
 def _confounds(place: int, detector: Json) -> Section | None:
-    rows = detector["confounds"]
-    others = [row for row in rows if row["verdict"] != "is the score"]
-    if not others:
+    name, rows, area = plain(detector["name"]), detector["confounds"], detector["auroc"]
+    if not (figure := matched_figure(place, detector)):
         return None
-    name = plain(detector["name"])
-    area = detector["auroc"]
-    alike: list[_Row] = [("(all pairs)", estimate(area), bounds(area), "", "")]
+    alike: list[Row] = [("(all pairs)", estimate(area), bounds(area), "", "")]
     alike += [
         (
             row["called"],
             estimate(row["matched"]),
             bounds(row["matched"]),
             estimate(row["feature_auroc"]),
-            VERDICTS[row["verdict"]],
+            _VERDICTS[row["verdict"]],
         )
-        for row in others
+        for row in rows
+        if row["verdict"] != "is the score"
     ]
-    columns = (
-        Column("Alike in"),
-        *numbers("AUROC", "Interval", "Feature alone"),
-        Column(""),
-    )
-    return Section(
+    columns = (Column("Alike in"), *numbers("AUROC", "Interval", "Feature alone"), Column(""))
+    above = Text("The figure is at the top of the page.", "muted", where="page")
+    return section(
         "What explains it?",
-        (
-            Text("The figure is at the top of the page.", "muted", where="page")
-            if place == 1
-            else matched_figure(place, detector),
-            Table(f"{name}: AUROC over pairs that are alike", columns, alike, where="terminal"),
-            Folded(
-                "Feature by feature",
-                (
-                    Bullets("Feature by feature", [row["sentence"] for row in rows]),
-                    _features_table(name, rows),
-                ),
-            ),
+        above if place == 1 else figure,
+        Table(f"{name}: AUROC over pairs that are alike", columns, alike, where="terminal"),
+        folded(
+            "Feature by feature",
+            Bullets("Feature by feature", [row["sentence"] for row in rows]),
+            _features_table(name, rows),
         ),
     )
 
 
 def _features_table(name: str, rows: Sequence[Json]) -> Table:
     """Return everything that is known about each feature beside one detector."""
-    heads = (
-        "Alone",
-        "Detector, all pairs",
-        "Detector, alike",
-        "Share explained",
-        "Added to it",
-        "Correlation",
-        "Score and label, given it",
-        "Pairs",
-        "Balance",
-    )
-    cells = [
+    cells: list[Row] = [
         (
             Cell(capital(row["called"]), f"n = {row['n']:,}"),
-            measure_cell(row["feature_auroc"]),
-            measure_cell(row["auroc"]),
-            measure_cell(row["matched"]),
-            measure_cell(row["share"], 2),
-            measure_cell(row["added"]),
-            measure_cell(row["spearman"], 2),
-            measure_cell(row["partial"], 2),
+            *(measure_cell(row[field], digits) for _, field, digits in _MEASURES),
             Cell(
                 f"{row['n_pairs']:,}",
                 f"{row['n_bins']} bins" if row["n_bins"] else "equal values",
             ),
             measure_cell(row["balance"], 2),
-            VERDICTS[row["verdict"]],
+            _VERDICTS[row["verdict"]],
         )
         for row in rows
     ]
-    columns = (
-        Column("Feature"),
-        *numbers(*heads),
-        Column("What it explains"),
-    )
+    heads = numbers(*(heading for heading, _, _ in _MEASURES), "Pairs", "Balance")
+    columns = (Column("Feature"), *heads, Column("What it explains"))
     return Table(f"{name}, feature by feature", columns, cells)
 
 
-def _strata(place: int, detector: Json) -> Section | None:
-    divisions = detector["strata"]
-    if not divisions:
-        return None
+def _strata(place: int, detector: Json) -> Section:
     name = plain(detector["name"])
-    short: list[_Row] = []
-    full: list[_Row] = []
-    for division in divisions:
-        test = division["test"]
-        p = test["p_holm"]
-        brief = "no test" if p is None else f"differ? p {_p_value(p)}"
+    short: list[Row] = []
+    full: list[Row] = []
+    for division in detector["strata"]:
+        p = division["test"]["p_holm"]
+        brief = "no test" if p is None else f"differ? p {p_number(p)}"
         short.append(Heading(f"{division['called']} ({brief})"))
         full.append(Heading(f"{capital(division['called'])}: {_test(division)}"))
         for row in division["strata"]:
-            called = third(division["name"], row["name"])
+            called, area = third(division["name"], row["name"]), row["auroc"]
             sizes = (f"{row['n_hallucinated']:,}", f"{row['n_faithful']:,}")
-            short.append((called, *sizes, estimate(row["auroc"]), bounds(row["auroc"])))
-            span = "" if not row["range"] else " to ".join(number(end) for end in row["range"])
-            area = measure_cell(row["auroc"])
+            short.append((called, *sizes, estimate(area), bounds(area)))
             turned = " (reversed)" if row["reversed"] else ""
             full.append(
                 (
-                    Cell(called, span),
+                    Cell(called, " to ".join(map(number, row["range"] or ()))),
                     *sizes,
-                    threshold(row["means"]["hallucinated"]["mean"]),
-                    threshold(row["means"]["faithful"]["mean"]),
+                    *_means(row),
                     estimate(row["cohens_d"], 2),
-                    Cell(f"{area.text}{turned}", area.below),
+                    Cell(f"{estimate(area)}{turned}", measure_cell(area).below),
                 )
             )
-    heads = ("Hallucinated", "Faithful", "Mean, hallucinated", "Mean, faithful", "Cohen's d")
-    return Section(
+    brief_columns = (Column(""), *numbers("Hall.", "Faithful", "AUROC", "Interval"))
+    means = ("Mean, hallucinated", "Mean, faithful", "Cohen's d", "AUROC")
+    columns = (Column("Stratum"), *numbers("Hallucinated", "Faithful", *means))
+    return section(
         "Where does it work?",
-        (
-            Figure(f"{place}-strata", partial(audit_figures.strata_svg, detector), size="fixed"),
-            Table(
-                f"{name}: strata",
-                (
-                    Column(""),
-                    *numbers("Hall.", "Faithful", "AUROC", "Interval"),
-                ),
-                short,
-                where="terminal",
-            ),
-            Folded(
-                "Numbers",
-                (
-                    Table(
-                        f"{name} in every stratum",
-                        (Column("Stratum"), *numbers(*heads, "AUROC")),
-                        full,
-                    ),
-                ),
-            ),
-        ),
+        Figure(f"{place}-strata", partial(audit_figures.strata_svg, detector), size="fixed"),
+        Table(f"{name}: strata", brief_columns, short, where="terminal"),
+        folded("Numbers", Table(f"{name} in every stratum", columns, full)),
     )
 
 
+def _means(item: Json) -> list[str]:
+    """Return the mean scores of hallucinated and of faithful answers."""
+    return [threshold(item["means"][label]["mean"]) for label in ("hallucinated", "faithful")]
+
+
 def _test(division: Json) -> str:
-    test = division["test"]
-    if test["p_value"] is None:
-        text = f"no test, {test['reason']}"
-    else:
-        text = (
-            f"same everywhere? p = {_p_value(test['p_value'])}, corrected "
-            f"{_p_value(test['p_holm'])}"
-        )
-    missing = division["n_missing"]
+    test, missing = division["test"], division["n_missing"]
+    text = f"no test, {test['reason']}"
+    if test["p_value"] is not None:
+        p, corrected = p_number(test["p_value"]), p_number(test["p_holm"])
+        text = f"same everywhere? p = {p}, corrected {corrected}"
     return f"{text}; {count(missing, 'answer')} without a value" if missing else text
 
 
-def _p_value(value: float | None) -> str:
-    if value is None:
-        return "none"
-    return "< 0.001" if value < 0.001 else f"{value:.2g}"
-
-
-def _reliability(place: int, detector: Json, confidence: float) -> Section | None:
-    section = detector["reliability"]
-    if not section:
+def _reliability(place: int, detector: Json, confidence: str) -> Section | None:
+    if not (measured := detector["reliability"]):
         return None
     after = ""
-    if section["ece_isotonic"] is not None:
+    if measured["ece_isotonic"] is not None:
         after = (
-            f", {section['ece_isotonic']:.3f} after isotonic calibration fitted on other answers "
-            f"(chance alone makes about {section['by_chance']:.3f})"
+            f", {measured['ece_isotonic']:.3f} after isotonic calibration fitted on other answers "
+            f"(chance alone makes about {measured['by_chance']:.3f})"
         )
     rows = [
         (
@@ -249,25 +203,24 @@ def _reliability(place: int, detector: Json, confidence: float) -> Section | Non
             f"{item['rate']['count']:,}",
             share_cell(item["rate"]),
         )
-        for tenth, item in enumerate(section["deciles"], start=1)
+        for tenth, item in enumerate(measured["deciles"], start=1)
     ]
-    heads = ("Tenth", "Scores", "Answers", "Hallucinated", "Share")
-    table = Table("Rate in every tenth", numbers(*heads), rows)
-    return Section(
+    columns = numbers("Tenth", "Scores", "Answers", "Hallucinated", "Share")
+    drawn = {
+        "reliability": audit_figures.reliability_svg,
+        "deciles": audit_figures.deciles_svg,
+    }
+    return section(
         "Is it a probability?",
-        (
-            Figure(
-                f"{place}-reliability",
-                partial(audit_figures.reliability_svg, detector),
-                size="half",
-            ),
-            Figure(f"{place}-deciles", partial(audit_figures.deciles_svg, detector), size="half"),
-            Text(
-                f"ECE {section['ece_scaled']:.3f} for scores scaled to 0..1{after}. Ten bins of "
-                f"equal frequency, equal scores together; {percent(confidence)} Wilson intervals.",
-                "muted",
-            ),
-            Folded("Numbers", (table,)),
+        *(
+            Figure(f"{place}-{name}", partial(draw, detector), size="half")
+            for name, draw in drawn.items()
         ),
+        Text(
+            f"ECE {measured['ece_scaled']:.3f} for scores scaled to 0..1{after}. Ten bins of equal "
+            f"frequency, equal scores together; {confidence} Wilson intervals.",
+            "muted",
+        ),
+        folded("Numbers", Table("Rate in every tenth", columns, rows)),
         where="page",
     )

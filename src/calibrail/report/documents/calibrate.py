@@ -1,47 +1,56 @@
 """What does `calibrail calibrate` say about a detector?"""
 
-from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.phrases import percent
-from calibrail.report import phrases
+from calibrail.phrases import count, number, percent
 from calibrail.report.blocks import (
     Bullet,
     Cell,
     Column,
-    Folded,
-    Heading,
+    Figure,
     Json,
+    Row,
     Section,
+    Slider,
     Table,
     Text,
     Tile,
+    folded,
     listing,
     numbers,
+    section,
 )
 from calibrail.report.document import Document
 from calibrail.report.documents.calibrate_sections import of_report
-from calibrail.report.documents.calibrate_thresholds import other_thresholds, the_threshold
 from calibrail.report.documents.calibrate_words import VERDICTS, assumptions, next_step, title
 from calibrail.report.documents.error_examples import error_examples
 from calibrail.report.documents.measures import (
     details_table,
     flips,
+    measures,
     measures_table,
+    with_baselines,
     without_threshold,
 )
-from calibrail.report.documents.measures import measures as measures_of
+from calibrail.report.figures import CURVE_RANGE, curve_svg, distributions_svg, drawn_range
+from calibrail.report.phrases import (
+    bounds,
+    estimate,
+    measure_cell,
+    plain,
+    score_name,
+    share_cell,
+    threshold,
+)
+from calibrail.report.slider import operating_points
 
-_Floats = NDArray[np.float64]
+_Scores = tuple[NDArray[np.float64], NDArray[np.float64]] | None
 
 
-def document(
-    report: Json,
-    scores: tuple[_Floats, _Floats] | None = None,
-    examples: Json | None = None,
-) -> Document:
+def document(report: Json, scores: _Scores = None, examples: Json | None = None) -> Document:
     """Return what a report says.
 
     Parameters
@@ -54,28 +63,26 @@ def document(
     examples : mapping, optional
         The worst errors of the test part, ``ErrorExamples.to_dict()``, for the page.
     """
-    test, measures = report["test"], measures_of(report)
+    area, lines = report["test"]["auroc"], measures(report)
     return Document(
         "report for",
-        subject=phrases.score_name(report),
+        subject=score_name(report),
         headline=report["verdict"].capitalize(),
         verdict=report["verdict"],
         summary=f"{VERDICTS[report['verdict']]} {report['reason']}",
         tiles=(
-            Tile("Caught", *measures[0][1:4]),
-            Tile("False alarms", *measures[1][1:4]),
-            Tile("AUROC", phrases.estimate(test["auroc"]), phrases.bounds(test["auroc"])),
+            Tile("Caught", *lines[0][1:4]),
+            Tile("False alarms", *lines[1][1:4]),
+            Tile("AUROC", estimate(area), bounds(area)),
         ),
         blocks=(
-            the_threshold(report, scores),
-            other_thresholds(report, scores),
-            Section(
+            _threshold(report, scores),
+            _other_thresholds(report, scores),
+            section(
                 "On the test part",
-                (
-                    measures_table("On the test part", measures, report["confidence"]),
-                    Folded("More measures", (details_table(report),)),
-                    Text(flips(report["certificate"])),
-                ),
+                measures_table("On the test part", lines, report["confidence"]),
+                folded("More measures", details_table(report)),
+                Text(flips(report["certificate"])),
             ),
             *of_report(report),
             _other_scores(report),
@@ -94,64 +101,166 @@ def document(
     )
 
 
+def _threshold(report: Json, scores: _Scores) -> Section:
+    """Say which answers are flagged, beside the scores of both classes."""
+    figure = None
+    if scores is not None:
+        used = None if report["by_group"] else report["threshold"]
+        flagged = "" if used is None else " Answers at or right of the dashed line are flagged."
+        figure = Figure(
+            "distributions",
+            partial(distributions_svg, *scores, used, str(report["score"]["name"])),
+            f"Test scores of the two classes.{flagged}",
+            limits=(*drawn_range(*scores, used), 0.0, 1.0),
+        )
+    return section("The threshold", Text(_threshold_sentence(report)), figure)
+
+
+def _threshold_sentence(report: Json) -> str:
+    """Say which answers are flagged, what that promises and where the threshold comes from."""
+    name, limit = score_name(report), report["threshold"]
+    if risks := report["risks"]:
+        return (
+            f"Flag an answer when its {name} score is at least {number(limit)}. With "
+            f"{percent(risks['confidence'])} confidence this threshold, like all "
+            f"{risks['n_valid']:,} valid ones of {len(risks['candidates']):,} candidates, keeps "
+            "every risk that was asked for."
+        )
+    target, n = percent(1.0 - report["alpha"]), report["n_calibration"]
+    confidence = percent(1.0 - (report["delta"] or 0.0))
+    average = f"on average over calibration draws (guarantee: {report['guarantee']})"
+    if report["by_group"]:
+        how = f"with {confidence} confidence each (guarantee: pac)"
+        return (
+            f"Groups of {plain(report['by_group']['column'])} with enough examples have a "
+            f"threshold of their own on the {name} score, which catches at least {target} of their "
+            f"hallucinations {how if report['guarantee'] == 'pac' else average}. The table of "
+            "groups shows them."
+        )
+    if report["flag_all"] or limit is None:
+        return (
+            f"Flag every answer. {count(n, 'hallucinated calibration example').capitalize()} are "
+            f"too few for a threshold that catches {target} of hallucinations."
+        )
+    promise = {
+        "marginal": f"catches at least {target} of hallucinations {average}",
+        "pac": f"catches at least {target} of hallucinations with {confidence} confidence in this "
+        "very threshold (guarantee: pac)",
+        "paper": f"is the paper's rule for {target}; it catches slightly less on average "
+        "(guarantee: paper)",
+    }[report["guarantee"]]
+    if report["three_way"]:
+        return (
+            f"An answer passes when its {name} score is below {number(limit)}; the others are "
+            f"flagged or reviewed. This {promise}."
+        )
+    flag = f"Flag an answer when its {name} score is at least {number(limit)}. This {promise}"
+    if report["clustering"]:
+        return f"{flag}, for an answer from a new group."
+    return (
+        f"{flag}. The threshold is number {report['rank']:,} from below of "
+        f"{count(n, 'hallucinated calibration score')}."
+    )
+
+
+def _other_thresholds(report: Json, scores: _Scores) -> Section | None:
+    """Show what every other threshold would catch and cost."""
+    curve, test, max_fpr = report["curve"], report["test"], report["max_fpr"]
+    points = operating_points(report)
+    known = None not in (test["fpr"]["estimate"], test["coverage"]["estimate"])
+    if scores is None or points is None or not known:
+        return None
+    highest: dict[int, int] = {}
+    for place, caught in enumerate(curve["coverage"]["estimate"]):
+        # The highest threshold of each step of five percentage points.
+        highest[int(20 * caught)] = place
+
+    def cell(name: str, place: int) -> Cell:
+        ends = ("estimate", "lower", "upper")
+        return share_cell({end: curve[name][end][place] for end in ends})
+
+    steps = [
+        (number(curve["thresholds"][place]), cell("coverage", place), cell("fpr", place))
+        for step, place in sorted(highest.items(), reverse=True)
+        if step >= 8
+    ]
+    choices = "Thresholds to choose from"
+    shared = " Here one threshold serves all groups." if report["by_group"] else ""
+    limit = "" if max_fpr is None else " Dashed: the accepted limit of false alarms."
+    return section(
+        "Other thresholds",
+        Text(
+            "Every threshold trades caught hallucinations against false alarms. The band holds "
+            f"at all thresholds at once with {percent(curve['confidence'])} confidence, so you "
+            f"may look first and choose a threshold afterwards: its bounds stand.{shared}"
+        ),
+        Slider(
+            points,
+            label="Try another threshold",
+            back="Back" if points["in_use"] is None else "Back to the threshold in use",
+            caveat="A threshold chosen by looking is not certified: the verdict above is not "
+            "about it, and only the simultaneous band (the smaller numbers) holds for it. "
+            "Calibrate again for what it catches (--alpha), or test it on fresh labels, before "
+            "you rely on it.",
+        ),
+        Figure(
+            "curve",
+            partial(curve_svg, curve, test, max_fpr),
+            f"Caught against false alarms at every threshold, with its simultaneous band.{limit}",
+            limits=CURVE_RANGE,
+        ),
+        folded(choices, Table(choices, numbers("Threshold", "Caught", "False alarms"), steps)),
+        where="page",
+    )
+
+
 def _other_scores(report: Json) -> Section | None:
     """Compare with the other detectors and the baselines."""
     detectors, baselines = report["detectors"], report["baselines"]
     if not detectors and not baselines:
         return None
-    target = percent(1 - report["alpha"])
-    heading = f"At the same target ({target} caught), on the same examples"
-    if report["risks"]:
-        heading = f"Other scores at {target} caught, for comparison"
     this = {
         **{key: report["test"][key] for key in ("coverage", "fpr", "auroc")},
         "name": report["score"]["name"],
         "threshold": None if report["by_group"] else report["threshold"],
-        "this": True,
     }
-    rows: list[Sequence[Cell | str] | Heading] = [_row(item) for item in (this, *detectors)]
-    if baselines:
-        rows += [Heading("Baselines"), *(_row(item) for item in baselines)]
+
+    def row(item: Json) -> Row:
+        return (
+            Cell(str(item["name"]), style="strong" if item is this else ""),
+            threshold(item.get("threshold")),
+            share_cell(item.get("coverage")),
+            share_cell(item.get("fpr")),
+            measure_cell(item.get("auroc")),
+            "this one" if item is this else _compared(item),
+        )
+
+    target = percent(1 - report["alpha"])
+    heading = f"At the same target ({target} caught), on the same examples"
+    if report["risks"]:
+        heading = f"Other scores at {target} caught, for comparison"
     tested = any(item.get("auroc_difference") for item in baselines)
-    return Section(
-        "Against other scores",
-        (
-            Text(
-                f"Every row is calibrated to the same target, {target} caught, and tested on the "
-                "same examples. A row is better when its AUROC is higher by a paired test and it "
-                "raises fewer false alarms; a detector that does not beat the baselines has not "
-                "been shown to detect anything.",
-                where="page",
-            ),
-            Table(
-                heading,
-                (
-                    Column("Score", most=26),
-                    *numbers("Threshold", "Caught", "False alarms", "AUROC"),
-                    Column("Compared", where="both" if tested else "page"),
-                ),
-                rows,
-            ),
-            without_threshold((*detectors, *baselines)),
-        ),
+    columns = (
+        Column("Score", most=26),
+        *numbers("Threshold", "Caught", "False alarms", "AUROC"),
+        Column("Compared", where="both" if tested else "page"),
     )
-
-
-def _row(item: Json) -> Sequence[Cell | str]:
-    return (
-        Cell(str(item["name"]), style="strong" if item.get("this") else ""),
-        phrases.threshold(item.get("threshold")),
-        phrases.share_cell(item.get("coverage")),
-        phrases.share_cell(item.get("fpr")),
-        phrases.measure_cell(item.get("auroc")),
-        _compared(item),
+    return section(
+        "Against other scores",
+        Text(
+            f"Every row is calibrated to the same target, {target} caught, and tested on the "
+            "same examples. A row is better when its AUROC is higher by a paired test and it "
+            "raises fewer false alarms; a detector that does not beat the baselines has not "
+            "been shown to detect anything.",
+            where="page",
+        ),
+        Table(heading, columns, with_baselines(row, (this, *detectors), baselines)),
+        without_threshold((*detectors, *baselines)),
     )
 
 
 def _compared(row: Json) -> str:
     """Say how a row of a table compares with the reported detector."""
-    if row.get("this"):
-        return "this one"
     if row.get("beats_detector"):
         return "better"
     if row.get("detector_beats"):

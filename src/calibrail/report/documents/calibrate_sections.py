@@ -1,115 +1,134 @@
-"""What do attainable thresholds, clusters, production, risks and confounds add to a report?"""
+"""What do groups, clusters, production, risks, reviews and confounds add to a report?"""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import partial
 
 from calibrail.phrases import count, number, percent
-from calibrail.report.blocks import Block, Cell, Column, Json, Section, Table, Text, listing, texts
-from calibrail.report.documents.calibrate_groups import groups
-from calibrail.report.documents.calibrate_review import review
-from calibrail.report.documents.measures import measures_table, risk_lines
-from calibrail.report.phrases import bounds, estimate, measure_cell, share, share_with_bounds
+from calibrail.report.blocks import (
+    Block,
+    Bullets,
+    Cell,
+    Column,
+    Figure,
+    Json,
+    Row,
+    Section,
+    Table,
+    Text,
+    listing,
+    section,
+    texts,
+)
+from calibrail.report.documents.measures import measures_table, risk_lines, share_line
+from calibrail.report.figures import MOST_GROUPS, groups_svg
+from calibrail.report.phrases import (
+    bounds,
+    count_of,
+    estimate,
+    interval,
+    measure_cell,
+    plain,
+    share,
+    share_with_bounds,
+)
 
 
 def of_report(report: Json) -> Iterator[Block]:
     """Yield the sections that only some reports have."""
     confidence = report["confidence"]
     if report["by_group"]:
-        yield groups(report["by_group"])
+        yield _groups(report["by_group"])
     if report["attainable"]:
         yield _attainable(report["attainable"])
     if report["clustering"]:
-        yield Section("Groups that count once", (Text(_clusters(report["clustering"])),))
+        yield section("Groups that count once", Text(_clusters(report["clustering"])))
     if report["shift"]:
         yield listing("Production", shift_sentences(report["shift"]))
     if risks := report["risks"]:
-        yield Section(
-            "Several risks at once",
-            (
-                measures_table(
-                    "The risks on the test part", risk_lines(risks["measured"]), confidence
-                ),
-                Text(_risk_sentence(risks)),
-            ),
-        )
+        lines = risk_lines(risks["measured"])
+        table = measures_table("The risks on the test part", lines, confidence)
+        yield section("Several risks at once", table, Text(_risk_sentence(risks)))
     if report["three_way"]:
-        yield review(report["three_way"], confidence)
+        yield _review(report["three_way"], confidence)
     if report["confounds"]:
         yield _confounds(report["confounds"])
 
 
-def _clusters(section: Json) -> str:
-    """Say what counting each group once changed."""
-
-    def effect(rule: Json) -> str:
-        return f"{share(rule['coverage'])} caught, {share(rule['fpr'])} false alarms"
-
-    def limit(rule: Json) -> str:
-        return "flags all" if rule["threshold"] is None else number(rule["threshold"])
-
-    once, naive = section["each_group_once"], section["naive"]
-    return (
-        f"The {count(section['n'], 'hallucinated calibration answer')} come from "
-        f"{count(section['n_clusters'], 'group')} (up to {section['largest']:,} in one). Each "
-        f"group counts once, so the promise is for an answer from a new group: threshold "
-        f"{limit(once)}, {effect(once)}. Taken as independent, the same answers would give "
-        f"{limit(naive)}, {effect(naive)}, with no promise."
+def _groups(by_group: Json) -> Section:
+    """Show every group's threshold, bounds and verdict, and which groups are let down."""
+    rows, title = by_group["rows"], f"By {plain(by_group['column'])}"
+    first = f" The first {MOST_GROUPS} groups; the table has all." * (len(rows) > MOST_GROUPS)
+    figure = Figure(
+        "groups",
+        partial(groups_svg, by_group),
+        "What is caught and what is wrongly flagged in each group. Dashed: what was asked." + first,
     )
-
-
-def shift_sentences(section: Json) -> list[str]:
-    """Say how production differs, what is left of the calibration examples, and what follows."""
-    area, moved = section["auroc"], section["weighted_threshold"]
-    span = "" if area["lower"] is None else f", {bounds(area)}"
-    answers = count(section["n"], "hallucinated calibration answer")
-    return [
-        f"{count(section['n_target'], 'production answer')} can be told from the calibration "
-        f"answers by {', '.join(section['features'])} with an AUROC {estimate(area)}{span} "
-        "(0.5 = no difference seen).",
-        *(
-            ["Most production answers lie outside what was labelled; no weighting repairs that."]
-            if area["estimate"] > 0.9
-            else []
-        ),
-        f"Weighted towards production, the {answers} are worth {section['effective_n']:,.0f}.",
-        (
-            "An answer of typical weight would always be flagged: production looks like nothing "
-            "that was labelled."
-            if moved is None
-            else f"The threshold would move from {number(section['threshold'])} to {number(moved)}."
-        )
-        + " The weights are estimated, so no exact promise follows; fresh labels from production "
-        "are the only proof.",
+    table = Table(
+        title,
+        texts("Group", "Threshold", "Caught", "False alarms", "Verdict", "Caught, shared"),
+        [
+            (
+                plain(row["group"]) or "(none)",
+                ("" if row["own"] else "shared ")
+                + ("all" if row["threshold"] is None else number(row["threshold"])),
+                share_with_bounds(row["coverage"]),
+                share_with_bounds(row["fpr"]),
+                str(row["verdict"]),
+                share(row["shared_coverage"]),
+            )
+            for row in rows
+        ],
+    )
+    # By a corrected test at 5 %.
+    broken = [
+        f"In {plain(row['group'])!r} {what} catches {share(row[f'{key}coverage'])} "
+        f"({count_of(row[f'{key}coverage'])}), less than the {percent(row['min_coverage'])} "
+        f"required (Holm-adjusted p = {row[f'{key}p_undercovered']:.2g})."
+        for row in rows
+        for key, what in (("", "its threshold"), ("shared_", "one shared threshold"))
+        if row[f"{key}p_undercovered"] <= 0.05
     ]
-
-
-def _risk_sentence(section: Json) -> str:
-    """Say how the threshold was chosen among the valid ones."""
-    learn = (
-        f" {section['n_learn']:,} calibration examples chose the candidates and their order."
-        if section["n_learn"]
-        else ""
+    return section(
+        title,
+        figure if rows else None,
+        table,
+        Text(_groups_sentence(by_group)),
+        Bullets("Caught too few", broken, style="bad"),
     )
+
+
+def _groups_sentence(by_group: Json) -> str:
+    """Say what the table of groups shows and at which level."""
+    alone = sum(row["own"] for row in by_group["rows"])
+    text = (
+        f"{count(alone, 'group')} of {plain(by_group['column'])} with a threshold of "
+        f"{'its' if alone == 1 else 'their'} own (at least {by_group['min_n']:,} hallucinated "
+        "calibration examples)"
+    )
+    if others := len(by_group["rows"]) - alone:
+        small = by_group["scope"] == "small groups"
+        source = "the small groups together" if small else "all examples"
+        text += (
+            f"; {count(others, 'other group')} under a shared threshold, made from {source}, for "
+            "which nothing exact is promised"
+        )
     return (
-        f"Valid are {section['n_valid']:,} of {len(section['candidates']):,} candidate thresholds "
-        f"(Learn then Test, {section['method'].replace('_', ' ')}, "
-        f"{section['n_hallucinated']:,} hallucinated and {section['n_faithful']:,} faithful "
-        f"examples).{learn} Chosen is {section['rule']}."
+        f"{text}. Bounds are exact and corrected for the number of groups: with "
+        f"{percent(by_group['confidence'])} confidence no verdict among them is wrong."
     )
 
 
-def _attainable(section: Json) -> Section:
+def _attainable(attainable: Json) -> Section:
     """Show all that a score with few distinct values can promise."""
-    title = "All thresholds that this score offers"
-    if section["n_distinct"] > len(section["steps"]):
+    title, target = "All thresholds that this score offers", percent(attainable["target"])
+    if attainable["n_distinct"] > len(attainable["steps"]):
         title = "The thresholds on either side of the target"
-    target = percent(section["target"])
     sentence = (
         f"The target of {target} is among what these thresholds can promise."
-        if section["is_attainable"]
+        if attainable["is_attainable"]
         else f"No threshold promises {target} and not much more: nothing lies in between, and "
         "calibrail does not pretend that it does."
     )
-    names = ("Threshold", "Can promise", "Caught", "False alarms")
     rows = [
         (
             f"{number(step['threshold'])}{' (in use)' if step['is_used'] else ''}",
@@ -117,12 +136,121 @@ def _attainable(section: Json) -> Section:
             share_with_bounds(step["coverage"]),
             share_with_bounds(step["fpr"]),
         )
-        for step in reversed(section["steps"])
+        for step in reversed(attainable["steps"])
     ]
-    return Section(title, (Table(title, texts(*names), rows), Text(sentence)))
+    columns = texts("Threshold", "Can promise", "Caught", "False alarms")
+    return section(title, Table(title, columns, rows), Text(sentence))
 
 
-def _confounds(section: Json) -> Section:
+def _clusters(clustering: Json) -> str:
+    """Say what counting each group once changed."""
+
+    def effect(rule: Json) -> str:
+        limit = "flags all" if rule["threshold"] is None else number(rule["threshold"])
+        return f"{limit}, {share(rule['coverage'])} caught, {share(rule['fpr'])} false alarms"
+
+    return (
+        f"The {count(clustering['n'], 'hallucinated calibration answer')} come from "
+        f"{count(clustering['n_clusters'], 'group')} (up to {clustering['largest']:,} in one). "
+        "Each group counts once, so the promise is for an answer from a new group: threshold "
+        f"{effect(clustering['each_group_once'])}. Taken as independent, the same answers would "
+        f"give {effect(clustering['naive'])}, with no promise."
+    )
+
+
+def shift_sentences(shift: Json) -> list[str]:
+    """Say how production differs, what is left of the calibration examples, and what follows."""
+    area, moved = shift["auroc"], shift["weighted_threshold"]
+    span = "" if area["lower"] is None else f", {bounds(area)}"
+    answers = count(shift["n"], "hallucinated calibration answer")
+    move = (
+        "An answer of typical weight would always be flagged: production looks like nothing that "
+        "was labelled."
+    )
+    if moved is not None:
+        move = f"The threshold would move from {number(shift['threshold'])} to {number(moved)}."
+    sentences = [
+        f"{count(shift['n_target'], 'production answer')} can be told from the calibration "
+        f"answers by {', '.join(shift['features'])} with an AUROC {estimate(area)}{span} "
+        "(0.5 = no difference seen).",
+        f"Weighted towards production, the {answers} are worth {shift['effective_n']:,.0f}.",
+        f"{move} The weights are estimated, so no exact promise follows; fresh labels from "
+        "production are the only proof.",
+    ]
+    if area["estimate"] > 0.9:
+        outside = "Most production answers lie outside what was labelled"
+        sentences.insert(1, f"{outside}; no weighting repairs that.")
+    return sentences
+
+
+def _risk_sentence(risks: Json) -> str:
+    """Say how the threshold was chosen among the valid ones."""
+    learn = f" {risks['n_learn']:,} calibration examples chose the candidates and their order."
+    return (
+        f"Valid are {risks['n_valid']:,} of {len(risks['candidates']):,} candidate thresholds "
+        f"(Learn then Test, {risks['method'].replace('_', ' ')}, "
+        f"{risks['n_hallucinated']:,} hallucinated and {risks['n_faithful']:,} faithful "
+        f"examples).{learn if risks['n_learn'] else ''} Chosen is {risks['rule']}."
+    )
+
+
+def _review(review: Json, confidence: float) -> Section:
+    """Show the two promises, what they cost, and what no detector can do."""
+    alpha, beta = percent(review["alpha"]), percent(review["beta"])
+    counts, withheld, sent = review["counts"], review["least_withheld"], review["review"]
+    to_review = (
+        f"{counts['hallucinated']['review']:,} hallucinated, "
+        f"{counts['faithful']['review']:,} faithful"
+    )
+    passed, flagged = (f"; {review['shown'][outcome]}" for outcome in ("pass", "flag"))
+    lines = [
+        share_line("Hallucinations that pass", review["missed"], f"<= {alpha}", passed),
+        share_line("Faithful answers flagged", review["blocked"], f"<= {beta}", flagged),
+        ("Sent to review", share(sent), interval(sent), "", to_review),
+        share_line("Hallucinated among passed", review["released_hallucinated"]),
+    ]
+    feasible = ""
+    if withheld > 0.0:
+        feasible = (
+            f"{percent(review['base_rate'])} of the test answers are hallucinated. To release "
+            f"answers of which at most {alpha} are, ANY detector, even a perfect one, has to "
+            f"withhold at least {percent(withheld)} of them; this one withholds "
+            f"{share(review['withheld'])}. (That share among the released is not promised here.)"
+        )
+    return section(
+        "Pass, review, flag",
+        Text(_review_sentence(review)),
+        measures_table("Pass, review, flag on the test part", lines, confidence),
+        Text(feasible),
+    )
+
+
+def _review_sentence(review: Json) -> str:
+    """Say where answers pass, where they are flagged and what lies between."""
+    below = review["pass_below"]
+    promises = (
+        f"At most {percent(review['alpha'])} of hallucinations are to pass, and at most "
+        f"{percent(review['beta'])} of faithful answers to be flagged."
+    )
+    if review["by_group"]:
+        return (
+            "An answer passes below its group's threshold; of the others, those above "
+            f"{number(review['flag_above'])} are flagged and the rest goes to review. {promises}"
+        )
+    if below is None:
+        return "No answer passes: there were too few hallucinated calibration examples."
+    if not review["needs_review"]:
+        return (
+            f"An answer passes below {number(below)} and is flagged from there on: one threshold "
+            "keeps both promises, and nothing needs review."
+        )
+    return (
+        f"An answer passes below {number(below)}, is flagged above "
+        f"{number(review['flag_above'])}, and goes to review between the two. {promises}"
+    )
+
+
+def _confounds(confounds: Json) -> Section:
     """Show how trivial baselines rank beside the score."""
     columns = (
         Column("Baseline"),
@@ -130,31 +258,26 @@ def _confounds(section: Json) -> Section:
         Column("Ranks the answers"),
         Column("Spearman with the score", "right"),
     )
-    rows: list[Sequence[Cell | str]] = [
-        (Cell("this score", style="strong"), measure_cell(section["auroc"]), "", "")
-    ]
-    rows += [
+    this: Row = (Cell("this score", style="strong"), measure_cell(confounds["auroc"]), "", "")
+    rows = [
         (
             row["name"],
             measure_cell(row["auroc"]),
             Cell(row["ranks"] or "cannot tell", "turned round" if row["reversed"] else ""),
             measure_cell(row["spearman"], 2),
         )
-        for row in section["rows"]
+        for row in confounds["rows"]
     ]
-    return Section(
+    title = f"Baselines beside the score, on the {confounds['n']:,} test answers"
+    return section(
         "Could something plainer explain it?",
-        (
-            Text(section["finding"]),
-            Table(
-                f"Baselines beside the score, on the {section['n']:,} test answers", columns, rows
-            ),
-            Text(
-                "A baseline reads no meaning. Where one ranks as well as a detector, the detector "
-                "has not been shown to do more than it; where the two go together closely, what "
-                "the detector finds may be just that.",
-                "muted",
-            ),
+        Text(confounds["finding"]),
+        Table(title, columns, [this, *rows]),
+        Text(
+            "A baseline reads no meaning. Where one ranks as well as a detector, the detector "
+            "has not been shown to do more than it; where the two go together closely, what "
+            "the detector finds may be just that.",
+            "muted",
         ),
         where="page",
     )

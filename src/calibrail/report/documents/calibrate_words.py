@@ -27,6 +27,9 @@ TITLES: Final = {
     "undefined_scores": "some scores are undefined",
 }
 
+#: What to do where no limit of false alarms was given.
+STATE_LIMIT: Final = "Say how many false alarms you accept, e.g. --max-fpr 0.2, to get a verdict."
+
 
 def title(code: str) -> str:
     """Return a warning in a few words."""
@@ -50,7 +53,7 @@ def next_step(report: Json) -> str:
     if report["risks"]:
         return "Label more examples for the test part, or ask for less (--risk)."
     if report["max_fpr"] is None:
-        return "Say how many false alarms you accept, e.g. --max-fpr 0.2, to get a verdict."
+        return STATE_LIMIT
     coverage = report["certificate"]["coverage"]
     alone = not report["by_group"]
     if alone and report["guarantee"] != "pac" and coverage["lower"] < report["min_coverage"]:

@@ -1,9 +1,9 @@
 """What does `calibrail certify` say about a guardrail on fresh labels?"""
 
 from calibrail.phrases import percent
-from calibrail.report.blocks import Bullet, Json, Section, Table, Text, Tile, texts
+from calibrail.report.blocks import Bullet, Json, Section, Table, Text, Tile, section, texts
 from calibrail.report.document import Document
-from calibrail.report.documents.calibrate_words import VERDICTS, label_more
+from calibrail.report.documents.calibrate_words import STATE_LIMIT, VERDICTS, label_more
 from calibrail.report.documents.measures import flips, measures_table, rates, risk_lines
 from calibrail.report.phrases import interval, plain, share, share_with_bounds
 
@@ -16,53 +16,43 @@ def document(certificate: Json) -> Document:
     certificate : mapping
         What ``calibrail certify --json`` prints; ``name``, where it is there, is the guardrail's.
     """
-    coverage, fpr, limit = certificate["coverage"], certificate["fpr"], certificate["max_fpr"]
-    lines = rates(coverage, fpr, certificate["min_coverage"], limit)
-    joint = percent(certificate["confidence"])
-    flagged, risks = certificate.get("blocked"), certificate.get("risks")
+    coverage, verdict = certificate["coverage"], certificate["verdict"]
+    lines = rates(coverage, certificate["fpr"], certificate["min_coverage"], certificate["max_fpr"])
+    joint, blocked = certificate["confidence"], ""
+    if flagged := certificate.get("blocked"):
+        rate = f"{share(flagged)} ({interval(flagged)})"
+        blocked = f"Faithful answers flagged, not merely reviewed: {rate}."
+    risks = measures_table("The risks", risk_lines(certificate.get("risks") or ()), joint)
     return Document(
         "certificate of",
         subject=str(certificate.get("name", "the guardrail")),
-        headline=certificate["verdict"].capitalize(),
-        verdict=certificate["verdict"],
-        summary=f"{VERDICTS[certificate['verdict']]} {certificate['reason']}",
+        headline=verdict.capitalize(),
+        verdict=verdict,
+        summary=f"{VERDICTS[verdict]} {certificate['reason']}",
         tiles=(Tile("Caught", *lines[0][1:4]), Tile("False alarms", *lines[1][1:4])),
         blocks=(
-            Section(
+            section(
                 "On the held-out data",
-                (
-                    measures_table("On the held-out data", lines, coverage["confidence"]),
-                    Text(
-                        "The bounds are exact (Clopper-Pearson). Those that decide, coverage from "
-                        f"below and the FPR from above, hold together with {joint} confidence."
-                    ),
-                    Text(flips(certificate)),
-                    Text(
-                        "Faithful answers flagged, not merely reviewed: "
-                        f"{share(flagged)} ({interval(flagged)})."
-                        if flagged
-                        else ""
-                    ),
+                measures_table("On the held-out data", lines, coverage["confidence"]),
+                Text(
+                    "The bounds are exact (Clopper-Pearson). Those that decide, coverage from "
+                    f"below and the FPR from above, hold together with {percent(joint)} "
+                    "confidence."
                 ),
+                Text(flips(certificate)),
+                Text(blocked),
             ),
-            Section(
-                "The risks",
-                (measures_table("The risks", risk_lines(risks), certificate["confidence"]),),
-            )
-            if risks
-            else None,
+            section("The risks", risks),
             _groups(certificate["by_group"]) if certificate.get("by_group") else None,
         ),
         warnings=[Bullet(text) for text in certificate.get("warnings", ())],
         next_step=_next_step(certificate),
-        footer="Every number on this page is in what --json prints.",
     )
 
 
-def _groups(section: Json) -> Section:
+def _groups(by_group: Json) -> Section:
     """Show bounds and verdict of every group."""
-    title = f"By {plain(section['column'])}"
-    names = ("Group", "Caught", "False alarms", "Verdict", "More needed")
+    title = f"By {plain(by_group['column'])}"
     rows = [
         (
             plain(row["group"]) or "(none)",
@@ -71,13 +61,14 @@ def _groups(section: Json) -> Section:
             str(row["verdict"]),
             _needed(row["needed"]) if row["verdict"] == "inconclusive" else "",
         )
-        for row in section["rows"]
+        for row in by_group["rows"]
     ]
     corrected = (
-        f"Corrected for the {len(rows)} groups: with {percent(section['confidence'])} confidence "
+        f"Corrected for the {len(rows)} groups: with {percent(by_group['confidence'])} confidence "
         "no verdict among them is wrong."
     )
-    return Section(title, (Table(title, texts(*names), rows), Text(corrected)))
+    columns = texts("Group", "Caught", "False alarms", "Verdict", "More needed")
+    return section(title, Table(title, columns, rows), Text(corrected))
 
 
 def _needed(needed: Json) -> str:
@@ -89,16 +80,15 @@ def _needed(needed: Json) -> str:
 
 
 def _next_step(certificate: Json) -> str:
-    verdict = certificate["verdict"]
-    if verdict == "certified":
+    if certificate["verdict"] == "certified":
         return "Put this guardrail to use on answers from the same source."
-    if verdict == "rejected":
+    if certificate["verdict"] == "rejected":
         return (
             "Do not rely on this guardrail for what was asked; try another detector, or ask for "
             "less (--min-coverage, --max-fpr)."
         )
     if certificate["max_fpr"] is None:
-        return "Say how many false alarms you accept, e.g. --max-fpr 0.2, to get a verdict."
+        return STATE_LIMIT
     return label_more(certificate["needed"]) or (
         "The requirement lies too close to what the guardrail does for more examples to settle it; "
         "ask for less (--min-coverage, --max-fpr)."

@@ -1,6 +1,6 @@
 """What does `calibrail compare` say about several detectors?"""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from functools import partial
 
 from calibrail.phrases import percent
@@ -8,27 +8,29 @@ from calibrail.report.blocks import (
     Block,
     Bullet,
     Bullets,
+    Column,
     Figure,
-    Folded,
     Json,
     Section,
+    Table,
     Text,
+    folded,
     listing,
+    numbers,
+    section,
 )
 from calibrail.report.compare_figures import forest_svg
-from calibrail.report.document import Document, Verdict
+from calibrail.report.document import Document
 from calibrail.report.documents.calibrate_words import title
-from calibrail.report.documents.compare_advice import assumptions, next_step
-from calibrail.report.documents.compare_cost import cost_section
-from calibrail.report.documents.compare_finding import finding, headline
+from calibrail.report.documents.compare_finding import assumptions, finding, headline, next_step
 from calibrail.report.documents.compare_scores import (
     all_scores,
-    confidence_percent,
+    at_same_coverage,
     on_answers_that_did_not_choose,
+    other_targets,
     paired_tests,
 )
-from calibrail.report.documents.compare_targets import at_same_coverage, other_targets
-from calibrail.report.phrases import plain
+from calibrail.report.phrases import capital, plain
 
 
 def document(comparison: Json, cost: Json | None = None) -> Document:
@@ -42,10 +44,7 @@ def document(comparison: Json, cost: Json | None = None) -> Document:
         The content of ``cost.json``. Its times are measured, so only the page shows them.
     """
     detectors, winner = comparison["detectors"], comparison["winner"]
-    verdict: Verdict = winner["certificate"]["verdict"] if winner["confirmed"] else ""
-    lead, text = headline(comparison), plain(finding(comparison))
-    rest = text.removeprefix(f"{plain(lead)}: ")
-    target = ""
+    lead, text, target = headline(comparison), plain(finding(comparison)), ""
     if detectors:
         first = detectors[0]
         target = f"at {percent(1 - first['alpha'])} caught, guarantee {first['guarantee']}"
@@ -53,19 +52,18 @@ def document(comparison: Json, cost: Json | None = None) -> Document:
         "comparison",
         subject=target,
         headline=lead,
-        verdict=verdict,
-        summary=f"{rest[:1].upper()}{rest[1:]}",
+        verdict=winner["certificate"]["verdict"] if winner["confirmed"] else "",
+        summary=capital(text.removeprefix(f"{plain(lead)}: ")),
         brief=text,
         blocks=(
-            Text(_split(comparison)),
-            _forest(comparison),
+            *(_split_and_forest(comparison) if detectors else ()),
             all_scores(comparison),
             paired_tests(comparison),
             on_answers_that_did_not_choose(comparison),
             at_same_coverage(comparison),
             other_targets(comparison),
-            None if cost is None else cost_section(comparison, cost),
-            *_warnings(detectors),
+            None if cost is None else _cost(comparison, cost),
+            *_warnings(comparison),
             listing("What the claims rest on", assumptions(comparison), where="page"),
         ),
         next_step=next_step(comparison),
@@ -76,54 +74,81 @@ def document(comparison: Json, cost: Json | None = None) -> Document:
     )
 
 
-def _split(comparison: Json) -> str:
-    """Say which answers calibrate, which choose and which confirm."""
-    if not comparison["detectors"]:
-        return ""
+def _split_and_forest(comparison: Json) -> Iterator[Block]:
+    """Say which answers calibrate, choose and confirm, and show the scores beside each other."""
     first, halves = comparison["detectors"][0], comparison["winner"]["halves"]
-    return (
+    tested, choosing, confirming = (
+        f"{part['n_hallucinated']:,} hallucinated and {part['n_faithful']:,} faithful"
+        for part in (first["test"], halves["choosing"], halves["confirming"])
+    )
+    yield Text(
         f"Same split for all: {first['n_calibration']:,} hallucinated answers set each threshold "
-        f"(guarantee: {first['guarantee']}), {_classes(first['test'])} test it. To choose, "
-        f"calibration answers and half of the test part serve together "
-        f"({_classes(halves['choosing'])}); the other half ({_classes(halves['confirming'])}) "
+        f"(guarantee: {first['guarantee']}), {tested} test it. To choose, calibration answers and "
+        f"half of the test part serve together ({choosing}); the other half ({confirming}) "
         "confirms."
     )
-
-
-def _classes(counts: Json) -> str:
-    return f"{counts['n_hallucinated']:,} hallucinated and {counts['n_faithful']:,} faithful"
-
-
-def _forest(comparison: Json) -> Section | None:
-    detectors = comparison["detectors"]
-    if not detectors:
-        return None
-    limit = "" if detectors[0]["max_fpr"] is None else "; dashed: the accepted limit"
+    limit = "" if first["max_fpr"] is None else "; dashed: the accepted limit"
     caption = (
-        f"On the whole test part, with {confidence_percent(comparison)} intervals of each score by "
+        f"On the whole test part, with {percent(first['confidence'])} intervals of each score by "
         "itself. First the faithful answers flagged at each score's own threshold (fewer is better"
         f"{limit}), then AUROC (dotted: guessing). Grey: baselines."
     )
-    return Section(
-        "False alarms and ranking", (Figure("forest", partial(forest_svg, comparison), caption),)
+    figure = Figure("forest", partial(forest_svg, comparison), caption)
+    yield section("False alarms and ranking", figure)
+
+
+def _warnings(comparison: Json) -> Iterator[Block]:
+    """Yield warnings in a few words for a terminal, and folded by detector for the page."""
+    warned = {
+        f"{item['name']}: {'; '.join(title(w['code']) for w in item['warnings'])}": item["warnings"]
+        for item in comparison["detectors"]
+        if item["warnings"]
+    }
+    yield Bullets("Warnings", list(warned), "warning", where="terminal")
+    lists = (
+        folded(heading, Bullets(heading, [Bullet(w["message"]) for w in warnings], "warning"))
+        for heading, warnings in warned.items()
+    )
+    yield section("Warnings", *lists, where="page")
+
+
+def _cost(comparison: Json, cost: Json) -> Section | None:
+    """Return latency, passes, calls and price of each score, the cheapest first."""
+    prices = {item["score"]: item for item in comparison["data"].get("calls") or ()}
+    known = [item for item in cost["scores"] if item["seconds_per_1000"] is not None]
+    if not known:
+        return None
+    rows = []
+    for item in sorted(known, key=lambda item: item["seconds_per_1000"]):
+        usage = (item.get("calls") or {}).get("usage") or {}
+        dollars = prices.get(item["score"], {}).get("dollars_per_1000")
+        rows.append(
+            (
+                plain(item["score"]),
+                _time(item["seconds_per_1000"] / 1000.0),
+                _time(item["seconds_per_1000"]),
+                f"{item['forward_passes']:,}" if item["forward_passes"] else "",
+                f"{usage['n_sent']:,} sent, {usage['n_cached']:,} known" if usage else "",
+                "" if dollars is None else f"${dollars:.2f}",
+                ", ".join(plain(name) for name in item["shared_with"]),
+            )
+        )
+    heads = numbers("One answer", "1,000 answers", "Forward passes", "Calls", "Price of 1,000")
+    title = "What the scores cost"
+    return section(
+        title,
+        Table(title, (Column("Score"), *heads, Column("Shares passes with")), rows),
+        Text(
+            "Measured when these answers were scored, models that several scores share included; "
+            "in cost.json.",
+            "muted",
+        ),
+        where="page",
     )
 
 
-def _warnings(detectors: Sequence[Json]) -> list[Block]:
-    """Return warnings in a few words for a terminal, and folded by detector for the page."""
-    warned = [
-        (item, f"{item['name']}: {'; '.join(title(w['code']) for w in item['warnings'])}")
-        for item in detectors
-        if item["warnings"]
-    ]
-    folded = [
-        Folded(
-            heading,
-            (Bullets(heading, [Bullet(w["message"]) for w in item["warnings"]], "warning"),),
-        )
-        for item, heading in warned
-    ]
-    return [
-        Bullets("Warnings", [text for _, text in warned], "warning", where="terminal"),
-        Section("Warnings", folded, where="page"),
-    ]
+def _time(seconds: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:,.3g} {unit}" if seconds < 1e3 else f"{seconds:,.0f} s"
+    return f"{seconds / 1e-6:.3g} \N{MICRO SIGN}s"

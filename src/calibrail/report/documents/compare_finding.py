@@ -1,13 +1,11 @@
-"""What does a comparison show, in a sentence: who wins, or whom the data does not separate?"""
+"""What does a comparison show in a sentence, what follows from it, and what does it rest on?"""
 
 from collections.abc import Sequence
-from typing import Final
 
 from calibrail.phrases import count, listed, percent
 from calibrail.report.blocks import Json
-
-#: Names of a list that are said one by one.
-_MOST_NAMES: Final = 6
+from calibrail.report.documents.calibrate_words import STATE_LIMIT
+from calibrail.report.phrases import p_value, plain, share
 
 
 def finding(comparison: Json) -> str:
@@ -24,15 +22,27 @@ def finding(comparison: Json) -> str:
     if detectors[0]["test"]["fpr"]["estimate"] is None:
         return "The test part has no faithful example, so false alarms cannot be compared."
     name = winner["candidate"] or detectors[0]["name"]
-    flags = f"flags {_cost(next(item for item in detectors if item['name'] == name))}"
+    detector = next(item for item in detectors if item["name"] == name)
+    fpr = detector["test"]["fpr"]
+    flags = (
+        f"flags {share(fpr)} of faithful answers ({percent(fpr['lower'])} to "
+        f"{percent(fpr['upper'])}) while aiming to catch {percent(1 - detector['alpha'])} of "
+        "hallucinations"
+    )
     tests = comparison["paired"]["against_best"]
     if not tests:
         return f"{name} {flags}. There is nothing to compare it with."
     ahead = _ahead(winner, tests)
-    if winner["name"] is None:
-        return f"No winner: {_undecided(winner, tests)} {name} {flags}.{ahead}{_more(winner)}"
-    confirmed = _confirmed(winner, comparison["paired"]["confirming"])
-    return f"{name} wins{_unconfirmed(winner)}: it {flags}.{ahead} {confirmed}"
+    if winner["name"] is not None:
+        confirmed = _confirmed(winner, comparison["paired"]["confirming"])
+        return f"{headline(comparison)}: it {flags}.{ahead} {confirmed}"
+    more = ""
+    if (times := winner["times"]) is not None:
+        more = (
+            f" If the differences seen are the true ones, about {times:.{1 if times < 3.0 else 0}f}"
+            " times as many labelled answers would separate it."
+        )
+    return f"No winner: {_undecided(winner, tests)} {name} {flags}.{ahead}{more}"
 
 
 def headline(comparison: Json) -> str:
@@ -40,81 +50,47 @@ def headline(comparison: Json) -> str:
     winner = comparison["winner"]
     if winner["name"] is None:
         return "No winner"
-    return f"{winner['name']} wins{_unconfirmed(winner)}"
+    return f"{winner['name']} wins{'' if winner['confirmed'] else ', not confirmed'}"
 
 
-def p_value(value: float) -> str:
-    """Return a p-value with two digits, e.g. ``p = 0.012``, or ``p < 0.001``.
-
-    Examples
-    --------
-    >>> p_value(0.0123), p_value(1e-9), p_value(1.0)
-    ('p = 0.012', 'p < 0.001', 'p = 1')
-    """
-    return "p < 0.001" if value < 0.001 else f"p = {value:.2g}"
-
-
-def points(share: float) -> str:
-    """Return a difference of shares in percentage points, with its sign.
-
-    Examples
-    --------
-    >>> points(0.123), points(-0.04), points(0.0)
-    ('+12.3', '-4', '0')
-    """
-    text = f"{100.0 * share:+.1f}".removesuffix(".0")
-    return "0" if text in ("+0", "-0") else text
-
-
-def worse_than(test: Json, measure: str, level: float) -> bool:
+def _worse(test: Json, measure: str, winner: Json) -> bool:
     """Return whether a test shows that the reference has more of a measure than the score."""
     difference = test[measure]
-    return bool(difference["p_adjusted"] <= level and (difference["estimate"] or 0.0) < 0.0)
-
-
-def _unconfirmed(winner: Json) -> str:
-    return "" if winner["confirmed"] else ", not confirmed"
-
-
-def _cost(detector: Json) -> str:
-    fpr = detector["test"]["fpr"]
-    return (
-        f"{percent(fpr['estimate'])} of faithful answers ({percent(fpr['lower'])} to "
-        f"{percent(fpr['upper'])}) while aiming to catch {percent(1 - detector['alpha'])} of "
-        "hallucinations"
+    return bool(
+        difference["p_adjusted"] <= winner["level"] and (difference["estimate"] or 0.0) < 0.0
     )
 
 
 def _undecided(winner: Json, tests: Sequence[Json]) -> str:
     """Say who raises fewer false alarms than the best detector, and who cannot be told apart."""
-    beaten = [test for test in tests if worse_than(test, "fpr", winner["level"])]
+    beaten = [test for test in tests if _worse(test, "fpr", winner)]
     alike = [t for t in tests if t["name"] in winner["not_separated"] and t not in beaten]
     others = [test["name"] for test in alike if not test["baseline"]]
     trivial = [test["name"] for test in alike if test["baseline"]]
     clauses = []
     if beaten:
         clauses.append(
-            f"{_baselines(len(beaten))} {_named(beaten, 'fpr')} "
+            f"{_baselines(beaten)} {_named(beaten, 'fpr')} "
             f"{'raise' if len(beaten) > 1 else 'raises'} fewer false alarms than "
             f"{winner['candidate']}, the best detector"
         )
     names = [_few(others)] if others else []
     if trivial:
-        names.append(f"{_baselines(len(trivial))} {_few(trivial)}")
+        names.append(f"{_baselines(trivial)} {_few(trivial)}")
     if names:
         who = "it" if beaten else winner["candidate"]
         clauses.append(f"the data does not separate {who} from {' or '.join(names)}")
     return f"{'; '.join(clauses)}."
 
 
-def _baselines(number: int) -> str:
-    return "the baselines" if number > 1 else "the baseline"
+def _baselines(items: Sequence[object]) -> str:
+    return "the baselines" if len(items) > 1 else "the baseline"
 
 
 def _ahead(winner: Json, tests: Sequence[Json]) -> str:
     """Say from whom the tests separate the candidate, by false alarms and by AUROC."""
     fewer = [test for test in tests if test["name"] in winner["ahead_of"]]
-    better = [test for test in tests if worse_than(test, "auroc", winner["level"])]
+    better = [test for test in tests if _worse(test, "auroc", winner)]
     clauses = []
     if fewer:
         clauses.append(f"raises fewer false alarms than {_named(fewer, 'fpr')}")
@@ -129,7 +105,7 @@ def _ahead(winner: Json, tests: Sequence[Json]) -> str:
 def _named(tests: Sequence[Json], measure: str) -> str:
     """Name detectors with their p-values, and baselines as a number where there are detectors."""
     detectors = [test for test in tests if not test["baseline"]]
-    first = (detectors or list(tests))[:_MOST_NAMES]
+    first = (detectors or list(tests))[:6]
     names = [f"{test['name']} ({p_value(test[measure]['p_adjusted'])})" for test in first]
     trivial = len(tests) - len(detectors) if detectors else 0
     if trivial:
@@ -139,14 +115,8 @@ def _named(tests: Sequence[Json], measure: str) -> str:
     return listed(names)
 
 
-def _more(winner: Json) -> str:
-    times = winner["times"]
-    if times is None:
-        return ""
-    return (
-        f" If the differences seen are the true ones, about {times:.{1 if times < 3.0 else 0}f} "
-        "times as many labelled answers would separate it."
-    )
+def _few(names: list[str]) -> str:
+    return listed(names if len(names) < 7 else [*names[:5], f"{len(names) - 5} others"])
 
 
 def _confirmed(winner: Json, tests: Sequence[Json]) -> str:
@@ -169,7 +139,74 @@ def _confirmed(winner: Json, tests: Sequence[Json]) -> str:
     )
 
 
-def _few(names: Sequence[str]) -> str:
-    if len(names) <= _MOST_NAMES:
-        return listed(list(names))
-    return f"{', '.join(names[: _MOST_NAMES - 1])} and {len(names) - _MOST_NAMES + 1} others"
+def next_step(comparison: Json) -> str:
+    """Say what to do now."""
+    winner, detectors = comparison["winner"], comparison["detectors"]
+    if not detectors:
+        return "Label more hallucinated answers, or tolerate more misses (--alpha)."
+    if winner["candidate"] is None:
+        return "Add faithful and hallucinated answers to the test part."
+    if winner["name"] is not None:
+        return _use(winner)
+    alike = [winner["candidate"], *winner["not_separated"]]
+    chosen = [plain(item["name"]) for item in detectors if item["name"] in alike]
+    if len(chosen) > 1:
+        few = [*chosen[:5], count(len(chosen) - 5, "other")] if len(chosen) > 5 else chosen
+        return (
+            f"Label more answers, or choose among {listed(few)} by what they cost; certify the one "
+            "you choose on data that this comparison did not see (calibrail certify)."
+        )
+    if any(_worse(test, "fpr", winner) for test in comparison["paired"]["against_best"]):
+        return (
+            "Check whether the data gives the answer away by surface features (calibrail doctor); "
+            "if it does not, find a better detector."
+        )
+    return (
+        "Label more answers, or find a better detector: none was shown to raise fewer false alarms "
+        "than every baseline."
+    )
+
+
+def _use(winner: Json) -> str:
+    """Say what to do with a winner."""
+    if not winner["confirmed"]:
+        return (
+            "Label more answers before you rely on the lead: the half of the test part that did "
+            "not choose does not show it at these thresholds."
+        )
+    if winner["certificate"]["verdict"] == "certified":
+        return (
+            f"Calibrate {plain(winner['name'])} alone with calibrail calibrate (data, split and "
+            "target as here), and freeze it with calibrail export."
+        )
+    if winner["certificate"]["max_fpr"] is None:
+        return STATE_LIMIT
+    return "Label more answers to settle the verdict, or ask for less (--min-coverage)."
+
+
+def assumptions(comparison: Json) -> list[str]:
+    """Return what the claims rest on."""
+    detectors = comparison["detectors"]
+    confidence = percent(detectors[0]["confidence"]) if detectors else "the stated"
+    lines = [
+        "All answers come from the same source, in exchangeable order; answers of different groups "
+        "are independent of each other, and the labels are right.",
+        "The winner is decided by one test, false alarms at the same coverage: calibration and "
+        "test answers are drawn again by whole groups, every threshold is set anew in each draw, "
+        "and the spread gives Student's t. AUROC is the second test; McNemar's takes the "
+        "thresholds as they are and confirms on answers that did not choose.",
+        "p-values are corrected (Holm) among the detectors and among the baselines; where several "
+        "are equally good, a winner is named in at most "
+        f"{percent(comparison['winner']['level'])} of all such comparisons.",
+        f"Intervals hold at {confidence} each, not all together, and a detector's own verdict "
+        "holds for one that was named in advance. Thresholds of the tables at matched coverage "
+        "were set on the test answers: they describe, and promise nothing.",
+    ]
+    tests = comparison["paired"]["against_best"]
+    if any("obuchowski" in test["auroc"]["method"] for test in tests):
+        lines.append(
+            "Answers share groups here, so every test counts groups: AUROC by Obuchowski's "
+            "variance in place of DeLong's, McNemar by turning whole groups. The Wilson and DeLong "
+            "intervals of single detectors take answers as independent."
+        )
+    return lines

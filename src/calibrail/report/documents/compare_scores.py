@@ -1,83 +1,93 @@
-"""How do the scores of a comparison do, each alone and against the best?"""
+"""How do the scores of a comparison do: each alone, against the best, at other targets?"""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from calibrail.phrases import percent
-from calibrail.report.blocks import Cell, Column, Heading, Json, Section, Table, Text
-from calibrail.report.documents.compare_finding import p_value, points
-from calibrail.report.documents.measures import without_threshold
-from calibrail.report.phrases import interval, measure_cell, plain, share, share_cell, threshold
-
-_Row = Sequence[Cell | str] | Heading
+from calibrail.report.blocks import (
+    Bullets,
+    Cell,
+    Column,
+    Figure,
+    Json,
+    Row,
+    Section,
+    Table,
+    Text,
+    folded,
+    numbers,
+    section,
+)
+from calibrail.report.compare_figures import MOST_SERIES, coverage_svg, sweep_rows, sweep_svg
+from calibrail.report.documents.measures import with_baselines, without_threshold
+from calibrail.report.phrases import (
+    count_of,
+    interval,
+    measure_cell,
+    p_number,
+    p_value,
+    plain,
+    share,
+    share_cell,
+    threshold,
+)
 
 #: Characters of a name in a terminal's table.
-NAME_WIDTH: Final = 22
-
-
-def confidence_percent(comparison: Json) -> str:
-    """Return the level of the intervals in percent."""
-    return percent(comparison["detectors"][0]["confidence"])
+_NAME_WIDTH: Final = 22
 
 
 def all_scores(comparison: Json) -> Section:
     """Show detectors first, then the baselines, then why some have no numbers."""
-    detectors = [
-        {**item, **{key: item["test"][key] for key in ("coverage", "fpr", "auroc", "overlap")}}
-        for item in comparison["detectors"]
-    ]
-    others, baselines = comparison["uncalibrated"], comparison["baselines"]
     winner = comparison["winner"]["name"]
-    rows: list[_Row] = [_score(item, winner) for item in (*detectors, *others)]
-    if baselines:
-        rows += [Heading("Baselines"), *(_score(item, winner) for item in baselines)]
+
+    def row(item: Json) -> Row:
+        test = item.get("test") or item
+        caught = test.get("coverage")
+        return (
+            Cell(str(item["name"]), style="strong" if item["name"] == winner else ""),
+            threshold(item.get("threshold")),
+            Cell(share(caught), interval(caught) + _below_band(test)),
+            share_cell(test.get("fpr")),
+            measure_cell(test.get("auroc")),
+            measure_cell(item.get("partial_auroc")),
+            measure_cell(test.get("overlap")),
+            str(item.get("verdict") or ""),
+        )
+
+    others, baselines = comparison["uncalibrated"], comparison["baselines"]
     least = percent(comparison["partial_auroc"]["least_coverage"])
     columns = (
-        Column("Score", most=NAME_WIDTH),
-        Column("Threshold", "right"),
-        Column("Caught", "right"),
+        Column("Score", most=_NAME_WIDTH),
+        *numbers("Threshold", "Caught"),
         Column("False alarms", "right", brief="FPR"),
         Column("AUROC", "right"),
         Column(f"AUROC, {least}+ caught", "right", brief="AUROC 80+"),
         Column("Overlap", "right"),
         Column("Verdict"),
     )
-    return Section(
+    rows = with_baselines(row, (*comparison["detectors"], *others), baselines)
+    return section(
         "All scores on the same split",
-        (
-            Table("Fewest false alarms first, on the test part", columns, rows),
-            without_threshold((*others, *baselines)),
-            Text(
-                f"{_expected(comparison)}AUROC at high coverage counts only thresholds that catch "
-                f"at least {least}, standardised (0.5 = guessing, 1 = perfect). Overlap: 0 = the "
-                "two classes' scores are apart, 1 = the same. Each verdict is on this score alone, "
-                "named in advance.",
-                "muted",
-                where="page",
-            ),
+        Table("Fewest false alarms first, on the test part", columns, rows),
+        without_threshold((*others, *baselines)),
+        Text(
+            f"{_expected(comparison)}AUROC at high coverage counts only thresholds that catch "
+            f"at least {least}, standardised (0.5 = guessing, 1 = perfect). Overlap: 0 = the "
+            "two classes' scores are apart, 1 = the same. Each verdict is on this score alone, "
+            "named in advance.",
+            "muted",
+            where="page",
         ),
     )
 
 
-def _score(item: Json, winner: str | None) -> _Row:
-    return (
-        Cell(str(item["name"]), style="strong" if item["name"] == winner else ""),
-        threshold(item.get("threshold")),
-        Cell(share(item.get("coverage")), _below_band(item) or interval(item.get("coverage"))),
-        share_cell(item.get("fpr")),
-        measure_cell(item.get("auroc")),
-        measure_cell(item.get("partial_auroc")),
-        measure_cell(item.get("overlap")),
-        str(item.get("verdict") or ""),
-    )
-
-
-def _below_band(item: Json) -> str:
+def _below_band(test: Json) -> str:
     """Say that fewer were caught than chance explains; empty where that is not so."""
-    band = (item.get("test") or {}).get("coverage_band")
-    if not band or band["inside"] or item["coverage"]["count"] > band["highest"]:
+    band = test.get("coverage_band")
+    if not band or band["inside"] or test["coverage"]["count"] > band["highest"]:
         return ""
-    return f"{interval(item['coverage'])}, below the expected range"
+    return ", below the expected range"
 
 
 def _expected(comparison: Json) -> str:
@@ -97,28 +107,26 @@ def paired_tests(comparison: Json) -> Section | None:
     if not paired["against_best"]:
         return None
     halves, level = winner["halves"], f"{winner['level']:.3g}"
-    return Section(
+    return section(
         "Who is ahead",
-        (
-            Text(
-                "Every score against the same reference, on the same answers (calibration part and "
-                f"the half of the test part that chooses: rank {halves['rank']} of "
-                f"{halves['choosing']['n_hallucinated']:,} hallucinated answers, "
-                f"{halves['choosing']['n_faithful']:,} faithful ones). A positive number of points "
-                "means more false alarms than the reference at the same coverage. p-values up to "
-                f"{level} separate; they are corrected (Holm) among the detectors, and among the "
-                "baselines.",
-                where="page",
-            ),
-            _paired(comparison, winner["candidate"], paired["against_best"]),
-            _paired(comparison, winner["best_baseline"], paired["against_best_baseline"]),
-            Text(
-                "At these thresholds: faithful answers that only this score flags, against those "
-                "that only the reference flags. McNemar's test takes the calibrated thresholds as "
-                "given, the luck of one calibration with them; so it does not choose.",
-                "muted",
-                where="page",
-            ),
+        Text(
+            "Every score against the same reference, on the same answers (calibration part and "
+            f"the half of the test part that chooses: rank {halves['rank']} of "
+            f"{halves['choosing']['n_hallucinated']:,} hallucinated answers, "
+            f"{halves['choosing']['n_faithful']:,} faithful ones). A positive number of points "
+            "means more false alarms than the reference at the same coverage. p-values up to "
+            f"{level} separate; they are corrected (Holm) among the detectors, and among the "
+            "baselines.",
+            where="page",
+        ),
+        _paired(comparison, winner["candidate"], paired["against_best"]),
+        _paired(comparison, winner["best_baseline"], paired["against_best_baseline"]),
+        Text(
+            "At these thresholds: faithful answers that only this score flags, against those "
+            "that only the reference flags. McNemar's test takes the calibrated thresholds as "
+            "given, the luck of one calibration with them; so it does not choose.",
+            "muted",
+            where="page",
         ),
     )
 
@@ -128,9 +136,9 @@ def _paired(comparison: Json, reference: str | None, tests: Sequence[Json]) -> S
     if not tests:
         return None
     columns = (
-        Column("Score", most=NAME_WIDTH),
+        Column("Score", most=_NAME_WIDTH),
         Column("False alarms, points", "right", brief="FPR, points"),
-        Column(f"{confidence_percent(comparison)} interval", "right", where="terminal"),
+        _interval_column(comparison),
         Column("p, corrected", "right", brief="p"),
         Column("At these thresholds", "right", where="page"),
         Column("AUROC", "right"),
@@ -139,32 +147,43 @@ def _paired(comparison: Json, reference: str | None, tests: Sequence[Json]) -> S
     rows = []
     for test in tests:
         fpr, area, counts = test["fpr"], test["auroc"], test["mcnemar"]
-        known, ranked = fpr["estimate"] is not None, area["estimate"] is not None
-        span = f"{points(fpr['lower'])} to {points(fpr['upper'])}" if known else ""
-        rows.append(
-            (
-                Cell(test["name"], "baseline" if test["baseline"] else ""),
-                Cell(points(fpr["estimate"]), span) if known else "none",
-                span,
-                _p(fpr["p_adjusted"]),
-                Cell(
-                    f"{counts['only_first']:,} against {counts['only_second']:,}",
-                    f"McNemar {p_value(counts['p_adjusted'])}",
-                ),
-                Cell(
-                    f"{area['estimate']:+.3f}" if ranked else "none",
-                    f"{area['lower']:+.3f} to {area['upper']:+.3f}" if ranked else "",
-                ),
-                _p(area["p_adjusted"]),
-            )
+        gap, ranked = Cell("none"), Cell("none")
+        if fpr["estimate"] is not None:
+            span = f"{_points(fpr['lower'])} to {_points(fpr['upper'])}"
+            gap = Cell(_points(fpr["estimate"]), span)
+        if area["estimate"] is not None:
+            span = f"{area['lower']:+.3f} to {area['upper']:+.3f}"
+            ranked = Cell(f"{area['estimate']:+.3f}", span)
+        mcnemar = Cell(
+            f"{counts['only_first']:,} against {counts['only_second']:,}",
+            f"McNemar {p_value(counts['p_adjusted'])}",
         )
+        p, p_area = p_number(fpr["p_adjusted"]), p_number(area["p_adjusted"])
+        rows.append((_name(test), gap, gap.below, p, mcnemar, ranked, p_area))
     name = plain(reference)
     title = f"Against {name}, at the same coverage; p corrected (Holm)"
-    return Section(f"Against {name}", (Table(title, columns, rows),))
+    return section(f"Against {name}", Table(title, columns, rows))
 
 
-def _p(value: float) -> str:
-    return p_value(value).removeprefix("p = ").removeprefix("p ")
+def _name(item: Json) -> Cell:
+    return Cell(item["name"], "baseline" if item["baseline"] else "")
+
+
+def _interval_column(comparison: Json) -> Column:
+    level = percent(comparison["detectors"][0]["confidence"])
+    return Column(f"{level} interval", "right", where="terminal")
+
+
+def _points(share: float) -> str:
+    """Return a difference of shares in percentage points, with its sign.
+
+    Examples
+    --------
+    >>> _points(0.123), _points(-0.04), _points(0.0)
+    ('+12.3', '-4', '0')
+    """
+    text = f"{100.0 * share:+.1f}".removesuffix(".0")
+    return "0" if text in ("+0", "-0") else text
 
 
 def on_answers_that_did_not_choose(comparison: Json) -> Section | None:
@@ -173,32 +192,130 @@ def on_answers_that_did_not_choose(comparison: Json) -> Section | None:
     if not winner["name"]:
         return None
     counts, bounds = winner["halves"]["confirming"], winner["certificate"]
-    return Section(
+    return section(
         "On answers that did not choose",
-        (
+        Text(
+            f"{counts['n_hallucinated']:,} hallucinated and {counts['n_faithful']:,} faithful "
+            "test answers had no part in the choice. At the calibrated thresholds, as they are:",
+            where="page",
+        ),
+        *(
             Text(
-                f"{counts['n_hallucinated']:,} hallucinated and {counts['n_faithful']:,} faithful "
-                "test answers had no part in the choice. At the calibrated thresholds, as they "
-                "are:",
-                where="page",
-            ),
-            *(Text(_fewer(test)) for test in tests if test["fpr"]["estimate"] is not None),
-            Text(
-                f"Exact bounds there (Clopper-Pearson, counting {bounds['counted']}): caught "
-                f"{share(bounds['coverage'])} ({interval(bounds['coverage'])}), false alarms "
-                f"{share(bounds['fpr'])} ({interval(bounds['fpr'])}). "
-                f"{bounds['verdict'].capitalize()}. {bounds['reason']}",
-                where="page",
-            ),
+                f"On answers that did not choose, the threshold of {test['name']} flags "
+                f"{_points(abs(gap)).removeprefix('+')} points {'more' if gap > 0 else 'fewer'} of "
+                f"the faithful ones than that of {test['against']} "
+                f"(McNemar, {p_value(test['fpr']['p_adjusted'])})."
+            )
+            for test in tests
+            if (gap := test["fpr"]["estimate"]) is not None
+        ),
+        Text(
+            f"Exact bounds there (Clopper-Pearson, counting {bounds['counted']}): caught "
+            f"{share(bounds['coverage'])} ({interval(bounds['coverage'])}), false alarms "
+            f"{share(bounds['fpr'])} ({interval(bounds['fpr'])}). "
+            f"{bounds['verdict'].capitalize()}. {bounds['reason']}",
+            where="page",
         ),
     )
 
 
-def _fewer(test: Json) -> str:
-    gap = test["fpr"]["estimate"]
-    return (
-        f"On answers that did not choose, the threshold of {test['name']} flags "
-        f"{points(abs(gap)).removeprefix('+')} points {'more' if gap > 0 else 'fewer'} of the "
-        f"faithful ones than that of {test['against']} "
-        f"(McNemar, {p_value(test['fpr']['p_adjusted'])})."
+def at_same_coverage(comparison: Json) -> Section | None:
+    """Compare thresholds that catch the same share of the test answers."""
+    matched, detectors = comparison["matched_coverage"], comparison["detectors"]
+    if not matched["levels"]:
+        return None
+    figure = None
+    if any(item.get("curve") for item in detectors[:MOST_SERIES]):
+        some = f", for the {MOST_SERIES} detectors with the fewest false alarms"
+        figure = Figure(
+            "coverage",
+            partial(coverage_svg, comparison),
+            "What every coverage costs on the test answers"
+            f"{some if len(detectors) > MOST_SERIES else ''}. Dashed: the target. Shaded: where "
+            "the AUROC at high coverage counts.",
+        )
+    attainable = [
+        f"{plain(item['name'])} can catch, for so many false alarms: "
+        + "; ".join(f"{share(at['coverage'])} for {share(at['fpr'])}" for at in item["at"][::-1])
+        + "."
+        for item in matched["attainable"]
+    ]
+    few = "Scores with few distinct values"
+    return section(
+        "At the same coverage of the test answers",
+        Text(
+            "Calibrated thresholds catch somewhat different shares of the test answers. Here "
+            "each threshold is set on the test answers themselves, so that all catch the same "
+            "share, or the next one that ties allow. This describes the data; it promises "
+            "nothing and decides nothing.",
+            where="page",
+        ),
+        figure,
+        *(_level(comparison, level) for level in matched["levels"]),
+        folded(few, Bullets(few, attainable)),
     )
+
+
+def _level(comparison: Json, level: Json) -> Section:
+    which, setter = "the target", level["set_by"]
+    if setter is not None:
+        which = f"the most that {plain(setter)} catches short of flagging everything"
+    heading = f"{percent(level['coverage'])} of the test hallucinations caught ({which})"
+    rates = numbers("Caught", "False alarms")
+    columns = (Column("Score", most=26), *rates, _interval_column(comparison))
+    rows = [
+        (
+            _name(row),
+            Cell(share(row["attained"]), count_of(row["attained"])),
+            share_cell(row["fpr"]),
+            interval(row["fpr"]),
+        )
+        for row in level["rows"]
+    ]
+    table = Table(f"With {heading}", columns, rows)
+    return section(heading, table, where="page" if setter is None else "both")
+
+
+def other_targets(comparison: Json) -> Section:
+    """Show what other targets would cost; a dash where they cannot be promised."""
+    sweep = comparison["alpha_sweep"]
+    short: list[Row] = []
+    full: list[Row] = []
+    for name, baseline, entries in sweep_rows(comparison):
+        if not baseline:
+            short.append((name, *(share(e["fpr"]) if e and e["fpr"] else "-" for e in entries)))
+        full.append((Cell(name, "baseline" if baseline else ""), *map(_target, entries)))
+    notes = [
+        f"{percent(1 - entry['alpha'])} cannot be promised with n = {entry['n']:,}: "
+        f"{entry['minimum_n']:,} hallucinated calibration answers are needed."
+        for entry in sweep
+        if not entry["rank"]
+    ]
+    columns = numbers(*(percent(1.0 - entry["alpha"]) for entry in sweep))
+    title = "Caught and false alarms at every target"
+    figure = Figure("alpha_sweep", partial(sweep_svg, comparison))
+    return section(
+        "Other targets",
+        Text(
+            "What it would cost to promise more or less. Each promise holds for one target "
+            "chosen in advance, not for the best of these.",
+            where="page",
+        ),
+        figure if short and comparison["detectors"] else None,
+        Table(
+            "False alarms if so many hallucinations are to be caught",
+            (Column("Score", most=_NAME_WIDTH), *columns),
+            short,
+            where="terminal",
+        ),
+        Text(f"-: {' '.join(notes)}" if notes and short else "", where="terminal"),
+        *(Text(note, "muted", where="page") for note in notes),
+        folded(title, Table(title, (Column("Promised"), *columns), full)),
+    )
+
+
+def _target(entry: Json | None) -> Cell:
+    if not entry or not entry["fpr"]:
+        return Cell("none")
+    caught, limit = share(entry["coverage"]), threshold(entry["threshold"])
+    return Cell(share(entry["fpr"]), f"{interval(entry['fpr'])}; caught {caught}; from {limit}")

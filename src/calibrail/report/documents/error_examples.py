@@ -1,18 +1,15 @@
 """How do a detector's errors read on a page, whatever their texts hold?"""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from calibrail.phrases import count, number
-from calibrail.report.blocks import Block, Card, Json, Quote, Section, Text
-from calibrail.report.documents import evidence as parts
+from calibrail.report.blocks import Block, Card, Json, Quote, Section, Text, section
+from calibrail.report.documents.explain import all_items, chunk_place, evidence_block, objections
 from calibrail.report.sanitize import excerpt, short
 
-#: Characters of an answer, a question and a chunk that are shown; and chunks.
-ANSWER: Final = 600
-QUESTION: Final = 400
-CHUNK: Final = 400
-MOST_CHUNKS: Final = 3
+#: Chunks of a context that are shown.
+_MOST_CHUNKS: Final = 3
 
 _OUTCOMES: Final = {"pass": "passed", "flag": "flagged", "review": "sent to review"}
 
@@ -25,29 +22,23 @@ def error_examples(examples: Json) -> Section:
     examples : mapping
         ``ErrorExamples.to_dict()``; nothing in its texts and its evidence is trusted.
     """
-    return Section(
+    misses = _kind(examples["misses"], examples["n_misses"], "Miss", "lowest")
+    alarms = _kind(examples["alarms"], examples["n_alarms"], "False alarm", "highest")
+    return section(
         "What it gets wrong",
-        (
-            Text(short(examples["note"], 400)),
-            Section(
-                "Misses: hallucinated answers that passed",
-                _kind(examples["misses"], examples["n_misses"], "Miss", "lowest"),
-            ),
-            Section(
-                "False alarms: faithful answers that did not pass",
-                _kind(examples["alarms"], examples["n_alarms"], "False alarm", "highest"),
-            ),
-            Text(
-                "A label may be wrong, too: an answer that the detector and you judge alike is "
-                "worth a second look at its label. Marked is what the detector objects to.",
-                "muted",
-            ),
+        Text(short(examples["note"], 400)),
+        section("Misses: hallucinated answers that passed", *misses),
+        section("False alarms: faithful answers that did not pass", *alarms),
+        Text(
+            "A label may be wrong, too: an answer that the detector and you judge alike is worth a "
+            "second look at its label. Marked is what the detector objects to.",
+            "muted",
         ),
         where="page",
     )
 
 
-def _kind(examples: Sequence[Json], n: int, title: str, which: str) -> list[Block | None]:
+def _kind(examples: Sequence[Json], n: int, title: str, which: str) -> list[Block]:
     """Return how many errors of one kind there are, and the worst of them."""
     if not examples:
         return [Text("None in the test part.")]
@@ -57,64 +48,54 @@ def _kind(examples: Sequence[Json], n: int, title: str, which: str) -> list[Bloc
 
 def _card(item: Json, title: str) -> Card:
     """Return one wrongly decided answer."""
-    evidence = item["evidence"] if isinstance(item["evidence"], Mapping) else {}
-    answer, contexts = item["response"], item["contexts"]
-    quotes = (
-        _quote("Question", item["question"], (), QUESTION),
-        _quote("Answer", answer, parts.objections(evidence, len(answer)), ANSWER, style="answer"),
-    )
+    evidence, answer, contexts = item["evidence"], item["response"], item["contexts"]
     chunks = _chunks(contexts, evidence)
     some = f" ({len(chunks)} of {len(contexts)} chunks)" if len(contexts) > len(chunks) else ""
     return Card(
         title,
         name=short(item["id"], 80),
-        facts=_facts(item),
-        quotes=[quote for quote in quotes if quote is not None],
-        evidence=parts.evidence_block(evidence),
+        facts=list(_facts(item)),
+        quotes=[
+            *_quote("Question", item["question"], (), most=400),
+            *_quote("Answer", answer, objections(evidence, len(answer)), most=600, style="answer"),
+        ],
+        evidence=evidence_block(evidence),
         note=short(item["note"], 400),
         folded_title=f"Context{some}",
         folded=chunks,
     )
 
 
-def _facts(item: Json) -> list[str]:
-    facts = [
-        _OUTCOMES[item["outcome"]],
-        f"score {'undefined' if item['score'] is None else number(item['score'])}",
-    ]
+def _facts(item: Json) -> Iterator[str]:
+    yield _OUTCOMES[item["outcome"]]
+    yield f"score {'undefined' if item['score'] is None else number(item['score'])}"
     if item["threshold"] is not None:
-        facts.append(f"threshold {number(item['threshold'])}")
+        yield f"threshold {number(item['threshold'])}"
     if item["group"] is not None:
-        facts.append(f"group {short(item['group'], 80)}")
+        yield f"group {short(item['group'], 80)}"
     if (p_value := item["p_value"]) is not None:
-        facts.append(
-            f"p-value {number(p_value)}: about {100.0 * p_value:.3g} in 100 hallucinated answers "
-            "look as harmless"
-        )
-    return facts
+        rare = f"about {100.0 * p_value:.3g} in 100 hallucinated answers look as harmless"
+        yield f"p-value {number(p_value)}: {rare}"
 
 
 def _quote(
     about: str, text: str, places: Iterable[tuple[int, int]], most: int, style: str = ""
-) -> Quote | None:
-    if not text:
-        return None
-    segments, before, after = excerpt(text, places, most)
-    shortened = f"Shortened; {count(len(text), 'character')} in all."
-    return Quote(about, segments, before, after, shortened if before or after else "", style)
+) -> Iterator[Quote]:
+    """Yield a quote of a text around its places; nothing where there is no text."""
+    if text:
+        segments, before, after = excerpt(text, places, most)
+        shortened = f"Shortened; {count(len(text), 'character')} in all."
+        yield Quote(about, segments, before, after, shortened if before or after else "", style)
 
 
-def _chunks(contexts: Sequence[str], evidence: Json) -> list[Quote]:
+def _chunks(contexts: Sequence[str], evidence: object) -> list[Quote]:
     """Return the chunks that the evidence names, or else the first, each around its quotes."""
     quoted: dict[int, list[tuple[int, int]]] = {}
-    for item in parts.all_items(evidence):
-        keys = ("chunk", "chunk_start", "chunk_end")
-        chunk, start, end = (parts.place(item.get(key)) for key in keys)
+    for chunk, start, end in map(chunk_place, all_items(evidence)):
         if chunk is not None and start is not None and end is not None and chunk < len(contexts):
             quoted.setdefault(chunk, []).append((start, end))
-    named = sorted(quoted)[:MOST_CHUNKS] or range(len(contexts))[:MOST_CHUNKS]
-    chunks = [
-        _quote(f"Chunk {chunk + 1}", contexts[chunk], quoted.get(chunk, []), CHUNK)
-        for chunk in named
+    return [
+        quote
+        for chunk in sorted(quoted)[:_MOST_CHUNKS] or range(len(contexts))[:_MOST_CHUNKS]
+        for quote in _quote(f"Chunk {chunk + 1}", contexts[chunk], quoted.get(chunk, ()), most=400)
     ]
-    return [chunk for chunk in chunks if chunk is not None]

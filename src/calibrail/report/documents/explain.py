@@ -1,12 +1,14 @@
-"""What does `calibrail explain` say about one decision and what it rests on?"""
+"""What does `calibrail explain` say about one decision, and how does its evidence read?"""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from calibrail.phrases import number
-from calibrail.report.blocks import Json, Text
+from calibrail.report.blocks import Evidence, EvidenceItem, Json, Style, Text
 from calibrail.report.document import Document, Verdict
-from calibrail.report.documents.evidence import evidence_block
+from calibrail.report.phrases import capital
+from calibrail.report.sanitize import short
 
 #: In which colour a decision is shown.
 _TONES: Final[Mapping[str, Verdict]] = {
@@ -15,6 +17,31 @@ _TONES: Final[Mapping[str, Verdict]] = {
     "review": "inconclusive",
     "error": "rejected",
 }
+
+#: What each kind of evidence is about.
+_HEADINGS: Final = {
+    "sentences": "Sentences of the answer",
+    "claims": "Claims of the answer",
+    "samples": "Sentences of the answer, against the other answers",
+    "sources": "Sources",
+    "stretch": "The heaviest stretch",
+    "words": "Not found in question or context",
+    "scores": "Scores that it combines",
+    "angles": "Angles, in radians",
+    "judge": "What the judge replied",
+}
+
+#: Numbers of an item, in the order in which they are shown.
+_MEASURES: Final = (
+    *("support", "contradiction", "contradicted_by", "factuality", "relevance", "weight"),
+    *("rank", "probability", "to_question", "to_context"),
+)
+
+#: Verdicts on a part of the answer that are no objection to it.
+_NO_OBJECTION: Final = ("supported", "faithful")
+
+#: Levels of evidence within evidence that are shown.
+_DEEPEST: Final = 3
 
 
 def document(decision: Json, score: str) -> Document:
@@ -27,21 +54,149 @@ def document(decision: Json, score: str) -> Document:
     score : str
         The detector's name.
     """
-    reason, p_value = decision["reason"], decision["p_value"]
-    evidence = evidence_block(decision["evidence"] or {}, most=10_000, piece=1_000_000)
-    rare = ""
+    rare, p_value = "", decision["p_value"]
     if p_value is not None:
         rare = (
             f"About {100.0 * p_value:.3g} in 100 hallucinated answers look as harmless as this "
             f"one, or more so (p-value {number(p_value)})."
         )
+    evidence = evidence_block(decision["evidence"] or {}, most=10_000, characters=1_000_000)
     nothing = "" if evidence else "The detector says nothing about parts of the answer."
     return Document(
         "decision of",
         subject=score,
         headline=decision["outcome"].capitalize(),
         verdict=_TONES[decision["outcome"]],
-        summary=f"{reason[:1].upper()}{reason[1:]}.",
+        summary=f"{capital(decision['reason'])}.",
         blocks=(Text(rare), evidence, Text(nothing)),
         footer="Everything on this page is in what --json prints.",
     )
+
+
+def evidence_block(
+    evidence: object, *, most: int = 12, characters: int = 240, depth: int = 0
+) -> Evidence | None:
+    """Return evidence as a heading with items, nested where scores are combined.
+
+    Parameters
+    ----------
+    evidence : mapping
+        ``Decision.evidence``; nothing in it is trusted, not even that it is a mapping.
+    most, characters : int
+        Items, and characters of each text, to keep.
+    depth : int
+        Levels above this one.
+    """
+    items = _items(evidence)
+    if not isinstance(evidence, Mapping) or not items or depth > _DEEPEST:
+        return None
+    kind = str(evidence.get("kind", "evidence"))
+    return Evidence(
+        short(_HEADINGS.get(kind, kind), 60),
+        [
+            _item(
+                item,
+                characters,
+                evidence_block(
+                    item.get("evidence"), most=most, characters=characters, depth=depth + 1
+                ),
+            )
+            for item in items[:most]
+        ],
+        more=max(0, len(items) - most),
+    )
+
+
+def _item(item: Json, characters: int, nested: Evidence | None) -> EvidenceItem:
+    def text(key: str, most: int = characters) -> str:
+        value = item.get(key)
+        return short(value, most) if isinstance(value, str) else ""
+
+    measures = [
+        f"{name.replace('_', ' ')} {number(amount)}"
+        for name in _MEASURES
+        if (amount := _finite(item.get(name))) is not None
+    ]
+    verdict, value = text("verdict", 30), ""
+    if combined := "score" in item:
+        known = _finite(item.get("value"))
+        value = f"undefined: {short(item.get('reason', ''))}" if known is None else number(known)
+    style: Style = "warning" if verdict == "unsupported" else "bad"
+    return EvidenceItem(
+        verdict=verdict,
+        style="good" if verdict in _NO_OBJECTION else style,
+        name=short(item["score"], 60) if combined else "",
+        value=value,
+        texts=[passage for passage in (text("text"), text("reply")) if passage],
+        remark="" if combined else text("reason"),
+        measures=", ".join(measures),
+        quote=text("quote"),
+        place=_source(item),
+        nested=nested,
+    )
+
+
+def _source(item: Json) -> str:
+    """Return where a quote stands in the context."""
+    chunk, start, end = chunk_place(item)
+    if chunk is None:
+        return ""
+    known = start is not None and end is not None
+    return f"chunk {chunk + 1}" + (f", characters {start} to {end}" if known else "")
+
+
+def chunk_place(item: Json) -> list[int | None]:
+    """Return the chunk that an item quotes, and where in it the quote starts and ends."""
+    return [_place(item.get(key)) for key in ("chunk", "chunk_start", "chunk_end")]
+
+
+def _items(evidence: object) -> list[Json]:
+    """Return the items of evidence that are well formed."""
+    items = evidence.get("items") if isinstance(evidence, Mapping) else None
+    if not isinstance(items, list | tuple):
+        return []
+    return [item for item in items if isinstance(item, Mapping)]
+
+
+def all_items(evidence: object, depth: int = 0) -> Iterator[Json]:
+    """Yield the items of evidence, nested ones after the item that holds them."""
+    for item in _items(evidence) if depth <= _DEEPEST else ():
+        yield item
+        yield from all_items(item.get("evidence"), depth + 1)
+
+
+def objections(evidence: Json, length: int) -> Iterator[tuple[int, int]]:
+    """Yield the places of an answer of ``length`` characters that the evidence objects to."""
+    weakest: tuple[float, tuple[int, int]] | None = None
+    for item in all_items(evidence):
+        start, end = _place(item.get("start")), _place(item.get("end"))
+        if start is None or end is None or not start < end <= length:
+            continue
+        verdict, support = item.get("verdict"), _finite(item.get("support"))
+        contradiction = _finite(item.get("contradiction"))
+        if isinstance(verdict, str):
+            objected = verdict not in _NO_OBJECTION
+        elif contradiction is not None:
+            objected = contradiction >= 0.5
+        else:
+            objected = support is None
+            if support is not None and (weakest is None or support < weakest[0]):
+                weakest = support, (start, end)
+        if objected:
+            yield start, end
+    if weakest is not None:
+        yield weakest[1]
+
+
+def _finite(value: object) -> float | None:
+    """Return a number that can be shown, or None for what is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if abs(value) < 1e300 else math.inf
+
+
+def _place(value: object) -> int | None:
+    """Return a position in a text, or None for what is none."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        return None
+    return value

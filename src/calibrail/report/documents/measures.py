@@ -1,9 +1,9 @@
 """How do measures with their intervals stand in a table, beside what was asked?"""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from calibrail.phrases import count, number, percent
-from calibrail.report.blocks import Bullets, Cell, Column, Json, Table, texts
+from calibrail.report.blocks import Bullets, Cell, Column, Heading, Json, Row, Table, texts
 from calibrail.report.phrases import bounds, count_of, estimate, interval, plain, share, threshold
 
 #: Measure, value, interval, what was asked, counts.
@@ -20,32 +20,26 @@ def measures_table(title: str, lines: Sequence[Line], confidence: float) -> Tabl
     return Table(title, columns, [(*line[:4], Cell(line[4], style="muted")) for line in lines])
 
 
-def share_line(name: str, value: Json, asked: str, detail: str) -> Line:
-    """Return a share as a line of a table of measures."""
-    return (name, share(value), interval(value), asked, detail)
+def share_line(name: str, value: Json, asked: str = "", about: str = "") -> Line:
+    """Return a share as a line of a table of measures; ``about`` follows its counts."""
+    return (name, share(value), interval(value), asked, f"{count_of(value)}{about}")
 
 
 def rates(coverage: Json, fpr: Json, min_coverage: float, max_fpr: float | None) -> list[Line]:
     """Return what is caught and what is wrongly flagged, beside what was asked."""
     limit = "no limit" if max_fpr is None else f"<= {percent(max_fpr)}"
     return [
-        share_line(
-            "Caught",
-            coverage,
-            f">= {percent(min_coverage)}",
-            f"{count_of(coverage)} hallucinated",
-        ),
-        share_line("False alarms (FPR)", fpr, limit, f"{count_of(fpr)} faithful"),
+        share_line("Caught", coverage, f">= {percent(min_coverage)}", " hallucinated"),
+        share_line("False alarms (FPR)", fpr, limit, " faithful"),
     ]
 
 
 def measures(report: Json) -> list[Line]:
     """Return the measures of the test part: value, interval, what was asked, counts."""
     test = report["test"]
-    accuracy = test["accuracy"]
     return [
         *rates(test["coverage"], test["fpr"], report["min_coverage"], report["max_fpr"]),
-        share_line("Accuracy", accuracy, "", count_of(accuracy)),
+        share_line("Accuracy", test["accuracy"]),
         _measure("AUROC", test["auroc"], "0.5 = guessing, 1 = perfect"),
         _measure("Overlap", test["overlap"], "1 = same, 0 = separate"),
     ]
@@ -63,12 +57,10 @@ def details_table(report: Json) -> Table:
         mean = threshold(stats["mean"])
         sd = "" if stats["sd"] is None else f"SD {number(stats['sd'])}, "
         lines.append((f"Mean score, {label}", mean, "", "", f"{sd}n = {stats['n']:,}"))
-    welch = test["welch"]
-    if welch["statistic"] is None:
-        lines.append(("Welch's t", "none", "", "", welch["reason"]))
-    else:
+    welch, detail = test["welch"], test["welch"]["reason"]
+    if welch["statistic"] is not None:
         detail = f"df = {welch['df']:.1f}, p = {welch['p_value']:.2g}"
-        lines.append(("Welch's t", number(welch["statistic"]), "", "", detail))
+    lines.append(("Welch's t", threshold(welch["statistic"]), "", "", detail))
     if band := test["coverage_band"]:
         place = "inside" if band["inside"] else "outside"
         span = f"{band['lowest']:,} to {band['highest']:,}"
@@ -92,7 +84,7 @@ def risk_lines(measured: Sequence[Json]) -> list[Line]:
             str(item["name"]).capitalize(),
             item["test"],
             f"{item['relation']} {percent(item['level'])}",
-            f"{count_of(item['test'])}; {item['shown']}",
+            f"; {item['shown']}",
         )
         for item in measured
     ]
@@ -114,6 +106,14 @@ def flips(certificate: Json) -> str:
         f"{count(survived['flips'], 'label')} of {survived['n']:,} may be wrong, wherever they are "
         f"({side} would be the first to fall)."
     )
+
+
+def with_baselines(
+    row: Callable[[Json], Row], items: Iterable[Json], baselines: Iterable[Json]
+) -> list[Row]:
+    """Return the rows of detectors, and below them those of the baselines, if there are any."""
+    below = [row(item) for item in baselines]
+    return [*map(row, items), *([Heading("Baselines")] if below else []), *below]
 
 
 def without_threshold(items: Iterable[Json]) -> Bullets:
