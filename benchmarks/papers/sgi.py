@@ -26,7 +26,7 @@ from calibrail.engine import score_examples
 from calibrail.evaluation import auroc, cohens_d, welch
 from calibrail.models.encoder import load_encoder
 from calibrail.scores import ScoreSpec, build
-from calibrail.scores.neural import angles, joined
+from calibrail.scores.detector import angles, joined
 
 ENCODERS: Final = ("mpnet", "minilm", "bge", "e5", "gte")
 #: The encoder of tables 2 to 4 and of section 5.5, as far as can be told.

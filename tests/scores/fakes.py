@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.models.nli import Judgement
-from calibrail.scores.neural import Embedding
+from calibrail.scores.detector import Embedding
 
 
 class FakeEncoder:

@@ -13,10 +13,12 @@ from calibrail.data.example import Example
 JSON = Any
 
 #: Why an example that lacks a field has no value.
-EMPTY_RESPONSE: Final = "the response is empty"
-NO_CONTEXT: Final = "there is no context"
-EMPTY_QUESTION: Final = "the question is empty"
-NO_SAMPLES: Final = "there are no further answers sampled to compare with (samples)"
+LACKING: Final = {
+    "response": "the response is empty",
+    "contexts": "there is no context",
+    "question": "the question is empty",
+    "samples": "there are no further answers sampled to compare with (samples)",
+}
 #: Why an example that has them all still has no value.
 NO_SENTENCE: Final = "the response holds no sentence"
 NO_CONTENT_WORD: Final = "the response holds no content word"
@@ -63,39 +65,10 @@ def missing(example: Example, requires: Sequence[str]) -> str | None:
     >>> missing(Example(response="yes"), ("contexts", "response"))
     'there is no context'
     """
-    if "response" in requires and not example.response.strip():
-        return EMPTY_RESPONSE
-    if "contexts" in requires and not any(chunk.strip() for chunk in example.contexts):
-        return NO_CONTEXT
-    if "question" in requires and not example.question.strip():
-        return EMPTY_QUESTION
-    if "samples" in requires and not any(sample.strip() for sample in example.samples):
-        return NO_SAMPLES
+    for name, why in LACKING.items():
+        if name in requires and not "".join(getattr(example, name)).strip():
+            return why
     return None
-
-
-def each(
-    examples: Sequence[Example],
-    requires: Sequence[str],
-    value: Callable[[Example], Valued | str],
-    explains: bool = False,
-) -> Scores:
-    """Score one by one; ``value`` returns a number, a number with its evidence, or why not.
-
-    Without a value that has evidence there is none at all, unless ``explains``.
-    """
-    values = np.full(len(examples), np.nan)
-    reasons: dict[int, str] = {}
-    evidence: list[Mapping[str, JSON]] = [{} for _ in examples]
-    for index, example in enumerate(examples):
-        result = missing(example, requires) or value(example)
-        if isinstance(result, str):
-            reasons[index] = result
-        elif isinstance(result, tuple):
-            values[index], evidence[index] = result
-        else:
-            values[index] = result
-    return Scores(values, reasons, tuple(evidence) if explains or any(evidence) else None)
 
 
 @runtime_checkable

@@ -1,127 +1,222 @@
 """How far does one get without reading for meaning?
 
-These scores look at surfaces only. A detector that does not beat them has not been shown to detect
-anything, so every report carries them.
+These scores look at surfaces only. A detector that does not beat the simplest of them has not been
+shown to detect anything, so every report carries those.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from calibrail.data.example import Example
-from calibrail.scores.base import JSON, NO_CONTENT_WORD, Valued
+from calibrail.scores.base import NO_CONTENT_WORD, Valued
 from calibrail.scores.detector import Detector
 from calibrail.text.lcs import lcs_length
 from calibrail.text.names import NAMES_VERSION, Name, name_spans
-from calibrail.text.numbers import NUMBERS_VERSION, Number, number_spans, numbers
+from calibrail.text.numbers import NUMBERS_VERSION, Number, number_spans
 from calibrail.text.words import WORDS_VERSION, Word, content_words, words
 
+#: A piece of a text with its place there.
+Piece: TypeAlias = Word | Number | Name
 
-class Surface(Detector):
-    """Base of the baselines: exact arithmetic, no parameters."""
+NO_WORD: Final = "the response holds no word"
 
-    versions: ClassVar[Mapping[str, JSON]] = {"words": WORDS_VERSION}
+#: Letters by which two forms of a word are recognised as one: "measured", "measurement".
+STEM: Final = 6
+#: What a known word takes away from a stretch of novel ones.
+KNOWN: Final = 0.5
+#: Words with which answers speak of their sources: new in nearly every answer, and no claim.
+FRAME: Final = re.compile(
+    "answer|based|context|documents?|given|information|mentioned|passages?|provided|question"
+    "|sources?|text"
+)
 
 
-class Length(Surface):
+class Length(Detector):
     """Characters of the response."""
 
     name = "length"
     requires = ("response",)
-    versions: ClassVar[Mapping[str, JSON]] = {}
 
     def value(self, example: Example) -> float:
         """Return the number of characters."""
         return float(len(example.response))
 
 
-class NovelCount(Surface):
+class Unmatched(Detector):
+    """Base: the share of the response's pieces of a kind that neither contexts nor question hold.
+
+    The unmatched pieces are the evidence.
+    """
+
+    #: What finds the pieces of a text, and why a response without any is undefined.
+    pieces: ClassVar[Callable[[str], Sequence[Piece]]]
+    nothing: ClassVar[str]
+
+    def value(self, example: Example) -> Valued | str:
+        """Return the share in [0, 1], or the number for a score that counts."""
+        stated = type(self).pieces(example.response)
+        if not stated:
+            return self.nothing
+        known = {piece for text in _sources(example) for piece in self.known(text)}
+        items = [
+            {"text": example.response[start:end], "start": start, "end": end}
+            for text, start, end in stated
+            if text not in known
+        ]
+        return self.measured(len(items), len(stated)), {"kind": "words", "items": items}
+
+    def known(self, text: str) -> Iterable[str]:
+        """Return what a piece may match in a source."""
+        return (piece.text for piece in type(self).pieces(text))
+
+    def measured(self, n_unmatched: int, n: int) -> float:
+        """Return the value that so many unmatched pieces of n make."""
+        return n_unmatched / n
+
+
+class Novelty(Unmatched):
+    """Share of the response's content words that neither contexts nor question hold."""
+
+    name = "novelty"
+    versions = (("words", WORDS_VERSION),)
+    pieces = content_words
+    nothing = NO_CONTENT_WORD
+
+
+class NovelCount(Novelty):
     """Number of the response's content words that neither contexts nor question hold."""
 
     name = "novel_count"
 
-    def value(self, example: Example) -> Valued | str:
-        """Return the number of novel content words, which are the evidence."""
-        novel, n = _novel(example)
-        return (float(len(novel)), _words(example, novel)) if n else NO_CONTENT_WORD
+    def measured(self, n_unmatched: int, n: int) -> float:
+        """Return how many are unmatched."""
+        return float(n_unmatched)
 
 
-class Novelty(Surface):
-    """Share of the response's content words that neither contexts nor question hold."""
+class Numbers(Unmatched):
+    """Share of the response's numbers, normalised, that neither contexts nor question hold."""
 
-    name = "novelty"
-
-    def value(self, example: Example) -> Valued | str:
-        """Return the share in [0, 1]; the novel words are the evidence."""
-        novel, n = _novel(example)
-        return (len(novel) / n, _words(example, novel)) if n else NO_CONTENT_WORD
+    name = "numbers"
+    versions = (("numbers", NUMBERS_VERSION),)
+    pieces = number_spans
+    nothing = "the response holds no number"
 
 
-class RougeL(Surface):
+class Entities(Unmatched):
+    """Share of the response's capitalised names that neither contexts nor question hold."""
+
+    name = "entities"
+    versions = (("words", WORDS_VERSION), ("names", NAMES_VERSION))
+    pieces = name_spans
+    nothing = "the response holds no capitalised name"
+
+    def known(self, text: str) -> Iterable[str]:
+        """Return all words: a name may stand in the question in lower case."""
+        return (word.text.removesuffix("'s") for word in words(text))
+
+
+class RougeL(Detector):
     """1 - ROUGE-L precision of the response against the joined contexts.
 
     Precision is the longest common subsequence of words over the response's words (Lin, 2004).
     """
 
     name = "rouge_l"
+    versions = (("words", WORDS_VERSION),)
 
     def value(self, example: Example) -> Valued | str:
         """Return one minus the precision, in [0, 1]."""
         response = [word.text for word in words(example.response)]
-        if not response:
-            return "the response holds no word"
         context = [word.text for chunk in example.contexts for word in words(chunk)]
-        return 1.0 - lcs_length(response, context) / len(response)
+        return 1.0 - lcs_length(response, context) / len(response) if response else NO_WORD
 
 
-class Numbers(Surface):
-    """Share of the response's numbers, normalised, that neither contexts nor question hold."""
+class Stretch(Detector):
+    """Base of the scores that look for one stretch of words; no model, no parameters."""
 
-    name = "numbers"
-    versions: ClassVar[Mapping[str, JSON]] = {"numbers": NUMBERS_VERSION}
-
-    def value(self, example: Example) -> Valued | str:
-        """Return the share in [0, 1]; the unmatched numbers are the evidence."""
-        stated = number_spans(example.response)
-        if not stated:
-            return "the response holds no number"
-        known = {number for text in sources(example) for number in numbers(text)}
-        unmatched = [number for number in stated if number.text not in known]
-        return len(unmatched) / len(stated), _words(example, unmatched)
-
-
-class Entities(Surface):
-    """Share of the response's capitalised names that neither contexts nor question hold."""
-
-    name = "entities"
-    versions: ClassVar[Mapping[str, JSON]] = {"words": WORDS_VERSION, "names": NAMES_VERSION}
+    versions = (("words", WORDS_VERSION), ("stretches", "calibrail-stretches/1"))
 
     def value(self, example: Example) -> Valued | str:
-        """Return the share in [0, 1]; the unmatched names are the evidence."""
-        names = name_spans(example.response)
-        if not names:
-            return "the response holds no capitalised name"
-        # A name may stand in the question in lower case, so any word there can support it.
-        known = {word.text.removesuffix("'s") for text in sources(example) for word in words(text)}
-        unmatched = [name for name in names if name.text not in known]
-        return len(unmatched) / len(names), _words(example, unmatched)
+        """Return the weight of the heaviest stretch, which is the evidence."""
+        weighed = self.weigh(example)
+        if isinstance(weighed, str):
+            return weighed
+        places, weights = weighed
+        value, first, last = heaviest(weights)
+        items = []
+        if last > first:
+            start, end = places[first].start, places[last - 1].end
+            items = [{"text": example.response[start:end], "start": start, "end": end}]
+        return value, {"kind": "stretch", "items": items}
+
+    def weigh(self, example: Example) -> tuple[list[Word], NDArray[np.float64]] | str:
+        """Return the words with their weights, or why there are none."""
+        raise AssertionError(f"{type(self).__name__} weighs nothing")
 
 
-def sources(example: Example) -> tuple[str, ...]:
+class NovelStretch(Stretch):
+    """Heaviest run of content words, novel ones counting 1 and known ones -0.5.
+
+    A word is known if question or contexts hold one with the same first six letters. At least 0;
+    a whole invented clause weighs more than as many new words here and there.
+    """
+
+    name = "novel_stretch"
+
+    def weigh(self, example: Example) -> tuple[list[Word], NDArray[np.float64]] | str:
+        """Return content words with 1 for novel and -0.5 for known ones."""
+        spans = content_words(example.response)
+        known = {word.text[:STEM] for text in _sources(example) for word in content_words(text)}
+        novel = [word.text[:STEM] not in known and not FRAME.fullmatch(word.text) for word in spans]
+        return (spans, np.where(novel, 1.0, -KNOWN)) if spans else NO_CONTENT_WORD
+
+
+class NovelRun(Stretch):
+    """Heaviest run of words, copied ones counting -1 and all others 1.
+
+    A word is copied if it stands in three words in a row that a chunk or the question holds too. At
+    least 0; high where the answer says much in words of its own.
+    """
+
+    name = "novel_run"
+
+    def weigh(self, example: Example) -> tuple[list[Word], NDArray[np.float64]] | str:
+        """Return all words with -1 for copied ones and 1 for the others."""
+        spans = words(example.response)
+        known = {gram for text in _sources(example) for gram in _trigrams(words(text))}
+        weights = np.ones(len(spans))
+        for first, gram in enumerate(_trigrams(spans)):
+            if gram in known:
+                weights[first : first + 3] = -1.0
+        return (spans, weights) if spans else NO_WORD
+
+
+def heaviest(weights: NDArray[np.float64]) -> tuple[float, int, int]:
+    """Return the largest sum of consecutive weights, at least 0, and where it starts and ends.
+
+    >>> heaviest(np.array([1.0, -0.5, 1.0, -2.0, 1.0]))
+    (1.5, 0, 3)
+    """
+    best, first, last = 0.0, 0, 0
+    total, start = 0.0, 0
+    for index, weight in enumerate(weights.tolist()):
+        if total <= 0.0:
+            total, start = 0.0, index
+        total += weight
+        if total > best:
+            best, first, last = total, start, index + 1
+    return best, first, last
+
+
+def _sources(example: Example) -> tuple[str, ...]:
     """Return the texts that may support an answer: the chunks and the question."""
     return (*example.contexts, example.question)
 
 
-def _novel(example: Example) -> tuple[list[Word], int]:
-    """Return the novel content words and how many content words there are."""
-    response = content_words(example.response)
-    known = {word.text for text in sources(example) for word in content_words(text)}
-    return [word for word in response if word.text not in known], len(response)
-
-
-def _words(example: Example, places: Sequence[Word | Number | Name]) -> Mapping[str, JSON]:
-    """Return pieces of the response as evidence, as they are written there."""
-    items = [
-        {"text": example.response[place.start : place.end], "start": place.start, "end": place.end}
-        for place in places
-    ]
-    return {"kind": "words", "items": items}
+def _trigrams(spans: Sequence[Word]) -> list[tuple[str, str, str]]:
+    texts = [word.text for word in spans]
+    return list(zip(texts, texts[1:], texts[2:], strict=False))

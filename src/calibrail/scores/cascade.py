@@ -9,17 +9,9 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.scores.base import (
-    JSON,
-    Demand,
-    Demanding,
-    Pinning,
-    Score,
-    Scores,
-)
-from calibrail.scores.combined import Members
-from calibrail.scores.labelled import both_classes
-from calibrail.scores.learned import FIT_SPLIT, Learning, learns
+from calibrail.scores.base import JSON, Demand, Demanding, Pinning, Score, Scores
+from calibrail.scores.combined import Members, member_items
+from calibrail.scores.learned import FIT_SPLIT, Learning, both_classes, learns
 from calibrail.scores.parameters import is_number
 from calibrail.scores.registry import ScoreSpec, build, parse_spec, spell
 
@@ -68,6 +60,7 @@ class Hybrid(Learning, Members):
         "learns from labelled examples which cases are clear before it can score: "
         f"{FIT_SPLIT}, or give low and high"
     )
+    arrays = ("band",)
 
     def __post_init__(self) -> None:
         specs = {"cheap": self.cheap, "expensive": self.expensive}
@@ -102,9 +95,16 @@ class Hybrid(Learning, Members):
         """Return what the cheap score will look up; the expensive one's cases are not known yet."""
         return _demands(self.members["cheap"], examples)
 
-    def undecided(self, examples: Sequence[Example]) -> list[int]:
-        """Return the positions of the examples that the expensive score has to judge."""
-        return self._undecided(examples, self._cheap_values(examples))
+    def undecided(self, examples: Sequence[Example], cheap: _Floats | None = None) -> list[int]:
+        """Return the positions of the examples that the expensive score has to judge.
+
+        The cheap score's values are computed where they are not given.
+        """
+        cheap = self._cheap_values(examples) if cheap is None else cheap
+        low, high = self.state()["band"]
+        lacking = self.lacking(examples)
+        inside = np.flatnonzero(~((cheap < low) | (cheap > high))).tolist()
+        return [row for row in inside if row not in lacking]
 
     def eventual_demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
         """Return all that scoring will look up, the expensive score's part included."""
@@ -129,14 +129,9 @@ class Hybrid(Learning, Members):
         fitted._learnt_from = frozenset(example.id for example in examples)
         return fitted
 
-    def state(self) -> Mapping[str, NDArray[Any]]:
-        """Return the band."""
-        return self.learnt()
-
     def restore(self, state: Mapping[str, NDArray[Any]]) -> Self:
         """Return a copy with this band."""
-        low, high = state["band"].tolist()
-        return super().restore({"band": np.array([low, high])})._anew(self.members)
+        return super().restore(state)._anew(self.members)
 
     def pinned(self) -> Score:
         """Return a copy whose members are pinned."""
@@ -165,7 +160,7 @@ class Hybrid(Learning, Members):
         """What a reader should know: the band, and how much was judged."""
         if self._state is None or not self.n_scored:
             return ()
-        low, high = self._edges()
+        low, high = self.state()["band"].tolist()
         cheap, expensive = self.members["cheap"], self.members["expensive"]
         lesson = (
             f"hybrid: {cheap.name} decides below {low:.4g} and above {high:.4g}; "
@@ -176,13 +171,13 @@ class Hybrid(Learning, Members):
 
     def score(self, examples: Sequence[Example]) -> Scores:
         """Return where each answer stands in the cascade; undefined where its judge is."""
-        low, high = self._edges()
+        low, high = self.state()["band"].tolist()
         expensive = self.members["expensive"]
         reasons = self.lacking(examples)
         self.n_scored += len(examples) - len(reasons)
         cheap = self._cheap_values(examples)
         values = np.where(cheap < low, cheap - low, 1.0 + (cheap - high))
-        judged = self._undecided(examples, cheap)
+        judged = self.undecided(examples, cheap)
         verdicts = expensive.score([examples[row] for row in judged])
         _refuse_outside(expensive, verdicts.values)
         values[judged] = verdicts.values
@@ -190,16 +185,15 @@ class Hybrid(Learning, Members):
         values[list(reasons)] = np.nan
         self.n_judged += len(judged)
         evidence: list[Mapping[str, JSON]] = [{} for _ in examples]
-        for row in sorted(set(range(len(examples))) - set(reasons)):
+        places = {row: place for place, row in enumerate(judged)}
+        for row in (row for row in range(len(examples)) if row not in reasons):
             value = None if np.isnan(cheap[row]) else float(cheap[row])
-            items: list[dict[str, JSON]] = [{"score": self.members["cheap"].name, "value": value}]
+            items: list[Mapping[str, JSON]] = [
+                {"score": self.members["cheap"].name, "value": value}
+            ]
+            if row in places:
+                items += member_items({expensive.name: verdicts}, places[row])
             evidence[row] = {"kind": "scores", "items": items}
-        for place, row in enumerate(judged):
-            if row not in reasons:
-                item = {"score": expensive.name, "value": float(values[row])}
-                if verdicts.evidence is not None and verdicts.evidence[place]:
-                    item["evidence"] = dict(verdicts.evidence[place])
-                evidence[row]["items"].append(item)
         return Scores(values, reasons, tuple(evidence))
 
     def lacking(self, examples: Sequence[Example]) -> dict[int, str]:
@@ -216,22 +210,12 @@ class Hybrid(Learning, Members):
         values = cheap.score(examples).values.copy()
         if cheap.tolerance == 0.0 or len(examples) == 1:
             return values
-        near = np.min(np.abs(values[:, None] - np.array(self._edges())), axis=1) <= cheap.tolerance
+        near = np.abs(values[:, None] - self.state()["band"]).min(axis=1) <= cheap.tolerance
         for row in np.flatnonzero(near).tolist():
             for model in getattr(cheap, "models", ()):
                 model.forget()
             values[row] = cheap.score([examples[row]]).values[0]
         return values
-
-    def _undecided(self, examples: Sequence[Example], cheap: _Floats) -> list[int]:
-        low, high = self._edges()
-        lacking = self.lacking(examples)
-        inside = np.flatnonzero(~((cheap < low) | (cheap > high))).tolist()
-        return [row for row in inside if row not in lacking]
-
-    def _edges(self) -> tuple[float, float]:
-        low, high = self.learnt()["band"].tolist()
-        return low, high
 
 
 def band(hallucinated: _Floats, faithful: _Floats, lost: float) -> tuple[float, float]:

@@ -61,8 +61,8 @@ class Members(ModelScore):
 
     def lacking(self, examples: Sequence[Example]) -> dict[int, str]:
         """Return the examples that lack a field, and which."""
-        reasons = ((row, missing(example, self.requires)) for row, example in enumerate(examples))
-        return {row: why for row, why in reasons if why is not None}
+        whys = (missing(example, self.requires) for example in examples)
+        return {row: why for row, why in enumerate(whys) if why is not None}
 
     def _demanding(self) -> list[Demanding]:
         members: list[Any] = list(self.members.values())
@@ -110,19 +110,18 @@ class Combined(Learning, Members):
         Where there is none, every member's reason stands, unless another is given. The details of
         members, shape (n, members), join what they said.
         """
-        evidence: list[Mapping[str, JSON]] = []
-        for row in range(len(values)):
+        values[list(reasons)] = np.nan
+        evidence: list[Mapping[str, JSON]] = [{} for _ in values]
+        for row, value in enumerate(values):
             items = member_items(scored, row)
-            if np.isnan(values[row]):
-                absent = (item for item in items if "reason" in item)
-                whys = "; ".join(f"{item['score']}: {item['reason']}" for item in absent)
-                reasons.setdefault(row, whys)
-                evidence.append({})
+            if np.isnan(value):
+                whys = (f"{item['score']}: {item['reason']}" for item in items if "reason" in item)
+                reasons.setdefault(row, "; ".join(whys))
                 continue
             for name, table in details.items():
                 for item, number in zip(items, table[row].tolist(), strict=True):
                     item[name] = None if np.isnan(number) else number
-            evidence.append({"kind": "scores", "items": items})
+            evidence[row] = {"kind": "scores", "items": items}
         return Scores(values, reasons, tuple(evidence))
 
 

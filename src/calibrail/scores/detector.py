@@ -1,12 +1,17 @@
 """What do the built-in scores share: declared parameters, one value per example, their models?"""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
-from inspect import Parameter, Signature, get_annotations
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from inspect import Signature, get_annotations, signature
 from typing import Any, ClassVar, dataclass_transform
 
+import numpy as np
+from numpy.typing import NDArray
+
 from calibrail.data.example import Example
-from calibrail.scores.base import JSON, Demand, Scores, Valued, each, missing, prepare
+from calibrail.models.encoder import load_encoder
+from calibrail.models.location import DEFAULT_MODEL
+from calibrail.scores.base import JSON, Demand, Scores, Valued, missing, prepare
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
@@ -20,29 +25,21 @@ class Detector:
     name = ""
     #: Whether every value comes with evidence.
     explains = False
-    #: What ``params`` leave unsaid, where no model is asked.
-    versions: ClassVar[Mapping[str, JSON]] = {}
-    __signature__: ClassVar[Signature | None]
-    _declared: ClassVar[tuple[str, ...]] = ()
+    #: What ``params`` and models leave unsaid: by name a version, or what returns it.
+    versions: ClassVar[tuple[tuple[str, str | Callable[[], str]], ...]] = ()
+    __signature__: ClassVar[Signature]
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        is_declared = "__init__" not in vars(cls)
         dataclass(kw_only=True, eq=False, repr=False)(cls)
-        above = (vars(base).get("_declared") for base in cls.__mro__[1:])
-        inherited: tuple[str, ...] = next(names for names in above if names is not None)
-        defaults = {item.name: item.default for item in fields(cls) if item.init}  # type: ignore[arg-type]
-        here = [name for name in get_annotations(cls) if name in defaults]
-        names = tuple(dict.fromkeys((*here, *inherited)))
-        cls._declared = names
-        cls.__signature__ = (
-            Signature([_keyword(name, defaults[name]) for name in names]) if is_declared else None
-        )
+        declared = signature(cls.__init__).parameters
+        names = dict.fromkeys(name for base in cls.__mro__ for name in get_annotations(base))
+        cls.__signature__ = Signature([declared[name] for name in names if name in declared])
 
     @property
     def params(self) -> Mapping[str, JSON]:
         """Every parameter with its value."""
-        return {name: getattr(self, name) for name in self._declared}
+        return {name: getattr(self, name) for name in self.__signature__.parameters}
 
     @property
     def requires(self) -> tuple[str, ...]:
@@ -56,11 +53,25 @@ class Detector:
 
     def fingerprint(self) -> Mapping[str, JSON]:
         """Return what ``params`` leave unsaid."""
-        return dict(self.versions)
+        return {name: known() if callable(known) else known for name, known in self.versions}
 
     def score(self, examples: Sequence[Example]) -> Scores:
-        """Return one value per example; undefined where a field is missing or nothing is judged."""
-        return each(examples, self.requires, self.value, self.explains)
+        """Return one value per example; undefined where a field is missing or nothing is judged.
+
+        Without a value that has evidence there is none at all, unless the score ``explains``.
+        """
+        values = np.full(len(examples), np.nan)
+        reasons: dict[int, str] = {}
+        evidence: list[Mapping[str, JSON]] = [{} for _ in examples]
+        for row, example in enumerate(examples):
+            result = missing(example, self.requires) or self.value(example)
+            if isinstance(result, str):
+                reasons[row] = result
+            elif isinstance(result, tuple):
+                values[row], evidence[row] = result
+            else:
+                values[row] = result
+        return Scores(values, reasons, tuple(evidence) if self.explains or any(evidence) else None)
 
     def value(self, example: Example) -> Valued | str:
         """Return the value of one example, alone or with its evidence, or why there is none."""
@@ -70,10 +81,13 @@ class Detector:
 class ModelScore(Detector):
     """Base of the scores that look things up in models, each of them once for all scores."""
 
+    #: The attributes that hold its models.
+    uses: ClassVar[tuple[str, ...]] = ()
+
     @property
     def models(self) -> tuple[Any, ...]:
         """Every model that the score calls."""
-        raise AssertionError(f"{type(self).__name__} calls no model")
+        return tuple(getattr(self, name) for name in self.uses)
 
     @property
     def tolerance(self) -> float:
@@ -82,7 +96,7 @@ class ModelScore(Detector):
 
     def fingerprint(self) -> Mapping[str, JSON]:
         """Return the first model's fingerprint, and what else matters."""
-        return {**self.models[0].fingerprint(), **self.versions}
+        return {**self.models[0].fingerprint(), **super().fingerprint()}
 
     def forget(self) -> None:
         """Drop what was computed, so that the next example is computed by itself."""
@@ -105,9 +119,57 @@ class ModelScore(Detector):
         return super().score(examples)
 
 
-def _keyword(name: str, default: Any) -> Parameter:
-    return Parameter(
-        name,
-        Parameter.KEYWORD_ONLY,
-        default=Parameter.empty if default is MISSING else default,
-    )
+class Embedding(ModelScore):
+    """Base of the scores that embed texts.
+
+    Parameters
+    ----------
+    model : str
+        Sentence encoder: hub name or folder. The default is embedded.
+    revision : str or None
+        Revision of a hub model.
+    prompt : str
+        Put before every text.
+    dtype : {"float32", "bfloat16", "float16"}
+        Precision of the weights.
+    """
+
+    model: str = DEFAULT_MODEL
+    revision: str | None = None
+    prompt: str = ""
+    dtype: str = "float32"
+
+    uses = ("encoder",)
+    # Two computations of one value in different batches differ by about 1e-8 in float32; angles
+    # and ratios of angles magnify that.
+    tolerance = 1e-6
+
+    def __post_init__(self) -> None:
+        self.encoder = load_encoder(self.model, self.revision, self.prompt, self.dtype)
+        self.model = self.encoder.model
+
+
+def cosines(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the cosines between rows of unit vectors, shape (n,), in [-1, 1]."""
+    products = np.einsum("ij,ij->i", left, right)
+    # A vector has cosine 1 with itself, which rounding may miss by a digit: enough to make an
+    # angle of 1e-8 out of none where an answer repeats its context.
+    products[(left == right).all(axis=1)] = 1.0
+    result: NDArray[np.float64] = np.clip(products, -1.0, 1.0)
+    return result
+
+
+def angles(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the angles in radians between rows of unit vectors, shape (n,), in [0, pi]."""
+    result: NDArray[np.float64] = np.arccos(cosines(left, right))
+    return result
+
+
+def filled(chunks: Sequence[str]) -> list[str]:
+    """Return the chunks that hold anything."""
+    return [chunk for chunk in chunks if chunk.strip()]
+
+
+def joined(example: Example) -> str:
+    """Return the chunks that hold anything as one text, joined by newlines."""
+    return "\n".join(filled(example.contexts))

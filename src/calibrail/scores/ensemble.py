@@ -1,7 +1,7 @@
-"""How high do several scores rank an answer on average?"""
+"""How do several scores become one: the mean of their ranks, or a probability?"""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Iterable, Sequence
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +11,16 @@ from calibrail.errors import InputError
 from calibrail.scores import stacking
 from calibrail.scores.base import Score, Scores
 from calibrail.scores.combined import Combined, build_members, matrix
-from calibrail.scores.labelled import separation
-from calibrail.scores.learned import FIT_SPLIT
-from calibrail.scores.parameters import numbers
+from calibrail.scores.learned import FIT_SPLIT, both_classes, separation
+from calibrail.scores.parameters import numbers, one_of, positive
 
 _Floats = NDArray[np.float64]
 
 #: Values this many tolerances to either side share in a rank, so that rounding moves it little.
 BLUR = 1000.0
+
+#: What is fused where nothing is named: scores that need no model and take milliseconds.
+MEMBERS = "novel_stretch,novel_run,novel_count,novelty,rouge_l,numbers,entities"
 
 
 class Ensemble(Combined):
@@ -46,7 +48,14 @@ class Ensemble(Combined):
 
     def __post_init__(self) -> None:
         self.combine(build_members(self.scores, self.name))
-        self._weights = _read_weights(self.weights, len(self.members))
+        n = len(self.members)
+        weights = np.ones(n) if self.weights is None else np.array(numbers(self.weights))
+        if len(weights) != n or not ((weights > 0.0) & (weights < np.inf)).all():
+            raise InputError(
+                f"weights must be {n} numbers above 0, one a score, e.g. "
+                f'weights="2,1"; got {self.weights!r}'
+            )
+        self._weights = weights
 
     @property
     def tolerance(self) -> float:
@@ -65,9 +74,8 @@ class Ensemble(Combined):
         labels = np.array([-1 if example.label is None else example.label for example in examples])
         reached = []
         for key, scores in self.scored(examples).items():
-            defined = ~np.isnan(scores.values)
-            known = scores.values[defined]
-            reached.append(separation(known, labels[defined]))
+            known = scores.values[~np.isnan(scores.values)]
+            reached.append(separation(scores.values, labels))
             if not len(known):
                 raise InputError(
                     f"ensemble ranks {key} among the examples of the fit split, and it is "
@@ -85,20 +93,17 @@ class Ensemble(Combined):
     @property
     def lessons(self) -> tuple[str, ...]:
         """What a reader should know of what was learnt: members that got no weight, and why."""
-        if self._state is None:
-            return ()
-        reached = self._state["auroc"]
-        return stacking.unweighted({"auroc": reached, "kept": reached >= 0.5}, list(self.members))
+        state = self._state and {"kept": self._state["auroc"] >= 0.5, **self._state}
+        return stacking.unweighted(state, list(self.members))
 
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> Self:
-        """Return a copy that knows these values."""
-        return super().restore(
-            {name: state[name] for name in ("auroc", *(f"values:{key}" for key in self.members))}
-        )
+    @property
+    def arrays(self) -> Iterable[str]:
+        """The members' AUROC on the fit split, and their values there."""
+        return ("auroc", *(f"values:{key}" for key in self.members))
 
     def score(self, examples: Sequence[Example]) -> Scores:
         """Return the mean rank; undefined where every member is."""
-        state = self.learnt()
+        state = self.state()
         scored = self.scored(examples)
         values = matrix(scored)
         ranks = np.full(values.shape, np.nan)
@@ -108,13 +113,79 @@ class Ensemble(Combined):
         known = ~np.isnan(values)
         weights = known * self._weights * (state["auroc"] >= 0.5)
         total = weights.sum(axis=1)
-        mean = np.full(len(examples), np.nan)
-        some = total > 0.0
         # Row by row: a product of matrices may round differently in another batch.
-        mean[some] = (np.where(known, ranks, 0.0) * weights).sum(axis=1)[some] / total[some]
-        reasons = self.lacking(examples)
-        mean[list(reasons)] = np.nan
-        return self.explained(mean, scored, reasons, rank=ranks)
+        mean = (np.where(known, ranks, 0.0) * weights).sum(axis=1)
+        mean = np.divide(mean, total, out=np.full(len(mean), np.nan), where=total > 0.0)
+        return self.explained(mean, scored, self.lacking(examples), rank=ranks)
+
+
+class Fused(Combined):
+    """P(hallucinated) of a model trained on the fit split, from the values of other scores.
+
+    In [0, 1]; higher means more likely hallucinated. The probability is that of the fit split's
+    own mix of classes: what makes it a promise is the calibration that follows.
+
+    Parameters
+    ----------
+    scores : str
+        The members, e.g. ``"novel_count,rad,sec:model=..."``.
+    model : {"logistic", "boosted"}
+        A logistic model with weights of at least 0, or boosted trees that never fall where a score
+        rises; the trees take members that need no model only.
+    strength : float
+        Inverse strength of the logistic model's L2 penalty; above 0.
+    """
+
+    scores: str = MEMBERS
+    model: stacking.Kind = "logistic"
+    strength: float = 1.0
+
+    name = "fused"
+    version = "calibrail-fused/1"
+
+    def __post_init__(self) -> None:
+        self.combine(build_members(self.scores, self.name))
+        one_of(self.model, "model", get_args(stacking.Kind))
+        self.strength = positive(self.strength, "strength")
+        rounding = [key for key, member in self.members.items() if member.tolerance > 0.0]
+        if self.model == "boosted" and rounding:
+            raise InputError(
+                "boosted trees jump where a value crosses an edge, and the values of "
+                f"{', '.join(rounding)} round differently from batch to batch; use model=logistic"
+            )
+
+    @property
+    def tolerance(self) -> float:
+        """How far rounding may move the probability, by what was learnt."""
+        return stacking.tolerance(self._state, [m.tolerance for m in self.members.values()])
+
+    def fit(self, examples: Sequence[Example]) -> Score:
+        """Return a copy trained on labelled examples.
+
+        Raises
+        ------
+        InputError
+            If a label is missing, or a class is too rare.
+        """
+        features = matrix(self.scored(examples))
+        usable = np.array(~np.isnan(features).all(axis=1))
+        usable[list(self.lacking(examples))] = False
+        labels = both_classes(self.name, examples, usable)
+        return self.restore(stacking.train(self.model, features[usable], labels, self.strength))
+
+    @property
+    def lessons(self) -> tuple[str, ...]:
+        """What a reader should know of what was learnt: members that got no weight, and why."""
+        return stacking.unweighted(self._state, list(self.members))
+
+    def score(self, examples: Sequence[Example]) -> Scores:
+        """Return the probability; undefined where every member is."""
+        state = self.state()
+        scored = self.scored(examples)
+        features = matrix(scored)
+        values = stacking.probabilities(state, features)
+        values[np.isnan(features).all(axis=1)] = np.nan
+        return self.explained(values, scored, self.lacking(examples))
 
 
 def _ranks(values: _Floats, reference: _Floats, width: float) -> _Floats:
@@ -137,15 +208,4 @@ def _ranks(values: _Floats, reference: _Floats, width: float) -> _Floats:
         return result
 
     ranks = (integral(values + width) - integral(values - width)) / (2.0 * width)
-    return np.where(np.isnan(values), np.nan, np.clip(ranks, 0.0, 1.0))
-
-
-def _read_weights(weights: str | None, n: int) -> _Floats:
-    if weights is None:
-        return np.ones(n)
-    parts = np.array(numbers(weights))
-    if len(parts) != n or not np.isfinite(parts).all() or (parts <= 0.0).any():
-        raise InputError(
-            f'weights must be {n} numbers above 0, one a score, e.g. weights="2,1"; got {weights!r}'
-        )
-    return parts
+    return np.clip(ranks, 0.0, 1.0)

@@ -1,18 +1,18 @@
-"""Does the context entail the answer, as a model of natural language inference sees it?"""
+"""Does the context entail the answer, its sentences or its claims, as a model sees it?"""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.example import Example
-from calibrail.errors import ModelError
+from calibrail.errors import InputError, ModelError
 from calibrail.models.nli import Judgement, load_nli
-from calibrail.scores.base import JSON, NO_SENTENCE, Valued
-from calibrail.scores.detector import ModelScore
-from calibrail.scores.evidence import judged, nearest
-from calibrail.scores.neural import filled
+from calibrail.scores.base import NO_SENTENCE, Valued
+from calibrail.scores.detector import ModelScore, filled, joined
+from calibrail.scores.evidence import SPOKEN, judged, nearest, whole_response
+from calibrail.scores.parameters import is_number
+from calibrail.text.claims import Claim, claims, claims_version
 from calibrail.text.sentences import Sentence, sentences, sentences_version
 
 #: The model of the "Semantic Illusion" paper.
@@ -42,18 +42,11 @@ class Entailing(ModelScore):
     window: int | None = None
 
     explains = True
+    uses = ("nli",)
+    versions = (("sentences", sentences_version),)
 
     def __post_init__(self) -> None:
         self.nli = load_nli(self.model, self.revision, self.dtype, self.window)
-
-    @property
-    def models(self) -> tuple[Any, ...]:
-        """The entailment model."""
-        return (self.nli,)
-
-    def fingerprint(self) -> Mapping[str, JSON]:
-        """Return the model's fingerprint and the version of the sentence splitting."""
-        return {**super().fingerprint(), "sentences": sentences_version()}
 
 
 class Nli(Entailing):
@@ -63,13 +56,12 @@ class Nli(Entailing):
 
     def inputs(self, example: Example) -> list[Pair]:
         """Return the one pair."""
-        return [("\n".join(filled(example.contexts)), example.response)]
+        return [(joined(example), example.response)]
 
     def value(self, example: Example) -> Valued | str:
         """Return one minus the probability."""
         (judgement,) = self.nli.judge(self.inputs(example))
-        whole = Sentence(example.response, 0, len(example.response))
-        (item,) = judged([whole], [[judgement]], None)
+        (item,) = judged([whole_response(example)], [[judgement]], None)
         # The premise joins the chunks: the one that shares most words with the response is shown.
         item |= nearest(example.response, example.contexts)
         return 1.0 - judgement.entailment, {"kind": "sentences", "items": [item]}
@@ -86,12 +78,11 @@ class Sec(Entailing):
 
     def inputs(self, example: Example) -> list[Pair]:
         """Return every chunk with every sentence."""
-        return sentence_grid(filled(example.contexts), example)
+        return sentence_grid(example.contexts, example)
 
     def value(self, example: Example) -> Valued | str:
         """Return one minus the support of the least supported sentence."""
-        pieces = sentences(example.response)
-        if not pieces:
+        if not (pieces := sentences(example.response)):
             return NO_SENTENCE
         table = rows(self.nli.judge(self.inputs(example)), len(pieces))
         items = judged(pieces, table, example.contexts)
@@ -110,40 +101,87 @@ class SelfCheck(Entailing):
 
     def inputs(self, example: Example) -> list[Pair]:
         """Return every sample with every sentence."""
-        return sentence_grid(filled(example.samples), example)
+        return sentence_grid(example.samples, example)
 
     def value(self, example: Example) -> Valued | str:
         """Return the mean contradiction."""
-        pieces = sentences(example.response)
-        if not pieces:
+        if not (pieces := sentences(example.response)):
             return NO_SENTENCE
         table = rows(self.nli.judge(self.inputs(example)), len(pieces))
         against = np.array([[opposition(cell, self.nli.model) for cell in row] for row in table])
+        means, counts = against.mean(axis=1).tolist(), (against >= 0.5).sum(axis=1).tolist()
         items = [
-            {
-                **piece._asdict(),
-                "contradiction": float(mean),
-                "contradicted_by": int(np.count_nonzero(row >= 0.5)),
-            }
-            for piece, mean, row in zip(pieces, against.mean(axis=1), against, strict=True)
+            {**piece._asdict(), "contradiction": mean, "contradicted_by": count}
+            for piece, mean, count in zip(pieces, means, counts, strict=True)
         ]
         return float(against.mean()), {"kind": "samples", "items": items}
 
 
+class Claims(Entailing):
+    """1 - share of the response's claims that some chunk entails. In [0, 1].
+
+    Source: "Retrieval is not grounding". A statement that the sources do not hold the answer is no
+    claim that they could support; a response that claims nothing is undefined, not grounded.
+
+    Parameters
+    ----------
+    threshold : float
+        A claim is entailed from this probability on; in (0, 1).
+    model, revision, dtype, window
+        See ``Entailing``.
+    """
+
+    threshold: float = SPOKEN
+
+    name = "claims"
+    versions = (("claims", claims_version),)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not is_number(self.threshold):
+            raise InputError(f"threshold must be a number in (0, 1); got {self.threshold!r}")
+        if not 0.0 < self.threshold < 1.0:
+            raise InputError(f"threshold must lie in (0, 1); got {self.threshold!r}")
+        self.threshold = float(self.threshold)
+
+    def inputs(self, example: Example) -> list[Pair]:
+        """Return every chunk with every claim."""
+        claimed = _claimed(example)
+        stated = [f"{claim.lead} {claim.text}" if claim.lead else claim.text for claim in claimed]
+        return grid(example.contexts, stated)
+
+    def value(self, example: Example) -> Valued | str:
+        """Return one minus the share of claims entailed."""
+        if not (claimed := _claimed(example)):
+            return "the response makes no claim"
+        pairs = self.inputs(example)
+        # A count jumps where rounding carries a claim over the threshold.
+        self.nli.settle(
+            pair
+            for pair, judgement in zip(pairs, self.nli.judge(pairs), strict=True)
+            if abs(judgement.entailment - self.threshold) <= self.tolerance
+        )
+        table = rows(self.nli.judge(pairs), len(claimed))
+        share = float(np.mean(best_support(table) >= self.threshold))
+        pieces = [Sentence(claim.text, claim.start, claim.end) for claim in claimed]
+        items = judged(pieces, table, example.contexts, self.threshold)
+        return 1.0 - share, {"kind": "claims", "items": items}
+
+
 def grid(premises: Sequence[str], hypotheses: Sequence[str]) -> list[Pair]:
-    """Return every premise with every hypothesis, hypothesis by hypothesis."""
-    return [(premise, hypothesis) for hypothesis in hypotheses for premise in premises]
+    """Return every premise that holds anything with every hypothesis, hypothesis by hypothesis."""
+    return [(premise, hypothesis) for hypothesis in hypotheses for premise in filled(premises)]
 
 
 def sentence_grid(premises: Sequence[str], example: Example) -> list[Pair]:
-    """Return every premise with every sentence of the response."""
+    """Return every premise that holds anything with every sentence of the response."""
     return grid(premises, [part.text for part in sentences(example.response)])
 
 
-def rows(judgements: Sequence[Judgement], n: int) -> list[list[Judgement]]:
+def rows(judgements: Sequence[Judgement], n: int) -> list[Sequence[Judgement]]:
     """Return the judgements of ``grid`` by hypothesis, n of them."""
-    width = len(judgements) // n if n else 0
-    return [list(judgements[i * width : (i + 1) * width]) for i in range(n)]
+    width = len(judgements) // n
+    return [judgements[i : i + width] for i in range(0, len(judgements), width)]
 
 
 def best_support(table: Sequence[Sequence[Judgement]]) -> NDArray[np.float64]:
@@ -159,3 +197,7 @@ def opposition(judgement: Judgement, model: str) -> float:
             "model with three classes, such as facebook/bart-large-mnli"
         )
     return judgement.contradiction
+
+
+def _claimed(example: Example) -> list[Claim]:
+    return [claim for claim in claims(example.response) if not claim.abstains]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
+from calibrail.data.example import Example
 from calibrail.models.nli import Judgement
 from calibrail.scores.base import JSON
 from calibrail.text.sentences import Sentence, sentences
@@ -33,29 +34,36 @@ def judged(
         Probability from which on a piece is supported, or contradicted.
     """
     items = []
+    chunks = [] if contexts is None else filled_places(contexts)
     for piece, row in zip(pieces, table, strict=True):
-        support = max(range(len(row)), key=lambda i: row[i].entailment)
-        verdict, chosen = "unsupported", support
-        strength = row[support].entailment
+        chosen = max(range(len(row)), key=lambda i: row[i].entailment)
+        strength = row[chosen].entailment
+        start, end = row[chosen].start, row[chosen].end
+        verdict = "supported" if strength >= threshold else "unsupported"
         item: dict[str, JSON] = {**piece._asdict(), "support": strength}
-        if row[support].contradiction is not None:
+        if row[chosen].contradiction is not None:
             opposed = max(range(len(row)), key=lambda i: row[i].contradiction or 0.0)
-            item["contradiction"] = row[opposed].contradiction
-            if strength < threshold <= (row[opposed].contradiction or 0.0):
+            against = item["contradiction"] = row[opposed].contradiction
+            if strength < threshold <= (against or 0.0):
                 verdict, chosen = "contradicted", opposed
-        if strength >= threshold:
-            verdict = "supported"
+                start, end = row[opposed].contradiction_start, row[opposed].contradiction_end
         item["verdict"] = verdict
         if contexts is not None:
-            cell = row[chosen]
-            start, end = (
-                (cell.contradiction_start, cell.contradiction_end)
-                if verdict == "contradicted"
-                else (cell.start, cell.end)
-            )
-            item |= quoted(piece.text, contexts, _filled(contexts)[chosen], start, end)
+            item |= quoted(piece.text, contexts, chunks[chosen], start, end)
         items.append(item)
     return items
+
+
+def supported(pieces: Sequence[Sentence], support: Sequence[float]) -> dict[str, JSON]:
+    """Return sentences of the response, each with a number that says how well it is supported."""
+    pairs = zip(pieces, support, strict=True)
+    items = [{**piece._asdict(), "support": number} for piece, number in pairs]
+    return {"kind": "sentences", "items": items}
+
+
+def whole_response(example: Example) -> Sentence:
+    """Return the response as one piece."""
+    return Sentence(example.response, 0, len(example.response))
 
 
 def quoted(
@@ -84,10 +92,11 @@ def nearest(text: str, contexts: Sequence[str]) -> dict[str, JSON]:
     def shared(chunk: int) -> int:
         return max((len(part[2] & wanted) for part in _parts(contexts[chunk])), default=0)
 
-    return quoted(text, contexts, max(_filled(contexts), key=shared))
+    return quoted(text, contexts, max(filled_places(contexts), key=shared))
 
 
-def _filled(contexts: Sequence[str]) -> list[int]:
+def filled_places(contexts: Sequence[str]) -> list[int]:
+    """Return the positions of the chunks that hold anything."""
     return [index for index, chunk in enumerate(contexts) if chunk.strip()]
 
 

@@ -4,45 +4,42 @@ These look like scores, so that one pass computes them beside the detectors, and
 nothing is calibrated on them.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import ClassVar, Final
+from collections.abc import Iterable
+from typing import Final
 
 from calibrail.data.example import Example
-from calibrail.scores.base import JSON
-from calibrail.scores.baselines import Surface
-from calibrail.scores.neural import Embedding, angles, joined
-from calibrail.text.words import content_words
+from calibrail.scores.detector import Detector, Embedding, angles, joined
+from calibrail.text.words import WORDS_VERSION, content_words
 
 
-class QuestionLength(Surface):
+class QuestionLength(Detector):
     """Characters of the question."""
 
     name = "question_length"
     requires = ("question",)
-    versions: ClassVar[Mapping[str, JSON]] = {}
 
     def value(self, example: Example) -> float:
         """Return the number of characters."""
         return float(len(example.question))
 
 
-class ContextLength(Surface):
+class ContextLength(Detector):
     """Characters of all contexts."""
 
     name = "context_length"
     requires = ("contexts",)
-    versions: ClassVar[Mapping[str, JSON]] = {}
 
     def value(self, example: Example) -> float:
         """Return the number of characters."""
         return float(sum(map(len, example.contexts)))
 
 
-class QuestionWords(Surface):
+class QuestionWords(Detector):
     """Number of the response's content words that the question holds."""
 
     name = "question_words"
     requires = ("question", "response")
+    versions = (("words", WORDS_VERSION),)
 
     def value(self, example: Example) -> float:
         """Return the number of repeated words; a response without content words repeats none."""
@@ -63,7 +60,10 @@ class Angle(Embedding):
 
     def inputs(self, example: Example) -> Iterable[str]:
         """Return both texts."""
-        return (_text(example, field) for field in self.requires)
+        return (
+            joined(example) if field == "contexts" else str(getattr(example, field))
+            for field in self.requires
+        )
 
     def value(self, example: Example) -> float:
         """Return the angle."""
@@ -94,7 +94,3 @@ class ResponseContext(Angle):
 
 #: The three sides of the triangle.
 ANGLES: Final = (QuestionContext, ResponseQuestion, ResponseContext)
-
-
-def _text(example: Example, field: str) -> str:
-    return joined(example) if field == "contexts" else str(getattr(example, field))

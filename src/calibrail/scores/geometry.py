@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.scores.base import JSON, NO_SENTENCE, Valued
-from calibrail.scores.neural import Embedding, angles, filled, joined
+from calibrail.scores.detector import Embedding, angles, filled, joined
+from calibrail.scores.evidence import supported, whole_response
 from calibrail.scores.parameters import one_of
 from calibrail.text.sentences import Sentence, sentences, sentences_version
 
@@ -64,23 +65,20 @@ class Sgi(Embedding):
         to_question = angles(texts, vectors([example.question] * len(pieces)))
         to_chunks = angles(np.repeat(texts, len(chunks), axis=0), vectors(chunks * len(pieces)))
         to_context = to_chunks.reshape(len(pieces), len(chunks)).min(axis=1)
-        for near in (to_question, to_context):
-            # The ratio would magnify the noise between two batches to any number.
-            near[near < SAME_PLACE] = 0.0
-        index = to_question / (to_context + EPSILON)
-        return float(-index.mean()), self._evidence(pieces, to_question, to_context)
+        both = np.stack([to_question, to_context])
+        # The ratio would magnify the noise between two batches to any number.
+        both[both < SAME_PLACE] = 0.0
+        index = both[0] / (both[1] + EPSILON)
+        return float(-index.mean()), self._evidence(pieces, both, index)
 
     def _pieces(self, example: Example) -> list[Sentence]:
-        return [Sentence(example.response, 0, len(example.response))]
+        return [whole_response(example)]
 
     def _evidence(
-        self,
-        pieces: Sequence[Sentence],
-        to_question: NDArray[np.float64],
-        to_context: NDArray[np.float64],
+        self, pieces: Sequence[Sentence], angles: NDArray[np.float64], index: NDArray[np.float64]
     ) -> Mapping[str, JSON]:
-        pairs = zip(to_question.tolist(), to_context.tolist(), strict=True)
-        items = [{"to_question": question, "to_context": context} for question, context in pairs]
+        ((to_question, to_context),) = angles.T.tolist()
+        items = [{"to_question": to_question, "to_context": to_context}]
         return {"kind": "angles", "items": items}
 
     def _contexts(self, example: Example) -> list[str]:
@@ -102,26 +100,12 @@ class LocalSgi(Sgi):
     """
 
     name = "local_sgi"
-
-    def fingerprint(self) -> Mapping[str, JSON]:
-        """Return the encoder's fingerprint and the version of the sentence splitting."""
-        return {**super().fingerprint(), "sentences": sentences_version()}
+    versions = (("sentences", sentences_version),)
 
     def _pieces(self, example: Example) -> list[Sentence]:
         return sentences(example.response)
 
     def _evidence(
-        self,
-        pieces: Sequence[Sentence],
-        to_question: NDArray[np.float64],
-        to_context: NDArray[np.float64],
+        self, pieces: Sequence[Sentence], angles: NDArray[np.float64], index: NDArray[np.float64]
     ) -> Mapping[str, JSON]:
-        index = (to_question / (to_context + EPSILON)).tolist()
-        return supported(pieces, index)
-
-
-def supported(pieces: Sequence[Sentence], support: Sequence[float]) -> Mapping[str, JSON]:
-    """Return sentences of the response, each with a number that says how well it is supported."""
-    pairs = zip(pieces, support, strict=True)
-    items = [{**piece._asdict(), "support": number} for piece, number in pairs]
-    return {"kind": "sentences", "items": items}
+        return supported(pieces, index.tolist())

@@ -1,15 +1,20 @@
-"""How is what a score has learnt kept, as arrays and as bytes, and given back to it?"""
+"""What do scores learn from labelled examples, and how is it kept and given back to them?"""
 
 import copy
-from collections.abc import Mapping
-from typing import Any, ClassVar, Final, Self, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Final, Self
 
+import numpy as np
 from numpy.typing import NDArray
 
+from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.scores.base import Fittable, Score
 
 FIT_SPLIT: Final = "use calibrate or compare with a fit split (--fit-share)"
+
+#: Fewer of a class teach nothing that could hold on other examples.
+FEWEST: Final = 5
 
 
 class Learning:
@@ -21,26 +26,25 @@ class Learning:
     _state: Mapping[str, NDArray[Any]] | None = None
 
     @property
+    def arrays(self) -> Iterable[str] | None:
+        """Names of the arrays learnt; None where the labels decide."""
+        return None
+
+    @property
     def fitted(self) -> bool:
         """Whether it has learnt."""
         return self._state is not None
 
-    def learnt(self) -> Mapping[str, NDArray[Any]]:
-        """Return what was learnt, where a value needs it."""
+    def state(self) -> Mapping[str, NDArray[Any]]:
+        """Return what was learnt, as plain arrays by name."""
         if self._state is None:
             raise InputError(f"{self.name} {self.unfitted}")
         return self._state
 
-    def state(self) -> Mapping[str, NDArray[Any]]:
-        """Return what was learnt, as plain arrays by name."""
-        if self._state is None:
-            raise InputError(f"{self.name} has not learnt yet")
-        return self._state
-
     def restore(self, state: Mapping[str, NDArray[Any]]) -> Self:
-        """Return a copy that has learnt this."""
+        """Return a copy that has learnt this; a missing array is a ``KeyError``."""
         fitted = copy.copy(self)
-        fitted._state = dict(state)
+        fitted._state = {name: state[name] for name in self.arrays or state}
         return fitted
 
 
@@ -70,14 +74,14 @@ def with_state(score: Score, raw: bytes | None) -> Score:
         If the bytes are damaged, or are missing for a score that learns, or given to one that does
         not.
     """
+    name = score.name
     if not isinstance(score, Fittable):
         if raw is not None:
-            raise InputError(f"the score {score.name} does not learn, but a state was given to it")
+            raise InputError(f"the score {name} does not learn, but a state was given to it")
         return score
     if raw is None:
         raise InputError(
-            f"the score {cast(Score, score).name} learns, and what it has learnt is missing; "
-            "calibrate again"
+            f"the score {name} learns, and what it has learnt is missing; calibrate again"
         )
     from safetensors import SafetensorError
     from safetensors.numpy import load
@@ -86,6 +90,42 @@ def with_state(score: Score, raw: bytes | None) -> Score:
         return score.restore(load(raw))
     except (SafetensorError, KeyError) as error:
         raise InputError(
-            f"what the score {cast(Score, score).name} has learnt is damaged ({error}); calibrate "
-            "again"
+            f"what the score {name} has learnt is damaged ({error}); calibrate again"
         ) from error
+
+
+def both_classes(
+    name: str, examples: Sequence[Example], usable: NDArray[np.bool_]
+) -> NDArray[np.int8]:
+    """Return the labels of the usable examples.
+
+    Raises
+    ------
+    InputError
+        If one has no label, or a class has fewer than ``FEWEST``.
+    """
+    labels = []
+    for example in (examples[row] for row in np.flatnonzero(usable).tolist()):
+        if example.label not in (0, 1):
+            raise InputError(
+                f"{name} learns from labels, and example {example.id!r} has none; label it 0 "
+                "(faithful) or 1 (hallucinated), or leave it out"
+            )
+        labels.append(example.label)
+    for label, kind in ((1, "hallucinated"), (0, "faithful")):
+        if (count := labels.count(label)) < FEWEST:
+            raise InputError(
+                f"{name} learns from both classes and needs {FEWEST} of each; its fit split holds "
+                f"{count} {kind} examples that it can score; label more, or raise --fit-share"
+            )
+    return np.array(labels, dtype=np.int8)
+
+
+def separation(values: NDArray[np.float64], labels: NDArray[Any]) -> float:
+    """Return the AUROC of the labelled values that are not NaN; 0.5 where a class is missing."""
+    from sklearn.metrics import roc_auc_score
+
+    known = (labels >= 0) & ~np.isnan(values)
+    if len(set(labels[known].tolist())) < 2:
+        return 0.5
+    return float(roc_auc_score(labels[known], values[known]))

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.scores.base import JSON, NO_SENTENCE, Valued
-from calibrail.scores.evidence import quoted
-from calibrail.scores.neural import Embedding, cosines
+from calibrail.scores.detector import Embedding, cosines
+from calibrail.scores.evidence import quoted, whole_response
 from calibrail.scores.parameters import one_of
 from calibrail.text.sentences import Sentence, sentences, sentences_version
 
@@ -30,10 +30,10 @@ TILE: Final = 256
 class _Passage(NamedTuple):
     """A chunk or a sentence of one, by its place."""
 
-    text: str
     chunk: int
-    start: int
-    end: int
+    chunk_start: int
+    chunk_end: int
+    quote: str
 
 
 class Rad(Embedding):
@@ -84,8 +84,7 @@ class Rad(Embedding):
         """Return chunks and response, or their sentences, and the question where it weighs."""
         pieces, passages = self._split(example)
         question = [example.question] if self.weighting == "question" else []
-        documents = [passage.text for passage in passages]
-        return (*documents, *(piece.text for piece in pieces), *question)
+        return (*(passage.quote for passage in passages), *(p.text for p in pieces), *question)
 
     def value(self, example: Example) -> Valued | str:
         """Return the divergence; undefined without a sentence on either side."""
@@ -95,13 +94,15 @@ class Rad(Embedding):
         if not passages:
             return "the contexts hold no sentence"
         responses = self.encoder.sentences([piece.text for piece in pieces])
-        documents = self.encoder.sentences([passage.text for passage in passages])
+        documents = self.encoder.sentences([passage.quote for passage in passages])
         best = _nearest(responses, documents)
         support = cosines(responses, documents[best])
-        items = [
-            {**piece._asdict(), "support": near, **self._source(example, piece, passages[place])}
-            for piece, near, place in zip(pieces, support.tolist(), best.tolist(), strict=True)
-        ]
+        items = []
+        for piece, near, place in zip(pieces, support.tolist(), best.tolist(), strict=True):
+            source = passages[place]._asdict()
+            if self.level == "response":
+                source = quoted(piece.text, example.contexts, source["chunk"])
+            items.append({**piece._asdict(), "support": near, **source})
         least = float(support.min())
         if self.weighting == "question":
             similar = cosines(np.repeat(responses, len(documents), axis=0), documents)
@@ -110,23 +111,13 @@ class Rad(Embedding):
             least = (least + float(weights @ similar / weights.sum())) / 2.0
         return 1.0 - least, {"kind": "sentences", "items": items}
 
-    def _source(self, example: Example, piece: Sentence, passage: _Passage) -> Mapping[str, JSON]:
-        if self.level == "response":
-            return quoted(piece.text, example.contexts, passage.chunk)
-        return {
-            "chunk": passage.chunk,
-            "chunk_start": passage.start,
-            "chunk_end": passage.end,
-            "quote": passage.text,
-        }
-
     def _split(self, example: Example) -> tuple[list[Sentence], list[_Passage]]:
         chunks = list(enumerate(example.contexts))
-        if self.level == "sentence":
-            places = [_Passage(s.text, i, s.start, s.end) for i, c in chunks for s in sentences(c)]
-            return sentences(example.response), places
-        whole = Sentence(example.response, 0, len(example.response))
-        return [whole], [_Passage(c, i, 0, len(c)) for i, c in chunks if c.strip()]
+        if self.level == "response":
+            places = [_Passage(i, 0, len(c), c) for i, c in chunks if c.strip()]
+            return [whole_response(example)], places
+        places = [_Passage(i, s.start, s.end, s.text) for i, c in chunks for s in sentences(c)]
+        return sentences(example.response), places
 
 
 def _nearest(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.intp]:

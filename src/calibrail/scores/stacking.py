@@ -6,10 +6,7 @@ hallucinated. A score that says the opposite on the fit split gets no weight, an
 it around would be to learn from a detector that does not work.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -17,9 +14,11 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
-from calibrail.scores.labelled import separation
+from calibrail.scores.learned import separation
 
 _Floats = NDArray[np.float64]
+#: What was learnt: arrays by name.
+State = Mapping[str, NDArray[Any]]
 Kind = Literal["logistic", "boosted"]
 
 #: Boosted trees: few, shallow and slow, since fit splits are small.
@@ -33,61 +32,14 @@ FOREST: Final[Mapping[str, Any]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Preparation:
-    """How features become what a model reads, learnt on the fit split.
-
-    Features are compressed by sign(x) log(1 + |x|), since counts have long tails. A missing value
-    becomes the median of its feature, with a feature of its own that says so; then all are
-    standardised.
-
-    Attributes
-    ----------
-    median : ndarray of float64, shape (features,)
-        What stands for a missing value.
-    flagged : ndarray of int64
-        Features with a flag: those that were ever missing.
-    mean, scale : ndarray of float64, shape (features + flags,)
-        Of the features and then the flags.
-    """
-
-    median: _Floats
-    flagged: NDArray[np.int64]
-    mean: _Floats
-    scale: _Floats
-
-    @classmethod
-    def of(cls, features: _Floats) -> Preparation:
-        """Learn from features, shape (n, features), NaN where missing."""
-        features = _compressed(features)
-        missing = np.isnan(features)
-        known = [column[~gone] for column, gone in zip(features.T, missing.T, strict=True)]
-        median = np.array([np.median(column) if len(column) else 0.0 for column in known])
-        flagged = np.flatnonzero(missing.any(axis=0) & ~missing.all(axis=0)).astype(np.int64)
-        inputs = cls(median, flagged, np.zeros(1), np.ones(1))._filled(features)
-        spread = inputs.std(axis=0)
-        return cls(median, flagged, inputs.mean(axis=0), np.where(spread > 0.0, spread, 1.0))
-
-    def inputs(self, features: _Floats) -> _Floats:
-        """Return what the model reads, shape (n, features + flags)."""
-        result: _Floats = (self._filled(_compressed(features)) - self.mean) / self.scale
-        return result
-
-    def _filled(self, features: _Floats) -> _Floats:
-        missing = np.isnan(features)
-        flags = missing[:, self.flagged].astype(np.float64)
-        return np.concatenate([np.where(missing, self.median, features), flags], axis=1)
-
-
-def _compressed(features: _Floats) -> _Floats:
-    result: _Floats = np.sign(features) * np.log1p(np.abs(features))
-    return result
-
-
 def train(
     kind: Kind, features: _Floats, labels: NDArray[np.int8], strength: float = 1.0
 ) -> dict[str, NDArray[Any]]:
     """Return the arrays of a model trained on features, NaN where missing.
+
+    Features are compressed by sign(x) log(1 + |x|), since counts have long tails. A missing value
+    becomes the median of its feature, with a feature of its own, a flag, that says so; then all are
+    standardised.
 
     Parameters
     ----------
@@ -100,20 +52,22 @@ def train(
     strength : float
         Inverse strength of the L2 penalty of the logistic model.
     """
-    reached = np.array([_reached(column, labels) for column in features.T])
+    reached = np.array([separation(column, labels) for column in features.T])
     # Bound to rise, a score that points the wrong way could still help by accident in a forest.
     kept = np.ones(len(reached), bool) if kind == "logistic" else reached >= 0.5
-    features = np.where(kept, features, 0.0)
-    preparation = Preparation.of(features)
-    inputs = preparation.inputs(features)
+    compressed = _compressed(np.where(kept, features, 0.0))
+    missing = np.isnan(compressed)
+    known = [column[~gone] for column, gone in zip(compressed.T, missing.T, strict=True)]
     state: dict[str, NDArray[Any]] = {
         "auroc": reached,
         "kept": kept.astype(np.int64),
-        "median": preparation.median,
-        "flagged": preparation.flagged,
-        "mean": preparation.mean,
-        "scale": preparation.scale,
+        "median": np.array([np.median(column) if len(column) else 0.0 for column in known]),
+        "flagged": np.flatnonzero(missing.any(axis=0) & ~missing.all(axis=0)).astype(np.int64),
     }
+    filled = _filled(state, compressed)
+    spread = filled.std(axis=0)
+    state |= {"mean": filled.mean(axis=0), "scale": np.where(spread > 0.0, spread, 1.0)}
+    inputs = (filled - state["mean"]) / state["scale"]
     # What is not bound says that a score is undefined: that may speak either way.
     bound = np.arange(inputs.shape[1]) < features.shape[1]
     if kind == "boosted":
@@ -121,8 +75,10 @@ def train(
     return state | _logistic(inputs, labels, strength, bound)
 
 
-def unweighted(state: Mapping[str, NDArray[Any]], names: Sequence[str]) -> tuple[str, ...]:
+def unweighted(state: State | None, names: Sequence[str]) -> tuple[str, ...]:
     """Return a sentence for each score that pointed the wrong way where the model learnt."""
+    if state is None:
+        return ()
     weights = state["weights"] if "weights" in state else state["kept"]
     return tuple(
         f"{name} points the wrong way on the fit split (AUROC {reached:.2f}), and was given no "
@@ -132,9 +88,16 @@ def unweighted(state: Mapping[str, NDArray[Any]], names: Sequence[str]) -> tuple
     )
 
 
-def _reached(column: _Floats, labels: NDArray[np.int8]) -> float:
-    known = ~np.isnan(column)
-    return separation(column[known], labels[known])
+def _compressed(features: _Floats) -> _Floats:
+    result: _Floats = np.sign(features) * np.log1p(np.abs(features))
+    return result
+
+
+def _filled(state: State, compressed: _Floats) -> _Floats:
+    """Return the features without gaps, and the flags of those that were ever missing."""
+    missing = np.isnan(compressed)
+    flags = missing[:, state["flagged"]].astype(np.float64)
+    return np.concatenate([np.where(missing, state["median"], compressed), flags], axis=1)
 
 
 def _logistic(
@@ -189,10 +152,10 @@ def _forest(
     }
 
 
-def logits(state: Mapping[str, NDArray[Any]], features: _Floats) -> _Floats:
+def logits(state: State, features: _Floats) -> _Floats:
     """Return log-odds of a hallucination, float64, shape (n,)."""
-    preparation = Preparation(state["median"], state["flagged"], state["mean"], state["scale"])
-    inputs = preparation.inputs(np.where(state["kept"] > 0, features, 0.0))
+    filled = _filled(state, _compressed(np.where(state["kept"] > 0, features, 0.0)))
+    inputs = (filled - state["mean"]) / state["scale"]
     if "weights" in state:
         # Row by row: a product of matrices may round differently in another batch.
         result: _Floats = (inputs * state["weights"]).sum(axis=1) + state["intercept"][0]
@@ -208,17 +171,21 @@ def logits(state: Mapping[str, NDArray[Any]], features: _Floats) -> _Floats:
     return total
 
 
-def tolerance(state: Mapping[str, NDArray[Any]], tolerances: Sequence[float]) -> float:
-    """Return how far a probability may move when each score moves by its tolerance.
+def tolerance(state: State | None, tolerances: Sequence[float]) -> float:
+    """Return how far a probability may move when each score moves by its tolerance, or one of them.
 
-    A logistic curve climbs by a quarter at most, and compressing never widens.
+    A logistic curve climbs by a quarter at most, and compressing never widens. Without weights it
+    is the largest of the tolerances.
     """
+    largest = max(tolerances)
+    if state is None or "weights" not in state:
+        return largest
     n = len(tolerances)
     slopes = state["weights"][:n] / state["scale"][:n]
-    return float(0.25 * (np.abs(slopes) * np.array(tolerances)).sum())
+    return max(largest, float(0.25 * (np.abs(slopes) * np.array(tolerances)).sum()))
 
 
-def probabilities(state: Mapping[str, NDArray[Any]], features: _Floats) -> _Floats:
+def probabilities(state: State, features: _Floats) -> _Floats:
     """Return probabilities of a hallucination, float64, shape (n,), in [0, 1]."""
     result: _Floats = expit(logits(state, features))
     return result

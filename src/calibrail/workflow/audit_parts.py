@@ -19,8 +19,8 @@ from calibrail.models.embedding import Encoder
 from calibrail.models.location import DEFAULT_MODEL
 from calibrail.scores.base import Score
 from calibrail.scores.baselines import Length, NovelCount, Novelty
+from calibrail.scores.detector import Embedding
 from calibrail.scores.features import ANGLES, Angle, ContextLength, QuestionLength, QuestionWords
-from calibrail.scores.neural import Embedding
 from calibrail.scores.registry import key_of
 from calibrail.workflow.scoring import Scored
 

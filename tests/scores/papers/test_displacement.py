@@ -11,7 +11,7 @@ from calibrail.data import Example
 from calibrail.errors import InputError
 from calibrail.models.encoder import load_encoder
 from calibrail.scores.base import Demanding, Fittable, Score
-from calibrail.scores.neural import Embedding
+from calibrail.scores.detector import Embedding
 from calibrail.scores.papers.displacement import (
     Dgi,
     DisplacementConsistency,

@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.scores.base import JSON, Valued
-from calibrail.scores.geometry import SAME_PLACE, supported
-from calibrail.scores.neural import Embedding, joined
+from calibrail.scores.base import Valued
+from calibrail.scores.detector import Embedding, joined
+from calibrail.scores.evidence import supported
+from calibrail.scores.geometry import SAME_PLACE
 from calibrail.scores.papers.reference import Floats, Neighbouring, Referring
 from calibrail.scores.parameters import whole
 from calibrail.text.sentences import sentences, sentences_version
@@ -65,10 +66,7 @@ class DisplacementConsistency(Embedding):
     name = "displacement_consistency"
     explains = True
     tolerance = DIRECTION_TOLERANCE
-
-    def fingerprint(self) -> Mapping[str, JSON]:
-        """Return the encoder's fingerprint and the version of the sentence splitting."""
-        return {**super().fingerprint(), "sentences": sentences_version()}
+    versions = (("sentences", sentences_version),)
 
     def inputs(self, example: Example) -> Iterable[str]:
         """Return the context and the sentences of the response, of which one has no other."""
@@ -185,4 +183,4 @@ class Dgi(Referring):
         length = float(np.linalg.norm(move))
         if length < SAME_PLACE:
             return "the response lies where the question does, so that there is no direction"
-        return float(np.clip(-(move @ self.learnt()["mu"]) / length, -1.0, 1.0))
+        return float(np.clip(-(move @ self.state()["mu"]) / length, -1.0, 1.0))

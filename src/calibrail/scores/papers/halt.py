@@ -1,6 +1,7 @@
 """What do two entailment models say, weighed by what the fit split showed?"""
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -21,19 +22,12 @@ from calibrail.scores.entailment import (
     sentence_grid,
 )
 from calibrail.scores.evidence import judged
-from calibrail.scores.labelled import both_classes
-from calibrail.scores.learned import Learning
-from calibrail.scores.neural import filled
+from calibrail.scores.learned import Learning, both_classes
 from calibrail.scores.parameters import positive
 from calibrail.text.sentences import sentences, sentences_version
 
 #: The second model: "DeBERTa-v3 + BART-MNLI" in the "Semantic Illusion" paper's baseline.
 SECOND = "cross-encoder/nli-deberta-v3-base"
-
-#: It goes up when the same models and the same state would give another value.
-HALT_VERSION = "calibrail-halt/1"
-
-_Floats = NDArray[np.float64]
 
 
 class Halt(Learning, ModelScore):
@@ -78,8 +72,7 @@ class Halt(Learning, ModelScore):
     def tolerance(self) -> float:
         """How far rounding may move the probability, by the precision and by what was learnt."""
         tolerances = [model.tolerance for model in self.nli for _ in range(4)]
-        learnt = 0.0 if self._state is None else stacking.tolerance(self._state, tolerances)
-        return max(learnt, *tolerances)
+        return stacking.tolerance(self._state, tolerances)
 
     def fingerprint(self) -> Mapping[str, JSON]:
         """Return the fingerprints of both models and the version of the sentence splitting."""
@@ -88,7 +81,8 @@ class Halt(Learning, ModelScore):
             "first": first.fingerprint(),
             "second": second.fingerprint(),
             "sentences": sentences_version(),
-            "version": HALT_VERSION,
+            # It goes up when the same models and the same state would give another value.
+            "version": "calibrail-halt/1",
         }
 
     @property
@@ -98,7 +92,7 @@ class Halt(Learning, ModelScore):
 
     def inputs(self, example: Example) -> list[Pair]:
         """Return every chunk with every sentence."""
-        return sentence_grid(filled(example.contexts), example)
+        return sentence_grid(example.contexts, example)
 
     def fit(self, examples: Sequence[Example]) -> Score:
         """Return a copy trained on labelled examples.
@@ -116,17 +110,13 @@ class Halt(Learning, ModelScore):
     @property
     def lessons(self) -> tuple[str, ...]:
         """What a reader should know of what was learnt: what got no weight, and why."""
-        kinds = [
-            f"{kind}, {pooled}"
-            for kind in ("lack of support", "contradiction")
-            for pooled in ("mean", "worst")
-        ]
-        names = [f"{model.model}: {kind}" for model in self.nli for kind in kinds]
-        return () if self._state is None else stacking.unweighted(self._state, names)
+        kinds = product(self.nli, ("lack of support", "contradiction"), ("mean", "worst"))
+        names = [f"{model.model}: {kind}, {pooled}" for model, kind, pooled in kinds]
+        return stacking.unweighted(self._state, names)
 
     def score(self, examples: Sequence[Example]) -> Scores:
         """Return the probability; the evidence is the first model's, sentence by sentence."""
-        state = self.learnt()
+        state = self.state()
         features, reasons, evidence = self._features(examples)
         values = stacking.probabilities(state, features)
         values[list(reasons)] = np.nan
@@ -134,32 +124,23 @@ class Halt(Learning, ModelScore):
 
     def _features(
         self, examples: Sequence[Example]
-    ) -> tuple[_Floats, dict[int, str], list[Mapping[str, JSON]]]:
+    ) -> tuple[NDArray[np.float64], dict[int, str], list[Mapping[str, JSON]]]:
         """Return the numbers that the model weighs, shape (n, 8), NaN where undefined."""
         prepare(self.demands(examples))
         features = np.full((len(examples), 8), np.nan)
         reasons: dict[int, str] = {}
         evidence: list[Mapping[str, JSON]] = [{} for _ in examples]
         for row, example in enumerate(examples):
-            measured = missing(example, self.requires) or self._measured(example)
-            if isinstance(measured, str):
-                reasons[row] = measured
-            else:
-                features[row], evidence[row] = measured
+            pieces = sentences(example.response)
+            if why := missing(example, self.requires) or ("" if pieces else NO_SENTENCE):
+                reasons[row] = why
+                continue
+            tables = [rows(model.judge(self.inputs(example)), len(pieces)) for model in self.nli]
+            pairs = zip(self.nli, tables, strict=True)
+            features[row] = np.concatenate([_pooled(table, nli.model) for nli, table in pairs])
+            items = judged(pieces, tables[0], example.contexts)
+            evidence[row] = {"kind": "sentences", "items": items}
         return features, reasons, evidence
-
-    def _measured(self, example: Example) -> tuple[list[float], Mapping[str, JSON]] | str:
-        pieces = sentences(example.response)
-        if not pieces:
-            return NO_SENTENCE
-        tables = [rows(model.judge(self.inputs(example)), len(pieces)) for model in self.nli]
-        numbers = [
-            number
-            for nli, table in zip(self.nli, tables, strict=True)
-            for number in _pooled(table, nli.model)
-        ]
-        items = judged(pieces, tables[0], example.contexts)
-        return numbers, {"kind": "sentences", "items": items}
 
 
 def _pooled(table: Sequence[Sequence[Judgement]], model: str) -> list[float]:

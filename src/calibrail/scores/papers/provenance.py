@@ -13,10 +13,9 @@ from calibrail.models.encoder import load_encoder
 from calibrail.models.location import DEFAULT_MODEL
 from calibrail.models.nli import load_nli
 from calibrail.models.reranker import Reranker, load_reranker
-from calibrail.scores.base import JSON, Demand, Scores, Valued, each, missing, prepare
-from calibrail.scores.detector import ModelScore
-from calibrail.scores.evidence import quoted
-from calibrail.scores.neural import filled
+from calibrail.scores.base import JSON, Demand, Scores, Valued, missing, prepare
+from calibrail.scores.detector import Detector, ModelScore, filled
+from calibrail.scores.evidence import filled_places, quoted
 from calibrail.scores.parameters import is_number, one_of, whole
 
 Selection = Literal["top_p", "top_k"]
@@ -79,6 +78,7 @@ class Provenance(ModelScore):
 
     name = "provenance"
     explains = True
+    uses = ("nli", "ranker")
     requires = ("question", "contexts", "response")
 
     def __post_init__(self) -> None:
@@ -89,28 +89,17 @@ class Provenance(ModelScore):
             raise InputError(f"top_p must lie in (0, 1]; got {self.top_p!r}")
         self.top_p, self.top_k = float(self.top_p), whole(self.top_k, "top_k")
         self.nli = load_nli(self.model, self.revision, self.dtype, self.window)
-        self.ranker = self._load_ranker()
-        self.relevance_model = self.ranker.model
-
-    def _load_ranker(self) -> Encoder | Reranker:
         model, revision, dtype = self.relevance_model, self.relevance_revision, self.dtype
-        if self.relevance == "cross_encoder":
-            return load_reranker(model or RELEVANCE, revision, dtype, self.window)
-        return load_encoder(model or DEFAULT_MODEL, revision, "", dtype)
-
-    @property
-    def tolerance(self) -> float:
-        """How far two computations of one probability may differ, by the precision."""
-        return self.nli.tolerance
+        self.ranker: Encoder | Reranker = (
+            load_reranker(model or RELEVANCE, revision, dtype, self.window)
+            if self.relevance == "cross_encoder"
+            else load_encoder(model or DEFAULT_MODEL, revision, "", dtype)
+        )
+        self.relevance_model = self.ranker.model
 
     def fingerprint(self) -> Mapping[str, JSON]:
         """Return the fingerprints of both models."""
         return {"factuality": self.nli.fingerprint(), "relevance": self.ranker.fingerprint()}
-
-    @property
-    def models(self) -> tuple[Any, ...]:
-        """The model of relevance and that of factual consistency."""
-        return (self.ranker, self.nli)
 
     def inputs(self, example: Example) -> list[Any]:
         """Return the question with every chunk."""
@@ -121,18 +110,15 @@ class Provenance(ModelScore):
 
     def demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
         """Return what ranks the chunks; whose claims are judged shows only then."""
-        return super().demands(examples)[:1]
+        return super().demands(examples)[1:]
 
     def score(self, examples: Sequence[Example]) -> Scores:
         """Return one minus the factuality; the evidence names each source with its weight."""
         prepare(self.demands(examples))
         usable = [example for example in examples if missing(example, self.requires) is None]
-        self.nli.prepare(
-            dict.fromkeys(
-                pair for example in usable for pair in _pairs(example, self._sources(example)[0])
-            )
-        )
-        return each(examples, self.requires, self.value, self.explains)
+        claims = (_pairs(example, self._sources(example)[0]) for example in usable)
+        self.nli.prepare(dict.fromkeys(pair for pairs in claims for pair in pairs))
+        return Detector.score(self, examples)
 
     def value(self, example: Example) -> Valued:
         """Return the value of one example."""
@@ -140,34 +126,29 @@ class Provenance(ModelScore):
         judged = self.nli.judge(_pairs(example, sources))
         factuality = np.array([judgement.entailment for judgement in judged])
         items = [
-            {
-                "weight": float(weight),
-                "factuality": judgement.entailment,
-                **quoted(
-                    example.response, example.contexts, source, judgement.start, judgement.end
-                ),
-            }
-            for source, weight, judgement in zip(sources, weights, judged, strict=True)
+            {"weight": weight, "factuality": said.entailment}
+            | quoted(example.response, example.contexts, source, said.start, said.end)
+            for source, weight, said in zip(sources, weights.tolist(), judged, strict=True)
         ]
-        supported = _aggregate(factuality, weights, self.aggregation)
+        if self.aggregation == "weighted":
+            supported = float(weights @ factuality)
+        else:
+            supported = float(factuality.max() if self.aggregation == "max" else factuality.min())
         return 1.0 - supported, {"kind": "sources", "items": items}
 
     def _sources(self, example: Example) -> tuple[list[int], _Floats]:
         """Return the chunks kept, in their original order, with their weights."""
-        chunks = [index for index, chunk in enumerate(example.contexts) if chunk.strip()]
-        texts = [example.contexts[index] for index in chunks]
+        chunks = filled_places(example.contexts)
+        inputs = self.inputs(example)
         if isinstance(self.ranker, Encoder):
-            vectors = self.ranker.sentences(
-                [example.question, *texts], normal=self.relevance == "cosine"
-            )
+            vectors = self.ranker.sentences(inputs, normal=self.relevance == "cosine")
             logits = vectors[1:] @ vectors[0]
         else:
-            pairs = [(example.question, text) for text in texts]
-            logits = self.ranker.relevance(pairs)
+            logits = self.ranker.relevance(inputs)
             if not self._steady(logits, self.ranker.tolerance):
                 # Rounding could choose other sources: then each is computed by itself.
-                self.ranker.settle(pairs)
-                logits = self.ranker.relevance(pairs)
+                self.ranker.settle(inputs)
+                logits = self.ranker.relevance(inputs)
         chosen, weights = select(softmax(logits), self.selection, self.top_p, self.top_k)
         return [chunks[place] for place in chosen], weights
 
@@ -209,12 +190,6 @@ def softmax(logits: _Floats) -> _Floats:
     powers = np.exp(logits - logits.max())
     result: _Floats = powers / powers.sum()
     return result
-
-
-def _aggregate(factuality: _Floats, weights: _Floats, how: Aggregation) -> float:
-    if how == "weighted":
-        return float(weights @ factuality)
-    return float(factuality.max() if how == "max" else factuality.min())
 
 
 def _pairs(example: Example, sources: Sequence[int]) -> list[tuple[str, str]]:

@@ -1,17 +1,13 @@
 """Does a transformer that reads both look from the answer at the context?"""
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from calibrail.data.example import Example
-from calibrail.models.attention import AttentionShare, load_attention
+from calibrail.models.attention import load_attention
 from calibrail.models.location import DEFAULT_MODEL
-from calibrail.scores.base import JSON, Valued
-from calibrail.scores.detector import ModelScore
-from calibrail.scores.geometry import supported
-from calibrail.scores.neural import filled
+from calibrail.scores.base import Valued
+from calibrail.scores.detector import ModelScore, filled
+from calibrail.scores.evidence import supported
 from calibrail.text.sentences import sentences, sentences_version
 
 
@@ -44,21 +40,14 @@ class Redeep(ModelScore):
 
     name = "redeep"
     explains = True
+    uses = ("attention",)
+    versions = (("sentences", sentences_version),)
 
     def __post_init__(self) -> None:
         self.attention = load_attention(
             self.model, self.revision, self.dtype, self.layers, self.window
         )
         self.model = self.attention.model
-
-    @property
-    def models(self) -> tuple[Any, ...]:
-        """The transformer."""
-        return (self.attention,)
-
-    def fingerprint(self) -> Mapping[str, JSON]:
-        """Return the model's fingerprint and the version of the sentence splitting."""
-        return {**super().fingerprint(), "sentences": sentences_version()}
 
     def inputs(self, example: Example) -> list[tuple[tuple[str, ...], str]]:
         """Return the chunks with the response."""
@@ -69,15 +58,10 @@ class Redeep(ModelScore):
         (read,) = self.attention.shares(self.inputs(example))
         if np.isnan(read.share):
             return "the response holds no token that the model knows"
-        return 1.0 - read.share, _sentence_shares(example, read)
-
-
-def _sentence_shares(example: Example, read: AttentionShare) -> Mapping[str, JSON]:
-    """Return each sentence with the mean share of its tokens."""
-    pieces, support = [], []
-    for part in sentences(example.response):
-        inside = [token.share for token in read.tokens if part.start <= token.start < part.end]
-        if inside:
-            pieces.append(part)
-            support.append(float(np.mean(inside)))
-    return supported(pieces, support)
+        pieces, means = [], []
+        for part in sentences(example.response):
+            inside = [token.share for token in read.tokens if part.start <= token.start < part.end]
+            if inside:
+                pieces.append(part)
+                means.append(float(np.mean(inside)))
+        return 1.0 - read.share, supported(pieces, means)

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from calibrail.data.example import FAITHFUL, Example
 from calibrail.errors import InputError
 from calibrail.scores.base import Scores, missing, prepare
+from calibrail.scores.detector import Embedding, joined
 from calibrail.scores.learned import Learning
-from calibrail.scores.neural import Embedding, joined
 from calibrail.scores.parameters import whole
 
 Floats = NDArray[np.float64]
@@ -27,17 +27,16 @@ class Referring(Learning, Embedding):
         See ``Embedding``.
     """
 
-    #: Array names of what is learnt, with their number of dimensions.
+    requires: ClassVar[tuple[str, ...]] = ("question", "response")
+    #: Names of the arrays learnt, with their number of dimensions.
     arrays: ClassVar[Mapping[str, int]] = {}
-    unfitted: ClassVar[str] = (
+    unfitted = (
         "learns from faithful examples before it can score: call fit(examples) and use what it "
         "returns"
     )
-
-    @property
-    def requires(self) -> tuple[str, ...]:
-        """Question and response; no context, unless a score says otherwise."""
-        return ("question", "response")
+    #: How many references are needed, and what else may be done where there are fewer.
+    least = 1
+    remedy = ""
 
     def fit(self, examples: Sequence[Example]) -> Self:
         """Return a copy that has learnt from the faithful examples among these.
@@ -58,18 +57,15 @@ class Referring(Learning, Embedding):
             for example in examples
             if example.label == FAITHFUL and missing(example, self.requires) is None
         ]
-        if len(chosen) < self._least():
+        if len(chosen) < self.least:
+            *first, last = self.requires
             raise InputError(
-                f"{self.name} learns from at least {self._least()} faithful examples (label 0) "
-                f"with {_listed(self.requires)}; got {len(chosen)} among {len(examples)}; set "
-                f"more aside for it (--fit-share){self._remedy()}"
+                f"{self.name} learns from at least {self.least} faithful examples (label 0) "
+                f"with {', '.join(first)} and {last}; got {len(chosen)} among {len(examples)}; set "
+                f"more aside for it (--fit-share){self.remedy}"
             )
         prepare(self.demands(chosen))
         return self.restore(self._learn(chosen))
-
-    def state(self) -> Mapping[str, NDArray[Any]]:
-        """Return what was learnt, arrays by name."""
-        return self.learnt()
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> Self:
         """Return a copy that has learnt this.
@@ -82,15 +78,13 @@ class Referring(Learning, Embedding):
             If an array is not what this score learns.
         """
         learnt = {name: np.array(state[name], order="C") for name in self.arrays}
-        sizes = {array.shape[:-1] for array in learnt.values()}
-        widths = {array.shape[-1:] for array in learnt.values()}
+        shapes = {array.shape for array in learnt.values()}
         for name, array in learnt.items():
             if (
                 array.ndim != self.arrays[name]
                 or array.dtype.kind != "f"
-                or len(sizes) > 1
-                or len(widths) > 1
-                or (array.ndim == 2 and len(array) < self._least())
+                or len(shapes) > 1
+                or len(array) < self.least
                 or not np.isfinite(array).all()
             ):
                 raise InputError(
@@ -113,12 +107,12 @@ class Referring(Learning, Embedding):
         InputError
             If the score has not learnt yet, or has with another encoder.
         """
-        self.learnt()
+        self.state()
         return super().score(examples)
 
     def value(self, example: Example) -> float | str:
         """Return how the example's displacement departs from those learnt."""
-        width = next(iter(self.learnt().values())).shape[-1]
+        width = next(iter(self.state().values())).shape[-1]
         (question,) = self.encoder.sentences([example.question])
         if len(question) != width:
             raise InputError(
@@ -135,14 +129,6 @@ class Referring(Learning, Embedding):
         ]
         responses = self.encoder.sentences([example.response for example in examples])
         return responses - self.encoder.sentences(starts)
-
-    def _least(self) -> int:
-        """Return how many references are needed."""
-        return 1
-
-    def _remedy(self) -> str:
-        """Return what else may be done where there are too few."""
-        return ""
 
     def _learn(self, examples: Sequence[Example]) -> Mapping[str, NDArray[Any]]:
         raise AssertionError(f"{type(self).__name__} learns nothing")
@@ -172,13 +158,8 @@ class Neighbouring(Referring):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole(self.k, "k")
-
-    def _least(self) -> int:
-        return self.k
-
-    def _remedy(self) -> str:
-        return f", or choose a smaller k than {self.k}"
+        self.least = whole(self.k, "k")
+        self.remedy = f", or choose a smaller k than {self.k}"
 
     def _learn(self, examples: Sequence[Example]) -> Mapping[str, NDArray[Any]]:
         questions = self.encoder.sentences([example.question for example in examples])
@@ -190,13 +171,9 @@ class Neighbouring(Referring):
 
     def _neighbours(self, question: Floats) -> Floats:
         """Return the displacements of the k references nearest by question, shape (k, d)."""
-        learnt = self.learnt()
+        learnt = self.state()
         # Not a matrix product, which may round equal rows differently: of references with one
         # question the first come first.
         similar = np.einsum("ij,j->i", learnt["questions"], question)
         nearest = np.argsort(-similar, kind="stable")[: self.k]
         return learnt["displacements"][nearest].astype(np.float64)
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:-1]) + " and " + names[-1]
