@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from calibrail.cli import app
-from calibrail.cli.exits import INCONCLUSIVE, REJECTED
+from calibrail.cli.output import INCONCLUSIVE, REJECTED
 from calibrail.models.encoder import load_encoder
 from tests.answers import rows, write
 from tests.chat_server import ChatServer, sampled

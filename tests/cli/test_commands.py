@@ -64,6 +64,41 @@ def test_check_writes_one_decision_a_row(guardrail: Path, answers: Path, tmp_pat
     assert (tmp_path / "out" / "quarantine.jsonl").is_file()
 
 
+def test_what_was_done_has_a_schema_and_a_page(
+    guardrail: Path, answers: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "pages" / "page.html"
+    options = ("--page", page, "--json")
+    done = calibrail("check", guardrail, answers, "-o", tmp_path / "d.jsonl", *options)
+    content = json.loads(done.stdout)
+    assert content["schema"] == "calibrail.check/1"
+    assert content["checked"] == 240 == sum(content["outcomes"].values())
+    assert "240 answers: " in page.read_text() and f"wrote {page}" in done.stderr
+    done = calibrail("score", answers, "--score", "length", "-o", tmp_path / "s.parquet", *options)
+    content = json.loads(done.stdout)
+    assert content["schema"] == "calibrail.score/1"
+    assert (content["examples"], content["undefined"]) == (240, {"length": 0})
+    assert "240 examples, 0 undefined" in page.read_text()
+    # The decisions themselves have taken standard output.
+    done = calibrail("check", guardrail, answers, "-o", "-", "--page", page, "--json", cwd=tmp_path)
+    assert len(done.stdout.splitlines()) == 240 and "240 answers: " in page.read_text()
+    folder = guardrail.parent / "run"
+    done = calibrail("export", folder, "-o", tmp_path / "guardrail.json", "--json")
+    content = json.loads(done.stdout)
+    assert content["schema"] == "calibrail.export/1"
+    assert content["digest"] == json.loads((tmp_path / "guardrail.json").read_text())["digest"]
+
+
+def test_what_is_next_is_said_once_with_the_folder(answers: Path, tmp_path: Path) -> None:
+    run = ("calibrate", answers, *COLUMN, "--alpha", 0.1, "-o", "my runs/one")
+    command = "calibrail export 'my runs/one' -o guardrail.json"
+    for options in (("--max-fpr", 0.9, "--min-coverage", 0.5), ()):
+        done = calibrail(*run, *options, cwd=tmp_path)
+        assert done.returncode == 0
+        assert "export" not in done.stdout and done.stderr.endswith(f"next: {command}\n")
+        assert ("Next: " in done.stdout) is not bool(options)
+
+
 def test_check_streams_to_standard_output(guardrail: Path, answers: Path, tmp_path: Path) -> None:
     done = calibrail("check", guardrail, answers, "-o", "-", cwd=tmp_path)
     assert len([json.loads(line) for line in done.stdout.splitlines()]) == 240

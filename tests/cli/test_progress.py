@@ -27,8 +27,8 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 def test_long_work_is_shown_although_it_never_ends_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "PATIENCE", 0.05)
     seen = terminal(monkeypatch)
-    with progress.counting("comparing") as show:
-        show(17)
+    with progress.counting("comparing") as context:
+        context.progress(17)
         until = time.monotonic() + 10
         while "comparing" not in seen.getvalue() and time.monotonic() < until:
             time.sleep(0.01)
@@ -37,12 +37,12 @@ def test_long_work_is_shown_although_it_never_ends_a_step(monkeypatch: pytest.Mo
 
 def test_short_work_stays_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = terminal(monkeypatch)
-    with progress.counting("scoring") as show:
-        show(3)
+    with progress.counting("scoring") as context:
+        context.progress(3)
     assert seen.getvalue() == ""
 
 
 def test_nothing_is_written_where_nobody_looks(capfd: pytest.CaptureFixture[str]) -> None:
-    with progress.counting("scoring") as show:
-        show(3)
+    with progress.counting("scoring") as context:
+        assert context.progress is None
     assert capfd.readouterr() == ("", "")

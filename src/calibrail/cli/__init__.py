@@ -2,27 +2,19 @@
 
 import os
 import sys
+from importlib import import_module
+from typing import Final
 
 import typer
 
-from calibrail.cli import (
-    agree,
-    audit,
-    cache,
-    calibrate,
-    certify,
-    check,
-    compare,
-    doctor,
-    explain,
-    export,
-    plan,
-    score,
-    select,
-    shift,
-)
-from calibrail.cli.exits import FAILURE, USAGE
+from calibrail.cli.output import FAILURE, USAGE
 from calibrail.errors import CalibrailError, InputError, TooFewExamplesError
+
+#: In the order in which the help lists them; each is a module of this package.
+COMMANDS: Final = (
+    *("doctor", "score", "calibrate", "compare", "export", "check", "explain"),
+    *("certify", "select", "shift", "audit", "agree", "plan", "cache"),
+)
 
 app = typer.Typer(
     name="calibrail",
@@ -35,58 +27,31 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for _command in (
-    doctor,
-    score,
-    calibrate,
-    compare,
-    export,
-    check,
-    explain,
-    certify,
-    select,
-    shift,
-    audit,
-    agree,
-    plan,
-    cache,
-):
-    app.command(name=_command.__name__.rsplit(".", 1)[-1])(_command.run)
+for _command in COMMANDS:
+    app.command(_command)(import_module(f"calibrail.cli.{_command}").run)
 
 
-def _version(value: bool) -> None:
-    if value:
-        from importlib.metadata import version
-
-        typer.echo(f"calibrail {version('calibrail')}")
-        raise typer.Exit
-
-
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _root(
-    version: bool = typer.Option(
-        False, "--version", help="Print the version.", callback=_version, is_eager=True
-    ),
-) -> None: ...
+    version: bool = typer.Option(False, "--version", help="Print the version."),
+) -> None:
+    if version:
+        from importlib.metadata import version as installed
+
+        typer.echo(f"calibrail {installed('calibrail')}")
+        raise typer.Exit
 
 
 def main() -> None:
     """Run the command line; errors that calibrail raises on purpose print without a traceback."""
     try:
         app()
-    except TooFewExamplesError as error:
-        _fail(error, FAILURE)
-    except InputError as error:
-        _fail(error, USAGE)
     except CalibrailError as error:
-        _fail(error, FAILURE)
+        typer.echo(f"error: {error}", err=True)
+        wrong = isinstance(error, InputError) and not isinstance(error, TooFewExamplesError)
+        sys.exit(USAGE if wrong else FAILURE)
     except BrokenPipeError:
         # The reader of our output (head, a pager) has gone: nothing is wrong, and the interpreter
         # must not try to flush into the closed pipe when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(FAILURE)
-
-
-def _fail(error: CalibrailError, code: int) -> None:
-    typer.echo(f"error: {error}", err=True)
-    sys.exit(code)

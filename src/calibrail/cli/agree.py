@@ -6,7 +6,10 @@ from typing import Annotated
 
 import typer
 
+import calibrail
 from calibrail.cli import options as opt
+from calibrail.cli.output import unusable
+from calibrail.cli.progress import counting
 from calibrail.settings import ScoreThreshold
 
 
@@ -30,40 +33,29 @@ def run(
         opt.Pick(only=("confidence",), help={"confidence": "Level of every interval."}),
     ],
     reading: Annotated[opt.Reading, opt.Pick(without=("label_column",))],
-    scores: Annotated[
-        ScoreThreshold | None,
-        opt.Pick(),
-    ],
+    scores: ScoreThreshold | None,
+    *,
     guardrail: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="What flags: a file that `calibrail export` wrote."),
     ] = None,
-    page: opt.Page = None,
-    json: opt.AsJson = False,
+    show: opt.Show,
 ) -> None:
     """Compare a judge's labels with people's, and correct the rates that they give.
 
     Prevalence, and with --guardrail or --score-column the coverage and the share of false alarms,
     four ways side by side: by the judge alone, by people alone, and corrected in two ways.
     """
-    from calibrail.cli.output import note_quarantined, print_result
-    from calibrail.cli.progress import counting
-    from calibrail.guardrail import Guardrail
-    from calibrail.report.documents.agree import document
-    from calibrail.workflow.agree import agree
-    from calibrail.workflow.context import Context
-
     quarantine = Path("quarantine.jsonl")
-    with counting("comparing") as progress:
-        result = agree(
+    with counting("comparing") as context:
+        result = calibrail.agree(
             data,
             human=human,
             judge=judge,
-            guardrail=None if guardrail is None else Guardrail.load(guardrail),
+            guardrail=None if guardrail is None else calibrail.Guardrail.load(guardrail),
             scores=scores,
             confidence=requirement.confidence,
             reading=replace(reading, quarantine=quarantine),
-            context=Context(progress=progress),
+            context=context,
         )
-    print_result(result.to_dict(), document, json, page)
-    note_quarantined(result.n_quarantined, quarantine)
+    show.finish("agree", result.to_dict(), unusable(result.n_quarantined, quarantine))

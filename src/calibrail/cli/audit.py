@@ -3,21 +3,21 @@
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-import typer
-
+import calibrail
 from calibrail.cli import options as opt
+from calibrail.cli.output import Showing, spent, unusable
+from calibrail.cli.progress import counting
 from calibrail.settings.option import setting
 
 
 @dataclass(frozen=True, slots=True)
-class Looks:
+class Looks(Showing):
     """What an audit looks at beside the detectors, and how it is shown."""
 
     by: tuple[str, ...] = setting(
         "Column of groups: each is a stratum. Repeatable.", (), metavar="COL"
     )
     geometry: bool = setting("Embed the texts for angles; no model is downloaded.", True)
-    json: bool = setting("Print the machine-readable result on standard output.", False)
 
 
 @opt.takes_settings
@@ -36,7 +36,7 @@ def run(
         opt.Pick(without=("calibration_share",), help={"seed": "Seed of folds and split."}),
     ],
     calls: opt.Calls,
-    looks: Looks,
+    looks: Annotated[Looks, opt.Pick(without=("dry_run", "page"))],
 ) -> None:
     """Look into detectors: what explains their result, where do they fail, do they agree?
 
@@ -44,22 +44,9 @@ def run(
     in strata, whether they agree and are reliable, and whether copies or groups give labels away.
     Writes audit.json, report.html, scores.parquet and figures into RUN.
     """
-    from calibrail.cli.exits import DONE
-    from calibrail.cli.output import (
-        command_line,
-        note,
-        note_costs,
-        note_quarantined,
-        print_result,
-    )
-    from calibrail.cli.progress import counting
-    from calibrail.report.documents.audit import document
-    from calibrail.workflow.audit import audit
-    from calibrail.workflow.context import Context
-
     quarantine = output / "quarantine.jsonl"
-    with counting("scoring", calls) as progress:
-        result = audit(
+    with counting("scoring", calls) as context:
+        result = calibrail.audit(
             data,
             detectors.scores(),
             by=looks.by,
@@ -68,13 +55,14 @@ def run(
             undefined=promise.undefined,
             geometry=looks.geometry,
             confidence=requirement.confidence,
-            context=Context(command_line(), progress),
+            context=context,
         )
         result.save(output)
     content = result.to_dict()
-    print_result(content, document, looks.json)
-    named = {item["name"] for item in content["detectors"]}
-    note_costs(cost for cost in result.table.costs if cost.score in named)
-    note(f"wrote {output}/report.html, audit.json, scores.parquet, figures/")
-    note_quarantined(content["data"]["n_quarantined"], quarantine)
-    raise typer.Exit(DONE)
+    looks.finish(
+        "audit",
+        content,
+        spent(result.table, {item["name"] for item in content["detectors"]}),
+        f"wrote {output}/report.html, audit.json, scores.parquet, figures/",
+        unusable(content["data"]["n_quarantined"], quarantine),
+    )

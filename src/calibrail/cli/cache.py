@@ -5,9 +5,12 @@ from typing import Annotated
 import typer
 
 from calibrail.cli import options as opt
+from calibrail.errors import InputError
 
 
+@opt.takes_settings
 def run(
+    *,
     clear: Annotated[
         bool, typer.Option("--clear", help="Remove answers: all, or those that the options name.")
     ] = False,
@@ -18,7 +21,7 @@ def run(
         float | None,
         typer.Option(metavar="DAYS", help="With --clear: only those older than so many days."),
     ] = None,
-    json: opt.AsJson = False,
+    show: opt.ShowJson,
 ) -> None:
     """Show the answers of language models that are kept, or clear them.
 
@@ -27,8 +30,6 @@ def run(
     """
     from datetime import UTC, datetime
 
-    from calibrail.cli.output import print_json
-    from calibrail.errors import InputError
     from calibrail.models.answer_cache import AnswerCache
     from calibrail.models.call_limits import default_cache
 
@@ -39,31 +40,26 @@ def run(
     path = default_cache()
     if path is None:
         raise InputError("CALIBRAIL_CACHE=off: no answers are kept")
-    exists = path.exists()
-    cache = AnswerCache(path) if exists else None
+    cache = AnswerCache(path) if path.exists() else None
     removed = cache.clear(model, older_than) if clear and cache is not None else 0
     kept = [] if cache is None else cache.contents()
     size = 0 if cache is None else cache.size()
-    if json:
-        print_json(
-            {
-                "schema": "calibrail.cache/1",
-                "path": str(path),
-                "bytes": size,
-                "removed": removed,
-                "models": [item.to_dict() for item in kept],
-            }
-        )
-        return
-    if clear:
-        typer.echo(f"removed {removed:,} answers")
-    typer.echo(f"{path}: {sum(item.n for item in kept):,} answers, {size / 2**20:.1f} MiB")
+    content = {
+        "schema": "calibrail.cache/1",
+        "path": str(path),
+        "bytes": size,
+        "removed": removed,
+        "models": [item.to_dict() for item in kept],
+    }
+    lines = [f"removed {removed:,} answers"] if clear else []
+    lines.append(f"{path}: {sum(item.n for item in kept):,} answers, {size / 2**20:.1f} MiB")
     for item in kept:
         first, last = (
             datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d")
             for moment in (item.oldest, item.newest)
         )
-        typer.echo(
+        lines.append(
             f"  {item.model} at {item.endpoint}: {item.n:,} {item.kind} answers, "
             f"{item.tokens_in:,} tokens in, {item.tokens_out:,} out, {first} to {last}"
         )
+    show.finish(lines, content)

@@ -1,15 +1,18 @@
 """``calibrail calibrate``: from labelled answers to a threshold with a verdict."""
 
 from dataclasses import dataclass, replace
+from shlex import quote
+from typing import Annotated
 
-import typer
-
+import calibrail
 from calibrail.cli import options as opt
+from calibrail.cli.output import DONE, OF_VERDICT, Showing, spent, unusable
+from calibrail.cli.progress import counting
 from calibrail.settings.option import setting
 
 
 @dataclass(frozen=True, slots=True)
-class ReportOptions(opt.Showing):
+class ReportOptions(Showing):
     """What the report holds beyond the data itself."""
 
     target: str | None = setting(
@@ -30,7 +33,7 @@ def run(
     reading: opt.Reading,
     splitting: opt.Splitting,
     calls: opt.Calls,
-    show: ReportOptions,
+    show: Annotated[ReportOptions, opt.Pick(without=("page",))],
 ) -> None:
     """Find the threshold that catches 1 - alpha of hallucinations, and what it costs.
 
@@ -39,22 +42,12 @@ def run(
     alone shows texts, of the worst errors. Exit code 0; with --max-fpr the verdict decides: 0
     certified, 3 rejected, 4 inconclusive.
     """
-    from calibrail.cli.exits import DONE, of_verdict
-    from calibrail.cli.output import command_line, note, note_run, print_plan, print_result
-    from calibrail.cli.progress import counting
-    from calibrail.report.documents.calibrate import document
-    from calibrail.workflow import calibrate
-    from calibrail.workflow.context import Context
-    from calibrail.workflow.dry_run import plan_calls
-
-    scores = detectors.scores()
-    reading = replace(reading, quarantine=output / "quarantine.jsonl")
-    with counting("scoring", calls) as progress:
+    scores, quarantine = detectors.scores(), output / "quarantine.jsonl"
+    reading = replace(reading, quarantine=quarantine)
+    with counting("scoring", calls) as context:
         if show.dry_run:
-            planned = plan_calls(data, scores, reading=reading, splitting=splitting)
-            print_plan(planned, show.json)
-            raise typer.Exit(DONE)
-        result = calibrate(
+            show.planned(data, scores, reading=reading, splitting=splitting)
+        result = calibrail.calibrate(
             data,
             scores,
             promise,
@@ -62,17 +55,16 @@ def run(
             target=show.target,
             reading=reading,
             splitting=splitting,
-            context=Context(command_line(), progress, text=not show.no_text),
+            context=replace(context, text=not show.no_text),
         )
         result.save(output, text=not show.no_text)
-    print_result(result.report.to_dict(), document, show.json)
-    note_run(
-        output,
-        "report.html, report.json, calibration.json, scores.parquet, figures",
-        result.table,
-        result.data["n_quarantined"],
-    )
-    if not show.json:
-        note(f"next: calibrail export {output} -o guardrail.json")
     decides = requirement.max_fpr is not None or requirement.risks
-    raise typer.Exit(of_verdict(result.verdict) if decides else DONE)
+    show.finish(
+        "calibrate",
+        result.report.to_dict(),
+        spent(result.table),
+        f"wrote {output}/report.html, report.json, calibration.json, scores.parquet, figures",
+        unusable(result.data["n_quarantined"], quarantine),
+        code=OF_VERDICT[result.verdict] if decides else DONE,
+        next_step=f"calibrail export {quote(str(output))} -o guardrail.json",
+    )

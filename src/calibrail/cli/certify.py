@@ -6,19 +6,10 @@ from typing import Annotated
 
 import typer
 
+import calibrail
 from calibrail.cli import options as opt
-
-Limits = Annotated[
-    opt.Requirement,
-    opt.Pick(
-        without=("risks",),
-        help={
-            "max_fpr": "Share of faithful answers that may be held back; needed without risks.",
-            "min_coverage": "Share of hallucinations that must be caught (default: 1 - alpha).",
-            "confidence": "Joint confidence of the certificate.",
-        },
-    ),
-]
+from calibrail.cli.output import OF_VERDICT, unusable
+from calibrail.cli.progress import counting
 
 
 @opt.takes_settings
@@ -27,38 +18,40 @@ def run(
     heldout: Annotated[
         str, typer.Argument(metavar="HELDOUT", help="Fresh labelled answers, not seen before.")
     ],
-    requirement: Limits,
+    requirement: Annotated[
+        opt.Requirement,
+        opt.Pick(
+            without=("risks",),
+            help={
+                "max_fpr": "Share of faithful answers that may be held back; needed without risks.",
+                "min_coverage": "Share of hallucinations that must be caught (default: 1 - alpha).",
+                "confidence": "Joint confidence of the certificate.",
+            },
+        ),
+    ],
     reading: opt.Reading,
     calls: opt.FreeCalls,
+    *,
     by: Annotated[
         str | None,
         typer.Option(metavar="COL", help="Column of groups that get a verdict each, too."),
     ] = None,
-    page: opt.Page = None,
-    json: opt.AsJson = False,
+    show: opt.Show,
 ) -> None:
     """Certify, reject or leave open, with exact bounds on coverage and false alarms.
 
     Exit code 0 certified, 3 rejected, 4 inconclusive. An inconclusive one says how many more
     labelled answers of which class would settle it.
     """
-    from calibrail.cli.exits import of_verdict
-    from calibrail.cli.output import note_quarantined, print_result
-    from calibrail.cli.progress import counting
-    from calibrail.guardrail import Guardrail
-    from calibrail.report.documents.certify import document
-    from calibrail.workflow import certify
-
     quarantine = Path("quarantine.jsonl")
-    with counting("checking", calls) as progress:
-        result = certify(
-            Guardrail.load(guardrail),
+    with counting("checking", calls) as context:
+        result = calibrail.certify(
+            calibrail.Guardrail.load(guardrail),
             heldout,
             requirement,
             by=by,
             reading=replace(reading, quarantine=quarantine),
-            progress=progress,
+            progress=context.progress,
         )
-    print_result(result.to_dict(), document, json, page)
-    note_quarantined(result.n_quarantined, quarantine)
-    raise typer.Exit(of_verdict(result.certificate.verdict))
+    note = unusable(result.n_quarantined, quarantine)
+    show.finish("certify", result.to_dict(), note, code=OF_VERDICT[result.verdict])

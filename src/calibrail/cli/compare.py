@@ -3,9 +3,10 @@
 from dataclasses import replace
 from typing import Annotated
 
-import typer
-
+import calibrail
 from calibrail.cli import options as opt
+from calibrail.cli.output import spent, unusable
+from calibrail.cli.progress import counting
 
 
 @opt.takes_settings
@@ -18,7 +19,7 @@ def run(
     reading: opt.Reading,
     splitting: opt.Splitting,
     calls: opt.Calls,
-    show: opt.Showing,
+    show: opt.ShowRun,
 ) -> None:
     """Calibrate several detectors to the same coverage and set their false alarms side by side.
 
@@ -27,40 +28,25 @@ def run(
     separates it from all others, and is certified on the half of the test part that did not
     choose it. Writes compare.json, report.html, figures/, scores.parquet and cost.json into RUN.
     """
-    from calibrail.cli.exits import DONE
-    from calibrail.cli.output import (
-        command_line,
-        note_run,
-        print_plan,
-        print_result,
-    )
-    from calibrail.cli.progress import counting
-    from calibrail.report.documents.compare import document
-    from calibrail.workflow import compare
-    from calibrail.workflow.context import Context
-    from calibrail.workflow.dry_run import plan_calls
-
-    scores = detectors.scores()
-    reading = replace(reading, quarantine=output / "quarantine.jsonl")
-    with counting("scoring", calls) as progress:
+    scores, quarantine = detectors.scores(), output / "quarantine.jsonl"
+    reading = replace(reading, quarantine=quarantine)
+    with counting("scoring", calls) as context:
         if show.dry_run:
-            planned = plan_calls(data, scores, reading=reading, splitting=splitting)
-            print_plan(planned, show.json)
-            raise typer.Exit(DONE)
-        result = compare(
+            show.planned(data, scores, reading=reading, splitting=splitting)
+        result = calibrail.compare(
             data,
             scores,
             promise,
             requirement,
             reading=reading,
             splitting=splitting,
-            context=Context(command_line(), progress),
+            context=context,
         )
         result.save(output)
-    print_result(result.to_dict(), document, show.json)
-    note_run(
-        output,
-        "compare.json, report.html, figures, scores.parquet, cost.json",
-        result.scored.table,
-        result.data["n_quarantined"],
+    show.finish(
+        "compare",
+        result.to_dict(),
+        spent(result.scored.table),
+        f"wrote {output}/compare.json, report.html, figures, scores.parquet, cost.json",
+        unusable(result.data["n_quarantined"], quarantine),
     )

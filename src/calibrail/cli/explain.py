@@ -1,15 +1,19 @@
 """``calibrail explain``: one answer, the decision about it, and what it rests on."""
 
-from functools import partial
 from typing import Annotated
 
 import typer
 
+import calibrail
 from calibrail.cli import options as opt
+from calibrail.cli.output import DONE, FAILURE
+from calibrail.settings.option import pairs
 
 
+@opt.takes_settings
 def run(
     guardrail: opt.Guardrail,
+    *,
     response: Annotated[str, typer.Option(metavar="TEXT", help="The answer.")],
     question: Annotated[str, typer.Option(metavar="TEXT", help="The question.")] = "",
     context: Annotated[
@@ -24,26 +28,19 @@ def run(
         list[str] | None,
         typer.Option(metavar="COL=VALUE", help="A cell that the guardrail reads. Repeatable."),
     ] = None,
-    page: opt.Page = None,
-    json: opt.AsJson = False,
+    show: opt.Show,
 ) -> None:
     """Decide about one answer and show why: which sentence, which chunk, with which weight.
 
     Exit code 0 whatever the decision is, and 1 where the detector failed.
     """
-    from calibrail.cli.exits import DONE, FAILURE
-    from calibrail.cli.output import print_result
-    from calibrail.guardrail import Guardrail
-    from calibrail.report.documents.explain import document
-
-    loaded = Guardrail.load(guardrail)
+    loaded = calibrail.Guardrail.load(guardrail)
     decision = loaded.check(
         response=response,
         question=question,
         contexts=context or (),
         samples=sample or (),
-        columns=opt.pairs(column, "--column"),
+        columns=pairs(column, "--column"),
     )
-    content = decision.to_dict(evidence=True)
-    print_result(content, partial(document, score=loaded.score.name), json, page)
-    raise typer.Exit(FAILURE if decision.outcome == "error" else DONE)
+    code = FAILURE if decision.outcome == "error" else DONE
+    show.finish("explain", decision.to_dict(evidence=True), code=code, score=loaded.score.name)

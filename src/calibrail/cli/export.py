@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import calibrail
 from calibrail.cli import options as opt
 from calibrail.settings.checks import one_of
 
@@ -14,18 +15,20 @@ if TYPE_CHECKING:
     from calibrail.conformal.rule import Rule
 
 
+@opt.takes_settings
 def run(
     run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a calibrate run.")],
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="Guardrail file to write.")
     ],
+    *,
     on_failure: Annotated[
         str,
         typer.Option(
             metavar="error|flag|review", help="Outcome for an answer on which the detector fails."
         ),
     ] = "error",
-    json: opt.AsJson = False,
+    show: opt.ShowJson,
 ) -> None:
     """Freeze a run into one file that decides in production as it did when it was tested.
 
@@ -33,25 +36,24 @@ def run(
     and the report's headline; no text. A run that was rejected can be exported too: the file
     says so.
     """
-    from calibrail.cli.output import note, print_json
-    from calibrail.workflow import Run
-
-    guardrail = Run.load(run_folder).freeze(
+    guardrail = calibrail.Run.load(run_folder).freeze(
         on_failure=one_of(on_failure, ("error", "flag", "review"), "--on-failure")
     )
     guardrail.save(output)
     config = guardrail.config
-    if json:
-        print_json({"guardrail": str(output), "digest": config.digest})
-    else:
-        typer.echo(
-            f"{output}: {config.score.name}, {_thresholds(guardrail.rule, config.promise.by)}; "
-            f"{config.headline.verdict} when calibrated"
-        )
-    if config.headline.verdict != "certified":
-        note(f"this guardrail is not certified: {config.headline.reason}")
-    if not json:
-        note(f"next: calibrail check {output} TRACES -o decisions.jsonl")
+    content = {
+        "schema": "calibrail.export/1",
+        "guardrail": str(output),
+        "digest": config.digest,
+    }
+    thresholds, headline = _thresholds(guardrail.rule, config.promise.by), config.headline
+    verdict = headline.verdict
+    show.finish(
+        [f"{output}: {config.score.name}, {thresholds}; {verdict} when calibrated"],
+        content,
+        "" if verdict == "certified" else f"this guardrail is not certified: {headline.reason}",
+        next_step=f"calibrail check {output} TRACES -o decisions.jsonl",
+    )
 
 
 def _thresholds(rule: Rule, by: str | None) -> str:

@@ -1,36 +1,42 @@
-"""Which options do several commands share beyond the settings objects, and what do they mean?"""
+"""How do the fields of settings objects become options, and which options do commands share?"""
 
-from dataclasses import dataclass
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
-from calibrail.cli.settings import Pick, takes_settings
+from calibrail import settings
+from calibrail.cli.output import Showing
 from calibrail.errors import InputError
 from calibrail.models.call_limits import CallLimits
-from calibrail.settings import Promise, ReadOptions, Requirement, SplitOptions
-from calibrail.settings.option import pairs, setting
+from calibrail.settings.checks import one_of
+from calibrail.settings.option import OPTION, Option, pairs, setting
 
-__all__ = [
-    "AsJson",
-    "Calls",
-    "Data",
-    "Detectors",
-    "FreeCalls",
-    "Guardrail",
-    "Pick",
-    "Promise",
-    "Reading",
-    "ReadingUnlabelled",
-    "Requirement",
-    "RunFolder",
-    "Showing",
-    "Splitting",
-    "ThresholdPromise",
-    "pairs",
-    "takes_settings",
-]
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """Which fields of a settings object a command offers, and what is different there.
+
+    Attributes
+    ----------
+    only, without : tuple of str
+        The fields offered (all when empty), and those that are not.
+    help : mapping of str to str
+        What a field means in this command, where that is more than it says itself.
+    default : mapping of str to object
+        Defaults of this command.
+    """
+
+    only: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    help: Mapping[str, str] = field(default_factory=dict)
+    default: Mapping[str, Any] = field(default_factory=dict)
+
 
 Data = Annotated[
     str, typer.Argument(metavar="DATA", help="A file or folder of answers, or example:facts.")
@@ -39,40 +45,22 @@ Guardrail = Annotated[
     Path, typer.Argument(metavar="GUARDRAIL", help="File that `calibrail export` wrote.")
 ]
 RunFolder = Annotated[Path, typer.Option("--output", "-o", metavar="RUN", help="Run folder.")]
-Page = Annotated[
-    Path | None, typer.Option("--page", metavar="FILE", help="Write the result as a page, too.")
-]
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print the machine-readable result on standard output.")
-]
 
-#: Answers with labels, and answers whose labels and groups are not read.
-Reading = Annotated[ReadOptions, Pick()]
-ReadingUnlabelled = Annotated[ReadOptions, Pick(without=("label_column", "group_column"))]
-Splitting = Annotated[SplitOptions, Pick()]
+Promise = Annotated[settings.Promise, Pick()]
 #: What one threshold can promise.
 ThresholdPromise = Annotated[Promise, Pick(only=("alpha", "guarantee", "delta", "undefined"))]
+Requirement = Annotated[settings.Requirement, Pick()]
+#: Answers with labels, and answers whose labels and groups are not read.
+Reading = Annotated[settings.ReadOptions, Pick()]
+ReadingUnlabelled = Annotated[Reading, Pick(without=("label_column", "group_column"))]
+Splitting = Annotated[settings.SplitOptions, Pick()]
 #: With a price where costs are reported.
 Calls = Annotated[CallLimits, Pick()]
 FreeCalls = Annotated[CallLimits, Pick(without=("price",))]
-
-
-@dataclass(frozen=True, slots=True)
-class Showing:
-    """How a command shows what it found, and whether it computes anything at all.
-
-    Attributes
-    ----------
-    dry_run : bool
-        Only say what would be asked of endpoints.
-    json : bool
-        Print the machine-readable result.
-    """
-
-    dry_run: bool = setting(
-        "For judges: print calls, tokens and cost, and send and write nothing.", False
-    )
-    json: bool = setting("Print the machine-readable result on standard output.", False)
+#: What is shown alone, beside a folder of results, and beside one of a run that takes no endpoint.
+Show = Annotated[Showing, Pick(only=("page", "json"))]
+ShowRun = Annotated[Showing, Pick(only=("dry_run", "json"))]
+ShowJson = Annotated[Showing, Pick(only=("json",))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +102,109 @@ class Detectors:
             raise InputError("--higher says what a --score-column means; name the column too")
         columns = [build_column(name, higher=str(self.higher)) for name in self.score_column]
         return [*self.score, *columns] or [DEFAULT_SCORE]
+
+
+@dataclass(frozen=True, slots=True)
+class _Offered:
+    """One option: the field behind it, and how the command line sees it."""
+
+    field: Field[Any]
+    hint: Any
+    option: Option
+    default: Any
+
+    @property
+    def flag(self) -> str:
+        return (self.option.flag or self.field.name).replace("_", "-")
+
+    @property
+    def name(self) -> str:
+        return self.flag.replace("-", "_")
+
+    def parameter(self) -> inspect.Parameter:
+        """Return the parameter that typer reads."""
+        hint, default, metavar = self.hint, self.default, self.option.metavar
+        match get_origin(hint):
+            case None:
+                if self.option.parse is not None or hint is Any:
+                    hint = str
+                hint = hint if default is not None else hint | None
+            case kind if kind is Literal:
+                hint, metavar = str, metavar or "|".join(get_args(hint))
+            case kind:  # a tuple of words or numbers, or KEY=VALUE pairs
+                hint = list[get_args(hint)[0] if kind is tuple else str] | None  # type: ignore[misc]
+                default = None
+        # What is done unless it is refused can be refused.
+        spelling = f"--{self.flag}/--no-{self.flag}" if default is True else f"--{self.flag}"
+        hint = Annotated[hint, typer.Option(spelling, help=self.option.help, metavar=metavar)]
+        kind = inspect.Parameter.KEYWORD_ONLY
+        return inspect.Parameter(self.name, kind, default=default, annotation=hint)
+
+    def value(self, given: Any) -> Any:
+        """Return the field's value from what stands on the command line."""
+        flag, kind = f"--{self.flag}", get_origin(self.hint)
+        if kind is Literal:
+            return one_of(given, self.hint, flag)
+        if kind is tuple:
+            return tuple(given or ())
+        if kind is not None:
+            return pairs(given, flag) or None
+        parse = self.option.parse
+        return given if parse is None or given is None else parse(given)
+
+
+def takes_settings(run: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with every settings object among its parameters spread into options.
+
+    A parameter whose type is a dataclass becomes one option a field that has an ``Option``; what
+    is given there makes the object that the command is called with. One that may be None is None
+    where none of its options is given.
+    """
+    hints = get_type_hints(run, include_extras=True)
+    parameters: list[inspect.Parameter] = []
+    objects: dict[str, tuple[type, bool, list[_Offered]]] = {}
+    for name, parameter in inspect.signature(run).parameters.items():
+        hint = hints[name]
+        # The outermost pick says what this command offers.
+        picks = [item for item in get_args(hint)[1:] if isinstance(item, Pick)]
+        kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+        optional, kind = kind != _present(kind), _present(kind)
+        if not (isinstance(kind, type) and is_dataclass(kind)):
+            keyword = inspect.Parameter.KEYWORD_ONLY
+            parameters.append(parameter.replace(kind=keyword, annotation=hint))
+            continue
+        offered = list(_offered(kind, picks[-1] if picks else Pick()))
+        objects[name] = kind, optional, offered
+        parameters += [item.parameter() for item in offered]
+
+    @wraps(run)
+    def command(**given: Any) -> None:
+        for name, (kind, optional, offered) in objects.items():
+            values = {item.field.name: item.value(given.pop(item.name)) for item in offered}
+            absent = optional and all(values[item.field.name] == item.default for item in offered)
+            given[name] = None if absent else kind(**values)
+        run(**given)
+
+    del command.__wrapped__
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {item.name: item.annotation for item in parameters}
+    return command
+
+
+def _present(hint: Any) -> Any:
+    """Return what a value is where it is not None."""
+    kinds = [item for item in get_args(hint) if item is not NoneType]
+    return kinds[0] if NoneType in get_args(hint) else hint
+
+
+def _offered(kind: type, pick: Pick) -> Iterator[_Offered]:
+    hints = get_type_hints(kind)
+    for item in fields(kind):
+        option = item.metadata.get(OPTION)
+        if option is None or item.name in pick.without or item.name not in (pick.only or hints):
+            continue
+        default = pick.default.get(item.name, item.default)
+        if default is MISSING:
+            raise InputError(f"{kind.__name__}.{item.name} needs a default to be an option")
+        option = replace(option, help=pick.help.get(item.name, option.help))
+        yield _Offered(item, _present(hints[item.name]), option, default)

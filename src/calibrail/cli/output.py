@@ -1,22 +1,127 @@
-"""Where does what a command says go: results to standard output, notes to standard error."""
+"""Where does what a command says go, and with which exit code does it end?"""
 
 from __future__ import annotations
 
+import importlib
 import json
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import typer
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from calibrail.errors import DataError
+from calibrail.settings.option import setting
 
+if TYPE_CHECKING:
     from calibrail.report import Document
-    from calibrail.scores.table import Cost, ScoreTable
-    from calibrail.workflow.dry_run import PlannedCalls
+    from calibrail.scores.table import ScoreTable
+
+DONE: Final = 0
+FAILURE: Final = 1
+USAGE: Final = 2
+REJECTED: Final = 3
+INCONCLUSIVE: Final = 4
+
+#: Exit code of a verdict that was asked for.
+OF_VERDICT: Final = {"certified": DONE, "rejected": REJECTED, "inconclusive": INCONCLUSIVE}
+
+
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """How a command shows what came out, and whether it computes anything at all.
+
+    Attributes
+    ----------
+    dry_run : bool
+        Only say what would be asked of endpoints.
+    page : Path or None
+        File for the result as a page.
+    json : bool
+        Print the machine-readable result.
+    """
+
+    dry_run: bool = setting(
+        "For judges: print calls, tokens and cost, and send and write nothing.", False
+    )
+    page: Path | None = setting("Write the result as a page, too.", None, metavar="FILE")
+    json: bool = setting("Print the machine-readable result on standard output.", False)
+
+    def finish(
+        self,
+        words: str | list[str],
+        content: Mapping[str, Any],
+        *notes: str,
+        code: int = DONE,
+        next_step: str = "",
+        silent: bool = False,
+        **details: Any,
+    ) -> NoReturn:
+        """Print a result as JSON or in words, write its page, and end.
+
+        Parameters
+        ----------
+        words : str or list of str
+            The command whose document, in ``report/documents``, says it; or the lines to print.
+        content : mapping
+            What ``--json`` prints.
+        *notes : str
+            What is said beside it; empty ones are left out.
+        code : int
+            The exit code.
+        next_step : str
+            The command to run now, beside a result that is not printed as JSON. It stands in place
+            of a document's next step that calls the folder RUN.
+        silent : bool
+            Standard output holds something else already.
+        **details
+            What the document takes beside the content.
+        """
+        if self.json and not silent:
+            typer.echo(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
+        silent = silent or self.json
+        if isinstance(words, list):
+            if not silent:
+                typer.echo("\n".join(words))
+        elif self.page is not None or not silent:
+            module = importlib.import_module(f"calibrail.report.documents.{words}")
+            document = module.document(content, **details)
+            if next_step and "RUN" in document.next_step:
+                document = replace(document, next_step="")
+            self._say(document, silent=silent)
+        if next_step and not self.json:
+            notes = (*notes, f"next: {next_step}")
+        for item in filter(None, notes):
+            note(item)
+        raise typer.Exit(code)
+
+    def _say(self, document: Document, *, silent: bool) -> None:
+        from rich.console import Console
+
+        from calibrail.report import print_document
+        from calibrail.workflow.run_folder import write_page
+
+        if not silent:
+            print_document(document, Console(highlight=False, soft_wrap=False))
+        if self.page is not None:
+            with writing(self.page, "--page"):
+                write_page(document, self.page)
+            note(f"wrote {self.page}")
+
+    def planned(self, data: str, scores: Any, **options: Any) -> NoReturn:
+        """Print what a run would ask of endpoints, and end; the options are ``plan_calls``'s."""
+        from calibrail.workflow.dry_run import plan_calls
+
+        calls = plan_calls(data, scores, **options)
+        sentences = [item.sentence() for item in calls] or [
+            "no endpoint would be called: none of these detectors asks a language model"
+        ]
+        content = {"schema": "calibrail.dry_run/1", "calls": [item.to_dict() for item in calls]}
+        self.finish([*sentences, "nothing was sent (--dry-run)"], content)
 
 
 def command_line() -> str:
@@ -36,10 +141,14 @@ def note(message: str) -> None:
     typer.echo(message, err=True)
 
 
-def note_costs(costs: Iterable[Cost]) -> None:
-    """Say what each detector cost."""
-    for cost in costs:
-        if cost.seconds_per_1000 is None:
+def spent(table: ScoreTable | None, names: Collection[str] | None = None) -> str:
+    """Return what each score cost, a line each: of all but the baselines, or of those named."""
+    from calibrail.scores.registry import BASELINES
+
+    lines = []
+    for cost in () if table is None else table.costs:
+        wanted = cost.score not in BASELINES if names is None else cost.score in names
+        if not wanted or cost.seconds_per_1000 is None:
             continue
         parts = [f"{cost.seconds_per_1000:.3g} s per 1,000 answers"]
         if cost.forward_passes:
@@ -54,73 +163,20 @@ def note_costs(costs: Iterable[Cost]) -> None:
                 parts.append(f"{usage.tokens_in:,} tokens in, {usage.tokens_out:,} out")
         if cost.shared_with:
             parts.append(f"shared with {', '.join(cost.shared_with)}")
-        note(f"cost of {cost.score}: {', '.join(parts)}")
+        lines.append(f"cost of {cost.score}: {', '.join(parts)}")
+    return "\n".join(lines)
 
 
-def print_plan(calls: Sequence[PlannedCalls], json: bool) -> None:
-    """Print what a run would ask of endpoints."""
-    if json:
-        print_json({"schema": "calibrail.dry_run/1", "calls": [item.to_dict() for item in calls]})
-        return
-    if not calls:
-        typer.echo("no endpoint would be called: none of these detectors asks a language model")
-    for item in calls:
-        typer.echo(item.sentence())
-    typer.echo("nothing was sent (--dry-run)")
+def unusable(count: int, path: Path) -> str:
+    """Say how many rows were unusable, if any, and where they stand."""
+    return f"{count} unusable rows: see {path}" if count else ""
 
 
-def print_result(
-    content: Mapping[str, Any],
-    document: Callable[[Mapping[str, Any]], Document],
-    json: bool,
-    page: Path | None = None,
-) -> None:
-    """Print a result as JSON or as its document says it; write its page where one is wanted."""
-    from calibrail.report import print_document
-
-    if json:
-        print_json(content)
-    else:
-        print_document(document(content), stdout_console())
-    if page is not None:
-        _write_page(document(content), page)
-
-
-def _write_page(document: Document, page: Path) -> None:
-    from calibrail.errors import DataError
-    from calibrail.workflow.run_folder import write_page
-
+@contextmanager
+def writing(path: Path, option: str) -> Iterator[None]:
+    """Make the folder of a file that an option names; say so where it cannot be written."""
     try:
-        page.parent.mkdir(parents=True, exist_ok=True)
-        write_page(document, page)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield
     except OSError as error:
-        raise DataError(f"--page {page} cannot be written: {error}") from error
-    note(f"wrote {page}")
-
-
-def note_run(folder: Path, files: str, table: ScoreTable | None, n_quarantined: int) -> None:
-    """Say what the detectors cost, which files a run has written, and what it set aside."""
-    from calibrail.scores.registry import BASELINES
-
-    costs = () if table is None else table.costs
-    note_costs(cost for cost in costs if cost.score not in BASELINES)
-    note(f"wrote {folder}/{files}")
-    note_quarantined(n_quarantined, folder / "quarantine.jsonl")
-
-
-def note_quarantined(count: int, path: Path) -> None:
-    """Say how many rows were unusable, and where they stand."""
-    if count:
-        note(f"{count} unusable rows: see {path}")
-
-
-def print_json(content: Mapping[str, Any]) -> None:
-    """Print the machine-readable result."""
-    typer.echo(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
-
-
-def stdout_console() -> Console:
-    """Return the console for tables; without colours where nobody looks."""
-    from rich.console import Console
-
-    return Console(highlight=False, soft_wrap=False)
+        raise DataError(f"{option} {path} cannot be written: {error}") from error

@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 
 from calibrail.cli import options as opt
+from calibrail.cli.output import writing
+from calibrail.errors import InputError
 from calibrail.settings.checks import one_of
 from calibrail.settings.option import setting
 
@@ -63,12 +65,12 @@ def run(
     ],
     labels: Labels,
     assumed: Assumed,
+    *,
     figure: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Draw the curves, as .svg, .png or .pdf."),
     ] = None,
-    page: opt.Page = None,
-    json: opt.AsJson = False,
+    show: opt.Show,
 ) -> None:
     """Say how many labels a promise needs, and how likely a certificate is.
 
@@ -76,14 +78,11 @@ def run(
     --base-rate and either --auroc or --coverage and --fpr, the probability of each verdict by the
     number of labelled answers, and the number for a probability of 80 % (--power).
     """
-    from calibrail.cli.output import note, print_result
     from calibrail.conformal.planning import Assumption, plan
-    from calibrail.errors import DataError, InputError
-    from calibrail.report.documents.plan import document
     from calibrail.report.plan_figure import FIGURE_FORMATS, draw_plan
 
-    format = None if figure is None else figure.suffix.lower().removeprefix(".")
-    if format is not None and format not in FIGURE_FORMATS:
+    format = "" if figure is None else figure.suffix.lower().removeprefix(".")
+    if figure is not None and format not in FIGURE_FORMATS:
         raise InputError(f"--figure must end in .{', .'.join(FIGURE_FORMATS)}; got {str(figure)!r}")
     one_of(promise.guarantee, ("marginal", "pac"), "--guarantee")
     result = plan(
@@ -96,13 +95,10 @@ def run(
         n=labels.n or None,
         withhold=True,
     ).to_dict()
-    if figure is not None and format is not None:
-        content = draw_plan(result, format)
-        try:
-            figure.parent.mkdir(parents=True, exist_ok=True)
-            figure.write_bytes(content)
-        except OSError as error:
-            raise DataError(f"--figure {figure} cannot be written: {error}") from error
-    print_result(result, document, json, page)
+    drawn = ""
     if figure is not None:
-        note(f"the curves are drawn in {figure}")
+        content = draw_plan(result, format)
+        with writing(figure, "--figure"):
+            figure.write_bytes(content)
+        drawn = f"the curves are drawn in {figure}"
+    show.finish("plan", result, drawn)

@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 
 from calibrail.cli import options as opt
+from calibrail.cli.output import Showing, spent, unusable
+from calibrail.cli.progress import counting
 
 
 @opt.takes_settings
@@ -18,7 +20,7 @@ def run(
     detectors: Annotated[opt.Detectors, opt.Pick(only=("score",))],
     reading: opt.Reading,
     calls: opt.Calls,
-    show: opt.Showing,
+    show: Showing,
 ) -> None:
     """Score every answer and write one column per detector; labels are not needed.
 
@@ -27,34 +29,22 @@ def run(
     """
     import numpy as np
 
-    from calibrail.cli.exits import DONE
-    from calibrail.cli.output import note, note_costs, note_quarantined, print_json, print_plan
-    from calibrail.cli.progress import counting
-    from calibrail.workflow.dry_run import plan_calls
     from calibrail.workflow.scoring import score_only
 
-    quarantine = output.parent / "quarantine.jsonl"
+    scores, quarantine = detectors.scores(), output.parent / "quarantine.jsonl"
     reading = replace(reading, quarantine=quarantine)
-    specs = detectors.scores()
-    with counting("scoring", calls) as progress:
+    with counting("scoring", calls) as context:
         if show.dry_run:
-            print_plan(plan_calls(data, specs, reading=reading, labelled=False), show.json)
-            raise typer.Exit(DONE)
-        table, n_quarantined = score_only(data, specs, reading=reading, progress=progress)
+            show.planned(data, scores, reading=reading, labelled=False)
+        table, n_unusable = score_only(data, scores, reading=reading, progress=context.progress)
     output.parent.mkdir(parents=True, exist_ok=True)
     table.to_parquet(output)
-    undefined = {name: int(np.isnan(values).sum()) for name, values in table.columns.items()}
-    summary = {
+    content = {
+        "schema": "calibrail.score/1",
         "examples": len(table),
-        "quarantined": n_quarantined,
-        "undefined": undefined,
+        "quarantined": n_unusable,
+        "undefined": {key: int(np.isnan(column).sum()) for key, column in table.columns.items()},
         "costs": [cost.to_dict() for cost in table.costs],
     }
-    if show.json:
-        print_json(summary)
-    else:
-        for name, count in undefined.items():
-            typer.echo(f"{name}: {len(table)} examples, {count} undefined")
-    note_costs(table.costs)
-    note(f"wrote {output}")
-    note_quarantined(n_quarantined, quarantine)
+    notes = spent(table, table.columns), f"wrote {output}", unusable(n_unusable, quarantine)
+    show.finish("score", content, *notes)

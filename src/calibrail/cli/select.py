@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
+import calibrail
 from calibrail.cli import options as opt
+from calibrail.cli.progress import counting
 
 
 @opt.takes_settings
@@ -22,6 +24,7 @@ def run(
             "their share in the batch."
         ),
     ],
+    *,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="JSON lines to write, one per answer."),
@@ -29,8 +32,7 @@ def run(
     confidence: Annotated[
         float, typer.Option(help="Level of the bounds for all other cut-offs together.")
     ] = 0.95,
-    page: opt.Page = None,
-    json: opt.AsJson = False,
+    show: opt.Show,
 ) -> None:
     """Release as much of a batch as the false discovery rate allows.
 
@@ -38,27 +40,22 @@ def run(
     answer by answer. Prints, for other cut-offs too, how many hallucinations may be among the
     released at most.
     """
-    from calibrail.cli.output import note, print_result
-    from calibrail.cli.progress import counting
-    from calibrail.guardrail import Guardrail
-    from calibrail.report.documents.select import document
-    from calibrail.workflow.select import select
-
     folder = Path() if output is None else output.parent
-    reading = replace(reading, quarantine=folder / "quarantine.jsonl")
-    with counting("scoring", calls) as progress:
-        result = select(
-            Guardrail.load(guardrail),
+    with counting("scoring", calls) as context:
+        result = calibrail.select(
+            calibrail.Guardrail.load(guardrail),
             traces,
             fdr=fdr,
             confidence=confidence,
-            reading=reading,
-            progress=progress,
+            reading=replace(reading, quarantine=folder / "quarantine.jsonl"),
+            progress=context.progress,
         )
     if output is not None:
         result.save(output)
-    print_result(result.to_dict(), document, json, page)
-    if output is not None:
-        note(f"wrote {output}")
-    if result.n_errors:
-        note(f"{result.n_errors} answers were not judged, and are not released")
+    errors = f"{result.n_errors} answers were not judged, and are not released"
+    show.finish(
+        "select",
+        result.to_dict(),
+        "" if output is None else f"wrote {output}",
+        errors if result.n_errors else "",
+    )

@@ -3,7 +3,11 @@
 from dataclasses import replace
 from typing import Annotated
 
+import calibrail
 from calibrail.cli import options as opt
+from calibrail.cli.output import unusable
+from calibrail.cli.progress import counting
+from calibrail.errors import InputError
 from calibrail.settings import ShiftSplit
 
 
@@ -17,7 +21,7 @@ def run(
     requirement: Annotated[opt.Requirement, opt.Pick(only=("confidence",))],
     reading: opt.Reading,
     calls: opt.FreeCalls,
-    json: opt.AsJson = False,
+    show: opt.ShowJson,
 ) -> None:
     """Calibrate on some answers, test on others: another file, other groups, later times.
 
@@ -25,32 +29,23 @@ def run(
     the promise, the threshold that would be needed, and whether weighting repairs it. Writes
     shift.json and report.html into RUN.
     """
-    from calibrail.cli.output import (
-        command_line,
-        note,
-        note_quarantined,
-        print_result,
-    )
-    from calibrail.cli.progress import counting
-    from calibrail.errors import InputError
-    from calibrail.report.documents.shift import document
-    from calibrail.workflow.context import Context
-    from calibrail.workflow.shift import shift
-
     scores = detectors.scores()
     if len(scores) != 1:
         raise InputError(f"shift takes one score; got {len(scores)}")
-    with counting("scoring", calls) as progress:
-        result = shift(
+    with counting("scoring", calls) as context:
+        result = calibrail.shift(
             data,
             scores[0],
             split=split,
             promise=promise,
             requirement=requirement,
             reading=replace(reading, quarantine=output / "quarantine.jsonl"),
-            context=Context(command_line(), progress),
+            context=context,
         )
         result.save(output)
-    print_result(result.to_dict(), document, json)
-    note_quarantined(result.n_quarantined, output / "quarantine*.jsonl")
-    note(f"wrote {output}/shift.json, report.html, figures/shift.svg")
+    show.finish(
+        "shift",
+        result.to_dict(),
+        unusable(result.n_quarantined, output / "quarantine*.jsonl"),
+        f"wrote {output}/shift.json, report.html, figures/shift.svg",
+    )

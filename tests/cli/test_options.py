@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from calibrail.cli.settings import Pick, takes_settings
+from calibrail.cli.options import Pick, takes_settings
 from calibrail.errors import InputError
 from calibrail.settings.option import setting
 

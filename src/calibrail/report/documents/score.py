@@ -1,0 +1,24 @@
+"""What does `calibrail score` say about a table of scores?"""
+
+from calibrail.report.blocks import Facts, Json
+from calibrail.report.document import Document
+
+
+def document(content: Json) -> Document:
+    """Return how many answers each score is undefined for, and what it cost.
+
+    Parameters
+    ----------
+    content : mapping
+        What ``calibrail score --json`` prints.
+    """
+    scores = [
+        (name, f"{content['examples']} examples, {count} undefined")
+        for name, count in content["undefined"].items()
+    ]
+    return Document(
+        "scores",
+        headline=f"{content['examples']:,} examples scored",
+        blocks=(Facts(scores),),
+        footer="The scores stand in the file that was written.",
+    )
