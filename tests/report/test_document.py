@@ -100,6 +100,6 @@ def test_the_next_step_is_last_in_a_terminal_and_first_on_a_page() -> None:
 
 
 def test_all_blocks_are_found_in_reading_order() -> None:
-    kinds = [block.kind for block in all_blocks(document([]).blocks)]
-    assert kinds[-4:] == ["folded", "text", "section", "bullets"]
-    assert kinds.index("table") < kinds.index("figure")
+    kinds = [type(block).__name__ for block in all_blocks(document([]).blocks)]
+    assert kinds[-4:] == ["Folded", "Text", "Section", "Bullets"]
+    assert kinds.index("Table") < kinds.index("Figure")

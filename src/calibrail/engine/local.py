@@ -1,6 +1,6 @@
 """How are examples scored in this process, each text embedded once and none of them kept?"""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -66,19 +66,19 @@ def score_examples(
     # same bytes whatever ran before.
     for model in ledger.models:
         model.forget()
-    tables = [_table([], [Scores(np.zeros(0)) for _ in keys], keys, keep)]
     n = 0
+    tables = [_table(n, [], dict.fromkeys(keys, Scores(np.zeros(0))), keep)]
     for batch in blocks(examples, _characters, block, BLOCK_CHARACTERS):
         cut |= _prepare(batch, scores, ledger)
-        results = []
+        results: dict[str, Scores] = {}
         for key, score in zip(keys, scores, strict=True):
             with ledger.scoring(key):
-                results.append(score.score(batch))
-            if (given := len(results[-1].values)) != len(batch):
+                results[key] = score.score(batch)
+            if (given := len(results[key].values)) != len(batch):
                 raise InputError(
                     f"the score {key} returned {given} values for {len(batch)} examples"
                 )
-        tables.append(_table(batch, results, keys, keep))
+        tables.append(_table(n, batch, results, keep))
         n += len(batch)
         if progress is not None:
             progress(n)
@@ -110,15 +110,21 @@ def _prepare(
 
 
 def _table(
-    batch: Sequence[Example], results: Sequence[Scores], keys: Sequence[str], keep: Sequence[str]
+    start: int, batch: Sequence[Example], results: Mapping[str, Scores], keep: Sequence[str]
 ) -> ScoreTable:
-    """Return what is kept of a block: arrays, so that a million rows stay small."""
+    """Return what is kept of a block: arrays, so that a million rows stay small.
+
+    Reasons are by the row of the whole table, where the block begins at ``start``.
+    """
     return ScoreTable(
         ids=string_array([example.id for example in batch]),
         groups=string_array([example.group for example in batch]),
         labels=np.array([-1 if item.label is None else item.label for item in batch], np.int8),
-        columns={key: result.values for key, result in zip(keys, results, strict=True)},
-        reasons={key: result.reasons for key, result in zip(keys, results, strict=True)},
+        columns={key: result.values for key, result in results.items()},
+        reasons={
+            key: {start + row: why for row, why in result.reasons.items()}
+            for key, result in results.items()
+        },
         digests=np.array([int(example.digest(), 16) for example in batch], np.uint64),
         kept={column: [example.columns.get(column) for example in batch] for column in keep},
     )
@@ -127,18 +133,13 @@ def _table(
 def _stacked(tables: Sequence[ScoreTable]) -> ScoreTable:
     """Return the tables of all blocks as one."""
     first = tables[0]
-    starts = np.cumsum([0, *(len(table) for table in tables)]).tolist()
     return ScoreTable(
         ids=pa.concat_arrays([table.ids for table in tables]),
         groups=pa.concat_arrays([table.groups for table in tables]),
         labels=np.concatenate([table.labels for table in tables]),
         columns={key: np.concatenate([t.columns[key] for t in tables]) for key in first.columns},
         reasons={
-            key: {
-                start + row: why
-                for start, table in zip(starts, tables, strict=False)
-                for row, why in table.reasons[key].items()
-            }
+            key: {row: why for table in tables for row, why in table.reasons[key].items()}
             for key in first.columns
         },
         digests=np.concatenate([table.digests for table in tables]),

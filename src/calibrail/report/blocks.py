@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 #: What a command writes as JSON, or a part of it.
 Json = Mapping[str, Any]
@@ -17,8 +17,6 @@ Style = Literal["", "strong", "muted", "good", "bad", "warning"]
 @dataclass(frozen=True, slots=True)
 class Text:
     """A paragraph."""
-
-    kind: ClassVar[str] = "text"
 
     text: str
     style: Style = ""
@@ -36,8 +34,6 @@ class Bullet:
 @dataclass(frozen=True, slots=True)
 class Bullets:
     """Findings as a list under a heading (left out on a page that says it above already)."""
-
-    kind: ClassVar[str] = "bullets"
 
     heading: str
     items: Sequence[Bullet | str]
@@ -117,8 +113,6 @@ class Table:
         Where it is shown.
     """
 
-    kind: ClassVar[str] = "table"
-
     title: str
     columns: Sequence[Column]
     rows: Sequence[Row]
@@ -129,8 +123,6 @@ class Table:
 @dataclass(frozen=True, slots=True)
 class Facts:
     """Names with their values, side by side."""
-
-    kind: ClassVar[str] = "facts"
 
     items: Sequence[tuple[str, str]]
     where: Where = "both"
@@ -158,8 +150,6 @@ class Figure:
     drawn : dict of bool to str
         What was drawn already.
     """
-
-    kind: ClassVar[str] = "figure"
 
     name: str
     draw: Callable[[bool], str]
@@ -189,8 +179,6 @@ class Tile:
 @dataclass(frozen=True, slots=True)
 class Slider:
     """Thresholds to try on the page: ``points`` of ``slider.operating_points``, and words."""
-
-    kind: ClassVar[str] = "slider"
 
     points: Mapping[str, Any]
     label: str
@@ -231,8 +219,6 @@ class EvidenceItem:
 class Evidence:
     """What a detector's decision rests on, item by item; ``more`` were left out."""
 
-    kind: ClassVar[str] = "evidence"
-
     heading: str
     items: Sequence[EvidenceItem]
     more: int = 0
@@ -242,8 +228,6 @@ class Evidence:
 @dataclass(frozen=True, slots=True)
 class Card:
     """One answer on the page: facts about it, its texts, the evidence, its context folded."""
-
-    kind: ClassVar[str] = "card"
 
     title: str
     name: str
@@ -260,8 +244,6 @@ class Card:
 class Folded:
     """Blocks that a reader opens on the page; a terminal shows them as they are, if at all."""
 
-    kind: ClassVar[str] = "folded"
-
     summary: str
     blocks: Sequence[Block | None]
     where: Where = "page"
@@ -270,8 +252,6 @@ class Folded:
 @dataclass(frozen=True, slots=True)
 class Section:
     """Blocks under a heading, which only a page shows."""
-
-    kind: ClassVar[str] = "section"
 
     heading: str
     blocks: Sequence[Block | None]

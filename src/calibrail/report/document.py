@@ -120,19 +120,19 @@ def _visible(blocks: Iterable[Block | None], medium: str) -> tuple[Block, ...]:
     for block in blocks:
         if block is None or block.where not in ("both", medium):
             continue
-        if isinstance(block, Section | Folded):
-            block = replace(block, blocks=_visible(block.blocks, medium))
-            empty = not block.blocks
-        elif isinstance(block, Table):
-            block = _cells(block, medium)
-            empty = not block.rows
-        elif isinstance(block, Text):
-            empty = not block.text
-        elif isinstance(block, Bullets | Facts):
-            empty = not block.items
-        else:
-            empty = False
-        if not empty:
+        content: object = block
+        match block:
+            case Section() | Folded():
+                block = replace(block, blocks=_visible(block.blocks, medium))
+                content = block.blocks
+            case Table():
+                block = _cells(block, medium)
+                content = block.rows
+            case Text():
+                content = block.text
+            case Bullets() | Facts():
+                content = block.items
+        if content:
             visible.append(block)
     return tuple(visible)
 
@@ -140,11 +140,10 @@ def _visible(blocks: Iterable[Block | None], medium: str) -> tuple[Block, ...]:
 def _cells(table: Table, medium: str) -> Table:
     """Return a table of the columns that one medium shows."""
     places = [i for i, column in enumerate(table.columns) if column.where in ("both", medium)]
-    rows: list[Sequence[Cell] | Heading] = []
+    rows: list[Sequence[Cell | str] | Heading] = []
     for row in table.rows:
-        if isinstance(row, Heading):
-            rows.append(row)
-        else:
+        if not isinstance(row, Heading):
             cells = [cell if isinstance(cell, Cell) else Cell(cell) for cell in row]
-            rows.append([cells[place] for place in places])
+            row = [cells[place] for place in places]
+        rows.append(row)
     return replace(table, columns=[table.columns[place] for place in places], rows=rows)

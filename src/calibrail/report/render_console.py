@@ -1,7 +1,7 @@
 """How does a document look in a terminal?"""
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from rich.console import Console
 from rich.padding import Padding
@@ -45,18 +45,14 @@ def print_document(document: Document, console: Console) -> None:
         _paragraph(console, document.brief, "strong")
     elif document.verdict:
         head = _line(document.headline.upper(), _STYLES[document.verdict])
-        head.append(f"  {plain(document.subject)}", style="bold")
-        console.print(head)
+        console.print(head.append(f"  {plain(document.subject)}", style="bold"))
         _paragraph(console, document.summary)
     else:
         _paragraph(console, document.headline, "strong")
         _paragraph(console, document.summary)
-    _blocks(document.blocks, console)
-    warnings = parts.Bullets(
-        count(len(document.warnings), "warning"), document.warnings, style="warning"
-    )
-    _bullets(warnings, console)
-    _bullets(parts.Bullets("Notes", document.notes), console)
+    title = count(len(document.warnings), "warning")
+    warnings = parts.Bullets(title, document.warnings, "warning")
+    _blocks((*document.blocks, warnings, parts.Bullets("Notes", document.notes)), console)
     if document.next_step:
         console.print(Line.assemble(("Next: ", "bold"), plain(document.next_step)))
 
@@ -66,12 +62,16 @@ def _blocks(blocks: Iterable[parts.Block | None], console: Console) -> None:
         match block:
             case parts.Text():
                 _paragraph(console, block.text, block.style)
-            case parts.Bullets():
-                _bullets(block, console)
+            case parts.Bullets() if block.items:
+                if block.heading:
+                    console.print(_line(block.heading, _STYLES[block.style or "strong"]))
+                console.print(_bullets(block), "")
             case parts.Table():
-                _table(block, console)
+                if block.title:
+                    console.print(_line(block.title, "bold"))
+                console.print(_table(block, console.options.ascii_only), "")
             case parts.Facts():
-                _facts(block, console)
+                console.print(_facts(block), "")
             case parts.Evidence():
                 _evidence(block, console, indent=0)
                 console.print()
@@ -83,46 +83,34 @@ def _blocks(blocks: Iterable[parts.Block | None], console: Console) -> None:
 
 def _paragraph(console: Console, text: str, style: str = "") -> None:
     if text:
-        console.print(_line(text, _STYLES[style]))
-        console.print()
+        console.print(_line(text, _STYLES[style]), end="\n\n")
 
 
-def _bullets(block: parts.Bullets, console: Console) -> None:
-    if not block.items:
-        return
-    if block.heading:
-        console.print(_line(block.heading, _STYLES[block.style or "strong"]))
-    grid = Grid(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
+def _grid(gap: int, **options: Any) -> Grid:
+    return Grid(box=None, pad_edge=False, padding=(0, gap, 0, 0), **options)
+
+
+def _bullets(block: parts.Bullets) -> Grid:
+    grid = _grid(1, show_header=False)
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
     for item in block.items:
         grid.add_row("-", _line(item if isinstance(item, str) else item.text))
-    console.print(grid)
-    console.print()
+    return grid
 
 
-def _facts(block: parts.Facts, console: Console) -> None:
-    grid = Grid(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+def _facts(block: parts.Facts) -> Grid:
+    grid = _grid(2, show_header=False)
     grid.add_column(style="bold", overflow="fold", max_width=26)
     grid.add_column(overflow="fold")
     for name, value in block.items:
         grid.add_row(_line(name), _line(value))
-    console.print(grid)
-    console.print()
+    return grid
 
 
-def _table(block: parts.Table, console: Console) -> None:
-    if block.title:
-        console.print(_line(block.title, "bold"))
+def _table(block: parts.Table, ascii_only: bool) -> Grid:
     headed = any(column.name for column in block.columns)
-    grid = Grid(
-        box=None,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-        header_style="underline",
-        collapse_padding=True,
-        show_header=headed,
-    )
+    grid = _grid(2, header_style="underline", collapse_padding=True, show_header=headed)
     for column in block.columns:
         name = column.name if column.brief is None else column.brief
         grid.add_column(_line(name), justify=column.align, overflow="fold", max_width=column.most)
@@ -132,20 +120,17 @@ def _table(block: parts.Table, console: Console) -> None:
                 grid.add_row()
             grid.add_row(_line(row.text, "underline"))
         else:
-            grid.add_row(*(_cell(cell, block.two_lines, console) for cell in row))
-    console.print(grid)
-    console.print()
+            grid.add_row(*(_cell(cell, block.two_lines, ascii_only) for cell in row))
+    return grid
 
 
-def _cell(cell: parts.Cell | str, two_lines: bool, console: Console) -> Line:
+def _cell(cell: parts.Cell | str, two_lines: bool, ascii_only: bool) -> Line:
     if isinstance(cell, str):
         return _line(cell)
     if cell.bar is not None:
-        return Line(_bar(cell.bar, console.options.ascii_only), "green", no_wrap=True)
+        return Line(_bar(cell.bar, ascii_only), "green", no_wrap=True)
     line = _line(cell.text, "" if cell.style == "strong" else _STYLES[cell.style])
-    if two_lines:
-        line.append(f"\n{plain(cell.below)}")
-    return line
+    return line.append(f"\n{plain(cell.below)}") if two_lines else line
 
 
 def _bar(share: float, ascii_only: bool) -> str:
@@ -167,18 +152,14 @@ def _evidence(block: parts.Evidence, console: Console, indent: int) -> None:
     for item in block.items:
         quoted = [f'"{plain(text)}"' for text in item.texts]
         pieces = [
-            (plain(item.verdict), _STYLES[item.style]),
-            (plain(item.name), "bold"),
-            *((text, "") for text in (plain(item.value), *quoted, plain(item.remark))),
+            Line(plain(item.verdict), _STYLES[item.style]),
+            Line(plain(item.name), "bold"),
+            *map(Line, (plain(item.value), *quoted, plain(item.remark))),
         ]
-        pieces = [piece for piece in pieces if piece[0]]
+        pieces = [piece for piece in pieces if piece]
         if item.measures:
-            pieces.append((f"({item.measures})" if pieces else item.measures, ""))
-        line = Line()
-        for place, (text, style) in enumerate(pieces):
-            line.append("  " if place else "")
-            line.append(text, style)
-        put(line, 2)
+            pieces.append(Line(f"({item.measures})" if pieces else item.measures))
+        put(Line("  ").join(pieces), 2)
         if item.quote:
             put(_line(f'{item.place}: "{plain(item.quote)}"', "dim"), 6)
         if item.nested is not None:

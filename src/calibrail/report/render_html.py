@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup, escape
+
 from calibrail.report.blocks import Figure, Slider
 from calibrail.report.document import Document, all_blocks
 from calibrail.report.sanitize import clean, short
@@ -16,7 +18,6 @@ from calibrail.report.svg import inline
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-    from markupsafe import Markup
 
 
 def render_page(document: Document) -> str:
@@ -36,8 +37,6 @@ def render_page(document: Document) -> str:
     str
         The page; the same document gives the same text.
     """
-    from markupsafe import Markup
-
     document = document.shown_on("page")
     pages = _environment()
     sliders = [block for block in all_blocks(document.blocks) if isinstance(block, Slider)]
@@ -55,7 +54,7 @@ def _environment() -> Environment:
     """Return where pages come from: everything escaped, every name known, nothing unseen."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader("calibrail.report"),
         autoescape=True,
         trim_blocks=True,
@@ -63,11 +62,11 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         finalize=_clean,
     )
-    made.filters.update(
+    environment.filters.update(
         short=short, flat=lambda mapping: list(_flat(mapping)), options=_options, signs=_signs
     )
-    made.globals["svg"] = _svg
-    return made
+    environment.globals["svg"] = _svg
+    return environment
 
 
 def _clean(value: object) -> object:
@@ -78,22 +77,18 @@ def _clean(value: object) -> object:
 
 def _svg(figure: Figure, size: str) -> Markup:
     """Return a figure for one width; its names were escaped when it was drawn."""
-    from markupsafe import Markup
-
     return Markup(inline(figure.svg(size == "narrow"), f"{figure.name}-{size}", figure.limits))
 
 
 def _options(text: str) -> Markup:
     """Return escaped text in which no command line option is broken over two lines."""
-    from markupsafe import Markup, escape
-
     option = re.compile(r"--[a-z][a-z-]*")
     return Markup(option.sub(r'<span class="option">\g<0></span>', str(escape(clean(text)))))
 
 
 def _signs(text: str) -> str:
     """Return what was asked with the sign that a keyboard lacks."""
-    return re.sub(r"^([<>])= (?=\d)", lambda found: "≤ " if found[1] == "<" else "≥ ", text)
+    return re.sub(r"^([<>])= (?=\d)", lambda sign: "≤ " if sign[1] == "<" else "≥ ", text)
 
 
 def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:

@@ -30,14 +30,14 @@ def clean(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    found = []
+    kept = []
     for letter in text.replace("\r\n", "\n"):
         kind = unicodedata.category(letter)
         if letter in "\n\t" or letter in _NEEDED or kind[0] != "C":
-            found.append(letter)
+            kept.append(letter)
         elif kind in ("Cs", "Cn"):
-            found.append(_REPLACEMENT)
-    return "".join(found)
+            kept.append(_REPLACEMENT)
+    return "".join(kept)
 
 
 def short(text: object, most: int = 120) -> str:
@@ -61,15 +61,13 @@ def merged(spans: Iterable[tuple[int, int]], length: int) -> list[tuple[int, int
     >>> merged([(5, 9), (0, 2), (1, 3), (8, 99), (4, 4), (-3, 1)], 10)
     [(0, 3), (5, 10)]
     """
-    found: list[tuple[int, int]] = []
+    places: list[tuple[int, int]] = []
     for start, end in sorted((max(0, start), min(length, end)) for start, end in spans):
-        if end <= start:
-            continue
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], end))
-        else:
-            found.append((start, end))
-    return found
+        if places and start <= places[-1][1] and start < end:
+            places[-1] = (places[-1][0], max(places[-1][1], end))
+        elif start < end:
+            places.append((start, end))
+    return places
 
 
 def excerpt(

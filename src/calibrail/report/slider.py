@@ -55,17 +55,15 @@ def operating_points(report: Json) -> dict[str, Any] | None:
         start = max((place for place, point in enumerate(points) if point[1] >= wanted), default=0)
         return {"points": points, "start": start, "in_use": None}
     place = sum(point[0] < used for point in points)
-    at = points[place] if place < len(points) and points[place][0] == used else None
-    before, after = points[max(0, place - 1)], points[min(place, len(points) - 1)]
+    # Beyond the ends of the curve all that is known of a share is that it lies in [0, 1].
+    before = points[place - 1] if place else [1.0] * 7
+    after = points[place] if place < len(points) else [math.inf] + [0.0] * 6
+    if on_curve := after[0] == used:
+        before = after
     row = [used]
-    for column, rate in ((1, rates[0]), (4, rates[1])):
-        if at is not None:
-            lower, upper = at[column + 1], at[column + 2]
-        else:
-            upper = before[column + 2] if place else 1.0
-            lower = after[column + 1] if place < len(points) else 0.0
-        row += [round(rate, 6), min(lower, round(rate, 6)), max(upper, round(rate, 6))]
-    points[place : place + (at is not None)] = [row]
+    for column, rate in ((1, round(rates[0], 6)), (4, round(rates[1], 6))):
+        row += [rate, min(after[column + 1], rate), max(before[column + 2], rate)]
+    points[place : place + on_curve] = [row]
     return {"points": points, "start": place, "in_use": place}
 
 

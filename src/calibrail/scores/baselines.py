@@ -15,8 +15,8 @@ from calibrail.data.example import Example
 from calibrail.scores.base import NO_CONTENT_WORD, Valued
 from calibrail.scores.detector import Detector
 from calibrail.text.lcs import lcs_length
-from calibrail.text.names import NAMES_VERSION, Name, name_spans
-from calibrail.text.numbers import NUMBERS_VERSION, Number, number_spans
+from calibrail.text.names import NAMES_VERSION, Name, names
+from calibrail.text.numbers import NUMBERS_VERSION, Number, numbers
 from calibrail.text.words import WORDS_VERSION, Word, content_words, words
 
 #: A piece of a text with its place there.
@@ -102,7 +102,7 @@ class Numbers(Unmatched):
 
     name = "numbers"
     versions = (("numbers", NUMBERS_VERSION),)
-    pieces = number_spans
+    pieces = numbers
     nothing = "the response holds no number"
 
 
@@ -111,7 +111,7 @@ class Entities(Unmatched):
 
     name = "entities"
     versions = (("words", WORDS_VERSION), ("names", NAMES_VERSION))
-    pieces = name_spans
+    pieces = names
     nothing = "the response holds no capitalised name"
 
     def known(self, text: str) -> Iterable[str]:

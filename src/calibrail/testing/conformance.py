@@ -9,7 +9,7 @@ Call ``check_score`` in the tests of a package that adds a score:
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +20,7 @@ from calibrail.errors import InputError
 from calibrail.scores.base import Fittable, Score, Scores
 from calibrail.scores.learned import learns, state_bytes, with_state
 from calibrail.scores.registry import BUILT_IN, ScoreSpec, build
-from calibrail.testing.examples import grounded, labelled, off_topic, strange
+from calibrail.testing.examples import grounded, labelled, long, off_topic, strange
 
 
 class ConformanceError(AssertionError):
@@ -67,20 +67,25 @@ def check_score(
         factory = type(score)
     if not isinstance(score, Score):
         raise ConformanceError(f"{type(score).__name__} lacks a member of the Score protocol")
+
+    def with_columns(examples: Iterable[Example]) -> list[Example]:
+        return [replace(example, columns=dict(columns or {})) for example in examples]
+
     if learns(score):
-        score = _learnt(score, [_with(example, columns) for example in labelled()])
-    supported = [_with(example, columns) for example in grounded()]
-    everything = [*supported, *(_with(example, columns) for example in strange())]
+        score = _learnt(score, with_columns(labelled()))
+    supported = with_columns(grounded())
+    everything = [*supported, *with_columns(strange())]
     _identity(score)
     _require(len(_scored(score, [])) == 0, score, "an empty batch must give no value")
     _fresh(score)
     values = _scored(score, everything)
     _repeated(score, everything, values)
+    values = values[: len(supported)]
     relabelled = [replace(example, label=1, group="other", id="other") for example in supported]
-    rule = "label, group and id must have no influence"
-    _agree(score, relabelled, values[: len(supported)], rule)
-    _huge(score, columns, huge)
-    _rebuilt(score, factory, supported, values[: len(supported)])
+    _agree(score, relabelled, values, "label, group and id must have no influence")
+    for example in with_columns(long(huge)):
+        _scored(score, [example])
+    _rebuilt(score, factory, supported, values)
     for what, lacking in (
         ("an empty response", replace(supported[0], response=" \n")),
         ("no contexts", replace(supported[0], contexts=())),
@@ -90,7 +95,11 @@ def check_score(
             value = _scored(score, [lacking])[0]
             _require(bool(np.isnan(value)), score, f"{what} must be undefined")
     if polarity:
-        _polarity(score, columns)
+        low, high = (
+            np.nanmean(_scored(score, part)) for part in (supported, with_columns(off_topic()))
+        )
+        rule = "higher must mean more likely hallucinated: grounded answers average "
+        _require(bool(high > low), score, f"{rule}{low:.4g}, off-topic ones {high:.4g}")
 
 
 def _require(holds: bool, score: Score, rule: str) -> None:
@@ -104,21 +113,24 @@ def _identity(score: Score) -> None:
     _require(set(score.requires) <= known, score, f"requires may name {sorted(known)}")
     _require(0.0 <= score.tolerance < np.inf, score, "tolerance must be finite and at least 0")
     for what, content in (("params", score.params), ("fingerprint()", score.fingerprint())):
-        try:
-            again = json.loads(json.dumps(dict(content), allow_nan=False))
-        except (TypeError, ValueError) as error:
-            raise ConformanceError(f"{score.name}: {what} must be JSON-able: {error}") from error
+        again = _through_json(score, what, dict(content))
         _require(again == dict(content), score, f"{what} must survive JSON unchanged")
     _require(score.fingerprint() == score.fingerprint(), score, "fingerprint() must be stable")
+
+
+def _through_json(score: Score, what: str, content: object) -> object:
+    try:
+        return json.loads(json.dumps(content, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise ConformanceError(f"{score.name}: {what} must be JSON-able: {error}") from error
 
 
 def _scored(score: Score, examples: Sequence[Example]) -> NDArray[np.float64]:
     result = score.score(examples)
     _require(isinstance(result, Scores), score, "score() must return Scores")
     values = result.values
-    _require(
-        values.shape == (len(examples),), score, f"{len(examples)} examples gave {values.shape}"
-    )
+    n = len(examples)
+    _require(values.shape == (n,), score, f"{n} examples gave {values.shape}")
     # Scores itself refuses other dtypes, infinities and NaN without a reason; it may be bypassed.
     _require(values.dtype == np.float64, score, f"values must be float64; got {values.dtype}")
     for row in np.flatnonzero(np.isnan(values)).tolist():
@@ -132,10 +144,7 @@ def _evidence(score: Score, examples: Sequence[Example], result: Scores) -> None
     evidence = result.evidence or ()
     _require(len(evidence) == len(examples), score, "evidence must have one entry per example")
     for example, entry in zip(examples, evidence, strict=True):
-        try:
-            json.dumps(entry, allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise ConformanceError(f"{score.name}: evidence must be JSON-able: {error}") from error
+        _through_json(score, "evidence", entry)
         for item in entry.get("items", ()):
             if "start" in item:
                 text = example.response[item["start"] : item["end"]]
@@ -190,16 +199,6 @@ def _repeated(score: Score, examples: Sequence[Example], values: NDArray[np.floa
         _agree(score, [example], values[row : row + 1], f"{example.id}: {alone}")
 
 
-def _huge(score: Score, columns: Mapping[str, float] | None, characters: int) -> None:
-    words = [f"word{index % 997}" for index in range(20_000)]
-    context = " ".join(words)
-    for example in (
-        Example("What is it?", (context,), "It is word5 and word9.", id="a 20,000-word context"),
-        Example("What is it?", ("It is word5.",), "word5 " * (characters // 6), id="a huge answer"),
-    ):
-        _scored(score, [_with(example, columns)])
-
-
 def _rebuilt(
     score: Score,
     factory: Callable[..., Score],
@@ -218,22 +217,7 @@ def _rebuilt(
     _agree(again, examples, values, "the rebuilt score must give the same values")
 
 
-def _polarity(score: Score, columns: Mapping[str, float] | None) -> None:
-    supported = _scored(score, [_with(example, columns) for example in grounded()])
-    astray = _scored(score, [_with(example, columns) for example in off_topic()])
-    _require(
-        bool(np.nanmean(astray) > np.nanmean(supported)),
-        score,
-        f"higher must mean more likely hallucinated: grounded answers average "
-        f"{np.nanmean(supported):.4g}, off-topic ones {np.nanmean(astray):.4g}",
-    )
-
-
 def _fresh(score: Score) -> None:
     forget = getattr(score, "forget", None)
     if callable(forget):
         forget()
-
-
-def _with(example: Example, columns: Mapping[str, float] | None) -> Example:
-    return replace(example, columns=dict(columns)) if columns else example

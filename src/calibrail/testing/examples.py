@@ -77,3 +77,13 @@ def strange() -> list[Example]:
         Example("When?", (), "It was lit in 1853.", id="no contexts"),
         Example("When?", ("", " "), "It was lit in 1853.", id="blank contexts"),
     ]
+
+
+def long(characters: int) -> list[Example]:
+    """Return a context of 20,000 words, and an answer of as many characters."""
+    context = " ".join(f"word{index % 997}" for index in range(20_000))
+    answer = "word5 " * (characters // 6)
+    return [
+        Example("What is it?", (context,), "It is word5 and word9.", id="a 20,000-word context"),
+        Example("What is it?", ("It is word5.",), answer, id="a huge answer"),
+    ]

@@ -147,10 +147,8 @@ def _introduces(text: str, line: Line, below: Line | None) -> bool:
     whole = text[line.start : line.end]
     if whole.rstrip(_CLOSING).endswith((":", "\uff1a")):
         return True
-    if below is None:
-        return False
-    bold = below.kind == "item" and line.kind == "plain" and _BOLD.fullmatch(whole)
-    return line.kind == "heading" or bool(bold)
+    bold = below and below.kind == "item" and line.kind == "plain" and _BOLD.fullmatch(whole)
+    return bool(bold) or (below is not None and line.kind == "heading")
 
 
 def _states_nothing(sentence: str) -> bool:

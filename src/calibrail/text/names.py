@@ -16,7 +16,7 @@ class Name(NamedTuple):
     Attributes
     ----------
     text : str
-        The word casefolded, without a possessive ``'s``, as `names` gives it.
+        The word casefolded, without a possessive ``'s``, however it is written.
     start, end : int
         Character offsets into the original string, end exclusive; a possessive lies outside.
     """
@@ -26,23 +26,17 @@ class Name(NamedTuple):
     end: int
 
 
-def names(text: str) -> list[str]:
+def names(text: str) -> list[Name]:
     """Return the capitalised words of a string, casefolded, in order.
 
     A capitalised word counts unless it is a function word. At the start of a sentence any word is
     capitalised, so there it counts only if it is followed by another capitalised word ("Marie Curie
     was born ...") or is written with a second capital ("NASA").
 
-    >>> names("The Rhine flows through Basel. Marie Curie was born there. Rivers move.")
+    >>> text = "The Rhine flows through Basel. Marie Curie was born there. Rivers move."
+    >>> [name.text for name in names(text)]
     ['rhine', 'basel', 'marie', 'curie']
-    """
-    return [name for name, _, _ in name_spans(text)]
-
-
-def name_spans(text: str) -> list[Name]:
-    """Return the capitalised words of a string, as `names` does, with their places.
-
-    >>> name_spans("It is Basel's river.")
+    >>> names("It is Basel's river.")
     [Name(text='basel', start=6, end=11)]
     """
     all_words = words(text)

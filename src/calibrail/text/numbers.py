@@ -37,7 +37,7 @@ class Number(NamedTuple):
     end: int
 
 
-def numbers(text: str) -> list[str]:
+def numbers(text: str) -> list[Number]:
     """Return the numbers of a string in a normal form, in order.
 
     Thousands separators go ("1,234" = "1234"), trailing zeros go ("2.50" = "2.5"), "million" and
@@ -45,16 +45,10 @@ def numbers(text: str) -> list[str]:
     units are cut off ("5km" = "5"), and the words two to twelve count as numbers ("one" is mostly a
     pronoun). Points are read as decimal points and commas as thousands separators, the English way.
 
-    >>> numbers("1,234 people, 5km, 2.50 %, 3.2 million, the 21st and seven more")
+    >>> text = "1,234 people, 5km, 2.50 %, 3.2 million, the 21st and seven more"
+    >>> [number.text for number in numbers(text)]
     ['1234', '5', '2.5%', '3200000', '21', '7']
-    """
-    return [number for number, _, _ in number_spans(text)]
-
-
-def number_spans(text: str) -> list[Number]:
-    """Return the numbers of a string, as `numbers` does, with their places.
-
-    >>> number_spans("It has 3.2 million books.")
+    >>> numbers("It has 3.2 million books.")
     [Number(text='3200000', start=7, end=18)]
     """
     spans = []
