@@ -133,11 +133,11 @@ class TestLongTexts:
         model = AttentionModel(str(encoder), layers=2)
         (found,) = model.shares([((long, "the river", long), RESPONSE)])
         windows = attention_module._windows(
-            attention_module.read_prompts(
+            attention_module.read(
                 model.head.tokenizer,
-                "{long}\n{short}",
                 ["\n".join([long, "the river", long])],
                 [RESPONSE],
+                "{long}\n{short}",
             )[0],
             96,
             None,
@@ -235,7 +235,7 @@ class TestSpecification:
     @pytest.mark.parametrize("layers", [0, True, "2", 1.5])
     def test_layers_must_be_a_number(self, layers: object) -> None:
         with pytest.raises(InputError, match="layers must be at least 1"):
-            AttentionModel(layers=layers)  # type: ignore[arg-type]
+            AttentionModel("m", layers=layers)  # type: ignore[arg-type]
 
     def test_more_layers_than_there_are_is_refused(self, encoder: Path) -> None:
         with pytest.raises(InputError, match="layers must be at most the 2"):

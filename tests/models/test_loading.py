@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from calibrail.errors import ModelError
-from calibrail.models.loading import Architecture, open_network
+from calibrail.models.loading import Architecture, LocalModel
 from calibrail.models.location import locate, locate_tokenizer
 from calibrail.models.windows import Window
 from tests.tiny_models import change_config, make_classifier, make_hhem, make_tokenizer
@@ -22,7 +22,7 @@ def window(*ids: int) -> Window:
 def test_batches_are_padded_on_the_right(tmp_path: Path, kind: str, has_types: bool) -> None:
     folder = make_classifier(tmp_path / kind, kind)
     architecture = Architecture("AutoModelForSequenceClassification", "a test")
-    network = open_network(locate(str(folder)), architecture, model="m", dtype="float32")
+    network = LocalModel(str(folder)).open_network(architecture)
     inputs = network.inputs([window(7, 8, 9), window(5)])
     padding = network.tokenizer.pad_token_id
     assert inputs["input_ids"].tolist() == [[7, 8, 9], [5, padding, padding]]
@@ -40,8 +40,7 @@ def test_a_model_without_a_fast_tokenizer_is_refused(tmp_path: Path) -> None:
         json.dumps({**settings, "tokenizer_class": "CTRLTokenizer"})
     )
     with pytest.raises(ModelError):
-        architecture = Architecture("AutoModel", "a test")
-        open_network(locate(str(folder)), architecture, model="m", dtype="float32")
+        LocalModel(str(folder)).open_network(Architecture("AutoModel", "a test"))
 
 
 @pytest.mark.parametrize(

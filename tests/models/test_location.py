@@ -11,7 +11,7 @@ import pytest
 
 from calibrail.errors import ModelError
 from calibrail.models import location
-from calibrail.models.location import DEFAULT_MODEL, locate
+from calibrail.models.location import DEFAULT_MODEL, digests, locate
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def test_the_embedded_encoder_is_the_expected_one() -> None:
     place = locate(DEFAULT_MODEL)
     weights = (place.folder / "model.safetensors").read_bytes()
     assert hashlib.sha256(weights).hexdigest() == location.EMBEDDED_SHA256
-    assert place.digests()["weights_sha256"] == location.EMBEDDED_SHA256
+    assert digests(place.folder)["weights_sha256"] == location.EMBEDDED_SHA256
     assert locate("all-MiniLM-L6-v2") == place
     assert place.name == DEFAULT_MODEL
     assert place.max_length() == 256
@@ -59,19 +59,19 @@ def test_a_folder_is_found_by_its_path(tiny: Path) -> None:
 
 
 def test_the_same_files_elsewhere_have_the_same_digests(tiny: Path, copy: Path) -> None:
-    assert locate(str(tiny)).digests() == locate(str(copy)).digests()
+    assert digests(locate(str(tiny)).folder) == digests(locate(str(copy)).folder)
 
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "1_Pooling/config.json", "model.safetensors"])
 def test_a_changed_file_changes_a_digest(tiny: Path, copy: Path, name: str) -> None:
     changed = copy / name
     changed.write_bytes(changed.read_bytes() + b" ")
-    assert locate(str(tiny)).digests() != locate(str(copy)).digests()
+    assert digests(locate(str(tiny)).folder) != digests(locate(str(copy)).folder)
 
 
 def test_a_readme_changes_none(tiny: Path, copy: Path) -> None:
     (copy / "README.md").write_text("other words")
-    assert locate(str(tiny)).digests() == locate(str(copy)).digests()
+    assert digests(locate(str(tiny)).folder) == digests(locate(str(copy)).folder)
 
 
 def test_a_length_that_no_file_states_is_bounded(copy: Path) -> None:

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models.batches import batches
 from calibrail.models.nli import EntailmentModel
+from calibrail.models.store import batches
 from tests.tiny_models import (
     CLASSIFIERS,
     LENGTH,

@@ -1,8 +1,16 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from calibrail.models.store import ResultStore, shared, text_key
+from calibrail.models.store import (
+    BATCH_TOKENS,
+    ResultStore,
+    batches,
+    blocks,
+    shared,
+    text_key,
+)
 
 
 def test_the_least_recently_used_result_goes_first() -> None:
@@ -65,3 +73,25 @@ def test_any_string_has_a_key(text: str) -> None:
     assert len(text_key(text)) == 16
     assert text_key(text) != text_key(text + " ")
     assert text_key(text, "a") != text_key("a", text) or text == "a"
+
+
+def test_batches_hold_similar_lengths_within_the_limit() -> None:
+    lengths = [int(n) for n in np.random.default_rng(0).integers(1, 600, 500)]
+    found = list(batches(lengths))
+    assert sorted(index for batch in found for index in batch) == list(range(500))
+    assert all(max(lengths[i] for i in batch) * len(batch) <= BATCH_TOKENS for batch in found)
+    assert sum(max(lengths[i] for i in b) * len(b) for b in found) < 1.1 * sum(lengths)
+    assert [len(b) for b in batches([3, 3, 3], lambda length: 2)] == [2, 1]
+    assert [len(b) for b in batches([10**6, 10**6])] == [1, 1]
+    assert list(batches([])) == []
+
+
+def test_blocks_keep_the_order_and_both_limits() -> None:
+    words = ["one", "two", "threethree", "six", "x", "y", "z"]
+    assert list(blocks(words, len, 3, 6)) == [
+        ["one", "two"],
+        ["threethree"],
+        ["six", "x", "y"],
+        ["z"],
+    ]
+    assert list(blocks([], len, 3, 6)) == []

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibrail.errors import ModelError
-from calibrail.models.layout import Side, Tokens
-from calibrail.models.windows import assemble, cut, stretches
+from calibrail.models.windows import Side, Tokens, assemble, cut, stretches
 
 
 def pair(n_long: int, n_short: int, *, long_first: bool = True, words: int = 1) -> Tokens:

@@ -10,8 +10,8 @@ from calibrail.data.arrow import string_array
 from calibrail.data.example import Example
 from calibrail.engine.ledger import Ledger
 from calibrail.errors import InputError
-from calibrail.models.batches import blocks
 from calibrail.models.embedding import Encoder
+from calibrail.models.store import blocks
 from calibrail.scores.base import Demand, Demanding, Score, Scores, SharedModel, prepare
 from calibrail.scores.registry import key_of
 from calibrail.scores.table import ScoreTable

@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models.batches import blocks
 from calibrail.models.chat import read_tokens
 from calibrail.models.embedding import Encoder
 from calibrail.models.endpoint import resolve_endpoint
 from calibrail.models.remote import RemoteModel, Session
-from calibrail.models.store import shared
+from calibrail.models.store import blocks, shared
 from calibrail.models.transport import RefusedError
 
 #: How an encoder behind an endpoint is named: ``openai:MODEL`` or ``openai:MODEL@ADDRESS``.
@@ -98,42 +97,38 @@ class ApiEncoder(RemoteModel, Encoder):
             for text, value in zip(texts, values, strict=True):
                 self._put(text, value)
 
-    def _ask(self, session: Session, texts: Sequence[str]) -> list[dict[str, Any]]:
-        """Have a batch embedded; where it is too long, in halves, and at last cut short."""
-        shortened = [text.encode("utf-8", "replace").decode() for text in texts]
-        cut = False
-        while True:
-            body = {"input": [self.prompt + text for text in shortened], "encoding_format": "float"}
-            try:
-                vectors, tokens = self.send(body, session, partial(read_vectors, n=len(texts)))
-                break
-            except RefusedError as error:
-                if not error.too_long:
-                    raise ModelError(
-                        f"{self.model} embedded not every text ({error.reason}); those that it "
-                        "did are kept, so run again"
-                    ) from None
-                if len(texts) > 1:
-                    half = len(texts) // 2
-                    return [*self._ask(session, texts[:half]), *self._ask(session, texts[half:])]
-                if len(shortened[0]) < _SHORTEST:
-                    raise ModelError(f"{self.model} refuses even short texts as too long") from None
-                shortened = [shortened[0][: len(shortened[0]) // 2]]
-                cut = True
+    def _ask(
+        self, session: Session, texts: Sequence[str], beginnings: Sequence[str] = ()
+    ) -> list[dict[str, Any]]:
+        """Have a batch embedded; where it is too long, in halves, and at last by beginnings."""
+        bodies = beginnings or [text.encode("utf-8", "replace").decode() for text in texts]
+        body = {"input": [self.prompt + text for text in bodies], "encoding_format": "float"}
+        try:
+            vectors, tokens = self.send(body, session, partial(read_vectors, n=len(texts)))
+        except RefusedError as error:
+            if not error.too_long:
+                raise ModelError(
+                    f"{self.model} embedded not every text ({error.reason}); those that it did are "
+                    "kept, so run again"
+                ) from None
+            if half := len(texts) // 2:
+                return [*self._ask(session, texts[:half]), *self._ask(session, texts[half:])]
+            if len(bodies[0]) < _SHORTEST:
+                raise ModelError(f"{self.model} refuses even short texts as too long") from None
+            return self._ask(session, texts, [bodies[0][: len(bodies[0]) // 2]])
         values = []
-        total = sum(map(len, shortened)) or 1
-        for text, sent, vector in zip(texts, shortened, vectors, strict=True):
+        total = sum(map(len, bodies)) or 1
+        for text, sent, vector in zip(texts, bodies, vectors, strict=True):
             raw = base64.b64encode(vector.astype("<f4").tobytes()).decode("ascii")
             share = None if tokens is None else round(tokens * len(sent) / total)
-            values.append({"vector": raw, "cut": cut, "tokens": share})
+            values.append({"vector": raw, "cut": bool(beginnings), "tokens": share})
             self.keep_answer(session, self._key(text), values[-1], len(sent), (share, 0))
         return values
 
     def _put(self, text: str, value: dict[str, Any], n_cached: int = 0) -> None:
         vector = np.frombuffer(base64.b64decode(value["vector"]), dtype="<f4").astype(np.float32)
-        if self._width is None:
-            self._width = len(vector)
-        elif len(vector) != self._width:
+        self._width = self._width or len(vector)
+        if len(vector) != self._width:
             raise ModelError(
                 f"{self.model} gave vectors of {self._width} numbers before, and gives some of "
                 f"{len(vector)}: another model has taken its name; clear its answers with "
@@ -141,8 +136,8 @@ class ApiEncoder(RemoteModel, Encoder):
             )
         self.count_answer((value["tokens"], 0), n_cached)
         self.n_embedded += 1
-        self.n_truncated += bool(value["cut"])
-        self.keep(text, vector, cut=bool(value["cut"]))
+        self.n_truncated += value["cut"]
+        self.keep(text, vector, cut=value["cut"])
 
     def _key(self, text: str) -> str:
         content = [self.kind, self.endpoint, self.name, self.prompt, text]

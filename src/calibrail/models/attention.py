@@ -2,19 +2,19 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models.batches import BATCH_TOKENS, batches
-from calibrail.models.layout import Tokens, read_prompts
 from calibrail.models.loading import Architecture, Network
-from calibrail.models.location import DEFAULT_MODEL, Location, full_name
+from calibrail.models.location import DEFAULT_MODEL, full_name
 from calibrail.models.reading import ReadingModel
-from calibrail.models.store import shared
-from calibrail.models.windows import Window, assemble, stretches
+from calibrail.models.store import BATCH_TOKENS, batches, shared
+from calibrail.models.windows import Tokens, Window, assemble, read, stretches
 
 #: Documents, and the response.
 DocumentsAndResponse = tuple[tuple[str, ...], str]
@@ -70,6 +70,7 @@ class AttentionShare(NamedTuple):
     tokens: tuple[TokenShare, ...]
 
 
+@dataclass(eq=False)
 class AttentionModel(ReadingModel[DocumentsAndResponse, Network, AttentionShare]):
     """A transformer whose attention is looked at while it reads documents and a response.
 
@@ -107,26 +108,22 @@ class AttentionModel(ReadingModel[DocumentsAndResponse, Network, AttentionShare]
     budget = 2_000_000
     n_responses = 0
 
-    def __init__(
-        self,
-        model: str = DEFAULT_MODEL,
-        revision: str | None = None,
-        dtype: str = "float32",
-        layers: int = 4,
-        window: int | None = None,
-    ) -> None:
-        super().__init__(model, revision, dtype, window)
+    layers: int = 4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        layers: object = self.layers
         if isinstance(layers, bool) or not isinstance(layers, int) or layers < 1:
             raise InputError(f"layers must be at least 1; got {layers!r}")
-        self.layers = layers
 
-    def describe(self, place: Location) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Return how many layers count."""
         return {"layers": self.layers}
 
-    def max_length(self, place: Location) -> int:
-        """Return how many tokens are read at a time."""
-        return min(place.positions(), LONGEST)
+    @cached_property
+    def length(self) -> int:
+        """How many tokens are read at a time."""
+        return min(self.place.positions(), LONGEST)
 
     def shares(self, items: Sequence[DocumentsAndResponse]) -> list[AttentionShare]:
         """Return the attention share of each (documents, response).
@@ -149,15 +146,15 @@ class AttentionModel(ReadingModel[DocumentsAndResponse, Network, AttentionShare]
         network = self.head
         documents, responses = zip(*items, strict=True)
         joined = list(map("\n".join, documents))
-        read = read_prompts(network.tokenizer, _TEMPLATE, joined, responses)
+        tokenised = read(network.tokenizer, joined, responses, _TEMPLATE)
         windows = [
             (index, window)
-            for index, tokens in enumerate(read)
+            for index, tokens in enumerate(tokenised)
             for window in _windows(tokens, self.length, self.window)
         ]
         places = [
             document_of(tokens.long.offsets, of_item)
-            for tokens, of_item in zip(read, documents, strict=True)
+            for tokens, of_item in zip(tokenised, documents, strict=True)
         ]
         config = network.module.config.get_text_config()
         n_heads: int = config.num_hidden_layers * config.num_attention_heads
@@ -177,12 +174,12 @@ class AttentionModel(ReadingModel[DocumentsAndResponse, Network, AttentionShare]
                 n = len(documents[index])
                 shares = token_shares(attentions, row, window, places[index], n)
                 by_item[index].append((window, shares))
-        for item, tokens, window_shares in zip(items, read, by_item, strict=True):
+        for item, tokens, window_shares in zip(items, tokenised, by_item, strict=True):
             share = summary(tokens, window_shares, len(item[0]))
             self.keep(item, share, 1 + len(share.tokens) + len(share.documents))
         self.n_responses += len(items)
 
-    def open(self, place: Location) -> Network:
+    def open(self) -> Network:
         """Load the model, as far as it has the layers."""
         network = self.open_network(_ARCHITECTURE)
         config = network.module.config.get_text_config()
@@ -313,4 +310,4 @@ def load_attention(
     >>> load_attention("all-MiniLM-L6-v2") is load_attention()
     True
     """
-    return shared(AttentionModel, full_name(model), revision, dtype, layers, window)
+    return shared(AttentionModel, full_name(model), revision, dtype, window, layers)

@@ -25,14 +25,10 @@ def default_cache() -> Path | None:
 
     None where the environment says ``off``.
     """
-    named = os.environ.get(CACHE_VARIABLE)
-    if named == "off":
-        return None
-    if named:
-        return Path(named).expanduser()
-    root = os.environ.get("XDG_CACHE_HOME")
-    folder = Path(root) if root else Path.home() / ".cache"
-    return folder / "calibrail" / "answers.sqlite"
+    if named := os.environ.get(CACHE_VARIABLE):
+        return None if named == "off" else Path(named).expanduser()
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "calibrail" / "answers.sqlite"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,14 +159,15 @@ class Account:
         with self._lock:
             limit = self.limits.max_calls
             if limit is not None and self.n_sent >= limit:
-                raise BudgetError(
-                    f"the budget of {limit:,} calls is spent, after {self.n_answered:,} answers"
-                    + (
-                        "; they are kept, and are not asked for again: run the same command with a "
+                remedy = "allow more (--max-calls), and keep a cache so that none is lost"
+                if self.limits.cache is not None:
+                    remedy = (
+                        "they are kept, and are not asked for again: run the same command with a "
                         "larger --max-calls (CallLimits.max_calls)"
-                        if self.limits.cache is not None
-                        else "; allow more (--max-calls), and keep a cache so that none is lost"
                     )
+                raise BudgetError(
+                    f"the budget of {limit:,} calls is spent, after {self.n_answered:,} answers; "
+                    f"{remedy}"
                 )
             self.n_sent += 1
 

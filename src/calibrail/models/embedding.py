@@ -82,10 +82,8 @@ class Encoder:
         word_texts : iterable of str
             Texts whose word vectors will be asked for; their sentence vector comes along.
         """
-        wanted: dict[str, bool] = {}
-        for text in word_texts:
-            if self._words.get(text_key(text)) is None:
-                wanted[text] = True
+        missing = (text for text in word_texts if self._words.get(text_key(text)) is None)
+        wanted = dict.fromkeys(missing, True)
         for text in texts:
             if text not in wanted and self._sentences.get(text_key(text)) is None:
                 wanted[text] = False

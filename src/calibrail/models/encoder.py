@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 
 from calibrail.errors import InputError, ModelError
 from calibrail.models.api_encoder import PREFIX, load_api_encoder
-from calibrail.models.batches import batches
 from calibrail.models.embedding import Encoder
-from calibrail.models.layout import whole_characters
-from calibrail.models.loading import LocalModel, loading
+from calibrail.models.loading import LocalModel
 from calibrail.models.location import DEFAULT_MODEL, full_name
-from calibrail.models.store import shared, text_key
+from calibrail.models.store import batches, shared, text_key
+from calibrail.models.windows import whole_characters
 from calibrail.text.words import WORDS_VERSION, content_words
 
 
@@ -94,7 +93,7 @@ class LocalEncoder(LocalModel, Encoder):
         """
         return {
             **LocalModel.fingerprint(self),
-            "max_length": self.place().max_length(),
+            "max_length": self.place.max_length(),
             "prompt": self.prompt,
             "windowing": "sentence vector: first window; words: consecutive windows",
             "words": WORDS_VERSION,
@@ -155,12 +154,11 @@ class LocalEncoder(LocalModel, Encoder):
     @cached_property
     def transformer(self) -> Any:
         """The opened SentenceTransformer."""
-        place = self.place()
-        with loading(self.model, place.folder, "an encoder", "sentence_transformers") as library:
+        with self.loading("an encoder", "sentence_transformers") as library:
             import torch
 
             model = library.SentenceTransformer(
-                str(place.folder),
+                str(self.place.folder),
                 local_files_only=True,
                 trust_remote_code=False,
                 model_kwargs={"dtype": getattr(torch, self.dtype), "use_safetensors": True},
@@ -168,7 +166,7 @@ class LocalEncoder(LocalModel, Encoder):
         if not model.tokenizer.is_fast:
             raise ModelError(f"{self.model} has no fast tokenizer, which tells where words lie")
         # One source for the length that the fingerprint states and the one that is used.
-        model.max_seq_length = place.max_length()
+        model.max_seq_length = self.place.max_length()
         return model.eval()
 
 

@@ -46,12 +46,11 @@ def resolve_endpoint(base_url: str | None) -> str:
     base_url = base_url.strip()
     try:
         parts = urlsplit(base_url)
-        is_plain = (parts.port is None or parts.port >= 0) and _PLAIN.fullmatch(base_url)
-        (parts.hostname or "").encode("idna")
+        host, _ = (parts.hostname or "").encode("idna"), parts.port
+        is_address = parts.scheme in ("http", "https") and host and _PLAIN.fullmatch(base_url)
     except ValueError:
-        is_plain = None
-        parts = urlsplit("")
-    if parts.scheme not in ("http", "https") or not parts.hostname or not is_plain:
+        is_address = False
+    if not is_address:
         raise InputError(
             "base_url must be an address such as http://localhost:8000/v1; got "
             f"{_without_secrets(base_url)!r}"

@@ -1,16 +1,16 @@
 """How is a transformers model opened, in a stated precision and running no code but our own?"""
 
-from __future__ import annotations
-
 import importlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models.location import INSTALL, Location, locate
+from calibrail.models.location import INSTALL, Location, digests, locate
 from calibrail.models.windows import Window
 
 #: How far a probability may move with the batch in which an input runs; measured on a six-layer
@@ -19,119 +19,6 @@ TOLERANCES: Final = {"float32": 1e-5, "bfloat16": 2e-2, "float16": 2e-3}
 
 #: What files that are no model make a library raise.
 UNREADABLE: Final = (OSError, ValueError, KeyError, TypeError, RuntimeError)
-
-
-class LocalModel:
-    """Base of the models that are opened when first needed and count their forward passes.
-
-    Parameters
-    ----------
-    model : str
-        Hub name or folder.
-    revision : str or None
-        Revision of a hub model.
-    dtype : {"float32", "bfloat16", "float16"}
-        Precision of the weights. Another precision is another score.
-    window : int or None
-        Most tokens of the long text a pass; None for what fits.
-    """
-
-    def __init__(
-        self,
-        model: str,
-        revision: str | None = None,
-        dtype: str = "float32",
-        window: int | None = None,
-    ) -> None:
-        if dtype not in tuple(TOLERANCES):
-            raise InputError(f"dtype must be one of {', '.join(TOLERANCES)}; got {dtype!r}")
-        if not isinstance(model, str):
-            raise InputError(f'model must be a string; got {model!r}; write model="{model}"')
-        if revision is not None and not isinstance(revision, str):
-            raise InputError(f"revision must be a string; got {revision!r}; write it in quotes")
-        if window is not None and (isinstance(window, bool) or not isinstance(window, int)):
-            raise InputError(f"window must be a number of tokens, or left out; got {window!r}")
-        if window is not None and window < 1:
-            raise InputError(f"window must be at least 1 token; got {window}")
-        self.model, self.revision, self.dtype, self.window = model, revision, dtype, window
-        self.n_passes = 0
-
-    def fingerprint(self) -> dict[str, Any]:
-        """Return what pins the results; reads files, loads no torch.
-
-        Raises
-        ------
-        ModelError
-            If the model is not on this machine and the hub cannot be reached.
-        """
-        place = self.place()
-        return {
-            "model": place.name,
-            "revision": place.revision,
-            **place.digests(),
-            "dtype": self.dtype,
-        }
-
-    @property
-    def tolerance(self) -> float:
-        """How far two computations of the same value may differ, in batches of other make-up."""
-        return TOLERANCES[self.dtype]
-
-    def place(self) -> Location:
-        """Return where the model lies."""
-        return locate(self.model, self.revision)
-
-    def open_network(self, architecture: Architecture) -> Network:
-        """Load the model; see ``open_network``."""
-        return open_network(self.place(), architecture, model=self.model, dtype=self.dtype)
-
-
-@dataclass(frozen=True, slots=True)
-class Network:
-    """An opened model with its tokenizer.
-
-    Attributes
-    ----------
-    module : torch.nn.Module
-        In evaluation mode.
-    tokenizer : transformers tokenizer
-        A fast one.
-    device : str
-        Where the module lies.
-    model : str
-        What the user called it, for messages.
-    """
-
-    module: Any
-    tokenizer: Any
-    device: str
-    model: str
-
-    def inputs(self, windows: Sequence[Window]) -> dict[str, Any]:
-        """Return one batch as tensors, padded on the right to the longest window."""
-        import torch
-        from torch.nn.utils.rnn import pad_sequence
-
-        def padded(rows: list[list[int]], filler: int = 0) -> Any:
-            tensors = [torch.tensor(row, dtype=torch.long) for row in rows]
-            return pad_sequence(tensors, batch_first=True, padding_value=filler)
-
-        inputs = {
-            "input_ids": padded(
-                [window.ids for window in windows], self.tokenizer.pad_token_id or 0
-            ),
-            "attention_mask": padded([[1] * len(window.ids) for window in windows]),
-        }
-        if "token_type_ids" in self.tokenizer.model_input_names:
-            inputs["token_type_ids"] = padded([window.types for window in windows])
-        return {name: tensor.to(self.device) for name, tensor in inputs.items()}
-
-    def run(self, windows: Sequence[Window], **options: Any) -> Any:
-        """Return what the model makes of one batch."""
-        import torch
-
-        with torch.inference_mode():
-            return self.module(**self.inputs(windows), **options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,81 +53,178 @@ class Architecture:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def open_network(place: Location, architecture: Architecture, *, model: str, dtype: str) -> Network:
-    """Open a model from a folder, and from nowhere else.
+@dataclass(frozen=True, slots=True)
+class Network:
+    """An opened model with its tokenizer.
+
+    Attributes
+    ----------
+    module : torch.nn.Module
+        In evaluation mode.
+    tokenizer : transformers tokenizer
+        A fast one.
+    device : str
+        Where the module lies.
+    model : str
+        What the user called it, for messages.
+    """
+
+    module: Any
+    tokenizer: Any
+    device: str
+    model: str
+
+    def inputs(self, windows: Sequence[Window]) -> dict[str, Any]:
+        """Return one batch as tensors, padded on the right to the longest window."""
+        import torch
+
+        def padded(rows: Iterable[Sequence[int]], filler: int = 0) -> Any:
+            columns = list(zip_longest(*rows, fillvalue=filler))
+            return torch.tensor(columns, dtype=torch.long, device=self.device).T.contiguous()
+
+        ids = [window.ids for window in windows]
+        inputs = {
+            "input_ids": padded(ids, self.tokenizer.pad_token_id or 0),
+            "attention_mask": padded([1] * len(row) for row in ids),
+        }
+        if "token_type_ids" in self.tokenizer.model_input_names:
+            inputs["token_type_ids"] = padded(window.types for window in windows)
+        return inputs
+
+    def run(self, windows: Sequence[Window], **options: Any) -> Any:
+        """Return what the model makes of one batch."""
+        import torch
+
+        with torch.inference_mode():
+            return self.module(**self.inputs(windows), **options)
+
+
+@dataclass(eq=False)
+class LocalModel:
+    """Base of the models that are opened when first needed and count their forward passes.
 
     Parameters
     ----------
-    place : Location
-        Where it lies.
-    architecture : Architecture
-        As what it is opened.
     model : str
-        What the user called it, for messages.
-    dtype : str
-        Precision of the weights.
-
-    Raises
-    ------
-    ModelError
-        If torch or transformers is missing, the files cannot be loaded, weights are absent (they
-        would be made up at random), or there is no fast tokenizer.
+        Hub name or folder.
+    revision : str or None
+        Revision of a hub model.
+    dtype : {"float32", "bfloat16", "float16"}
+        Precision of the weights. Another precision is another score.
+    window : int or None
+        Most tokens of the long text a pass; None for what fits.
     """
-    closed = {"local_files_only": True, "trust_remote_code": False}
-    options = dict(architecture.options)
-    with loading(model, place.folder, architecture.purpose, "transformers") as transformers:
-        import torch
 
-        if architecture.configuration is not None:
-            name, figures = architecture.configuration
-            options["config"] = getattr(transformers, name)(**figures)
-        module, report = getattr(transformers, architecture.kind).from_pretrained(
-            str(place.folder),
-            dtype=getattr(torch, dtype),
-            use_safetensors=True,
-            output_loading_info=True,
-            **closed,
-            **options,
-        )
-        reader_kind, reader_folder = architecture.tokenizer or ("AutoTokenizer", place.folder)
-        reader = getattr(transformers, reader_kind).from_pretrained(str(reader_folder), **closed)
-        optional = set(architecture.may_lack)
-        wrong = [name for name in report["missing_keys"] if not optional & set(name.split("."))]
-        wrong += map(str, report["mismatched_keys"])
-        if architecture.strict:
-            wrong += report["unexpected_keys"]
-        if wrong:
-            raise ValueError(
-                f"its weights are not those of {type(module).__name__} "
-                f"({len(wrong)} do not fit, e.g. {min(wrong)})"
+    #: Forward passes so far (batches).
+    n_passes = 0
+
+    model: str
+    revision: str | None = None
+    dtype: str = "float32"
+    window: int | None = None
+
+    def __post_init__(self) -> None:
+        model, revision, dtype, window = self.model, self.revision, self.dtype, self.window
+        if dtype not in tuple(TOLERANCES):
+            raise InputError(f"dtype must be one of {', '.join(TOLERANCES)}; got {dtype!r}")
+        if not isinstance(model, str):
+            raise InputError(f'model must be a string; got {model!r}; write model="{model}"')
+        if revision is not None and not isinstance(revision, str):
+            raise InputError(f"revision must be a string; got {revision!r}; write it in quotes")
+        if window is not None and (isinstance(window, bool) or not isinstance(window, int)):
+            raise InputError(f"window must be a number of tokens, or left out; got {window!r}")
+        if window is not None and window < 1:
+            raise InputError(f"window must be at least 1 token; got {window}")
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return what pins the results; reads files, loads no torch.
+
+        Raises
+        ------
+        ModelError
+            If the model is not on this machine and the hub cannot be reached.
+        """
+        named = {"model": self.place.name, "revision": self.place.revision}
+        return {**named, **digests(self.place.folder), "dtype": self.dtype}
+
+    @property
+    def tolerance(self) -> float:
+        """How far two computations of the same value may differ, in batches of other make-up."""
+        return TOLERANCES[self.dtype]
+
+    @cached_property
+    def place(self) -> Location:
+        """Where the model lies."""
+        return locate(self.model, self.revision)
+
+    def open_network(self, architecture: Architecture) -> Network:
+        """Open the model from its folder, and from nowhere else.
+
+        Raises
+        ------
+        ModelError
+            If torch or transformers is missing, the files cannot be loaded, weights are absent
+            (they would be made up at random), or there is no fast tokenizer.
+        """
+        folder = self.place.folder
+        closed = {"local_files_only": True, "trust_remote_code": False}
+        options = dict(architecture.options)
+        with self.loading(architecture.purpose, "transformers") as transformers:
+            import torch
+
+            if architecture.configuration is not None:
+                name, figures = architecture.configuration
+                options["config"] = getattr(transformers, name)(**figures)
+            module, report = getattr(transformers, architecture.kind).from_pretrained(
+                str(folder),
+                dtype=getattr(torch, self.dtype),
+                use_safetensors=True,
+                output_loading_info=True,
+                **closed,
+                **options,
             )
-    if not reader.is_fast:
-        raise ModelError(f"{model} has no fast tokenizer, which tells where words lie")
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    module.to(device).eval()
-    return Network(module, reader, device, model)
+            reader_kind, reader_folder = architecture.tokenizer or ("AutoTokenizer", folder)
+            reader = getattr(transformers, reader_kind).from_pretrained(
+                str(reader_folder), **closed
+            )
+            optional = set(architecture.may_lack)
+            wrong = [name for name in report["missing_keys"] if not optional & set(name.split("."))]
+            wrong += map(str, report["mismatched_keys"])
+            if architecture.strict:
+                wrong += report["unexpected_keys"]
+            if wrong:
+                raise ValueError(
+                    f"its weights are not those of {type(module).__name__} "
+                    f"({len(wrong)} do not fit, e.g. {min(wrong)})"
+                )
+        if not reader.is_fast:
+            raise ModelError(f"{self.model} has no fast tokenizer, which tells where words lie")
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        module.to(device).eval()
+        return Network(module, reader, device, self.model)
 
+    @contextmanager
+    def loading(self, purpose: str, library: str) -> Iterator[Any]:
+        """Yield a library that loads models; its errors name the model and what it should be.
 
-@contextmanager
-def loading(model: str, folder: Path, purpose: str, library: str) -> Iterator[Any]:
-    """Yield a library that loads models; what it raises names the model, and as what it failed.
+        Raises
+        ------
+        ModelError
+            If the library or one that it needs is missing, or the files cannot be loaded.
+        """
+        try:
+            import torch  # noqa: F401
+            from huggingface_hub.errors import StrictDataclassError
+            from safetensors import SafetensorError
+            from transformers.utils import logging
 
-    Raises
-    ------
-    ModelError
-        If the library or one that it needs is missing, or the files cannot be loaded.
-    """
-    try:
-        import torch  # noqa: F401
-        from huggingface_hub.errors import StrictDataclassError
-        from safetensors import SafetensorError
-        from transformers.utils import logging
-
-        opened = importlib.import_module(library)
-    except ImportError as error:
-        raise ModelError(f"{model} needs the models extra: {INSTALL}") from error
-    logging.disable_progress_bar()
-    try:
-        yield opened
-    except (*UNREADABLE, ImportError, SafetensorError, StrictDataclassError) as error:
-        raise ModelError(f"{model} in {folder} cannot be loaded as {purpose}: {error}") from error
+            opened = importlib.import_module(library)
+        except ImportError as error:
+            raise ModelError(f"{self.model} needs the models extra: {INSTALL}") from error
+        logging.disable_progress_bar()
+        try:
+            yield opened
+        except (*UNREADABLE, ImportError, SafetensorError, StrictDataclassError) as error:
+            raise ModelError(
+                f"{self.model} in {self.place.folder} cannot be loaded as {purpose}: {error}"
+            ) from error

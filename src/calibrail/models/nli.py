@@ -8,7 +8,6 @@ import numpy as np
 
 from calibrail.errors import ModelError
 from calibrail.models import nli_heads as heads
-from calibrail.models.location import Location
 from calibrail.models.pairs import PairModel
 from calibrail.models.store import shared
 from calibrail.models.windows import cut
@@ -66,11 +65,11 @@ class EntailmentModel(PairModel):
         See ``PairModel``.
     """
 
-    def describe(self, place: Location) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Return the kind of head and the meaning of its outputs in their order."""
-        kind = heads.find_kind(place, self.model)
+        kind = heads.find_kind(self.place, self.model)
         described: dict[str, Any] = {"head": kind.name, "labels": list(kind.labels)}
-        if kind.name == "hhem" and (tokenizer := heads.hhem_tokenizer(place)) != place:
+        if kind.name == "hhem" and (tokenizer := heads.hhem_tokenizer(self.place)) != self.place:
             described["tokenizer_sha256"] = tokenizer.tokenizer_digest()
         return described
 
@@ -90,9 +89,9 @@ class EntailmentModel(PairModel):
             )
         return judgements
 
-    def open(self, place: Location) -> heads.EntailmentHead:
+    def open(self) -> heads.EntailmentHead:
         """Load the model and ask it the three pairs."""
-        kind = heads.find_kind(place, self.model)
+        kind = heads.find_kind(self.place, self.model)
         head = kind.head(self.open_network(kind.architecture), kind.labels, kind.prompt)
         self._self_test(head)
         return head

@@ -21,19 +21,14 @@ NOT_ENTAILMENT: Final = "not_entailment"
 
 #: What published models call the classes.
 _MEANINGS: Final = {
-    ENTAILMENT: (
-        "entailment entail entails entailed consistent factually_consistent supported supports "
-        "support faithful grounded factual"
-    ),
+    ENTAILMENT: "entailment entail entails entailed consistent factually_consistent supported "
+    "supports support faithful grounded factual",
     NEUTRAL: "neutral nei not_enough_info unknown unrelated",
-    CONTRADICTION: (
-        "contradiction contradict contradicts contradicted contradictory refutes refuted"
-    ),
-    NOT_ENTAILMENT: (
-        "not_entailment not_entailed non_entailment not_entail inconsistent not_consistent "
-        "factually_inconsistent hallucinated hallucination unsupported not_supported unfaithful "
-        "not_faithful ungrounded not_grounded not_factual"
-    ),
+    CONTRADICTION: "contradiction contradict contradicts contradicted contradictory refutes "
+    "refuted",
+    NOT_ENTAILMENT: "not_entailment not_entailed non_entailment not_entail inconsistent "
+    "not_consistent factually_inconsistent hallucinated hallucination unsupported not_supported "
+    "unfaithful not_faithful ungrounded not_grounded not_factual",
 }
 _NAMES: Final = {name: label for label, names in _MEANINGS.items() for name in names.split()}
 _CLASSES: Final = (
@@ -217,7 +212,7 @@ def _hhem(place: Location) -> HeadKind:
 
 def hhem_tokenizer(place: Location) -> Location:
     """Return where its tokenizer lies: beside the weights, or with the model it was made from."""
-    if place.has_tokenizer():
+    if place.has("tokenizer.json"):
         return place
     foundation = place.config("foundation")
     return locate_tokenizer(foundation if isinstance(foundation, str) else HHEM_FOUNDATION)

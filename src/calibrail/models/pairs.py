@@ -1,6 +1,7 @@
 """What does a model of text pairs say about a long and a short text, whatever their length?"""
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -8,12 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models.batches import batches
-from calibrail.models.layout import Tokens, read_pairs, read_prompts
 from calibrail.models.loading import Network
-from calibrail.models.location import Location
 from calibrail.models.reading import ReadingModel
-from calibrail.models.windows import Window, cut
+from calibrail.models.store import batches
+from calibrail.models.windows import Tokens, Window, cut, read
 
 Pair = tuple[str, str]
 
@@ -54,9 +53,8 @@ class PairHead:
 
     def read(self, longs: Sequence[str], shorts: Sequence[str]) -> list[Tokens]:
         """Tokenise pairs as the model was trained to read them."""
-        if self.prompt:
-            return read_prompts(self.network.tokenizer, self.prompt, longs, shorts)
-        return read_pairs(self.network.tokenizer, longs, shorts, long_first=self.long_first)
+        tokenizer = self.network.tokenizer
+        return read(tokenizer, longs, shorts, self.prompt, long_first=self.long_first)
 
     def logits(self, windows: Sequence[Window]) -> Any:
         """Return the outputs for one batch as a tensor, shape (windows, outputs)."""
@@ -95,12 +93,13 @@ class PairModel(ReadingModel[Pair, PairHead, Best]):
     budget = 500_000
     n_pairs = n_truncated = 0
 
-    def max_length(self, place: Location) -> int:
-        """Return how many tokens are read at a time, both texts and special tokens included."""
-        stated = place.positions()
+    @cached_property
+    def length(self) -> int:
+        """How many tokens are read at a time, both texts and special tokens included."""
+        stated = self.place.positions()
         if self.window is None or self.window < stated:
             return stated
-        if not place.is_relative():
+        if not self.place.is_relative():
             raise InputError(
                 f"window must be below the {stated} tokens that {self.model} reads at a time; "
                 f"got {self.window}"

@@ -4,10 +4,8 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property, partial
 from typing import Any, Final, Generic, TypeVar
 
-from calibrail.models.batches import blocks
 from calibrail.models.loading import LocalModel
-from calibrail.models.location import Location
-from calibrail.models.store import ResultStore, text_key
+from calibrail.models.store import ResultStore, blocks, text_key
 
 Item = TypeVar("Item")
 Head = TypeVar("Head")
@@ -43,24 +41,24 @@ class ReadingModel(LocalModel, Generic[Item, Head, Result]):
         InputError
             If the window is larger than the model.
         """
-        place = self.place()
         return {
             **super().fingerprint(),
-            **self.describe(place),
-            "max_length": self.max_length(place),
+            **self.describe(),
+            "max_length": self.length,
             "window": self.window,
             "windowing": WINDOWING,
         }
 
-    def describe(self, place: Location) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Return what pins this kind of model besides, from its files alone."""
         raise NotImplementedError
 
-    def max_length(self, place: Location) -> int:
-        """Return how many tokens are read at a time, all texts and special tokens included."""
+    @property
+    def length(self) -> int:
+        """How many tokens are read at a time, all texts and special tokens included."""
         raise NotImplementedError
 
-    def open(self, place: Location) -> Head:
+    def open(self) -> Head:
         """Load the model."""
         raise NotImplementedError
 
@@ -77,14 +75,9 @@ class ReadingModel(LocalModel, Generic[Item, Head, Result]):
         return ResultStore(self.budget)
 
     @cached_property
-    def length(self) -> int:
-        """How many tokens are read at a time."""
-        return self.max_length(self.place())
-
-    @cached_property
     def head(self) -> Head:
         """The opened model."""
-        return self.open(self.place())
+        return self.open()
 
     def prepare(self, items: Iterable[Item]) -> None:
         """Compute what is not yet known, in length-sorted batches.

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from calibrail.errors import ModelError
 from calibrail.models.loading import Architecture
-from calibrail.models.location import Location
 from calibrail.models.pairs import PairHead, PairModel
 from calibrail.models.store import shared
 
@@ -30,7 +29,7 @@ class Reranker(PairModel):
         """How far two computations of one logit may differ; logits reach about 10."""
         return 10.0 * super().tolerance
 
-    def describe(self, place: Location) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Return the kind of head.
 
         Raises
@@ -38,8 +37,8 @@ class Reranker(PairModel):
         ModelError
             If the model has not exactly one output.
         """
-        labels = place.config("id2label")
-        stated = place.config("num_labels")
+        labels = self.place.config("id2label")
+        stated = self.place.config("num_labels")
         # Two outputs are what transformers makes of a config that states none.
         n = len(labels) if isinstance(labels, dict) else stated if isinstance(stated, int) else 2
         if n != 1:
@@ -62,9 +61,9 @@ class Reranker(PairModel):
         """
         return np.array([best.values[0] for best in self.results(pairs)], dtype=np.float64)
 
-    def open(self, place: Location) -> PairHead:
+    def open(self) -> PairHead:
         """Load the model."""
-        self.describe(place)
+        self.describe()
         architecture = Architecture("AutoModelForSequenceClassification", "a reranker")
         return PairHead(self.open_network(architecture), long_first=False)
 

@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from threading import Event, Lock
 from typing import Any, Final
@@ -215,17 +215,17 @@ class Caller:
             fields["top_logprobs"] = min(5, fields["top_logprobs"])
         return fields
 
-    def _learn(self, about: frozenset[str], fields: Mapping[str, Any]) -> bool:
+    def _learn(self, about: Collection[str], fields: Mapping[str, Any]) -> bool:
         """Note what the endpoint does not know; return whether the request can be put otherwise."""
-        about = about & fields.keys()
+        sent = fields.keys() & set(about)
         with self._lock:
-            if "top_logprobs" in about and fields["top_logprobs"] > 5:
+            if "top_logprobs" in sent and fields["top_logprobs"] > 5:
                 self._fewer_logprobs = True
-            elif {"logprobs", "top_logprobs"} & about:
+            elif {"logprobs", "top_logprobs"} & sent:
                 self._unknown.add("logprobs")
             else:
                 names = ("max_tokens", "response_format", "seed", "encoding_format")
-                self._unknown.update([name for name in names if name in about][:1])
+                self._unknown.update([name for name in names if name in sent][:1])
             # Another thread may have learnt it since this request was put together.
             return self._known(fields) != dict(fields)
 

@@ -1,13 +1,16 @@
-"""How are results kept, so that each input is computed once and memory stays bounded?"""
+"""How are inputs run together and results kept, so that each runs once in bounded memory?"""
 
 import hashlib
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final, Generic, TypeVar
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 Model = TypeVar("Model")
 
+#: Padded tokens per batch: enough to keep the cores busy, small enough for the caches.
+BATCH_TOKENS: Final = 4096
 #: Models that a process holds at most.
 MOST_MODELS: Final = 32
 
@@ -36,32 +39,26 @@ class ResultStore(Generic[Result]):
 
     def get(self, key: bytes) -> Result | None:
         """Return a result, or None; it counts as used."""
-        kept = self._kept.pop(key, None)
-        if kept is None:
-            return None
-        self._kept[key] = kept
-        return kept[0]
+        if key in self._kept:
+            self._kept[key] = self._kept.pop(key)
+        return self.peek(key)
 
     def peek(self, key: bytes) -> Result | None:
         """Return a result, or None; it does not count as used."""
-        kept = self._kept.get(key)
-        return None if kept is None else kept[0]
+        return self._kept.get(key, (None, 0))[0]
 
     def get_or(self, key: bytes, compute: Callable[[], None]) -> Result:
         """Return a result; where it was dropped, ``compute`` puts it back before."""
-        result = self.get(key)
-        if result is None:
+        if key not in self._kept:
             compute()
-            result = self.get(key)
+        result = self.get(key)
         assert result is not None
         return result
 
     def put(self, key: bytes, result: Result, size: int = 1) -> None:
         """Keep a result; the newest one is kept even if it exceeds the budget by itself."""
-        if key in self._kept:
-            self._size -= self._kept.pop(key)[1]
+        self._size += size - self._kept.pop(key, (None, 0))[1]
         self._kept[key] = (result, size)
-        self._size += size
         while self._size > self._budget and len(self._kept) > 1:
             self._size -= self._kept.pop(next(iter(self._kept)))[1]
 
@@ -81,3 +78,56 @@ def shared(kind: Callable[..., Model], *specification: Hashable) -> Model:
 def shared_models(kind: Callable[..., Any], specification: tuple[Hashable, ...]) -> Any:
     """Make a model; the same one for the same specification."""
     return kind(*specification)
+
+
+def batches(
+    lengths: Sequence[int], most_rows: Callable[[int], int] | None = None
+) -> Iterator[list[int]]:
+    """Yield indices of inputs of similar length together, longest first.
+
+    Parameters
+    ----------
+    lengths : sequence of int
+        Tokens of each input.
+    most_rows : callable, optional
+        How many inputs of a length a batch may hold; by default as many as ``BATCH_TOKENS`` allow.
+    """
+    batch: list[int] = []
+    most = 0
+    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
+        if len(batch) >= most:
+            if batch:
+                yield batch
+            batch = []
+            longest = max(lengths[index], 1)
+            most = max(1, most_rows(longest) if most_rows else BATCH_TOKENS // longest)
+        batch.append(index)
+    if batch:
+        yield batch
+
+
+def blocks(
+    items: Iterable[Item], size: Callable[[Item], int], most_items: int, most_size: int
+) -> Iterator[list[Item]]:
+    """Yield consecutive items together, as many as keep to both limits and at least one.
+
+    Parameters
+    ----------
+    items : iterable
+        Consumed once, as far as blocks are taken.
+    size : callable
+        How much of the second limit an item takes, e.g. its characters.
+    most_items, most_size : int
+        Items per block, and the sum of their sizes, at most.
+    """
+    block: list[Item] = []
+    total = 0
+    for item in items:
+        more = size(item)
+        if block and (len(block) == most_items or total + more > most_size):
+            yield block
+            block, total = [], 0
+        block.append(item)
+        total += more
+    if block:
+        yield block

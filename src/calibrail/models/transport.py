@@ -6,7 +6,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
@@ -53,15 +53,13 @@ class RefusedError(Exception):
     ----------
     reason : str
         What happened, without anything that was sent.
-    about : frozenset of str
+    about : collection of str
         Parameters of the request that the endpoint's message speaks of.
     too_long : bool
         Whether the text exceeds what the model reads.
     """
 
-    def __init__(
-        self, reason: str, about: frozenset[str] = frozenset(), too_long: bool = False
-    ) -> None:
+    def __init__(self, reason: str, about: Collection[str] = (), too_long: bool = False) -> None:
         super().__init__(reason)
         self.reason, self.about, self.too_long = reason, about, too_long
 
@@ -117,15 +115,14 @@ class OpenAITransport:
         self._endpoint = endpoint
         self._sdk = openai
         self._broken: tuple[type[Exception], ...] = (openai.APIConnectionError, *_broken())
-        key = key_for(endpoint)
-        self._has_key = key is not None
+        self._key = key_for(endpoint)
         # At its most talkative level the SDK would log what is sent, texts and all.
         for name in ("openai", "openai._base_client"):
             logging.getLogger(name).addFilter(_above_debug)
         # The SDK wants some key; servers without one ignore it.
         # A redirection would take texts, and headers from the environment, to any other host.
         self._client = openai.OpenAI(
-            api_key=key or "none",
+            api_key=self._key or "none",
             base_url=endpoint,
             max_retries=0,
             timeout=60.0,
@@ -141,26 +138,23 @@ class OpenAITransport:
         # What stands in extra_body is sent as it is: the SDK's own walk through the fields of a
         # request would take as long as the rest of it.
         fields: dict[str, Any] = {"extra_body": body, "model": body["model"], "timeout": seconds}
-        create: Any
+        resource: Any = self._client.chat.completions if kind == "chat" else self._client.embeddings
         if kind == "chat":
-            create = self._client.chat.completions.with_streaming_response.create
             fields["messages"] = []
         else:
-            create = self._client.embeddings.with_streaming_response.create
             # Left out, the SDK would ask for base64; null is what servers take for nothing.
             fields |= {"input": [], "encoding_format": body.get("encoding_format")}
         deadline = time.monotonic() + seconds
         late = f"no complete answer within {seconds:g} s"
         try:
-            with create(**fields) as response:
-                body_parts, size = list[bytes](), 0
+            with resource.with_streaming_response.create(**fields) as response:
+                content = bytearray()
                 for part in response.iter_bytes():
-                    body_parts.append(part)
-                    size += len(part)
+                    content += part
                     # A time-out of the SDK is one of silence: a body that drips in never ends it.
                     if time.monotonic() > deadline:
                         raise AgainError(late)
-                    if size > MAX_BODY:
+                    if len(content) > MAX_BODY:
                         raise AgainError(f"an answer of more than {MAX_BODY:,} bytes")
         except self._sdk.APIStatusError as error:
             raise self._explained(error) from None
@@ -169,7 +163,7 @@ class OpenAITransport:
             is_late = "Timeout" in cause or isinstance(error, self._sdk.APITimeoutError)
             raise AgainError(late if is_late else f"the connection failed ({cause})") from None
         try:
-            return json.loads(b"".join(body_parts))
+            return json.loads(content)
         except (ValueError, RecursionError):
             raise AgainError("the endpoint answered with broken JSON") from None
 
@@ -187,7 +181,13 @@ class OpenAITransport:
                 f"{self._endpoint} answered {reason}: it has moved; name its new address"
             )
         if status == 401:
-            return ModelError(f"{self._endpoint} answered {reason}: {self._about_key()}")
+            about_key = (
+                f"the key in the environment variable {KEY_VARIABLE} is not accepted"
+                if self._key
+                else f"it wants a key; set {KEY_VARIABLE} and, so that it may be sent there, "
+                f"{ADDRESS_VARIABLE}={self._endpoint}"
+            )
+            return ModelError(f"{self._endpoint} answered {reason}: {about_key}")
         if status == 404:
             return ModelError(
                 f"{self._endpoint} answered {reason}: is the model's name right, is the address "
@@ -195,7 +195,7 @@ class OpenAITransport:
             )
         # The message may quote the prompt; it is asked only where no parameter is named.
         message = str(error.param or error.message).lower()
-        about = frozenset(name for name in _PARAMETERS.split() if name in message)
+        about = [name for name in _PARAMETERS.split() if name in message]
         too_long = (
             status == 413
             or code in ("context_length_exceeded", "string_above_max_length")
@@ -206,14 +206,6 @@ class OpenAITransport:
         elif about:
             reason += f" about {', '.join(sorted(about))}"
         return RefusedError(reason, about, too_long)
-
-    def _about_key(self) -> str:
-        if self._has_key:
-            return f"the key in the environment variable {KEY_VARIABLE} is not accepted"
-        return (
-            f"it wants a key; set {KEY_VARIABLE} and, so that it may be sent there, "
-            f"{ADDRESS_VARIABLE}={self._endpoint}"
-        )
 
 
 def _broken() -> tuple[type[Exception], ...]:

@@ -1,15 +1,63 @@
-"""In which stretches is a long text read beside a short one, so that no word of it is missed?"""
+"""How is a long text read beside a short one: which tokens are whose, and in which windows?"""
 
+import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from calibrail.errors import ModelError
-from calibrail.models.layout import Tokens
 
 #: Tokens that the long text gets at least, however long the short one is.
 LEAST_LONG: Final = 64
+
+Texts = Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Where one of the two texts lies.
+
+    Attributes
+    ----------
+    first, stop : int
+        From which token to which.
+    offsets : list of (int, int)
+        From which character to which each of these tokens lies in the text.
+    words : list of int
+        Tokens before which the text may be cut: the first ones of its words.
+    n_characters : int
+        Length of the text.
+    """
+
+    first: int
+    stop: int
+    offsets: list[tuple[int, int]]
+    words: list[int]
+    n_characters: int
+
+    def __len__(self) -> int:
+        return self.stop - self.first
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """A long and a short text as their model reads them when everything fits.
+
+    Attributes
+    ----------
+    ids : list of int
+        All tokens, special ones included.
+    types : list of int
+        Token type of each.
+    long, short : Side
+        Where the two texts lie.
+    """
+
+    ids: list[int]
+    types: list[int]
+    long: Side
+    short: Side
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +84,98 @@ class Window:
     first_short: int
     start: int
     end: int
+
+
+def whole_characters(text: str) -> str:
+    """Replace halves of characters, left over from broken UTF-16: no tokenizer takes them."""
+    return re.sub("[\ud800-\udfff]", "\ufffd", text)
+
+
+def readable(texts: Sequence[str], special: Sequence[str]) -> list[str]:
+    """Replace what a tokenizer would fail on or obey, character by character.
+
+    A text that spells out one of the tokenizer's own signs (``[SEP]``, ``</s>``) would otherwise
+    end the premise where it likes; its first character becomes a blank. Offsets stay as they are.
+    """
+    signs = [re.escape(sign) for sign in sorted(special, key=len, reverse=True) if sign]
+    sign = re.compile("|".join(signs)) if signs else None
+    result = []
+    for text in texts:
+        whole = whole_characters(text)
+        result.append(sign.sub(lambda match: " " + match[0][1:], whole) if sign else whole)
+    return result
+
+
+def read(
+    tokenizer: Any, longs: Texts, shorts: Texts, prompt: str = "", *, long_first: bool = True
+) -> list[Tokens]:
+    """Tokenise pairs as a model was trained to read them.
+
+    Parameters
+    ----------
+    tokenizer : transformers tokenizer
+        A fast one.
+    longs, shorts : sequence of str
+        The texts.
+    prompt : str
+        With ``{long}`` before ``{short}``, each once; empty for the tokenizer's own template for
+        two texts.
+    long_first : bool
+        Whether the long text is the first one of that template.
+    """
+    if not longs:
+        return []
+    longs, shorts = (readable(texts, tokenizer.all_special_tokens) for texts in (longs, shorts))
+    before, _, rest = prompt.partition("{long}")
+    between, _, after = rest.partition("{short}")
+    columns = [longs, shorts] if long_first else [shorts, longs]
+    if prompt:
+        pairs = zip(longs, shorts, strict=True)
+        columns = [[before + long + between + short + after for long, short in pairs]]
+    options = {"padding": False, "truncation": False, "return_offsets_mapping": True}
+    encodings = tokenizer(*columns, **options, verbose=False).encodings
+    result = []
+    for texts, encoding in zip(zip(longs, shorts, strict=True), encodings, strict=True):
+        if prompt:
+            starts = [len(before), len(before) + len(texts[0]) + len(between)]
+            spans = [
+                # Nowhere, if the text is empty.
+                _span(text and start < b and a < start + len(text) for a, b in encoding.offsets)
+                for text, start in zip(texts, starts, strict=True)
+            ]
+            if spans[1][0] < spans[1][1]:
+                # A token on the border belongs to one of them.
+                spans[0] = (spans[0][0], min(spans[0][1], spans[1][0]))
+        else:
+            starts, parts = [0, 0], encoding.sequence_ids
+            spans = [_span(n == 0 for n in parts), _span((n == 1 for n in parts), len(parts))]
+            spans = spans if long_first else spans[::-1]
+        result.append(_tokens(encoding, *zip(spans, starts, texts, strict=True)))
+    return result
+
+
+def _span(inside: Iterable[object], place: int = 0) -> tuple[int, int]:
+    """Return from which token to which a text lies; nowhere, at a place, if it is empty."""
+    tokens = [index for index, is_inside in enumerate(inside) if is_inside]
+    return (tokens[0], tokens[-1] + 1) if tokens else (place, place)
+
+
+def _tokens(
+    encoding: Any, long: tuple[tuple[int, int], int, str], short: tuple[tuple[int, int], int, str]
+) -> Tokens:
+    """Return the tokens of two texts, each given by its tokens, its first character and itself."""
+    offsets, words = encoding.offsets, encoding.word_ids
+    sides = [
+        Side(
+            first,
+            stop,
+            [(a - start, b - start) for a, b in offsets[first:stop]],
+            [i - first for i in range(first + 1, stop) if words[i] != words[i - 1]],
+            len(text),
+        )
+        for (first, stop), start, text in (long, short)
+    ]
+    return Tokens(encoding.ids, encoding.type_ids, *sides)
 
 
 def cut(tokens: Tokens, max_length: int, window: int | None) -> tuple[list[Window], bool]:

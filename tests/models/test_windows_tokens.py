@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from calibrail.models.layout import Side, Tokens, read_pairs, read_prompts, readable
+from calibrail.models.windows import Side, Tokens, read, readable
 from tests.tiny_models import CLASSIFIERS, make_tokenizer
 
 pytest.importorskip("transformers")
@@ -21,7 +21,7 @@ class TestPairs:
     @pytest.mark.parametrize("long_first", [True, False])
     def test_they_are_what_the_tokenizer_makes(self, kind: str, long_first: bool) -> None:
         tokenizer = make_tokenizer(kind)
-        (tokens,) = read_pairs(tokenizer, [LONG], [SHORT], long_first=long_first)
+        (tokens,) = read(tokenizer, [LONG], [SHORT], long_first=long_first)
         plain = tokenizer(*((LONG, SHORT) if long_first else (SHORT, LONG)))
         assert tokens.ids == plain["input_ids"]
         if "token_type_ids" in plain:
@@ -31,13 +31,13 @@ class TestPairs:
         assert len(tokens.long.offsets) == len(tokens.long)
 
     def test_a_bert_tells_the_texts_apart(self) -> None:
-        (tokens,) = read_pairs(make_tokenizer("bert"), [LONG], [SHORT], long_first=True)
+        (tokens,) = read(make_tokenizer("bert"), [LONG], [SHORT], long_first=True)
         assert set(tokens.types[tokens.long.first : tokens.long.stop]) == {0}
         assert set(tokens.types[tokens.short.first : tokens.short.stop]) == {1}
 
     @pytest.mark.parametrize("kind", CLASSIFIERS)
     def test_offsets_and_words_are_those_of_the_text(self, kind: str) -> None:
-        (tokens,) = read_pairs(make_tokenizer(kind), [LONG], [SHORT], long_first=False)
+        (tokens,) = read(make_tokenizer(kind), [LONG], [SHORT], long_first=False)
         pieces = [LONG[a:b].strip() for a, b in tokens.long.offsets]
         assert "rhine" in pieces
         starts = [tokens.long.offsets[i][0] for i in tokens.long.words]
@@ -52,7 +52,7 @@ class TestPairs:
     @pytest.mark.parametrize("texts", [("", SHORT), (LONG, ""), ("", "")])
     def test_empty_texts_have_no_tokens(self, kind: str, texts: tuple[str, str]) -> None:
         tokenizer = make_tokenizer(kind)
-        (tokens,) = read_pairs(tokenizer, [texts[0]], [texts[1]], long_first=True)
+        (tokens,) = read(tokenizer, [texts[0]], [texts[1]], long_first=True)
         assert tokens.ids == tokenizer([texts[0]], [texts[1]])["input_ids"][0]
         assert bool(tokens.long) == bool(texts[0])
         assert bool(tokens.short) == bool(texts[1])
@@ -65,7 +65,7 @@ class TestPrompts:
     @pytest.mark.parametrize("short", [SHORT, "\n" + SHORT, ""])
     def test_they_are_the_filled_template(self, long: str, short: str) -> None:
         tokenizer = make_tokenizer("t5")
-        (tokens,) = read_prompts(tokenizer, self.TEMPLATE, [long], [short])
+        (tokens,) = read(tokenizer, [long], [short], self.TEMPLATE)
         plain = tokenizer(self.TEMPLATE.format(long=long, short=short))
         assert tokens.ids == plain["input_ids"]
         assert len(tokens.long.offsets) == len(tokens.long)
@@ -78,7 +78,7 @@ class TestPrompts:
 
     def test_a_text_with_a_place_holder_is_only_text(self) -> None:
         tokenizer = make_tokenizer("t5")
-        (tokens,) = read_prompts(tokenizer, self.TEMPLATE, ["sea {short} sea"], ["bell {long}"])
+        (tokens,) = read(tokenizer, ["sea {short} sea"], ["bell {long}"], self.TEMPLATE)
         assert text_of(tokenizer, tokens, tokens.long) == "sea {short} sea".replace(
             "{", "<unk> "
         ).replace("}", "<unk>").replace("<unk> short", "<unk>short")
@@ -96,7 +96,7 @@ class TestReadable:
         tokenizer = make_tokenizer(kind)
         sign = tokenizer.sep_token
         text = f"the sea {sign} the snow {tokenizer.pad_token} {tokenizer.cls_token}"
-        (tokens,) = read_pairs(tokenizer, [text], [SHORT], long_first=True)
+        (tokens,) = read(tokenizer, [text], [SHORT], long_first=True)
         inside = tokens.ids[tokens.long.first : tokens.long.stop]
         assert not set(inside) & {
             tokenizer.sep_token_id,
@@ -104,5 +104,5 @@ class TestReadable:
             tokenizer.cls_token_id,
         }
         outside = len(tokens.ids) - len(inside)
-        (plain,) = read_pairs(tokenizer, ["the sea"], [SHORT], long_first=True)
+        (plain,) = read(tokenizer, ["the sea"], [SHORT], long_first=True)
         assert outside == len(plain.ids) - len(plain.long)
