@@ -34,7 +34,7 @@ from calibrail.conformal import (
 )
 from calibrail.data import read_all
 from calibrail.engine import score_examples
-from calibrail.evaluation import wilson
+from calibrail.evaluation.stats.rates import wilson
 from calibrail.scores import build, parse_specs
 from calibrail.settings import Promise, Requirement
 

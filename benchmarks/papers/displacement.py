@@ -22,7 +22,7 @@ from sources import Setup, parse
 
 from calibrail.data import Example, read_all
 from calibrail.data.splits import group_numbers
-from calibrail.evaluation import auroc
+from calibrail.evaluation.stats.auroc import auroc
 from calibrail.scores import ScoreSpec, build
 from calibrail.scores.base import Fittable
 

@@ -22,7 +22,7 @@ from sources import Model, Setup, parse
 
 from calibrail.data import Example, read_all
 from calibrail.engine import score_examples
-from calibrail.evaluation import auroc
+from calibrail.evaluation.stats.auroc import auroc
 from calibrail.scores import ScoreSpec, build
 from calibrail.text.sentences import sentences
 

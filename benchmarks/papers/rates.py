@@ -16,7 +16,7 @@ from calibrail.conformal import calibrate_threshold
 from calibrail.data import Example
 from calibrail.data.splits import FIT, split
 from calibrail.engine import score_examples
-from calibrail.evaluation import median_overlap
+from calibrail.evaluation.stats.overlap import median_overlap
 from calibrail.scores import ScoreSpec, build
 from calibrail.scores.base import Fittable
 from calibrail.settings import Promise

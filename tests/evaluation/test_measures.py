@@ -14,18 +14,11 @@ from statsmodels.stats.proportion import proportion_confint
 from statsmodels.stats.weightstats import ttest_ind
 
 from calibrail.errors import InputError
-from calibrail.evaluation import (
-    Measure,
-    accuracy,
-    auroc,
-    auroc_difference,
-    cohens_d,
-    median_overlap,
-    moments,
-    overlap,
-    welch,
-    wilson,
-)
+from calibrail.evaluation.stats.auroc import auroc, auroc_difference
+from calibrail.evaluation.stats.measure import Measure
+from calibrail.evaluation.stats.overlap import median_overlap, overlap
+from calibrail.evaluation.stats.rates import accuracy, wilson
+from calibrail.evaluation.stats.separation import cohens_d, moments, welch
 from calibrail.evaluation.stats.undefined import ranked_values
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calibrail.evaluation import auroc
+from calibrail.evaluation.stats.auroc import auroc
 
 KINDS = {
     "swapped_entity", "altered_number", "negation", "unsupported_addition",

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from calibrail.evaluation.audit import Answers, LeftOut, Material, audit_scores, by_column, thirds
+from calibrail.evaluation.audit.answers import Answers
+from calibrail.evaluation.audit.audit import LeftOut, Material, audit_scores
 from calibrail.evaluation.audit.leakage import Copies, Leakage, giveaway
+from calibrail.evaluation.audit.strata import by_column, thirds
 from calibrail.report import print_document, render_page
 from calibrail.report.documents.audit import document
 from calibrail.report.documents.audit_sentences import with_sentences

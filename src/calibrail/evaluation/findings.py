@@ -65,16 +65,9 @@ def findings(
     calibration, fpr = rule.calibration, tested.fpr.estimate
     # What a warning says about the one threshold and its rank applies only where it decides.
     alone = rule.chosen is None and rule.groups is None
-    parts = sample.rows(CALIBRATION, 1), sample.rows(TEST)
-    values: dict[str, dict[str, Any]] = {
-        "few_distinct_scores": {} if offered is None else _ties(calibration),
-        "too_few_examples": _too_few(tested, calibration if alone else None),
-        "clustered": {
-            "n_sharing": sum(map(sample.n_sharing, parts)),
-            "n": sum(int(part.sum()) for part in parts),
-        },
-    }
-    applies = {
+    expected_misses = calibration.rank / (calibration.n + 1)
+    # Where a message needs numbers that the report does not hold, these; empty: nothing to say.
+    applies: dict[str, bool | dict[str, Any]] = {
         "reversed_direction": tested.auroc.lies_below(0.5),
         "flags_everything": rule.flag_all or (fpr or 0.0) > NEARLY_ALL,
         "baseline_beats_detector": any(row.beats_detector for row in baselines),
@@ -82,14 +75,16 @@ def findings(
         "coverage_outside_band": _outside_band(calibration, tested),
         "paper_rank_undercovers": alone
         and calibration.guarantee == "paper"
-        and calibration.rank / (calibration.n + 1) > calibration.alpha + 1e-12,
-        "few_distinct_scores": offered is not None,
-        "too_few_examples": any(values["too_few_examples"].values()),
-        "clustered": values["clustered"]["n_sharing"] > 0,
+        and expected_misses > calibration.alpha + 1e-12,
+        "few_distinct_scores": {} if offered is None else _ties(calibration),
+        "too_few_examples": _too_few(tested, calibration.rank if alone else 0),
+        "clustered": _sharing(sample),
         "undefined_scores": bool(np.isnan(sample.values[sample.split != FIT]).any()),
     }
     return tuple(
-        Finding(code, values=values.get(code, {})) for code, holds in applies.items() if holds
+        Finding(code, values=values if isinstance(values, dict) else {})
+        for code, values in applies.items()
+        if values
     )
 
 
@@ -105,13 +100,19 @@ def _outside_band(calibration: Calibration, tested: Tested) -> bool:
     return not tied or tested.coverage.count < band.lowest
 
 
-def _too_few(tested: Tested, calibration: Calibration | None) -> dict[str, Any]:
+def _too_few(tested: Tested, rank: int) -> dict[str, Any]:
     """Return what is too small: the test part, the rank of a threshold."""
-    rank = 0 if calibration is None else calibration.rank
-    return {
-        "fewer_than": FEW_TEST if min(tested.coverage.n, tested.fpr.n) < FEW_TEST else None,
-        "low_rank": 0 < rank < FEW_RANK,
-    }
+    few_tested, low_rank = min(tested.counts[1::2]) < FEW_TEST, 0 < rank < FEW_RANK
+    if not few_tested and not low_rank:
+        return {}
+    return {"fewer_than": FEW_TEST if few_tested else None, "low_rank": low_rank}
+
+
+def _sharing(sample: Sample) -> dict[str, Any]:
+    """Return how many of the answers behind threshold and measures share their group."""
+    parts = sample.rows(CALIBRATION, 1), sample.rows(TEST)
+    n_sharing = sum(map(sample.n_sharing, parts))
+    return {"n_sharing": n_sharing, "n": int(np.sum(parts))} if n_sharing else {}
 
 
 def _ties(calibration: Calibration) -> dict[str, Any]:

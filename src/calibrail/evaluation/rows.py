@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 from calibrail.conformal import Bound, Calibration, calibrate_threshold
 from calibrail.errors import InputError
 from calibrail.evaluation.sample import CALIBRATION, TEST, Sample
-from calibrail.evaluation.stats.auroc import auroc
+from calibrail.evaluation.stats.auroc import auroc, auroc_difference
 from calibrail.evaluation.stats.measure import Measure
-from calibrail.evaluation.stats.paired_auroc import auroc_difference
 from calibrail.evaluation.stats.undefined import ranked_values
 from calibrail.record import Record
 

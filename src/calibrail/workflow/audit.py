@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.splits import FIT
-from calibrail.evaluation.audit import Answers, Audit, LeftOut, Material, audit_scores
+from calibrail.evaluation.audit.answers import Answers
+from calibrail.evaluation.audit.audit import Audit, LeftOut, Material, audit_scores
 from calibrail.evaluation.audit.confounds import SURFACE
 from calibrail.report.documents.audit_sentences import with_sentences
 from calibrail.scores.base import Score

@@ -11,9 +11,11 @@ from calibrail.data.example import Example
 from calibrail.data.sketches import normalise
 from calibrail.data.splits import group_numbers
 from calibrail.errors import DataError, ModelError
-from calibrail.evaluation.audit import Answers, Division, LeftOut, by_column, thirds
+from calibrail.evaluation.audit.answers import Answers
+from calibrail.evaluation.audit.audit import LeftOut
 from calibrail.evaluation.audit.confounds import SURFACE
 from calibrail.evaluation.audit.leakage import Leakage, copies, giveaway, repeated, shared
+from calibrail.evaluation.audit.strata import Division, by_column, thirds
 from calibrail.evaluation.sample import Floats, Mask
 from calibrail.models.embedding import Encoder
 from calibrail.models.location import DEFAULT_MODEL

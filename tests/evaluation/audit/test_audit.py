@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from calibrail.errors import InputError
-from calibrail.evaluation.audit import Answers, Material, audit_scores
+from calibrail.evaluation.audit.answers import Answers
+from calibrail.evaluation.audit.audit import Material, audit_scores
 from calibrail.evaluation.audit.leakage import Leakage
 
 N = 1200

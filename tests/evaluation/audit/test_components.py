@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from calibrail.evaluation.audit import Answers
+from calibrail.evaluation.audit.answers import Answers
 from calibrail.evaluation.audit.components import components
 
 N = 1200

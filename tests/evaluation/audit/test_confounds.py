@@ -7,14 +7,14 @@ import pytest
 from scipy.stats import norm, spearmanr
 from sklearn.metrics import roc_auc_score
 
-from calibrail.evaluation import auroc
-from calibrail.evaluation.audit import Answers
+from calibrail.evaluation.audit.answers import Answers
 from calibrail.evaluation.audit.confounds import confound, prepare, prepare_columns, verdict_of
 from calibrail.evaluation.audit.strata import by_column
+from calibrail.evaluation.stats.auroc import auroc
 from calibrail.evaluation.stats.correlation import partial, pearson, spearman
 from calibrail.evaluation.stats.influence import Estimated, measured
 from calibrail.evaluation.stats.measure import Measure, missing
-from calibrail.evaluation.stats.ranking import area_measure, match, rank_within, ranked
+from calibrail.evaluation.stats.ranking import match, rank_within, ranked
 
 ALONE = np.arange(2000)
 LABELS = np.tile([0, 1], 1000).astype(np.int8)
@@ -199,9 +199,9 @@ def test_clusters_widen_or_narrow_intervals_as_they_should() -> None:
     rng = np.random.default_rng(14)
     values = rng.normal(size=400) + 0.5 * np.tile([0, 1], 200)
     labels = np.tile([0, 1], 200).astype(np.int8)
-    one = area_measure(values, labels, np.arange(400))
+    one = Answers(labels, np.arange(400)).auroc(values)
     twice = np.repeat(np.arange(400), 2)
-    two = area_measure(np.repeat(values, 2), np.repeat(labels, 2), twice)
+    two = Answers(np.repeat(labels, 2), twice).auroc(np.repeat(values, 2))
     assert two.estimate == pytest.approx(one.estimate)
     assert two.upper - two.lower == pytest.approx(one.upper - one.lower, rel=0.02)
     assert one == auroc(values[labels == 1], values[labels == 0])
@@ -215,14 +215,14 @@ def test_intervals_cover() -> None:
     hits = 0
     for _ in range(400):
         common = np.repeat(rng.normal(0.0, np.sqrt(0.5), 120), 2)
-        area = area_measure(rng.normal(size=240) + common + labels, labels, clusters)
+        area = Answers(labels, clusters).auroc(rng.normal(size=240) + common + labels)
         hits += area.lower <= truth <= area.upper
     assert abs(hits / 400 - 0.95) < 3.5 * np.sqrt(0.95 * 0.05 / 400)
 
 
 def test_a_perfect_area_keeps_an_interval() -> None:
     labels, clusters = np.tile([0, 1], 20).astype(np.int8), np.repeat(np.arange(20), 2)
-    area = area_measure(labels.astype(float), labels, clusters)
+    area = Answers(labels, clusters).auroc(labels.astype(float))
     assert area.estimate == area.upper == 1.0
     assert area.lower == pytest.approx(0.025 ** (1 / 20))
     still = measured(Estimated(1.0, np.zeros(40)), clusters, "x", 0.95, "logit")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibrail.evaluation.audit import Answers
+from calibrail.evaluation.audit.answers import Answers
 from calibrail.evaluation.audit.detector_pairs import overlap_at, pair_agreement
 
 N = 1200

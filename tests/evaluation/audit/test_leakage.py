@@ -6,7 +6,7 @@ import numpy as np
 
 from calibrail.data.example import Example
 from calibrail.data.sketches import Sketcher
-from calibrail.evaluation.audit import Answers
+from calibrail.evaluation.audit.answers import Answers
 from calibrail.evaluation.audit.leakage import copies, giveaway, repeated, shared
 
 RNG = np.random.default_rng(5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibrail.evaluation.audit import Answers
+from calibrail.evaluation.audit.answers import Answers
 from calibrail.evaluation.audit.reliability import calibration_error, reliability, tenths
 
 N = 1200

@@ -7,9 +7,9 @@ import pytest
 from scipy.stats import chi2
 
 from calibrail.conformal import holm
-from calibrail.evaluation import auroc
-from calibrail.evaluation.audit import Answers, by_column, thirds
-from calibrail.evaluation.audit.strata import corrected, heterogeneity, stratify
+from calibrail.evaluation.audit.answers import Answers
+from calibrail.evaluation.audit.strata import by_column, corrected, heterogeneity, stratify, thirds
+from calibrail.evaluation.stats.auroc import auroc
 
 N = 1200
 RNG = np.random.default_rng(0)

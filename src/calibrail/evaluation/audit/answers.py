@@ -1,21 +1,23 @@
 """Which labelled answers is a detector audited on, and how surely is something said of them?"""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.errors import InputError
-from calibrail.evaluation.stats.correlation import correlation_measure
+from calibrail.evaluation.sample import CLASSES
+from calibrail.evaluation.stats.arrays import Codes, Floats, Ints, Mask
+from calibrail.evaluation.stats.auroc import auroc, without_variance
 from calibrail.evaluation.stats.influence import Estimated, Scale, measured
-from calibrail.evaluation.stats.measure import Measure, checked_confidence
-from calibrail.evaluation.stats.ranking import Ranking, area_measure, matched_measure, ranked
+from calibrail.evaluation.stats.measure import Measure, missing
+from calibrail.evaluation.stats.ranking import Ranking, ranked
+from calibrail.evaluation.stats.separation import cohens_d, moments
+from calibrail.settings.checks import share
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Labels = NDArray[np.int8]
+#: How an AUROC's interval is made where answers share groups.
+CLUSTERED = "obuchowski-logit"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,13 +36,13 @@ class Answers:
         Seed of the folds, which keep groups whole.
     """
 
-    labels: Labels
+    labels: Codes
     clusters: Ints
     confidence: float = 0.95
     seed: int = 0
 
     def __post_init__(self) -> None:
-        checked_confidence(self.confidence)
+        share(self.confidence, "confidence")
         if len(self.clusters) != len(self.labels):
             raise InputError(
                 f"clusters must have {len(self.labels)} values; got {len(self.clusters)}"
@@ -49,7 +51,7 @@ class Answers:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def where(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Answers:
+    def where(self, rows: Mask | NDArray[np.intp]) -> Self:
         """Return some of the answers, by a mask or by their places."""
         return replace(self, labels=self.labels[rows], clusters=self.clusters[rows])
 
@@ -69,17 +71,47 @@ class Answers:
         return area
 
     def auroc(self, values: Floats) -> Measure:
-        """Return the AUROC with its interval."""
-        return area_measure(values, self.labels, self.clusters, self.confidence)
+        """Return the AUROC with DeLong's interval, or Obuchowski's where answers share groups.
+
+        At 0 or 1, where both variances vanish, Clopper-Pearson's interval for as many disjoint
+        pairs as there are groups that hold the rarer class.
+        """
+        area = ranked(values, self.labels)
+        if area is None or len(np.unique(self.clusters)) == len(self):
+            return auroc(*self.by_class(values), confidence=self.confidence)
+        pairs = min(len(np.unique(self.clusters[self.labels == label])) for label in (0, 1))
+        return without_variance(self.measured(area, CLUSTERED, "logit"), pairs)
 
     def matched_auroc(self, ranking: Ranking, reason: str | None) -> Measure:
         """Return an AUROC over matched pairs with its interval, or why there is none."""
-        return matched_measure(ranking, self.clusters, reason, self.confidence)
+        if reason is not None or ranking.area is None:
+            reason = reason or "no two answers of both classes are alike"
+            return missing(CLUSTERED, reason, self.confidence)
+        pairs = min(ranking.n_hallucinated, ranking.n_faithful)
+        return without_variance(self.measured(ranking.area, CLUSTERED, "logit"), pairs)
 
     def measured(self, statistic: Estimated, method: str, scale: Scale = "plain") -> Measure:
         """Return a statistic with its interval."""
         return measured(statistic, self.clusters, method, self.confidence, scale)
 
     def correlation(self, value: Estimated | None, method: str, reason: str) -> Measure:
-        """Return a correlation with its interval, or the reason why there is none."""
-        return correlation_measure(value, self.clusters, method, self.confidence, reason)
+        """Return a correlation with its interval on Fisher's scale, or why there is none."""
+        if value is None:
+            return missing(method, reason, self.confidence)
+        return self.measured(value, f"{method}, jackknife, fisher", "fisher")
+
+    def separation(self, values: Floats, ranks: Floats) -> dict[str, Any]:
+        """Return how far apart the classes are: ``means``, ``cohens_d``, ``auroc``, ``reversed``.
+
+        Parameters
+        ----------
+        values, ranks : ndarray of float64, shape (n,)
+            Scores, NaN where undefined; the same with undefined ones where the policy puts them.
+        """
+        classes, area = self.by_class(values), self.auroc(ranks)
+        return {
+            "means": dict(zip(CLASSES, map(moments, classes), strict=True)),
+            "cohens_d": cohens_d(*classes),
+            "auroc": area,
+            "reversed": area.lies_below(0.5),
+        }

@@ -2,19 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 import numpy as np
 
-from calibrail.evaluation.audit.answers import Answers, Floats
+from calibrail.evaluation.audit.answers import Answers
+from calibrail.evaluation.stats.arrays import Floats
 from calibrail.evaluation.stats.influence import difference_from_half
 from calibrail.evaluation.stats.measure import Measure
 from calibrail.evaluation.stats.separation import cohens_d
 from calibrail.record import Record
 
-#: The components, each turned as the index turns it: hallucinated answers are expected near the
-#: question and far from the context, so that the ratio is low.
-COMPONENTS: Final = ("theta_rq", "theta_rc", "ratio")
+Driver = Literal["theta_rq", "theta_rc"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ class Components(Record):
     n: int
     rows: tuple[Component, ...]
     difference: Measure
-    driver: Literal["theta_rq", "theta_rc"] | None
+    driver: Driver | None
 
 
 def components(encoder: str, angles: Mapping[str, Floats], answers: Answers) -> Components | None:
@@ -77,22 +76,17 @@ def components(encoder: str, angles: Mapping[str, Floats], answers: Answers) -> 
     answers = answers.where(rows)
     if not answers.both_classes:
         return None
-    values = {
-        "theta_rq": -question,
-        "theta_rc": context,
-        "ratio": -question / (context + 1e-8),
-    }
+    # Each turned as the index turns it: hallucinated answers are expected near the question and far
+    # from the context, so that the ratio is low.
+    ratio = -question / (context + 1e-8)
+    values = {"theta_rq": -question, "theta_rc": context, "ratio": ratio}
     parts = tuple(
-        Component(name, cohens_d(*answers.by_class(values[name])), answers.auroc(values[name]))
-        for name in COMPONENTS
+        Component(name, cohens_d(*answers.by_class(column)), answers.auroc(column))
+        for name, column in values.items()
     )
-    apart = difference_from_half(
-        answers.ranked(values["theta_rq"]), answers.ranked(values["theta_rc"])
-    )
-    difference = answers.measured(apart, "paired, either direction")
-    driver: Literal["theta_rq", "theta_rc"] | None = None
-    if difference.lies_above(0.0):
-        driver = "theta_rq"
-    elif difference.lies_below(0.0):
+    both = answers.ranked(values["theta_rq"]), answers.ranked(values["theta_rc"])
+    difference = answers.measured(difference_from_half(*both), "paired, either direction")
+    driver: Driver | None = "theta_rq" if difference.lies_above(0.0) else None
+    if difference.lies_below(0.0):
         driver = "theta_rc"
     return Components(encoder, len(answers), parts, difference, driver)

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
-from calibrail.evaluation.audit.answers import Answers, Floats
+from calibrail.evaluation.audit.answers import Answers
 from calibrail.evaluation.audit.strata import Division
+from calibrail.evaluation.stats.arrays import Floats, Mask
 from calibrail.evaluation.stats.correlation import CONSTANT, partial, spearman
 from calibrail.evaluation.stats.influence import Estimated, chained, difference_from_half
 from calibrail.evaluation.stats.measure import Measure, missing
@@ -115,7 +115,7 @@ class Matched:
     """
 
     name: str
-    rows: NDArray[np.bool_]
+    rows: Mask
     values: Floats
     matching: Matching
     alone: Floats
@@ -127,10 +127,9 @@ def prepare(features: Mapping[str, Floats], answers: Answers) -> tuple[Matched, 
     for name, column in features.items():
         rows = ~np.isnan(column)
         values, there = column[rows], answers.where(rows)
-        if not there.both_classes or values.min() == values.max():
-            continue
-        alone = cross_fitted((values,), there)
-        prepared.append(Matched(name, rows, values, match(values, there.labels), alone))
+        if there.both_classes and values.min() < values.max():
+            matching, alone = match(values, there.labels), cross_fitted((values,), there)
+            prepared.append(Matched(name, rows, values, matching, alone))
     return tuple(prepared)
 
 
@@ -146,8 +145,7 @@ def prepare_columns(divisions: Sequence[Division], answers: Answers) -> tuple[Ma
         there, members, fold = answers.where(rows), division.members[rows], folds[rows]
         if division.kind != "column" or not there.both_classes:
             continue
-        size = int(members.max()) + 1
-        rates = np.zeros(len(there))
+        rates, size = np.zeros(len(there)), int(members.max()) + 1
         for k in np.unique(fold):
             train, test = fold != k, fold == k
             n = np.bincount(members[train], minlength=size)
@@ -176,29 +174,24 @@ def confound(feature: Matched, ranks: Floats, answers: Answers) -> Confound:
     matching, values = feature.matching, feature.values
     score, answers = ranks[feature.rows], answers.where(feature.rows)
     classes = answers.labels.astype(np.float64)
-    of_score, of_feature = answers.ranked(score), answers.ranked(values)
-    area = answers.auroc(score)
+    of_score, area = answers.ranked(score), answers.auroc(score)
     alike = rank_within(score, answers.labels, matching.bins)
     matched = answers.matched_auroc(alike, matching.reason)
     with_feature = spearman(score, values)
     given = partial(spearman(score, classes), with_feature, spearman(classes, values))
     share = _share(of_score, area, alike, matched, answers)
     same = with_feature is not None and abs(with_feature.value) > 1.0 - 1e-9
-    alone, together = (
-        answers.ranked(log_odds)
-        for log_odds in (feature.alone, cross_fitted((values, score), answers))
-    )
+    lead = difference_from_half(answers.ranked(values), of_score)
+    alone = answers.ranked(feature.alone)
+    together = answers.ranked(cross_fitted((values, score), answers))
+    undetermined = "the score does not vary, or the feature determines score or label"
     added = chained(together.value - alone.value, ((together, 1.0), (alone, -1.0)))
     return Confound(
-        feature=feature.name,
+        feature.name,
         n=len(answers),
         feature_auroc=answers.auroc(values),
         spearman=answers.correlation(with_feature, "spearman", CONSTANT),
-        partial=answers.correlation(
-            given,
-            "partial spearman",
-            "the score does not vary, or the feature determines score or label",
-        ),
+        partial=answers.correlation(given, "partial spearman", undetermined),
         auroc=area,
         matched=matched,
         balance=answers.matched_auroc(matching.balance, matching.reason),
@@ -207,9 +200,7 @@ def confound(feature: Matched, ranks: Floats, answers: Answers) -> Confound:
         n_hallucinated=alike.n_hallucinated,
         n_faithful=alike.n_faithful,
         share=share,
-        lead=answers.measured(
-            difference_from_half(of_feature, of_score), "paired, either direction"
-        ),
+        lead=answers.measured(lead, "paired, either direction"),
         added=answers.measured(added, "cross-fitted logistic regression, paired"),
         verdict="is the score" if same else verdict_of(area, matched, share),
     )

@@ -8,7 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from calibrail.evaluation.audit.answers import Answers, Floats
+from calibrail.evaluation.audit.answers import Answers
+from calibrail.evaluation.stats.arrays import Floats
 from calibrail.evaluation.stats.correlation import partial, pearson, spearman
 from calibrail.evaluation.stats.measure import Measure
 from calibrail.record import Record
@@ -78,12 +79,12 @@ def pair_agreement(detectors: Mapping[str, Floats], answers: Answers) -> tuple[P
         Labels and groups.
     """
     return tuple(
-        _pair((first, second), detectors[first], detectors[second], answers)
-        for first, second in combinations(detectors, 2)
+        _pair(first, second, answers) for first, second in combinations(detectors.items(), 2)
     )
 
 
-def _pair(names: tuple[str, str], x: Floats, y: Floats, answers: Answers) -> Pair:
+def _pair(first: tuple[str, Floats], second: tuple[str, Floats], answers: Answers) -> Pair:
+    x, y = first[1], second[1]
     rows = ~np.isnan(x) & ~np.isnan(y)
     x, y, answers = x[rows], y[rows], answers.where(rows)
     classes = answers.labels.astype(np.float64)
@@ -91,7 +92,8 @@ def _pair(names: tuple[str, str], x: Floats, y: Floats, answers: Answers) -> Pai
     given_label = partial(ranks, spearman(x, classes), spearman(y, classes))
     few = "fewer than three answers have both scores, or one of the two does not vary"
     return Pair(
-        *names,
+        first[0],
+        second[0],
         n=len(x),
         pearson=answers.correlation(pearson(x, y), "pearson", few),
         spearman=answers.correlation(ranks, "spearman", few),

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 # Pairs wherever they lie: the search for pairs across a split is the same one, filtered.
 from calibrail.data.duplicates import THRESHOLD, similar_pairs
 from calibrail.data.sketches import Sketches
-from calibrail.evaluation.audit.answers import Answers, Ints
+from calibrail.evaluation.audit.answers import CLUSTERED, Answers
+from calibrail.evaluation.stats.arrays import Codes, Ints
 from calibrail.evaluation.stats.measure import Measure, missing
-from calibrail.evaluation.stats.ranking import CLUSTERED, area_measure
 from calibrail.record import Record
 
 #: Pairs that are named.
@@ -134,52 +134,41 @@ def copies(sketches: Sketches, sides: Mapping[str, Ints], ids: Sequence[str]) ->
     if not len(worded):
         return ()
     texts, first, member = np.unique(sketches.exact[worded], return_index=True, return_inverse=True)
+    holder = worded[first]
     everywhere = np.full(len(texts), 3, dtype=np.uint8)
-    alike = list(similar_pairs(sketches.minhash, worded[first], everywhere, THRESHOLD))
+    alike = list(similar_pairs(sketches.minhash, holder, everywhere, THRESHOLD))
     left, right = (
         np.concatenate([np.zeros(0, np.intp), *(pair[side] for pair in alike)]) for side in (0, 1)
     )
-    known = _Texts(worded, member, worded[first], left, right)
-    return tuple(_apart(name, side[worded], known, ids) for name, side in sides.items())
+
+    def apart(name: str, side: Ints) -> Copies:
+        """Count the answers whose text, or one like it, is on another side."""
+        ends = np.iinfo(np.int64)
+        low, high = np.full(len(texts), ends.max), np.full(len(texts), ends.min)
+        np.minimum.at(low, member, side)
+        np.maximum.at(high, member, side)
+        wide_low, wide_high = low.copy(), high.copy()
+        for one, other in ((left, right), (right, left)):
+            np.minimum.at(wide_low, one, low[other])
+            np.maximum.at(wide_high, one, high[other])
+        exact = (low[member] != side) | (high[member] != side)
+        near = (wide_low[member] != side) | (wide_high[member] != side)
+        pairs: dict[tuple[int, int], None] = {}
+        for text in np.unique(member[exact])[:NAMED].tolist():
+            rows = np.flatnonzero(member == text)
+            other = rows[side[rows] != side[rows[0]]][0]
+            pairs[int(worded[rows[0]]), int(worded[other])] = None
+        differing = np.flatnonzero((low[left] != high[right]) | (high[left] != low[right]))
+        for at in differing[: 4 * NAMED].tolist():
+            two = sorted((int(holder[left[at]]), int(holder[right[at]])))
+            pairs[two[0], two[1]] = None
+        named = tuple((str(ids[a]), str(ids[b])) for a, b in list(pairs)[:NAMED])
+        return Copies(name, int(near.sum()), int(exact.sum()), named)
+
+    return tuple(apart(name, side[worded]) for name, side in sides.items())
 
 
-class _Texts(NamedTuple):
-    """The answers with words, the text of each, one answer of each text, and texts alike."""
-
-    worded: NDArray[np.intp]
-    member: NDArray[np.intp]
-    holder: NDArray[np.intp]
-    left: NDArray[np.intp]
-    right: NDArray[np.intp]
-
-
-def _apart(name: str, side: Ints, texts: _Texts, ids: Sequence[str]) -> Copies:
-    """Count the answers whose text, or one like it, is on another side."""
-    worded, member, holder, left, right = texts
-    low = np.full(len(holder), np.iinfo(np.int64).max)
-    high = np.full(len(holder), np.iinfo(np.int64).min)
-    np.minimum.at(low, member, side)
-    np.maximum.at(high, member, side)
-    wide_low, wide_high = low.copy(), high.copy()
-    for a, b in ((left, right), (right, left)):
-        np.minimum.at(wide_low, a, low[b])
-        np.maximum.at(wide_high, a, high[b])
-    exact = (low[member] != side) | (high[member] != side)
-    near = (wide_low[member] != side) | (wide_high[member] != side)
-    pairs: dict[tuple[int, int], None] = {}
-    for text in np.unique(member[exact])[:NAMED].tolist():
-        rows = np.flatnonzero(member == text)
-        other = rows[side[rows] != side[rows[0]]][0]
-        pairs[int(worded[rows[0]]), int(worded[other])] = None
-    apart = np.flatnonzero((low[left] != high[right]) | (high[left] != low[right]))
-    for at in apart[: 4 * NAMED].tolist():
-        one, two = int(holder[left[at]]), int(holder[right[at]])
-        pairs[min(one, two), max(one, two)] = None
-    named = tuple((str(ids[a]), str(ids[b])) for a, b in list(pairs)[:NAMED])
-    return Copies(name, int(near.sum()), int(exact.sum()), named)
-
-
-def shared(what: str, digests: NDArray[np.uint64], labels: NDArray[np.int8]) -> Shared | None:
+def shared(what: str, digests: NDArray[np.uint64], labels: Codes) -> Shared | None:
     """Count texts that occur with both labels; 0 stands for no text, None for none at all.
 
     Examples
@@ -192,17 +181,11 @@ def shared(what: str, digests: NDArray[np.uint64], labels: NDArray[np.int8]) -> 
     if not there.any():
         return None
     texts, member = np.unique(digests[there], return_inverse=True)
-    classes = labels[there]
-    faithful = np.bincount(member[classes == 0], minlength=len(texts))
-    hallucinated = np.bincount(member[classes == 1], minlength=len(texts))
-    both = (faithful > 0) & (hallucinated > 0)
-    return Shared(
-        what,
-        len(texts),
-        int(np.sum(faithful + hallucinated > 1)),
-        int(both.sum()),
-        int((faithful + hallucinated)[both].sum()),
-    )
+    size = np.bincount(member)
+    hallucinated = np.bincount(member[labels[there] == 1], minlength=len(texts))
+    both = (hallucinated > 0) & (hallucinated < size)
+    counts = np.sum(size > 1), both.sum(), size[both].sum()
+    return Shared(what, len(texts), *map(int, counts))
 
 
 def giveaway(column: str, members: Ints, answers: Answers) -> Giveaway:
@@ -219,17 +202,17 @@ def giveaway(column: str, members: Ints, answers: Answers) -> Giveaway:
     """
     there = members >= 0
     _, member = np.unique(members[there], return_inverse=True)
-    classes = answers.labels[there]
+    labels = answers.labels[there]
     size = np.bincount(member)
-    hallucinated = np.bincount(member, weights=classes, minlength=len(size)).astype(np.int64)
+    hallucinated = np.bincount(member, weights=labels, minlength=len(size)).astype(np.int64)
     several = size > 1
     mixed = several & (hallucinated > 0) & (hallucinated < size)
-    rows = several[member] if len(size) else np.zeros(0, dtype=bool)
     area = missing(CLUSTERED, "no group holds two answers", answers.confidence)
-    if rows.any():
-        group, labels = member[rows].astype(np.int64), classes[rows]
+    if several.any():
+        rows = several[member]
+        group, labels = member[rows].astype(np.int64), labels[rows]
         rate = (hallucinated[group] - labels) / (size[group] - 1)
-        area = area_measure(rate, labels, group, answers.confidence)
+        area = Answers(labels, group, answers.confidence).auroc(rate)
     return Giveaway(column, len(size), int(mixed.sum()), int(np.sum(several & ~mixed)), area)
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from scipy.stats import rankdata
 
 from calibrail.conformal import Bound
-from calibrail.evaluation.audit.answers import Answers, Floats, Labels
+from calibrail.evaluation.audit.answers import Answers
+from calibrail.evaluation.stats.arrays import Codes, Floats
 from calibrail.evaluation.stats.rates import wilson
 from calibrail.evaluation.stats.resampling import fold_numbers
 from calibrail.record import Record
@@ -90,28 +91,27 @@ def reliability(values: Floats, answers: Answers) -> Reliability | None:
     low, width = score.min() / 2.0, score.max() / 2.0 - score.min() / 2.0
     scaled = (score / 2.0 - low) / width if width > 0.0 else np.full(len(score), 0.5)
     deciles = tenths(score, scaled, answers.labels, answers.confidence)
-    probabilities, reason = _isotonic(scaled, answers)
     bins: tuple[Bin, ...] = ()
-    error = chance = None
+    probabilities = _isotonic(scaled, answers)
     if probabilities is not None:
         bins = tenths(probabilities, probabilities, answers.labels, answers.confidence)
-        error, chance = calibration_error(bins), _by_chance(bins)
     rates = [item.rate.estimate or 0.0 for item in deciles]
+    few = "there are too few groups to fit on one part and try on another"
     return Reliability(
         n=len(score),
         n_undefined=int(np.sum(~rows)),
         ece_scaled=calibration_error(deciles),
-        ece_isotonic=error,
-        by_chance=chance,
+        ece_isotonic=calibration_error(bins) if bins else None,
+        by_chance=_by_chance(bins) if bins else None,
         deciles=deciles,
         isotonic=bins,
         rising=all(a <= b for a, b in pairwise(rates)),
-        reason=reason,
+        reason=None if bins else few,
     )
 
 
 def tenths(
-    order: Floats, predicted: Floats, labels: Labels, confidence: float = 0.95
+    order: Floats, predicted: Floats, labels: Codes, confidence: float = 0.95
 ) -> tuple[Bin, ...]:
     """Divide answers into ten bins of equal frequency; equal scores stay together.
 
@@ -127,31 +127,30 @@ def tenths(
     for index in np.unique(member):
         here = member == index
         rate = wilson(int(labels[here].sum()), int(here.sum()), confidence)
-        low, high = float(order[here].min()), float(order[here].max())
-        bins.append(Bin(low, high, float(predicted[here].mean()), rate))
+        ends = float(order[here].min()), float(order[here].max())
+        bins.append(Bin(*ends, float(predicted[here].mean()), rate))
     return tuple(bins)
 
 
 def calibration_error(bins: tuple[Bin, ...]) -> float:
     """Return the mean distance of prediction and rate over bins, weighted by their answers."""
-    total = sum(item.rate.n for item in bins)
     away = (item.rate.n * abs(item.predicted - (item.rate.estimate or 0.0)) for item in bins)
-    return float(sum(away) / total)
+    return float(sum(away) / sum(item.rate.n for item in bins))
 
 
 def _by_chance(bins: tuple[Bin, ...]) -> float:
     """Return the error that chance alone makes: the mean of a half-normal in each bin."""
-    total = sum(item.rate.n for item in bins)
     spread = (
         item.rate.n
         * math.sqrt(2.0 * item.predicted * (1.0 - item.predicted) / math.pi)
         / math.sqrt(item.rate.n)
         for item in bins
     )
-    return float(sum(spread) / total)
+    return float(sum(spread) / sum(item.rate.n for item in bins))
 
 
-def _isotonic(score: Floats, answers: Answers) -> tuple[Floats | None, str | None]:
+def _isotonic(score: Floats, answers: Answers) -> Floats | None:
+    """Return probabilities from models that have not seen the answer; None with too few groups."""
     from sklearn.isotonic import IsotonicRegression
 
     folds = fold_numbers(answers.clusters, answers.seed)
@@ -160,8 +159,8 @@ def _isotonic(score: Floats, answers: Answers) -> tuple[Floats | None, str | Non
     for fold in np.unique(folds):
         train, test = folds != fold, folds == fold
         if not train.any():
-            return None, "there are too few groups to fit on one part and try on another"
+            return None
         model = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
         result[test] = model.fit(score[train], labels[train]).predict(score[test])
     # Rounding may leave a hair outside.
-    return np.clip(result, 0.0, 1.0), None
+    return np.clip(result, 0.0, 1.0)

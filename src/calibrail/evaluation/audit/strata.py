@@ -9,11 +9,12 @@ import numpy as np
 from scipy.stats import chi2, rankdata
 
 from calibrail.conformal import holm
-from calibrail.evaluation.audit.answers import Answers, Floats, Ints
+from calibrail.evaluation.audit.answers import Answers
+from calibrail.evaluation.stats.arrays import Floats, Ints
 from calibrail.evaluation.stats.influence import cluster_sums
 from calibrail.evaluation.stats.measure import Measure
 from calibrail.evaluation.stats.ranking import ranked
-from calibrail.evaluation.stats.separation import Moments, cohens_d, moments
+from calibrail.evaluation.stats.separation import Moments
 from calibrail.record import Record
 
 #: Most values of a column that are strata of their own; the rarer ones are one stratum together.
@@ -139,22 +140,15 @@ def thirds(name: str, values: Floats) -> Division | None:
     [2, 0, 1, -1]
     """
     there = ~np.isnan(values)
-    n = int(there.sum())
-    if n == 0 or values[there].min() == values[there].max():
-        return None
     members = np.full(len(values), -1, dtype=np.int64)
-    places = (rankdata(values[there]) - 0.5) / n
+    places = (rankdata(values[there]) - 0.5) / max(1, int(there.sum()))
     # Many equal values may leave a third empty; the names then say which there are.
-    members[there] = np.minimum((3.0 * places).astype(np.int64), 2)
-    present = [k for k in range(3) if (members == k).any()]
+    present, members[there] = np.unique((3.0 * places).astype(np.int64), return_inverse=True)
     if len(present) < 2:
         return None
-    renamed = np.full(4, -1, dtype=np.int64)
-    renamed[present] = np.arange(len(present))
-    ranges = tuple(
-        (float(values[members == k].min()), float(values[members == k].max())) for k in present
-    )
-    return Division(name, "thirds", renamed[members], tuple(THIRDS[k] for k in present), ranges)
+    parts = [values[members == k] for k in range(len(present))]
+    ranges = tuple((float(part.min()), float(part.max())) for part in parts)
+    return Division(name, "thirds", members, tuple(THIRDS[k] for k in present), ranges)
 
 
 def by_column(name: str, cells: Sequence[Any]) -> Division | None:
@@ -172,15 +166,13 @@ def by_column(name: str, cells: Sequence[Any]) -> Division | None:
     counts = Counter(text for text in texts if text is not None)
     order = sorted(counts, key=lambda text: (-counts[text], text))
     kept = order if len(order) <= MOST + 1 else order[:MOST]
-    place = {text: index for index, text in enumerate(kept)}
-    names = list(kept)
-    if len(kept) < len(order):
-        place.update(dict.fromkeys(order[MOST:], MOST))
-        names.append(f"{len(order) - MOST:,} rarer values")
+    place = {text: min(index, len(kept)) for index, text in enumerate(order)}
+    rarer = [] if len(kept) == len(order) else [f"{len(order) - MOST:,} rarer values"]
+    names = (*kept, *rarer)
     if len(names) < 2:
         return None
     members = np.array([-1 if text is None else place[text] for text in texts], dtype=np.int64)
-    return Division(name, "column", members, tuple(names), (None,) * len(names))
+    return Division(name, "column", members, names, (None,) * len(names))
 
 
 def stratify(division: Division, values: Floats, ranks: Floats, answers: Answers) -> Stratification:
@@ -199,19 +191,14 @@ def stratify(division: Division, values: Floats, ranks: Floats, answers: Answers
     for index, name in enumerate(division.names):
         rows = division.members == index
         here = answers.where(rows)
-        high, low = here.by_class(values[rows])
-        area = here.auroc(ranks[rows])
         strata.append(
             Stratum(
                 name=name,
                 range=division.ranges[index],
-                n_hallucinated=len(high),
-                n_faithful=len(low),
+                n_hallucinated=int(np.sum(here.labels == 1)),
+                n_faithful=int(np.sum(here.labels == 0)),
                 n_undefined=int(np.isnan(values[rows]).sum()),
-                means={"hallucinated": moments(high), "faithful": moments(low)},
-                cohens_d=cohens_d(high, low),
-                auroc=area,
-                reversed=area.lies_below(0.5),
+                **here.separation(values[rows], ranks[rows]),
             )
         )
     n_missing = int(np.sum(division.members < 0))
@@ -225,7 +212,12 @@ def heterogeneity(division: Division, ranks: Floats, answers: Answers) -> Hetero
     Wald's test of equal logits. Where no group spans strata it is Cochran's (1954) Q, the sum of
     (logit A_k - their weighted mean)^2 / var; else their covariances enter.
     """
-    logits, influences, left_out = [], [], []
+    logits, influences = [], []
+    left_out: list[str] = []
+
+    def without_test(reason: str) -> Heterogeneity:
+        return Heterogeneity(None, None, None, None, tuple(left_out), reason)
+
     for index, name in enumerate(division.names):
         rows = np.flatnonzero(division.members == index)
         here = answers.where(rows)
@@ -239,10 +231,8 @@ def heterogeneity(division: Division, ranks: Floats, answers: Answers) -> Hetero
         column[rows] = area.influence / slope
         influences.append(column)
         logits.append(np.log(area.value / (1.0 - area.value)))
-    out = tuple(left_out)
     if len(logits) < 2:
-        reason = f"fewer than two strata hold {TESTED} answers of each class"
-        return Heterogeneity(None, None, None, None, out, reason)
+        return without_test(f"fewer than two strata hold {TESTED} answers of each class")
     totals = cluster_sums(np.stack(influences, axis=1), answers.clusters)
     covariance = totals.T @ totals * len(totals) / (len(totals) - 1)
     k = len(logits)
@@ -250,20 +240,20 @@ def heterogeneity(division: Division, ranks: Floats, answers: Answers) -> Hetero
     apart = contrasts @ np.array(logits)
     spread = contrasts @ covariance @ contrasts.T
     if np.linalg.matrix_rank(spread) < k - 1:
-        return Heterogeneity(None, None, None, None, out, "too few groups for so many strata")
+        return without_test("too few groups for so many strata")
     statistic = float(apart @ np.linalg.solve(spread, apart))
-    return Heterogeneity(statistic, k - 1, float(chi2.sf(statistic, k - 1)), None, out)
+    p_value = float(chi2.sf(statistic, k - 1))
+    return Heterogeneity(statistic, k - 1, p_value, None, tuple(left_out))
 
 
 def corrected(divided: Sequence[Stratification]) -> tuple[Stratification, ...]:
     """Return one detector's stratifications with p-values corrected for their number (Holm)."""
     adjusted = iter(holm([p for item in divided if (p := item.test.p_value) is not None]).tolist())
-    return tuple(
-        item
-        if item.test.p_value is None
-        else replace(item, test=replace(item.test, p_holm=float(next(adjusted))))
-        for item in divided
-    )
+
+    def tested(test: Heterogeneity) -> Heterogeneity:
+        return test if test.p_value is None else replace(test, p_holm=next(adjusted))
+
+    return tuple(replace(item, test=tested(item.test)) for item in divided)
 
 
 def _empty(cell: Any) -> bool:

@@ -27,9 +27,9 @@ from calibrail.conformal import holm
 from calibrail.evaluation.compare.candidate import Candidate, Candidates
 from calibrail.evaluation.compare.false_alarms import FalseAlarms, clustered_variance
 from calibrail.evaluation.sample import Mask
+from calibrail.evaluation.stats.auroc import auroc_test
 from calibrail.evaluation.stats.mcnemar import McNemar, mcnemar
 from calibrail.evaluation.stats.measure import Difference, no_difference
-from calibrail.evaluation.stats.paired_auroc import auroc_test
 from calibrail.record import Record
 
 

@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 
 from calibrail.evaluation.sample import TEST, Floats, Sample
-from calibrail.evaluation.stats.auroc import auroc
+from calibrail.evaluation.stats.auroc import auroc, auroc_difference
 from calibrail.evaluation.stats.correlation import rank_correlation
 from calibrail.evaluation.stats.measure import Measure
-from calibrail.evaluation.stats.paired_auroc import auroc_difference
 from calibrail.evaluation.stats.undefined import ranked_values
 
 

@@ -1,24 +1,22 @@
-"""How well does a score rank hallucinated answers above faithful ones?
+"""How well does a score rank hallucinated answers above faithful ones, and another one as well?
 
 No library that calibrail needs anyway has the variance of an AUROC: scikit-learn gives the area
-alone (the tests hold ours against it), scipy the U statistic. Everything here and in
-``paired_auroc`` and ``ranking`` rests on the same placement counts.
+alone (the tests hold ours against it), scipy the U statistic. Everything here and in ``ranking``
+rests on the same placement counts.
 """
 
 import math
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
+from calibrail.evaluation.stats.arrays import Codes, Floats, Ints, Mask
 from calibrail.evaluation.stats.influence import interval
-from calibrail.evaluation.stats.measure import Measure, checked_confidence, missing
-
-_Floats = NDArray[np.float64]
-_Counts = NDArray[np.int64]
+from calibrail.evaluation.stats.measure import Difference, Measure, missing, no_difference
+from calibrail.settings.checks import share
 
 
-def auroc(hallucinated: _Floats, faithful: _Floats, *, confidence: float = 0.95) -> Measure:
+def auroc(hallucinated: Floats, faithful: Floats, *, confidence: float = 0.95) -> Measure:
     """Return the area under the ROC curve with DeLong's interval on the logit scale.
 
     The area is P(S_h > S_f) + P(S_h = S_f)/2. Placement counts come from one sort, O(N log N),
@@ -49,20 +47,17 @@ def auroc(hallucinated: _Floats, faithful: _Floats, *, confidence: float = 0.95)
     >>> auroc(np.array([0.4, 0.9, 0.8]), np.array([0.1, 0.2, 0.5])).estimate
     0.8888888888888888
     """
-    level = checked_confidence(confidence)
     m, n = len(hallucinated), len(faithful)
     if m == 0 or n == 0:
-        return missing("delong-logit", empty_class(m), level)
-    doubled = placements(
-        np.concatenate([hallucinated, faithful]), np.repeat([1, 0], [m, n]).astype(np.int8)
-    )
-    area = mean_placement(doubled[:m], n)
-    pairs = min(m, n)
+        return _without_a_class("delong-logit", m, confidence)
+    values, labels = np.concatenate([hallucinated, faithful]), np.repeat([1, 0], [m, n])
+    doubled, pairs = placements(values, labels.astype(np.int8)), min(m, n)
+    area = _mean_placement(doubled[:m], n)
     variance = _variance(doubled[:m], n) + _variance(doubled[m:], m) if pairs > 1 else 0.0
     if variance <= 0.0:
-        return without_variance(Measure(area, None, None, "delong-logit", level), pairs)
-    half = float(ndtri(1.0 - (1.0 - level) / 2.0)) * math.sqrt(variance)
-    return Measure(area, *interval(area, half, "logit"), "delong-logit", level)
+        return without_variance(Measure(area, None, None, "delong-logit", confidence), pairs)
+    half = float(ndtri(1.0 - (1.0 - confidence) / 2.0)) * math.sqrt(variance)
+    return Measure(area, *interval(area, half, "logit"), "delong-logit", confidence)
 
 
 def without_variance(area: Measure, pairs: int) -> Measure:
@@ -82,12 +77,12 @@ def without_variance(area: Measure, pairs: int) -> Measure:
     return Measure(area.estimate, lower, upper, "hoeffding", area.confidence)
 
 
-def empty_class(n_hallucinated: int) -> str:
-    """Return why there is no AUROC where a class is empty."""
-    return f"there is no {'faithful' if n_hallucinated else 'hallucinated'} example"
+def _without_a_class(method: str, n_hallucinated: int, confidence: float) -> Measure:
+    name = "faithful" if n_hallucinated else "hallucinated"
+    return missing(method, f"there is no {name} example", confidence)
 
 
-def placements(values: _Floats, labels: NDArray[np.int8], bins: _Counts | None = None) -> _Counts:
+def placements(values: Floats, labels: Codes, bins: Ints | None = None) -> Ints:
     """Return, per example, twice the number of other-class examples that it is ranked right of.
 
     Integers, so that equal placements are exactly equal and a zero variance is exactly zero.
@@ -111,13 +106,11 @@ def placements(values: _Floats, labels: NDArray[np.int8], bins: _Counts | None =
         return np.zeros(0, dtype=np.int64)
     order = np.argsort(values) if bins is None else np.lexsort((values, bins))
     ordered, hallucinated = values[order], labels[order] == 1
-    first = np.append(True, ordered[1:] != ordered[:-1])
-    bin_first = np.append(True, np.zeros(len(order) - 1, dtype=bool))
-    if bins is not None:
-        bin_first[1:] = np.diff(bins[order]) != 0
-        first |= bin_first
+    changes = np.zeros(len(order) - 1, dtype=bool) if bins is None else np.diff(bins[order]) != 0
+    bin_first = np.append(True, changes)
+    first = np.append(True, (ordered[1:] != ordered[:-1]) | changes)
 
-    def both_ends(starts: NDArray[np.bool_], members: NDArray[np.bool_]) -> tuple[_Counts, _Counts]:
+    def both_ends(starts: Mask, members: Mask) -> tuple[Ints, Ints]:
         """Return how many members stand before the start and the end of each example's run."""
         before = np.append(0, np.cumsum(members))
         begins = np.flatnonzero(starts)
@@ -134,12 +127,92 @@ def placements(values: _Floats, labels: NDArray[np.int8], bins: _Counts | None =
     return result
 
 
-def mean_placement(doubled: _Counts, others: int) -> float:
+def auroc_test(
+    first: Floats,
+    second: Floats,
+    labels: Codes,
+    groups: Ints | None = None,
+    confidence: float = 0.95,
+) -> Difference:
+    """Test whether two scores rank the same answers equally well.
+
+    DeLong's paired test (1988), with the variance that Obuchowski (1997) gave for groups: placement
+    values are summed within each group, hallucinated and faithful answers of one group included.
+    Where that variance is zero, Hoeffding's inequality for a kernel in [-1, 1] takes its place.
+
+    Parameters
+    ----------
+    first, second : ndarray of float64, shape (n,)
+        Scores without NaN, higher = more likely hallucinated.
+    labels : ndarray of int8, shape (n,)
+        1 = hallucinated, 0 = faithful.
+    groups : ndarray of int64, shape (n,), optional
+        What answers share; without it every answer stands alone.
+    confidence : float
+        Level of the interval.
+
+    Examples
+    --------
+    >>> labels = np.array([1, 1, 1, 0, 0, 0], dtype=np.int8)
+    >>> one, two = np.array([3.0, 2, 4, 1, 0, 2]), np.array([1.0, 2, 0, 3, 1, 2])
+    >>> test = auroc_test(one, two, labels, np.arange(6))
+    >>> round(test.estimate, 3), round(test.p_value, 4), test.method
+    (0.722, 0.0037, 'delong-paired')
+    """
+    tail = (1.0 - share(confidence, "confidence")) / 2.0
+    classes = labels == 1, labels == 0
+    m, n = (int(part.sum()) for part in classes)
+    if m == 0 or n == 0:
+        return no_difference("delong-paired")
+    # Twice the counts, as whole numbers: equal placements give a variance of exactly zero.
+    doubled = placements(first, labels) - placements(second, labels)
+    estimate = _mean_placement(doubled[classes[0]], n)
+    member = np.arange(len(labels)) if groups is None else np.unique(groups, return_inverse=True)[1]
+    n_groups, sums = int(member.max()) + 1, []
+    for part, others in zip(classes, (n, m), strict=True):
+        values = doubled[part]
+        gap = values / (2.0 * others) - estimate
+        if int(values.min()) == int(values.max()):
+            gap = np.zeros(len(values))
+        sums.append(np.bincount(member[part], weights=gap, minlength=n_groups) / len(values))
+    held = [len(np.unique(member[part])) for part in classes]
+    pairs, variance = min(held), 0.0
+    if pairs > 1:
+        variance = sum(g / (g - 1) * float(s @ s) for g, s in zip(held, sums, strict=True))
+        variance += 2.0 * n_groups / (n_groups - 1) * float(sums[0] @ sums[1])
+    if variance > 0.0:
+        error = math.sqrt(variance)
+        half, p = -float(ndtri(tail)) * error, 2.0 * float(ndtr(-abs(estimate) / error))
+        method = "delong-paired" if n_groups == len(labels) else "obuchowski-paired"
+        return Difference.of(estimate, half, p, method)
+    half, p = math.sqrt(2.0 * math.log(1.0 / tail) / pairs), math.exp(-pairs * estimate**2 / 2.0)
+    return Difference.of(estimate, half, 2.0 * p, "hoeffding-paired")
+
+
+def auroc_difference(
+    first: Floats, second: Floats, labels: Codes, confidence: float = 0.95
+) -> Measure:
+    """Return AUROC(first) - AUROC(second) on the same answers, every answer standing alone.
+
+    Parameters are those of ``auroc_test``, whose interval this is.
+
+    Returns
+    -------
+    Measure
+        The difference is shown to differ from zero where its interval leaves zero out.
+    """
+    test = auroc_test(first, second, labels, None, confidence)
+    if test.estimate is None:
+        return _without_a_class(test.method, int(np.sum(labels == 1)), confidence)
+    return Measure(test.estimate, test.lower, test.upper, test.method, confidence)
+
+
+def _mean_placement(doubled: Ints, others: int) -> float:
     """Return the share of pairs that are ranked right, from doubled counts of one class."""
     return float(int(doubled.sum()) / (2 * others * len(doubled)))
 
 
-def _variance(doubled: _Counts, others: int) -> float:
+def _variance(doubled: Ints, others: int) -> float:
     """Return the variance of a mean placement, from doubled counts."""
     if int(doubled.min()) == int(doubled.max()):
         return 0.0

@@ -8,19 +8,18 @@ import math
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
-from calibrail.evaluation.stats.influence import Estimated, chained, measured
+from calibrail.evaluation.stats.arrays import Floats
+from calibrail.evaluation.stats.influence import Estimated, chained
 from calibrail.evaluation.stats.measure import Measure, missing
 
-_Floats = NDArray[np.float64]
 #: Why two columns have no correlation.
 CONSTANT: Final = "one of the two does not vary"
 
 
-def spearman(x: _Floats, y: _Floats) -> Estimated | None:
+def spearman(x: Floats, y: Floats) -> Estimated | None:
     """Return Spearman's rank correlation (midranks) with each example's influence.
 
     The influence counts that an example also moves the ranks of all others. None where one of the
@@ -31,27 +30,19 @@ def spearman(x: _Floats, y: _Floats) -> Estimated | None:
     >>> spearman(np.array([1.0, 2.0, 3.0, 4.0]), np.array([10.0, 30.0, 20.0, 40.0])).value
     0.8
     """
-    n = len(x)
-    if n < 3:
+    if len(x) < 3:
         return None
-    u, v = _centred_ranks(x) / n, _centred_ranks(y) / n
-    var_x, var_y = _covariance(u, u), _covariance(v, v)
+    u, v = (_centred_ranks(column) / len(x) for column in (x, y))
+    both, var_x, var_y = _covariance(u, v), _covariance(u, u), _covariance(v, v)
     if var_x.value <= 0.0 or var_y.value <= 0.0:
         return None
-    both = _covariance(u, v)
     root = math.sqrt(var_x.value * var_y.value)
-    value = max(-1.0, min(1.0, both.value / root))
-    return chained(
-        value,
-        (
-            (both, 1.0 / root),
-            (var_x, -value / (2.0 * var_x.value)),
-            (var_y, -value / (2.0 * var_y.value)),
-        ),
-    )
+    value = _clip(both.value / root)
+    slopes = 1.0 / root, -value / (2.0 * var_x.value), -value / (2.0 * var_y.value)
+    return chained(value, tuple(zip((both, var_x, var_y), slopes, strict=True)))
 
 
-def pearson(x: _Floats, y: _Floats) -> Estimated | None:
+def pearson(x: Floats, y: Floats) -> Estimated | None:
     """Return Pearson's correlation with each example's influence; None without variation.
 
     Values are scaled first, so that large ones do not overflow.
@@ -66,9 +57,9 @@ def pearson(x: _Floats, y: _Floats) -> Estimated | None:
         if spread <= 1e-15:
             return None
         scaled.append(centred / spread)
-    value = max(-1.0, min(1.0, float(np.mean(scaled[0] * scaled[1]))))
-    influence = scaled[0] * scaled[1] - value * (scaled[0] ** 2 + scaled[1] ** 2) / 2.0
-    return Estimated(value, influence / len(x))
+    u, v = scaled
+    value = _clip(float(np.mean(u * v)))
+    return Estimated(value, (u * v - value * (u**2 + v**2) / 2.0) / len(x))
 
 
 def partial(xy: Estimated | None, xz: Estimated | None, yz: Estimated | None) -> Estimated | None:
@@ -83,31 +74,13 @@ def partial(xy: Estimated | None, xz: Estimated | None, yz: Estimated | None) ->
     if min(left, right) < 1e-12:
         return None
     root = math.sqrt(left * right)
-    value = max(-1.0, min(1.0, (xy.value - xz.value * yz.value) / root))
-    return chained(
-        value,
-        (
-            (xy, 1.0 / root),
-            (xz, -yz.value / root + value * xz.value / left),
-            (yz, -xz.value / root + value * yz.value / right),
-        ),
-    )
+    value = _clip((xy.value - xz.value * yz.value) / root)
+    xz_slope = -yz.value / root + value * xz.value / left
+    yz_slope = -xz.value / root + value * yz.value / right
+    return chained(value, ((xy, 1.0 / root), (xz, xz_slope), (yz, yz_slope)))
 
 
-def correlation_measure(
-    correlation: Estimated | None,
-    clusters: NDArray[np.int64],
-    method: str,
-    confidence: float,
-    reason: str,
-) -> Measure:
-    """Return a correlation with its interval on Fisher's scale, or why there is none."""
-    if correlation is None:
-        return missing(method, reason, confidence)
-    return measured(correlation, clusters, f"{method}, jackknife, fisher", confidence, "fisher")
-
-
-def rank_correlation(x: _Floats, y: _Floats, confidence: float = 0.95) -> Measure:
+def rank_correlation(x: Floats, y: Floats, confidence: float = 0.95) -> Measure:
     """Return Spearman's rank correlation of answers that stand alone, with its interval.
 
     On Fisher's scale with variance (1 + r^2/2)/(n - 3): Bonett and Wright, "Sample size
@@ -125,7 +98,7 @@ def rank_correlation(x: _Floats, y: _Floats, confidence: float = 0.95) -> Measur
     scale = math.sqrt(float(u @ u) * float(v @ v))
     if scale == 0.0:
         return missing(method, CONSTANT, confidence)
-    value = max(-1.0, min(1.0, float(u @ v) / scale))
+    value = _clip(float(u @ v) / scale)
     if n < 4 or abs(value) > 1.0 - 1e-12:
         return Measure(value, None, None, method, confidence)
     half = float(ndtri((1.0 + confidence) / 2.0)) * math.sqrt((1.0 + value**2 / 2.0) / (n - 3))
@@ -133,12 +106,16 @@ def rank_correlation(x: _Floats, y: _Floats, confidence: float = 0.95) -> Measur
     return Measure(value, lower, upper, method, confidence)
 
 
-def _centred_ranks(column: _Floats) -> _Floats:
-    ranks: _Floats = rankdata(column) - (len(column) + 1) / 2.0
+def _clip(value: float) -> float:
+    return max(-1.0, min(1.0, value))
+
+
+def _centred_ranks(column: Floats) -> Floats:
+    ranks: Floats = rankdata(column) - (len(column) + 1) / 2.0
     return ranks
 
 
-def _covariance(u: _Floats, v: _Floats) -> Estimated:
+def _covariance(u: Floats, v: Floats) -> Estimated:
     """Return the covariance of two columns of centred ranks, and what each example does to it."""
     n = len(u)
     value = float(u @ v) / n
@@ -146,12 +123,10 @@ def _covariance(u: _Floats, v: _Floats) -> Estimated:
     return Estimated(value, (u * v + above - 3.0 * value) / n)
 
 
-def _above(ranks: _Floats, weights: _Floats) -> _Floats:
+def _above(ranks: Floats, weights: Floats) -> Floats:
     """Return, per example, the mean weight of those ranked above it (ties count half)."""
     order = np.argsort(ranks, kind="stable")
-    ordered = ranks[order]
     running = np.append(0.0, np.cumsum(weights[order]))
-    low = running[np.searchsorted(ordered, ranks, "left")]
-    upto = running[np.searchsorted(ordered, ranks, "right")]
-    result: _Floats = (running[-1] - (low + upto) / 2.0) / len(ranks)
+    low, upto = (running[np.searchsorted(ranks[order], ranks, end)] for end in ("left", "right"))
+    result: Floats = (running[-1] - (low + upto) / 2.0) / len(ranks)
     return result

@@ -1,17 +1,16 @@
 """How much more often do such answers occur in production than in the calibration data?"""
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from calibrail.conformal import validation
 from calibrail.errors import InputError
-
-_Floats = NDArray[np.float64]
+from calibrail.evaluation.stats.arrays import Floats
 
 
 def density_ratio(
     calibration: ArrayLike, production: ArrayLike, limit: float = 0.01
-) -> tuple[_Floats, _Floats]:
+) -> tuple[Floats, Floats]:
     """Estimate the density ratio production / calibration from features of unlabelled answers.
 
     A logistic regression (scikit-learn, standardised features) tells the two samples apart; its
@@ -54,14 +53,14 @@ def density_ratio(
     origin = np.repeat([0, 1], [len(near), len(far)])
     model.fit(np.concatenate([near, far]), origin)
 
-    def ratio(features: _Floats) -> _Floats:
+    def ratio(features: Floats) -> Floats:
         chance = np.clip(model.predict_proba(features)[:, 1], limit, 1.0 - limit)
         return np.asarray(chance / (1.0 - chance) * len(near) / len(far), dtype=np.float64)
 
     return ratio(near), ratio(far)
 
 
-def _matrix(features: ArrayLike, name: str) -> _Floats:
+def _matrix(features: ArrayLike, name: str) -> Floats:
     try:
         array = np.asarray(features, dtype=np.float64)
     except (TypeError, ValueError) as error:

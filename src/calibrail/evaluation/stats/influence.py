@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit, stdtrit
 
-from calibrail.evaluation.stats.measure import Measure, checked_confidence
-
-_Floats = NDArray[np.float64]
+from calibrail.evaluation.stats.arrays import Floats, Ints
+from calibrail.evaluation.stats.measure import Measure
 
 #: Where an interval is symmetric: on the value itself, on its logit (a share), or on its inverse
 #: hyperbolic tangent (a correlation).
@@ -32,9 +30,9 @@ class Estimated:
     """
 
     value: float
-    influence: _Floats
+    influence: Floats
 
-    def variance(self, clusters: NDArray[np.int64]) -> tuple[float, int]:
+    def variance(self, clusters: Ints) -> tuple[float, int]:
         """Return the variance and the number of clusters with any influence.
 
         Contributions are summed within a cluster, and the squares of these sums over clusters,
@@ -46,7 +44,7 @@ class Estimated:
         return (float(total @ total) * n / (n - 1) if n > 1 else 0.0), n
 
 
-def cluster_sums(influence: _Floats, clusters: NDArray[np.int64]) -> _Floats:
+def cluster_sums(influence: Floats, clusters: Ints) -> Floats:
     """Return the sums of rows of an array (n, k) per cluster, without rows of nothing but zeros."""
     there = influence.any(axis=1)
     _, member = np.unique(clusters[there], return_inverse=True)
@@ -85,7 +83,7 @@ def interval(value: float, half: float, scale: Scale) -> tuple[float, float]:
 
 def measured(
     statistic: Estimated,
-    clusters: NDArray[np.int64],
+    clusters: Ints,
     method: str,
     confidence: float = 0.95,
     scale: Scale = "plain",
@@ -110,11 +108,9 @@ def measured(
     Measure
         Without an interval where the variance is zero or the value at the end of its range.
     """
-    level = checked_confidence(confidence)
-    variance, n = statistic.variance(clusters)
-    value = statistic.value
+    value, (variance, n) = statistic.value, statistic.variance(clusters)
     low, high = {"plain": (-math.inf, math.inf), "logit": (0.0, 1.0), "fisher": (-1.0, 1.0)}[scale]
     if variance <= 0.0 or not low + 1e-12 < value < high - 1e-12:
-        return Measure(value, None, None, method, level)
-    half = float(stdtrit(n - 1, (1.0 + level) / 2.0)) * math.sqrt(variance)
-    return Measure(value, *interval(value, half, scale), method, level)
+        return Measure(value, None, None, method, confidence)
+    half = float(stdtrit(n - 1, (1.0 + confidence) / 2.0)) * math.sqrt(variance)
+    return Measure(value, *interval(value, half, scale), method, confidence)

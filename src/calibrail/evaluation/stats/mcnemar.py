@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, ndtr
 
+from calibrail.evaluation.stats.arrays import Ints, Mask
 from calibrail.record import Record
 
 #: Up to this many discordant answers in groups the sign-flip test adds up every outcome.
@@ -38,9 +38,7 @@ class McNemar(Record):
     method: str
 
 
-def mcnemar(
-    first: NDArray[np.bool_], second: NDArray[np.bool_], groups: NDArray[np.int64]
-) -> McNemar:
+def mcnemar(first: Mask, second: Mask, groups: Ints) -> McNemar:
     """Test whether two thresholds flag faithful answers equally often.
 
     Under the null hypothesis, exchanging the two thresholds within a group changes nothing: each
@@ -76,7 +74,7 @@ def mcnemar(
     return McNemar(only_first, only_second, p, p, "mcnemar-groups-flipped")
 
 
-def _flipped(surplus: NDArray[np.int64]) -> float:
+def _flipped(surplus: Ints) -> float:
     """Return the share of sign patterns whose sum is at least as far from zero as the one seen."""
     observed = abs(int(surplus.sum()))
     sizes, repeats = np.unique(np.abs(surplus), return_counts=True)

@@ -1,9 +1,8 @@
 """What does one measured quantity say, how surely, and why is it missing where it is?"""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
+from typing import Self
 
 from calibrail.record import Record
 from calibrail.settings.checks import share
@@ -34,10 +33,11 @@ class Measure(Record):
     reason: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a number that is not finite, and an estimate together with a reason."""
+        """Refuse numbers outside their domain, and an estimate together with a reason."""
+        if self.confidence is not None:
+            share(self.confidence, "confidence")
         for name in ("estimate", "lower", "upper"):
-            value = getattr(self, name)
-            if value is not None and not math.isfinite(value):
+            if (value := getattr(self, name)) is not None and not math.isfinite(value):
                 raise ValueError(f"{name} must be finite or None; got {value}")
         if (self.estimate is None) != (self.reason is not None):
             raise ValueError("a measure has an estimate or a reason, never both and never neither")
@@ -77,7 +77,7 @@ class Difference(Record):
     method: str
 
     @classmethod
-    def of(cls, estimate: float, half: float, p_value: float, method: str) -> Difference:
+    def of(cls, estimate: float, half: float, p_value: float, method: str) -> Self:
         """Return a difference of shares, its interval ``half`` wide on each side within [-1, 1]."""
         lower, upper = max(-1.0, estimate - half), min(1.0, estimate + half)
         p = min(1.0, p_value)
@@ -92,15 +92,6 @@ def no_difference(method: str) -> Difference:
 def missing(method: str, reason: str, confidence: float | None = None) -> Measure:
     """Return a measure that could not be computed, with the reason in plain words."""
     return Measure(None, None, None, method, confidence, reason)
-
-
-def value_only(
-    value: float, method: str, reason: str = "the value is too large to hold"
-) -> Measure:
-    """Return a measure without an interval; a value that is not finite becomes ``reason``."""
-    if not math.isfinite(value):
-        return missing(method, reason)
-    return Measure(float(value), None, None, method)
 
 
 def checked_confidence(confidence: float) -> float:

@@ -3,9 +3,9 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-from calibrail.evaluation.stats.measure import Measure, checked_confidence, missing
+from calibrail.evaluation.stats.arrays import Floats, Ints
+from calibrail.evaluation.stats.measure import Measure, missing
 
 #: At most this many bins, so that one outlier cannot make the grid outgrow memory.
 MAX_BINS = 2048
@@ -14,8 +14,8 @@ MAX_ATOMS = 32
 
 
 def overlap(
-    hallucinated: NDArray[np.float64],
-    faithful: NDArray[np.float64],
+    hallucinated: Floats,
+    faithful: Floats,
     *,
     confidence: float = 0.95,
     replicates: int = 1000,
@@ -48,28 +48,26 @@ def overlap(
     >>> overlap(np.array([1.0, 2.0]), np.array([2.0, 3.0])).estimate
     0.5
     """
-    level = checked_confidence(confidence)
     m, n = len(hallucinated), len(faithful)
     if m == 0 or n == 0:
-        return missing("bootstrap-basic", "both classes need at least one example", level)
+        return missing("bootstrap-basic", "both classes need at least one example", confidence)
     counts_h, counts_f = _common_counts(hallucinated, faithful)
     share_h, share_f = counts_h / m, counts_f / n
     estimate = _clip(float(np.minimum(share_h, share_f).sum()))
     rng = np.random.default_rng(seed)
     drawn_h = rng.multinomial(m, share_h, size=replicates) / m
-    drawn_f = rng.multinomial(n, share_f, size=replicates) / n
-    drawn = np.minimum(drawn_h, drawn_f).sum(axis=1)
-    tail = (1.0 - level) / 2.0
+    drawn = np.minimum(drawn_h, rng.multinomial(n, share_f, size=replicates) / n).sum(axis=1)
+    tail = (1.0 - confidence) / 2.0
     low, high = np.quantile(drawn, [tail, 1.0 - tail])
     lower = _clip(min(2.0 * estimate - float(high), estimate))
     upper = _clip(max(2.0 * estimate - float(low), estimate))
     if float(np.ptp(drawn)) < 1e-12:
         slack = 1.0 - tail ** (1.0 / min(m, n))
         lower, upper = _clip(estimate - slack), _clip(estimate + slack)
-    return Measure(estimate, lower, upper, "bootstrap-basic", level)
+    return Measure(estimate, lower, upper, "bootstrap-basic", confidence)
 
 
-def median_overlap(hallucinated: NDArray[np.float64], faithful: NDArray[np.float64]) -> Measure:
+def median_overlap(hallucinated: Floats, faithful: Floats) -> Measure:
     """Return min(P(S_f > median S_h), P(S_h < median S_f)), as the paper's public code does.
 
     It is 0.5 for equal continuous distributions and 0 for separated ones, and not an area; kept
@@ -88,7 +86,7 @@ def median_overlap(hallucinated: NDArray[np.float64], faithful: NDArray[np.float
     return Measure(min(crossed_f, crossed_h), None, None, method)
 
 
-def _median(values: NDArray[np.float64]) -> float:
+def _median(values: Floats) -> float:
     """Return the median; between two infinite or huge middle values, without overflow."""
     ordered = np.sort(values)
     low, high = float(ordered[(len(ordered) - 1) // 2]), float(ordered[len(ordered) // 2])
@@ -97,28 +95,21 @@ def _median(values: NDArray[np.float64]) -> float:
     return low / 2.0 + high / 2.0
 
 
-def _common_counts(
-    hallucinated: NDArray[np.float64], faithful: NDArray[np.float64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _common_counts(hallucinated: Floats, faithful: Floats) -> tuple[Ints, Ints]:
     """Return the two classes' counts per bin of a common grid."""
     pooled = np.concatenate([hallucinated, faithful])
     distinct, position = np.unique(pooled, return_inverse=True)
-    if len(distinct) > MAX_ATOMS:
+    size = len(distinct)
+    if size > MAX_ATOMS:
         finite = np.isfinite(pooled)
-        position = np.empty(len(pooled), dtype=np.int64)
         position[finite], bins = _grid_positions(pooled[finite])
-        position[pooled == np.inf] = bins
-        position[pooled == -np.inf] = bins + 1
+        position[pooled == np.inf], position[pooled == -np.inf] = bins, bins + 1
         size = bins + 2
-    else:
-        size = len(distinct)
-    position = position.reshape(-1)
-    counts_h = np.bincount(position[: len(hallucinated)], minlength=size)
-    counts_f = np.bincount(position[len(hallucinated) :], minlength=size)
-    return counts_h, counts_f
+    m = len(hallucinated)
+    return np.bincount(position[:m], minlength=size), np.bincount(position[m:], minlength=size)
 
 
-def _grid_positions(values: NDArray[np.float64]) -> tuple[NDArray[np.int64], int]:
+def _grid_positions(values: Floats) -> tuple[Ints, int]:
     """Return each finite value's bin on their Freedman-Diaconis grid and the number of bins."""
     scaled = values / float(np.abs(values).max())  # so that no difference can overflow
     lowest, span = float(scaled.min()), float(np.ptp(scaled))

@@ -10,9 +10,9 @@ scikit-learn has the area (the tests hold ours against it), one sample at a time
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from calibrail.evaluation.stats.measure import Measure, checked_confidence, missing
+from calibrail.evaluation.stats.arrays import Codes, Floats, Ints
+from calibrail.evaluation.stats.measure import Measure, missing
 from calibrail.evaluation.stats.resampling import bootstrap_counts, draws_for
 
 #: The region: coverage from here up to 1.
@@ -22,9 +22,9 @@ _METHOD = "bootstrap-groups, McClish"
 
 
 def partial_auroc(
-    ranked: NDArray[np.float64],
-    labels: NDArray[np.int8],
-    groups: NDArray[np.int64],
+    ranked: Floats,
+    labels: Codes,
+    groups: Ints,
     *,
     least_coverage: float = LEAST_COVERAGE,
     confidence: float = 0.95,
@@ -67,59 +67,42 @@ def partial_auroc(
     >>> partial_auroc(np.array([0.9, 0.4, 0.1, 0.5]), labels, np.arange(4)).estimate
     0.7222222222222222
     """
-    level = checked_confidence(confidence)
     m, n = int(np.sum(labels == 1)), int(np.sum(labels == 0))
     if m == 0 or n == 0:
-        return missing(_METHOD, "both classes need at least one example", level)
-    area = _Areas(ranked, labels, 1.0 - least_coverage)
-    estimate = float(area.of(np.ones((1, len(ranked)), dtype=np.int64))[0])
-    drawn = np.concatenate(
-        [
-            area.of(counts)
-            for counts in bootstrap_counts(
-                groups, labels, draws=draws_for(len(ranked), draws), seed=seed, stream=1
-            )
-        ]
-    )
-    tail = (1.0 - level) / 2.0
+        return missing(_METHOD, "both classes need at least one example", confidence)
+    order = np.argsort(ranked, kind="stable")
+    ordered, hallucinated, most = ranked[order], labels[order] == 1, 1.0 - least_coverage
+    # Examples of one value are passed together: only where a value ends is there a threshold.
+    ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
+
+    def shares(counts: Ints) -> Floats:
+        """Return, per draw, the share of a class at or below each threshold."""
+        steps = np.cumsum(counts, axis=1)[:, ends]
+        result = np.zeros((len(steps), len(ends) + 1))
+        result[:, 1:] = steps / steps[:, -1:]
+        return result
+
+    def area(counts: Ints) -> Floats:
+        """Return the standardised area of each draw, given how often examples are drawn."""
+        missed = shares(counts[:, order] * hallucinated)
+        passed = shares(counts[:, order] * ~hallucinated)
+        # Trapezoids under the share of faithful answers passed, over the share of misses.
+        left, step = missed[:, :-1], np.diff(missed)
+        width = np.clip(np.minimum(missed[:, 1:], most) - left, 0.0, None)
+        part = np.divide(width, step, out=np.zeros_like(step), where=step > 0.0)
+        height = passed[:, :-1] + 0.5 * part * np.diff(passed)
+        guessing, perfect = 0.5 * most**2, most
+        whole = (width * height).sum(axis=1)
+        result: Floats = 0.5 * (1.0 + (whole - guessing) / (perfect - guessing))
+        return np.clip(result, 0.0, 1.0)
+
+    estimate = float(area(np.ones((1, len(ranked)), dtype=np.int64))[0])
+    draws = draws_for(len(ranked), draws)
+    chunks = bootstrap_counts(groups, labels, draws=draws, seed=seed, stream=1)
+    drawn = np.concatenate([area(counts) for counts in chunks])
+    tail = (1.0 - confidence) / 2.0
     lower, upper = (float(end) for end in np.quantile(drawn, [tail, 1.0 - tail]))
     if float(np.ptp(drawn)) < 1e-12:
         slack = 1.0 - tail ** (1.0 / min(m, n))
         lower, upper = max(0.0, estimate - slack), min(1.0, estimate + slack)
-    return Measure(estimate, min(lower, estimate), max(upper, estimate), _METHOD, level)
-
-
-class _Areas:
-    """The standardised area of one score, for many draws of its examples."""
-
-    def __init__(
-        self, ranked: NDArray[np.float64], labels: NDArray[np.int8], missed: float
-    ) -> None:
-        self.missed = missed
-        self._order = np.argsort(ranked, kind="stable")
-        ordered = ranked[self._order]
-        # Examples of one value are passed together: only where a value ends is there a threshold.
-        self._ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
-        self._hallucinated = labels[self._order] == 1
-
-    def of(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
-        ordered = counts[:, self._order]
-        missed = self._shares(ordered * self._hallucinated)
-        passed = self._shares(ordered * ~self._hallucinated)
-        # Trapezoids under the share of faithful answers passed, over the share of misses.
-        left, right = missed[:, :-1], missed[:, 1:]
-        width = np.clip(np.minimum(right, self.missed) - left, 0.0, None)
-        step = right - left
-        part = np.divide(width, step, out=np.zeros_like(step), where=step > 0.0)
-        start = passed[:, :-1]
-        height = start + 0.5 * part * (passed[:, 1:] - start)
-        area = (width * height).sum(axis=1)
-        guessing, perfect = 0.5 * self.missed**2, self.missed
-        result: NDArray[np.float64] = 0.5 * (1.0 + (area - guessing) / (perfect - guessing))
-        return np.clip(result, 0.0, 1.0)
-
-    def _shares(self, ordered: NDArray[np.int64]) -> NDArray[np.float64]:
-        steps = np.cumsum(ordered, axis=1)[:, self._ends]
-        result = np.zeros((len(steps), steps.shape[1] + 1))
-        result[:, 1:] = steps / steps[:, -1:]
-        return result
+    return Measure(estimate, min(lower, estimate), max(upper, estimate), _METHOD, confidence)

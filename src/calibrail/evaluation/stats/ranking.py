@@ -4,16 +4,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from calibrail.evaluation.stats.auroc import auroc, placements, without_variance
-from calibrail.evaluation.stats.influence import Estimated, measured
-from calibrail.evaluation.stats.measure import Measure, missing
-
-_Floats = NDArray[np.float64]
-_Ints = NDArray[np.int64]
-_Labels = NDArray[np.int8]
+from calibrail.evaluation.stats.arrays import Codes, Floats, Ints
+from calibrail.evaluation.stats.auroc import placements
+from calibrail.evaluation.stats.influence import Estimated
 
 #: How finely answers are binned by a feature until it no longer separates the classes within bins.
 BINS: Final = (10, 20, 40, 80, 160, 320)
@@ -26,9 +21,6 @@ UNEVEN: Final = 0.05
 
 #: Fewest answers of each class that share a bin with the other class.
 FEWEST: Final = 20
-
-#: How an AUROC's interval is made where answers share groups.
-CLUSTERED: Final = "obuchowski-logit"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +44,7 @@ class Ranking:
     n_faithful: int
 
 
-def rank_within(values: _Floats, labels: _Labels, bins: _Ints) -> Ranking:
+def rank_within(values: Floats, labels: Codes, bins: Ints) -> Ranking:
     """Return the AUROC over pairs within bins, every pair counting once, in O(n log n).
 
     Parameters
@@ -83,25 +75,9 @@ def rank_within(values: _Floats, labels: _Labels, bins: _Ints) -> Ranking:
     return Ranking(Estimated(area, (won - area * others) / n_pairs), n_pairs, *sizes)
 
 
-def ranked(values: _Floats, labels: _Labels) -> Estimated | None:
+def ranked(values: Floats, labels: Codes) -> Estimated | None:
     """Return the AUROC with each answer's influence; None without both classes."""
     return rank_within(values, labels, np.zeros(len(values), np.int64)).area
-
-
-def area_measure(
-    values: _Floats, labels: _Labels, clusters: _Ints, confidence: float = 0.95
-) -> Measure:
-    """Return the AUROC with DeLong's interval, or Obuchowski's where answers share clusters.
-
-    At 0 or 1, where both variances vanish, Clopper-Pearson's interval for as many disjoint pairs
-    as there are clusters that hold the rarer class.
-    """
-    hallucinated, faithful = labels == 1, labels == 0
-    area = ranked(values, labels)
-    if area is None or len(np.unique(clusters)) == len(clusters):
-        return auroc(values[hallucinated], values[faithful], confidence=confidence)
-    pairs = min(len(np.unique(clusters[part])) for part in (hallucinated, faithful))
-    return without_variance(measured(area, clusters, CLUSTERED, confidence, "logit"), pairs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,13 +97,13 @@ class Matching:
         Why there are too few pairs to say anything.
     """
 
-    bins: _Ints
+    bins: Ints
     n_bins: int | None
     balance: Ranking
     reason: str | None
 
 
-def match(feature: _Floats, labels: _Labels) -> Matching:
+def match(feature: Floats, labels: Codes) -> Matching:
     """Bin answers by a feature, as coarsely as balance allows; no score is looked at.
 
     Of 10, 20, 40, ... bins of equal frequency (equal values together) and equal values alone, the
@@ -137,45 +113,30 @@ def match(feature: _Floats, labels: _Labels) -> Matching:
     """
     places = (rankdata(feature) - 0.5) / max(1, len(feature))
     exact = np.unique(feature, return_inverse=True)[1].astype(np.int64)
-    best = Matching(exact, None, rank_within(feature, labels, exact), None)
-    best = replace(best, reason=too_few(best.balance))
-    off = np.inf
+    nearest = np.inf
     for n_bins in (*BINS, None):
         bins = exact
         if n_bins is not None:
             bins = np.minimum((places * n_bins).astype(np.int64), n_bins - 1)
         balance = rank_within(feature, labels, bins)
-        if balance.area is None or too_few(balance) is not None:
-            continue
-        away = abs(balance.area.value - 0.5)
-        if away < off:
-            best, off = Matching(bins, n_bins, balance, None), away
-        if away <= BALANCE:
+        reason = too_few(balance)
+        off = np.inf if balance.area is None or reason else abs(balance.area.value - 0.5)
+        # Until some bins hold enough answers, the last ones stand, with the reason.
+        if off < nearest or np.isinf(nearest):
+            best, nearest = Matching(bins, n_bins, balance, reason), off
+        if off <= BALANCE:
             break
-    if np.isfinite(off) and off > UNEVEN:
-        return replace(
-            best, reason="no bins are narrow enough to make pairs alike and wide enough to hold any"
-        )
+    if UNEVEN < nearest < np.inf:
+        uneven = "no bins are narrow enough to make pairs alike and wide enough to hold any"
+        return replace(best, reason=uneven)
     return best
 
 
 def too_few(balance: Ranking) -> str | None:
     """Return why too few answers are alike to say anything; None where there are enough."""
-    n_h, n_f = balance.n_hallucinated, balance.n_faithful
-    if min(n_h, n_f) >= FEWEST:
+    if min(balance.n_hallucinated, balance.n_faithful) >= FEWEST:
         return None
     return (
-        f"only {n_h:,} hallucinated and {n_f:,} faithful answers are alike in it "
-        f"({FEWEST} of each are needed)"
+        f"only {balance.n_hallucinated:,} hallucinated and {balance.n_faithful:,} faithful answers "
+        f"are alike in it ({FEWEST} of each are needed)"
     )
-
-
-def matched_measure(
-    ranking: Ranking, clusters: _Ints, reason: str | None, confidence: float = 0.95
-) -> Measure:
-    """Return an AUROC over matched pairs with its interval, or why there is none."""
-    if reason is not None or ranking.area is None:
-        return missing(CLUSTERED, reason or "no two answers of both classes are alike", confidence)
-    pairs = min(ranking.n_hallucinated, ranking.n_faithful)
-    area = measured(ranking.area, clusters, CLUSTERED, confidence, "logit")
-    return without_variance(area, pairs)

@@ -14,7 +14,8 @@ from scipy.special import ndtri
 
 from calibrail.conformal.bound import Bound
 from calibrail.errors import InputError
-from calibrail.evaluation.stats.measure import checked_confidence
+from calibrail.evaluation.stats.arrays import Mask
+from calibrail.settings.checks import share
 
 
 def wilson(count: int, n: int, confidence: float = 0.95) -> Bound:
@@ -45,22 +46,20 @@ def wilson(count: int, n: int, confidence: float = 0.95) -> Bound:
     >>> round(bound.lower, 3), round(bound.upper, 3)
     (0.764, 0.991)
     """
-    level = checked_confidence(confidence)
+    squared = float(ndtri((1.0 + share(confidence, "confidence")) / 2.0)) ** 2
     if not 0 <= count <= n:
         raise InputError(f"count must lie between 0 and n = {n}; got {count}")
     if n == 0:
-        return Bound(None, 0.0, 1.0, 0, 0, "wilson", level)
-    share, squared = count / n, float(ndtri((1.0 + level) / 2.0)) ** 2
-    centre = (share + squared / (2 * n)) / (1 + squared / n)
-    half = math.sqrt(squared * (share * (1 - share) / n + squared / (4 * n * n))) / (
-        1 + squared / n
-    )
+        return Bound(None, 0.0, 1.0, 0, 0, "wilson", confidence)
+    rate, scale = count / n, 1 + squared / n
+    centre = (rate + squared / (2 * n)) / scale
+    half = math.sqrt(squared * (rate * (1 - rate) / n + squared / (4 * n * n))) / scale
     lower = 0.0 if count == 0 else max(0.0, centre - half)
     upper = 1.0 if count == n else min(1.0, centre + half)
-    return Bound(count / n, lower, upper, count, n, "wilson", level)
+    return Bound(rate, lower, upper, count, n, "wilson", confidence)
 
 
-def accuracy(flagged: NDArray[np.bool_], labels: NDArray[Any], confidence: float = 0.95) -> Bound:
+def accuracy(flagged: Mask, labels: NDArray[Any], confidence: float = 0.95) -> Bound:
     """Return the share of examples that the threshold decides right, with Wilson's interval.
 
     Parameters

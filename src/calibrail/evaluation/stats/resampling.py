@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+
+from calibrail.evaluation.stats.arrays import Codes, Ints
 
 #: Draws that intervals and p-values rest on.
 DRAWS: Final = 2000
@@ -35,14 +36,14 @@ def draws_for(n: int, most: int = DRAWS) -> int:
 
 
 def bootstrap_counts(
-    groups: NDArray[np.int64],
-    labels: NDArray[np.int8],
+    groups: Ints,
+    labels: Codes,
     *,
     draws: int,
     seed: int,
     stream: int = 0,
     size: int | None = None,
-) -> Iterator[NDArray[np.int64]]:
+) -> Iterator[Ints]:
     """Yield how often each example is drawn, a chunk of draws at a time.
 
     Parameters
@@ -87,7 +88,7 @@ def bootstrap_counts(
         yield counts[:, member]
 
 
-def fold_numbers(clusters: NDArray[np.int64], seed: int = 0) -> NDArray[np.int64]:
+def fold_numbers(clusters: Ints, seed: int = 0) -> Ints:
     """Return a fold in 0..4 for every answer; a cluster is in one fold.
 
     The clusters are shuffled, and dealt out in turn.
@@ -102,11 +103,10 @@ def fold_numbers(clusters: NDArray[np.int64], seed: int = 0) -> NDArray[np.int64
     n = int(member.max(initial=-1)) + 1
     fold = np.empty(n, dtype=np.int64)
     fold[np.random.default_rng(seed).permutation(n)] = np.arange(n) % FOLDS
-    result: NDArray[np.int64] = fold[member]
-    return result
+    return fold[member]
 
 
-def with_singletons(groups: NDArray[np.int64] | None, n: int) -> NDArray[np.int64]:
+def with_singletons(groups: Ints | None, n: int) -> Ints:
     """Return groups in which every example without one (None, negative) has a number of its own.
 
     Examples
@@ -116,8 +116,7 @@ def with_singletons(groups: NDArray[np.int64] | None, n: int) -> NDArray[np.int6
     """
     if groups is None:
         return np.arange(n, dtype=np.int64)
-    result = np.asarray(groups, dtype=np.int64).copy()
+    result = np.array(groups, dtype=np.int64)
     alone = result < 0
-    first = int(result.max()) + 1 if n else 0
-    result[alone] = max(first, 0) + np.arange(int(alone.sum()))
+    result[alone] = int(result.max(initial=-1)) + 1 + np.arange(int(alone.sum()))
     return result

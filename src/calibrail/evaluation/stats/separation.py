@@ -4,10 +4,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtr
 
-from calibrail.evaluation.stats.measure import Measure, missing, value_only
+from calibrail.evaluation.stats.arrays import Floats
+from calibrail.evaluation.stats.measure import Measure, missing
 from calibrail.record import Record
 
 
@@ -50,7 +50,7 @@ class Welch(Record):
     reason: str | None = None
 
 
-def moments(values: NDArray[np.float64]) -> Moments:
+def moments(values: Floats) -> Moments:
     """Return n, mean and standard deviation of the defined scores in ``values``.
 
     Examples
@@ -62,13 +62,12 @@ def moments(values: NDArray[np.float64]) -> Moments:
     if len(defined) == 0:
         return Moments(0, None, None)
     scale, mean, variance = _scaled_moments(defined)
-    sd = None
-    if variance is not None and math.isfinite(scale * math.sqrt(variance)):
-        sd = scale * math.sqrt(variance)
-    return Moments(len(defined), scale * mean, sd)
+    sd = scale * math.sqrt(variance)
+    known = len(defined) > 1 and math.isfinite(sd)
+    return Moments(len(defined), scale * mean, sd if known else None)
 
 
-def cohens_d(hallucinated: NDArray[np.float64], faithful: NDArray[np.float64]) -> Measure:
+def cohens_d(hallucinated: Floats, faithful: Floats) -> Measure:
     """Return (mean S_h - mean S_f) / pooled SD over the defined scores (Cohen, 1988).
 
     Positive where hallucinated answers score higher. The pooled variance weighs each class's
@@ -87,10 +86,13 @@ def cohens_d(hallucinated: NDArray[np.float64], faithful: NDArray[np.float64]) -
     pooled = ((n_h - 1) * var_h + (n_f - 1) * var_f) / (n_h + n_f - 2)
     if pooled <= 0.0:
         return missing(method, "the score does not vary within either class")
-    return value_only((mean_h - mean_f) / math.sqrt(pooled), method)
+    value = (mean_h - mean_f) / math.sqrt(pooled)
+    if not math.isfinite(value):
+        return missing(method, "the value is too large to hold")
+    return Measure(float(value), None, None, method)
 
 
-def welch(hallucinated: NDArray[np.float64], faithful: NDArray[np.float64]) -> Welch:
+def welch(hallucinated: Floats, faithful: Floats) -> Welch:
     """Return Welch's t-test between the classes' defined scores (Welch, 1947)."""
     scaled = _scaled_pair(hallucinated, faithful)
     if isinstance(scaled, str):
@@ -112,30 +114,25 @@ def welch(hallucinated: NDArray[np.float64], faithful: NDArray[np.float64]) -> W
 _Triple = tuple[int, float, float]
 
 
-def _scaled_pair(
-    hallucinated: NDArray[np.float64], faithful: NDArray[np.float64]
-) -> tuple[_Triple, _Triple] | str:
+def _scaled_pair(hallucinated: Floats, faithful: Floats) -> tuple[_Triple, _Triple] | str:
     """Return (n, mean, variance) per class on one common scale, or why they are missing."""
-    defined_h = hallucinated[~np.isnan(hallucinated)]
-    defined_f = faithful[~np.isnan(faithful)]
-    for name, values in (("hallucinated", defined_h), ("faithful", defined_f)):
+    defined = [values[~np.isnan(values)] for values in (hallucinated, faithful)]
+    for name, values in zip(("hallucinated", "faithful"), defined, strict=True):
         if len(values) < 2:
             return f"fewer than two {name} examples have a defined score"
-    scale = max(float(np.abs(defined_h).max()), float(np.abs(defined_f).max())) or 1.0
+    common = max(float(np.abs(values).max()) for values in defined) or 1.0
     triples = []
-    for values in (defined_h, defined_f):
-        class_scale, mean, variance = _scaled_moments(values)
-        ratio = class_scale / scale
-        assert variance is not None
+    for values in defined:
+        scale, mean, variance = _scaled_moments(values)
+        ratio = scale / common
         triples.append((len(values), ratio * mean, ratio * ratio * variance))
     return triples[0], triples[1]
 
 
-def _scaled_moments(values: NDArray[np.float64]) -> tuple[float, float, float | None]:
+def _scaled_moments(values: Floats) -> tuple[float, float, float]:
     """Return scale, mean/scale and variance/scale², exact where all values are equal."""
-    scale = float(np.abs(values).max()) or 1.0
-    low, high = float(values.min()), float(values.max())
-    if low == high:
-        return scale, low / scale, 0.0 if len(values) > 1 else None
+    scale, low = float(np.abs(values).max()) or 1.0, float(values.min())
+    if low == float(values.max()):
+        return scale, low / scale, 0.0
     scaled = values / scale
     return scale, float(np.mean(scaled)), float(np.var(scaled, ddof=1))

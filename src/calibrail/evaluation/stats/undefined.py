@@ -1,15 +1,15 @@
 """Where does an undefined score stand among the defined ones?"""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrail.errors import InputError
+from calibrail.evaluation.stats.arrays import Floats
 
 #: What an undefined score counts as; ``review`` is accounted like ``flag``: not released.
 POLICIES = ("flag", "review", "pass")
 
 
-def ranked_values(values: NDArray[np.float64], policy: str) -> NDArray[np.float64]:
+def ranked_values(values: Floats, policy: str) -> Floats:
     """Return scores that can be ranked: undefined ones go to the end that their policy implies.
 
     Parameters

@@ -1,7 +1,6 @@
 """Why does a report decide as it does, and what does it warn about, in words?"""
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Sequence
 
 from calibrail.phrases import count, listed, number, percent
 from calibrail.report.blocks import Json
@@ -47,100 +46,139 @@ def risks_reason(verdict: str, measured: Sequence[Json]) -> str:
 
 def message(code: str, report: Json, values: Json) -> str:
     """Return what a warning says; ``values`` are the numbers that the report does not hold."""
-    return _MESSAGES[code](report, values)
+    text: str = getattr(_Warnings(report, values), code)()
+    return text
 
 
-def _reversed_direction(report: Json, _: Json) -> str:
-    area = report["test"]["auroc"]
-    return (
-        f"The score runs the wrong way: AUROC is {area['estimate']:.3f} ({area['lower']:.3f} to "
-        f"{area['upper']:.3f}), so faithful answers score higher than hallucinated ones. Nothing "
-        "was flipped: on this data the detector points away from hallucinations. (For a column of "
-        "your own, check --higher.)"
-    )
+class _Warnings:
+    """What a report warns about: one method a code."""
 
+    def __init__(self, report: Json, values: Json) -> None:
+        self.report, self.values, self.test = report, values, report["test"]
 
-def _flags_everything(report: Json, _: Json) -> str:
-    fpr = report["test"]["fpr"]
-    flagged = f"{fpr['count']:,} of {count(fpr['n'], 'faithful test answer')}"
-    if report["flag_all"]:
+    def reversed_direction(self) -> str:
+        area = self.test["auroc"]
         return (
-            f"No threshold keeps the promise, so every answer is flagged ({flagged}). "
-            "Label more hallucinated examples or tolerate more misses."
+            f"The score runs the wrong way: AUROC is {area['estimate']:.3f} ({area['lower']:.3f} "
+            f"to {area['upper']:.3f}), so faithful answers score higher than hallucinated ones. "
+            "Nothing was flipped: on this data the detector points away from hallucinations. (For "
+            "a column of your own, check --higher.)"
         )
-    return (
-        f"To catch {percent(1 - report['alpha'])} of hallucinations the threshold flags "
-        f"{flagged}: as a filter it is useless. Use a score that separates the classes better, "
-        "or tolerate more misses (a larger --alpha)."
-    )
 
-
-def _baseline_beats_detector(report: Json, _: Json) -> str:
-    better = [row for row in report["baselines"] if row["beats_detector"]]
-    best = max(better, key=lambda row: (row["auroc"]["estimate"], row["name"]))
-    area, fpr = report["test"]["auroc"]["estimate"], report["test"]["fpr"]["estimate"]
-    others = [row["name"] for row in better if row is not best]
-    also = f" So {'do' if len(others) > 1 else 'does'} {listed(others)}." if others else ""
-    return (
-        f"The baseline {best['name']} beats the detector: AUROC {best['auroc']['estimate']:.3f} "
-        f"against {area:.3f}, and {percent(best['fpr']['estimate'])} false alarms against "
-        f"{percent(fpr)} at the same target.{also} Either the data gives the answer away by "
-        "surface features, or the detector adds nothing: check both before you use it."
-    )
-
-
-def _not_shown_to_beat_baseline(report: Json, _: Json) -> str:
-    names = [
-        row["name"]
-        for row in report["baselines"]
-        if not row["detector_beats"] and not row["beats_detector"]
-    ]
-    return (
-        f"The detector has not been shown to rank answers better than the "
-        f"{_baselines(names)} (paired AUROC intervals do not lie in its favour). Test on more "
-        "examples or on data without such shortcuts."
-    )
-
-
-def _coverage_outside_band(report: Json, _: Json) -> str:
-    caught, band = report["test"]["coverage"], report["test"]["coverage_band"]
-    side = "below" if caught["count"] < band["lowest"] else "above"
-    return (
-        f"The threshold caught {caught['count']:,} of "
-        f"{count(caught['n'], 'hallucinated test answer')}, {side} the {band['lowest']:,} to "
-        f"{band['highest']:,} that chance explains. Calibration and test examples do not seem to "
-        "come from the same source: check how they were split."
-    )
-
-
-def _paper_rank_undercovers(report: Json, _: Json) -> str:
-    n = report["n_calibration"]
-    return (
-        f"The paper's rank catches {percent(1.0 - report['rank'] / (n + 1))} of hallucinations on "
-        f"average at n = {n:,}, less than the {percent(1.0 - report['alpha'])} asked for. Use it "
-        "only to reproduce published tables; use --guarantee marginal or pac for decisions."
-    )
-
-
-def _few_distinct_scores(report: Json, values: Json) -> str:
-    offered = report["attainable"]
-    examples = count(values["n"], "hallucinated calibration example")
-    if offered["n_distinct"] > len(offered["steps"]):
+    def flags_everything(self) -> str:
+        fpr = self.test["fpr"]
+        flagged = f"{fpr['count']:,} of {count(fpr['n'], 'faithful test answer')}"
+        if self.report["flag_all"]:
+            return (
+                f"No threshold keeps the promise, so every answer is flagged ({flagged}). Label "
+                "more hallucinated examples or tolerate more misses."
+            )
         return (
-            f"{values['n_tied']:,} of {examples} share the score {number(report['threshold'])}. "
-            f"{_what_can_be_had(offered)}Use a score that tells them apart, such as mode=logprob "
-            "of a judge."
+            f"To catch {percent(1 - self.report['alpha'])} of hallucinations the threshold flags "
+            f"{flagged}: as a filter it is useless. Use a score that separates the classes better, "
+            "or tolerate more misses (a larger --alpha)."
         )
-    shares = [percent(caught / report["n_calibration"]) for caught in values["caught"]]
-    some = listed(shares) if len(shares) <= 6 else f"{', '.join(shares[:3])}, ..., {shares[-1]}"
-    return (
-        f"The score takes only {count(offered['n_distinct'], 'distinct value')} on {examples}, so "
-        f"thresholds can only catch {some} of them. {_what_can_be_had(offered)}Use a finer score, "
-        "such as a probability in place of a yes/no verdict (mode=logprob of a judge)."
-    )
+
+    def baseline_beats_detector(self) -> str:
+        better = [row for row in self.report["baselines"] if row["beats_detector"]]
+        best = max(better, key=lambda row: (row["auroc"]["estimate"], row["name"]))
+        area, fpr = self.test["auroc"]["estimate"], percent(self.test["fpr"]["estimate"])
+        others = [row["name"] for row in better if row is not best]
+        also = f" So {'do' if len(others) > 1 else 'does'} {listed(others)}." if others else ""
+        return (
+            f"The baseline {best['name']} beats the detector: AUROC "
+            f"{best['auroc']['estimate']:.3f} against {area:.3f}, and "
+            f"{percent(best['fpr']['estimate'])} false alarms against {fpr} at the same "
+            f"target.{also} Either the data gives the answer away by surface features, or the "
+            "detector adds nothing: check both before you use it."
+        )
+
+    def not_shown_to_beat_baseline(self) -> str:
+        rows = self.report["baselines"]
+        told_apart = ("beats_detector", "detector_beats")
+        names = [row["name"] for row in rows if not any(row[key] for key in told_apart)]
+        return (
+            f"The detector has not been shown to rank answers better than the {_baselines(names)} "
+            "(paired AUROC intervals do not lie in its favour). Test on more examples or on data "
+            "without such shortcuts."
+        )
+
+    def coverage_outside_band(self) -> str:
+        caught, band = self.test["coverage"], self.test["coverage_band"]
+        answers = count(caught["n"], "hallucinated test answer")
+        side = "below" if caught["count"] < band["lowest"] else "above"
+        return (
+            f"The threshold caught {caught['count']:,} of {answers}, {side} the "
+            f"{band['lowest']:,} to {band['highest']:,} that chance explains. Calibration and test "
+            "examples do not seem to come from the same source: check how they were split."
+        )
+
+    def paper_rank_undercovers(self) -> str:
+        n, target = self.report["n_calibration"], percent(1.0 - self.report["alpha"])
+        return (
+            f"The paper's rank catches {percent(1.0 - self.report['rank'] / (n + 1))} of "
+            f"hallucinations on average at n = {n:,}, less than the {target} asked for. Use it "
+            "only to reproduce published tables; use --guarantee marginal or pac for decisions."
+        )
+
+    def few_distinct_scores(self) -> str:
+        offered, can_be_had = self.report["attainable"], _can_be_had(self.report["attainable"])
+        examples = count(self.values["n"], "hallucinated calibration example")
+        if offered["n_distinct"] > len(offered["steps"]):
+            return (
+                f"{self.values['n_tied']:,} of {examples} share the score "
+                f"{number(self.report['threshold'])}. {can_be_had}Use a score that tells them "
+                "apart, such as mode=logprob of a judge."
+            )
+        shares = [percent(k / self.report["n_calibration"]) for k in self.values["caught"]]
+        some = listed(shares) if len(shares) <= 6 else f"{', '.join(shares[:3])}, ..., {shares[-1]}"
+        return (
+            f"The score takes only {count(offered['n_distinct'], 'distinct value')} on {examples}, "
+            f"so thresholds can only catch {some} of them. {can_be_had}Use a finer score, such as "
+            "a probability in place of a yes/no verdict (mode=logprob of a judge)."
+        )
+
+    def too_few_examples(self) -> str:
+        test, parts = self.test, []
+        if few := self.values["fewer_than"]:
+            parts.append(
+                f"The test part has {test['n_hallucinated']:,} hallucinated and "
+                f"{test['n_faithful']:,} faithful examples, fewer than {few} of a class, so its "
+                "intervals are wide."
+            )
+        if self.values["low_rank"]:
+            scores = count(self.report["n_calibration"], "hallucinated calibration score")
+            parts.append(
+                f"The threshold is number {self.report['rank']} of only {scores} and would move a "
+                "lot with other data."
+            )
+        return " ".join([*parts, "Label more examples."])
+
+    def clustered(self) -> str:
+        examples, remedy = count(self.values["n"], "example"), "For"
+        if not self.report["clustering"] and not self.report["risks"]:
+            remedy = (
+                "For the threshold, --clustered counts each group once and keeps the promise; for"
+            )
+        return (
+            f"{self.values['n_sharing']:,} of {examples} share a group (a source or a question) "
+            "with another of their class. Intervals that assume independent examples are too "
+            f"narrow here. {remedy} exact intervals, keep one example per group."
+        )
+
+    def undefined_scores(self) -> str:
+        undefined = self.report["undefined"]
+        test, source, policy = undefined["test"], undefined["calibration"], undefined["policy"]
+        meaning = "passed as if faithful" if policy == "pass" else f"not released (policy {policy})"
+        return (
+            f"The score is undefined for {count(sum(test.values()), 'test answer')} "
+            f"({test['hallucinated']:,} hallucinated, {test['faithful']:,} faithful) and "
+            f"{count(sum(source.values()), 'calibration answer')} ({source['hallucinated']:,} "
+            f"hallucinated); they count as {meaning}. --undefined changes that."
+        )
 
 
-def _what_can_be_had(offered: Json) -> str:
+def _can_be_had(offered: Json) -> str:
     """Say that the target itself cannot be had, where that is so, and what can."""
     if offered["is_attainable"]:
         return ""
@@ -157,59 +195,6 @@ def _what_can_be_had(offered: Json) -> str:
         if 0.0 < step["promise"] < offered["target"] and step["fpr"]["estimate"] is not None
     ]
     return f"{text}. Below it, {listed(lower[:3])} can be promised. " if lower else f"{text}. "
-
-
-def _too_few_examples(report: Json, values: Json) -> str:
-    test, parts = report["test"], []
-    if values["fewer_than"]:
-        parts.append(
-            f"The test part has {test['n_hallucinated']:,} hallucinated and "
-            f"{test['n_faithful']:,} faithful examples, fewer than {values['fewer_than']} of a "
-            "class, so its intervals are wide."
-        )
-    if values["low_rank"]:
-        scores = count(report["n_calibration"], "hallucinated calibration score")
-        parts.append(
-            f"The threshold is number {report['rank']} of only {scores} and would move a lot with "
-            "other data."
-        )
-    return " ".join([*parts, "Label more examples."])
-
-
-def _clustered(report: Json, values: Json) -> str:
-    remedy = "For the threshold, --clustered counts each group once and keeps the promise; for"
-    return (
-        f"{values['n_sharing']:,} of {count(values['n'], 'example')} share a group (a source or a "
-        "question) with another of their class. Intervals that assume independent examples are "
-        f"too narrow here. {'For' if report['clustering'] or report['risks'] else remedy} exact "
-        "intervals, keep one example per group."
-    )
-
-
-def _undefined_scores(report: Json, _: Json) -> str:
-    undefined = report["undefined"]
-    test, source, policy = undefined["test"], undefined["calibration"], undefined["policy"]
-    meaning = "passed as if faithful" if policy == "pass" else f"not released (policy {policy})"
-    return (
-        f"The score is undefined for {count(sum(test.values()), 'test answer')} "
-        f"({test['hallucinated']:,} hallucinated, {test['faithful']:,} faithful) and "
-        f"{count(sum(source.values()), 'calibration answer')} ({source['hallucinated']:,} "
-        f"hallucinated); they count as {meaning}. --undefined changes that."
-    )
-
-
-_MESSAGES: Final[dict[str, Callable[[Json, Json], str]]] = {
-    "reversed_direction": _reversed_direction,
-    "flags_everything": _flags_everything,
-    "baseline_beats_detector": _baseline_beats_detector,
-    "not_shown_to_beat_baseline": _not_shown_to_beat_baseline,
-    "coverage_outside_band": _coverage_outside_band,
-    "paper_rank_undercovers": _paper_rank_undercovers,
-    "few_distinct_scores": _few_distinct_scores,
-    "too_few_examples": _too_few_examples,
-    "clustered": _clustered,
-    "undefined_scores": _undefined_scores,
-}
 
 
 def baselines_finding(confounds: Json) -> str:
