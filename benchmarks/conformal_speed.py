@@ -37,9 +37,9 @@ from calibrail.conformal import (
     simultaneous_band,
     three_way,
 )
-from calibrail.conformal.discoveries import shared_level
 from calibrail.conformal.planning import Assumption, plan
 from calibrail.conformal.risks import control_risks
+from calibrail.conformal.selection import shared_level
 from calibrail.conformal.simultaneous import local_level
 from calibrail.settings import Promise, Requirement
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibrail.conformal import calibrate_threshold, discoveries, p_values
-from calibrail.conformal.discoveries import _crossed, _limits, _ranks, shared_level
+from calibrail.conformal.selection import _crossed, _limits, _ranks, shared_level
 from calibrail.errors import InputError
 from calibrail.settings import Promise
 

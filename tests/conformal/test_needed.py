@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibrail.conformal import clopper_pearson, exact_bound
-from calibrail.conformal.needed import further
+from calibrail.conformal.bound import further
 from tests.conformal.counted import certify
 
 CHECK = settings(max_examples=30, deadline=None)

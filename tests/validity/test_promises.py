@@ -18,7 +18,6 @@ from calibrail.validity import (
     bands,
     batches,
     certificates,
-    clusters,
     failures,
     groups,
     observe,
@@ -178,8 +177,8 @@ BROKEN: list[tuple[Run, str, Callable[..., Any], tuple[Any, ...]]] = [
         changed(bands.simultaneous_band, 1, too_sure),
         ("discrete", 19, 0.1, 200),
     ),
-    (clusters.clustered_pac, "calibrate_clusters", naive, ("continuous", 100, 0.1, 100)),
-    (clusters.clustered_marginal, "calibrate_clusters", naive, ("continuous", 30, 0.05, 1000)),
+    (groups.clustered_pac, "calibrate_clusters", naive, ("continuous", 100, 0.1, 100)),
+    (groups.clustered_marginal, "calibrate_clusters", naive, ("continuous", 30, 0.05, 1000)),
     (groups.grouped_marginal, "calibrate_groups", pooled, ("continuous", 30, 0.1, 300)),
     (groups.grouped_pac, "calibrate_groups", pooled, ("continuous", 100, 0.1, 100)),
     (
@@ -262,7 +261,7 @@ def test_what_is_not_promised_is_seen_to_fail() -> None:
 
 def test_the_same_seed_gives_the_same_counts() -> None:
     at = Setting("tied", 30, 0.1, 50, seed=3)
-    for run in (clusters.clustered_marginal, batches.false_discovery_rate, shift.weighted_coverage):
+    for run in (groups.clustered_marginal, batches.false_discovery_rate, shift.weighted_coverage):
         assert tuple(run(at)) == tuple(run(at))
 
 

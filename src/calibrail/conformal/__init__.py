@@ -1,89 +1,53 @@
 """Which threshold keeps which promise: numpy and scipy only, no text, no models."""
 
-from calibrail.conformal.bound import Bound, Counts, clopper_pearson, exact_bound
-from calibrail.conformal.certificate import (
-    Certificate,
-    GroupVerdict,
-    certify_counts,
-    certify_groups,
-    holm,
-    joint_certificate,
-)
-from calibrail.conformal.clusters import ClusteredCalibration, calibrate_clusters
-from calibrail.conformal.discoveries import Discoveries, discoveries
-from calibrail.conformal.groups import GroupedCalibration, calibrate_groups
-from calibrail.conformal.label_noise import FlipTolerance, flip_tolerance
-from calibrail.conformal.planning import Assumption, Plan, plan
-from calibrail.conformal.power import VerdictProbabilities
-from calibrail.conformal.pvalues import p_values
-from calibrail.conformal.rank import GUARANTEES, minimum_n, rank
-from calibrail.conformal.risk_spec import Risk, parse_risk
-from calibrail.conformal.risks import CandidateSearch, RiskControl, control_risks
-from calibrail.conformal.rule import DECISIONS, Rule, fit_rule, least_withheld, three_way
-from calibrail.conformal.selection import (
-    Selection,
-    conformal_selection,
-    minimum_n_for_selection,
-)
-from calibrail.conformal.shift import WeightedCalibration, calibrate_weighted
-from calibrail.conformal.simultaneous import (
-    SimultaneousBand,
-    attainable_coverages,
-    simultaneous_band,
-)
-from calibrail.conformal.threshold import Calibration, calibrate_threshold, coverage_band, flags
-from calibrail.settings.promise import Guarantee, Promise, Undefined
-
-__all__ = [
-    "DECISIONS",
-    "GUARANTEES",
-    "Assumption",
-    "Bound",
-    "Calibration",
-    "CandidateSearch",
-    "Certificate",
-    "ClusteredCalibration",
-    "Counts",
-    "Discoveries",
-    "FlipTolerance",
-    "GroupVerdict",
-    "GroupedCalibration",
-    "Guarantee",
-    "Plan",
-    "Promise",
-    "Risk",
-    "RiskControl",
-    "Rule",
-    "Selection",
-    "SimultaneousBand",
-    "Undefined",
-    "VerdictProbabilities",
-    "WeightedCalibration",
-    "attainable_coverages",
-    "calibrate_clusters",
-    "calibrate_groups",
-    "calibrate_threshold",
-    "calibrate_weighted",
-    "certify_counts",
-    "certify_groups",
-    "clopper_pearson",
-    "conformal_selection",
-    "control_risks",
-    "coverage_band",
-    "discoveries",
-    "exact_bound",
-    "fit_rule",
-    "flags",
-    "flip_tolerance",
-    "holm",
-    "joint_certificate",
-    "least_withheld",
-    "minimum_n",
-    "minimum_n_for_selection",
-    "p_values",
-    "parse_risk",
-    "plan",
-    "rank",
-    "simultaneous_band",
-    "three_way",
-]
+from calibrail.conformal.bound import Bound as Bound
+from calibrail.conformal.bound import Counts as Counts
+from calibrail.conformal.bound import clopper_pearson as clopper_pearson
+from calibrail.conformal.bound import exact_bound as exact_bound
+from calibrail.conformal.certificate import Certificate as Certificate
+from calibrail.conformal.certificate import GroupVerdict as GroupVerdict
+from calibrail.conformal.certificate import certify_counts as certify_counts
+from calibrail.conformal.certificate import certify_groups as certify_groups
+from calibrail.conformal.certificate import holm as holm
+from calibrail.conformal.certificate import joint_certificate as joint_certificate
+from calibrail.conformal.clusters import ClusteredCalibration as ClusteredCalibration
+from calibrail.conformal.clusters import calibrate_clusters as calibrate_clusters
+from calibrail.conformal.groups import GroupedCalibration as GroupedCalibration
+from calibrail.conformal.groups import calibrate_groups as calibrate_groups
+from calibrail.conformal.label_noise import FlipTolerance as FlipTolerance
+from calibrail.conformal.label_noise import flip_tolerance as flip_tolerance
+from calibrail.conformal.planning import Assumption as Assumption
+from calibrail.conformal.planning import Plan as Plan
+from calibrail.conformal.planning import plan as plan
+from calibrail.conformal.power import VerdictProbabilities as VerdictProbabilities
+from calibrail.conformal.pvalues import p_values as p_values
+from calibrail.conformal.rank import GUARANTEES as GUARANTEES
+from calibrail.conformal.rank import minimum_n as minimum_n
+from calibrail.conformal.rank import rank as rank
+from calibrail.conformal.risk_spec import Risk as Risk
+from calibrail.conformal.risk_spec import parse_risk as parse_risk
+from calibrail.conformal.risks import CandidateSearch as CandidateSearch
+from calibrail.conformal.risks import RiskControl as RiskControl
+from calibrail.conformal.risks import control_risks as control_risks
+from calibrail.conformal.rule import DECISIONS as DECISIONS
+from calibrail.conformal.rule import Rule as Rule
+from calibrail.conformal.rule import fit_rule as fit_rule
+from calibrail.conformal.rule import least_withheld as least_withheld
+from calibrail.conformal.rule import three_way as three_way
+from calibrail.conformal.selection import Discoveries as Discoveries
+from calibrail.conformal.selection import Selection as Selection
+from calibrail.conformal.selection import conformal_selection as conformal_selection
+from calibrail.conformal.selection import discoveries as discoveries
+from calibrail.conformal.selection import minimum_n_for_selection as minimum_n_for_selection
+from calibrail.conformal.shift import WeightedCalibration as WeightedCalibration
+from calibrail.conformal.shift import calibrate_weighted as calibrate_weighted
+from calibrail.conformal.simultaneous import SimultaneousBand as SimultaneousBand
+from calibrail.conformal.simultaneous import attainable_coverages as attainable_coverages
+from calibrail.conformal.simultaneous import simultaneous_band as simultaneous_band
+from calibrail.conformal.threshold import Calibration as Calibration
+from calibrail.conformal.threshold import calibrate_threshold as calibrate_threshold
+from calibrail.conformal.threshold import coverage_band as coverage_band
+from calibrail.conformal.threshold import flags as flags
+from calibrail.settings.promise import Guarantee as Guarantee
+from calibrail.settings.promise import Promise as Promise
+from calibrail.settings.promise import Undefined as Undefined

@@ -9,9 +9,8 @@ from numpy.typing import ArrayLike
 from scipy.special import betaincc
 
 from calibrail.conformal import validation
-from calibrail.conformal.bound import Bound, Counts
+from calibrail.conformal.bound import Bound, Counts, further
 from calibrail.conformal.label_noise import FlipTolerance, flip_tolerance, joint_flip_tolerance
-from calibrail.conformal.needed import further
 from calibrail.conformal.rank import decimal
 from calibrail.conformal.threshold import Calibration
 from calibrail.conformal.validation import Floats

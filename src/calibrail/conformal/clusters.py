@@ -114,13 +114,12 @@ def calibrate_clusters(
     >>> calibrate_threshold(scores, Promise(alpha=0.2)).threshold
     0.0
     """
-    values, codes = validation.vector(scores, "scores"), _codes(clusters)
+    values, codes = validation.scores(scores), _codes(clusters)
     validation.paired(codes, len(values), "clusters")
     guarantee, undefined = promise.guarantee, promise.undefined
     if guarantee == "paper":
         raise InputError("guarantee must be marginal or pac for clusters; got 'paper'")
     alpha, delta = float(promise.alpha), float(promise.delta)
-    values = validation.scores(values)
     defined = np.sort(values[~np.isnan(values)])
     n_undefined = len(values) - len(defined)
     below = n_undefined if undefined == "pass" else 0
@@ -178,11 +177,11 @@ def _median_threshold(values: Floats, clusters: Ints, k: int) -> float:
     sizes = np.bincount(clusters)
     starts = np.cumsum(sizes) - sizes
     rng = np.random.default_rng(0)
-    thresholds = np.empty(DRAWS)
-    for draw in range(DRAWS):
+    thresholds = []
+    for _ in range(DRAWS):
         chosen = by_cluster[starts + (rng.random(len(sizes)) * sizes).astype(np.int64)]
-        thresholds[draw] = np.partition(chosen, k - 1)[k - 1]
-    return float(np.partition(thresholds, DRAWS // 2)[DRAWS // 2])
+        thresholds.append(np.partition(chosen, k - 1)[k - 1])
+    return float(np.median(thresholds))
 
 
 def _codes(clusters: ArrayLike) -> Ints:

@@ -160,14 +160,11 @@ def _paired(values: ArrayLike, groups: Sequence[str]) -> Floats:
 
 def _members(groups: Sequence[str]) -> dict[str, NDArray[np.intp]]:
     """Return the positions of each group's members, ascending."""
-    numbers: dict[str, int] = {}
-    try:
-        each = (numbers.setdefault(name, len(numbers)) for name in groups)
-        codes = np.fromiter(each, np.intp, count=len(groups))
-    except TypeError as error:
-        raise InputError("groups must hold strings, one per score") from error
-    if not all(isinstance(name, str) for name in numbers):
+    if not all(issubclass(kind, str) for kind in set(map(type, groups))):
         raise InputError("groups must hold strings, one per score")
+    numbers: dict[str, int] = {}
+    each = (numbers.setdefault(name, len(numbers)) for name in groups)
+    codes = np.fromiter(each, np.intp, count=len(groups))
     order = np.argsort(codes, kind="stable")
     ends = np.cumsum(np.bincount(codes, minlength=len(numbers)))
     return dict(zip(numbers, np.split(order, ends[:-1]), strict=True)) if numbers else {}

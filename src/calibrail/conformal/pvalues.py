@@ -49,7 +49,7 @@ def p_values(calibration_scores: ArrayLike, values: ArrayLike) -> Floats:
     if (scores[1:] < scores[:-1]).any():
         raise InputError("calibration_scores must be sorted ascending")
     counted = count_at_most(scores, validation.defined(values, "values"))
-    return from_counts(counted, 0, len(scores))
+    return np.asarray((1.0 + counted) / (len(scores) + 1.0))
 
 
 def add_tolerance(values: Floats, tolerance: float) -> Floats:
@@ -62,14 +62,6 @@ def add_tolerance(values: Floats, tolerance: float) -> Floats:
         return values
     with np.errstate(over="ignore"):
         return values + slack
-
-
-def from_counts(counted: Ints, below: int, n: int) -> Floats:
-    """Return the p-values (1 + below + counted) / (n + 1)."""
-    result = counted.astype(np.float64)
-    result += 1.0 + below
-    result /= n + 1.0
-    return result
 
 
 def count_at_most(scores: Floats, values: Floats) -> Ints:
@@ -108,12 +100,7 @@ def _nearly_ascending(values: Floats) -> Ints:
     """
     room = (len(values) - 1).bit_length()
     bits = values.view(np.int64)
-    keys = bits >> 63
-    keys &= _NOT_SIGN
-    keys ^= bits
-    keys >>= room
-    keys <<= room
-    keys |= np.arange(len(values))
+    keys = bits ^ ((bits >> 63) & _NOT_SIGN)
+    keys = ((keys >> room) << room) | np.arange(len(values))
     keys.sort()
-    keys &= (1 << room) - 1
-    return keys
+    return keys & ((1 << room) - 1)

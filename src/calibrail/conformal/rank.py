@@ -19,6 +19,7 @@ from scipy.special import bdtrik, betaincc
 
 from calibrail.conformal import validation
 from calibrail.errors import InputError
+from calibrail.settings.checks import one_of
 from calibrail.settings.promise import Guarantee
 
 GUARANTEES: tuple[Guarantee, ...] = get_args(Guarantee)
@@ -71,9 +72,8 @@ def rank(n: int, alpha: float, guarantee: Guarantee = "marginal", delta: float =
         return k + 1 if (k + 1) / (n + 1) <= alpha else k
     if guarantee == "paper":
         return min(math.ceil(decimal(alpha) * (n + 1)), n)
-    if guarantee == "pac":
-        return _pac_rank(n, _pac_alpha(alpha), validation.share(delta, "delta"))
-    raise _unknown(guarantee)
+    one_of(guarantee, GUARANTEES, "guarantee")
+    return _pac_rank(n, _pac_alpha(alpha), validation.share(delta, "delta"))
 
 
 def minimum_n(alpha: float, guarantee: Guarantee = "marginal", delta: float = 0.1) -> int:
@@ -90,8 +90,7 @@ def minimum_n(alpha: float, guarantee: Guarantee = "marginal", delta: float = 0.
     if guarantee == "marginal":
         n = max(1, math.ceil(1 / decimal(alpha)) - 1)
         return n - 1 if n > 1 and 1 / n <= alpha else n
-    if guarantee != "pac":
-        raise _unknown(guarantee)
+    one_of(guarantee, GUARANTEES, "guarantee")
     alpha, delta = _pac_alpha(alpha), validation.share(delta, "delta")
     # k = 1 needs (1 - alpha)^n <= delta; the loops undo a rounding error of the logarithms.
     n = max(1, math.ceil(math.log(delta) / math.log1p(-alpha)))
@@ -139,7 +138,3 @@ def _pac_alpha(alpha: float) -> float:
     if alpha < _LEAST_PAC_ALPHA:
         raise InputError(f"alpha must be at least {_LEAST_PAC_ALPHA:g} for pac; got {alpha!r}")
     return alpha
-
-
-def _unknown(guarantee: str) -> InputError:
-    return InputError(f"guarantee must be one of {', '.join(GUARANTEES)}; got {guarantee!r}")

@@ -30,7 +30,7 @@ trial MAPIE returns NaN; here p = 1.
 
 import re
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, Literal, cast
@@ -52,14 +52,15 @@ RISKS: Final[dict[str, Relation]] = {
     "fpr": "<=",
     "abstention": "<=",
 }
-_Rule = Callable[[Ints, Ints], Bools]
-#: When a decision is wrong, and which decisions are trials, from labels and flags.
-_RULES: Final[dict[str, tuple[_Rule, _Rule]]] = {
-    "precision": (lambda label, flag: label == 0, lambda label, flag: flag == 1),
-    "recall": (lambda label, flag: flag == 0, lambda label, flag: label == 1),
-    "accuracy": (lambda label, flag: label != flag, lambda label, flag: label >= 0),
-    "fpr": (lambda label, flag: flag == 1, lambda label, flag: label == 0),
-    "abstention": (lambda label, flag: flag == 1, lambda label, flag: label >= 0),
+#: What a decision can be, at the place 2 * label + flag.
+_DECISIONS: Final = ("passed", "alarms", "missed", "caught")
+#: Which decisions are wrong, and which are trials.
+_COUNTED: Final[dict[str, tuple[Sequence[str], Sequence[str]]]] = {
+    "precision": (("alarms",), ("alarms", "caught")),
+    "recall": (("missed",), ("missed", "caught")),
+    "accuracy": (("alarms", "missed"), _DECISIONS),
+    "fpr": (("alarms",), ("passed", "alarms")),
+    "abstention": (("alarms", "caught"), _DECISIONS),
 }
 #: What MAPIE warns of and the result says.
 _KNOWN_WARNINGS: Final = (
@@ -137,15 +138,9 @@ class Risk(Record):
         >>> wrong.tolist(), trials.tolist()
         ([2, 0], [10, 5])
         """
-        flagged, every = caught + alarms, np.full_like(caught, sum(n))
-        missed = n[0] - caught
-        return {
-            "precision": (alarms, flagged),
-            "recall": (missed, np.full_like(caught, n[0])),
-            "accuracy": (alarms + missed, every),
-            "fpr": (alarms, np.full_like(caught, n[1])),
-            "abstention": (flagged, every),
-        }[self.name]
+        numbers = dict(zip(_DECISIONS, (n[1] - alarms, alarms, n[0] - caught, caught), strict=True))
+        wrong, trials = (np.sum([numbers[x] for x in names], 0) for names in _COUNTED[self.name])
+        return wrong, trials
 
     def __str__(self) -> str:
         """Return the form that ``parse_risk`` reads."""
@@ -232,7 +227,10 @@ def p_values(positions: Ints, labels: Ints, g: int, risks: tuple[Risk, ...]) -> 
     The largest over the risks, by MAPIE's controller; 1 where a risk has no trial.
     """
     library = mapie()
-    losses = [library.BinaryRisk(*_RULES[risk.name], higher_is_better=False) for risk in risks]
+    losses = [
+        library.BinaryRisk(*map(_among, _COUNTED[risk.name]), higher_is_better=False)
+        for risk in risks
+    ]
     blocks = -(-len(positions) * g // _DECISIONS_AT_ONCE)
     by_block = []
     for block in np.array_split(np.arange(1, g + 1), min(g, max(1, blocks))):
@@ -253,6 +251,12 @@ def p_values(positions: Ints, labels: Ints, g: int, risks: tuple[Risk, ...]) -> 
         by_block.append(np.asarray(controller.p_values, dtype=np.float64)[:, 0])
     p = np.concatenate(by_block)
     return np.where(np.isnan(p), 1.0, p)
+
+
+def _among(names: Sequence[str]) -> Callable[[Ints, Ints], Bools]:
+    """Return the function that says of labels and flags whether a decision is one of these."""
+    included = np.array([name in names for name in _DECISIONS])
+    return lambda label, flag: included[2 * label + flag]
 
 
 def mapie() -> Any:

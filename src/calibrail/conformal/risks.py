@@ -316,14 +316,11 @@ def _reason(
 
 def _method(method: str, risks: tuple[Risk, ...], given: bool) -> Method:
     others = [risk.name for risk in risks if risk.name not in _MONOTONE]
+    one_of(method, ("auto", *get_args(Method)), "method")
     if method == "auto":
         if not others:
             return "monotone"
         return "bonferroni_holm" if given else "split_fixed_sequence"
-    if method not in get_args(Method):
-        raise InputError(
-            f"method must be one of auto, {', '.join(get_args(Method))}; got {method!r}"
-        )
     if method == "monotone" and others:
         raise InputError(
             f"method monotone serves recall, fpr and abstention only; got {', '.join(others)}, for "
@@ -333,13 +330,11 @@ def _method(method: str, risks: tuple[Risk, ...], given: bool) -> Method:
 
 
 def _examples(scores: ArrayLike, labels: ArrayLike) -> tuple[Floats, Ints]:
-    values, truth = validation.vector(scores, "scores"), validation.vector(labels, "labels")
+    values, truth = validation.scores(scores), validation.vector(labels, "labels")
     if len(values) != len(truth):
         raise InputError(
             f"scores and labels must have one length; got {len(values)} and {len(truth)}"
         )
-    if np.isinf(values).any():
-        raise InputError("scores must be finite, NaN where undefined; got an infinite score")
     strange = truth[(truth != 0) & (truth != 1)]
     if len(strange):
         raise InputError(f"labels must be 1 (hallucinated) or 0 (faithful); got {strange[0]:g}")

@@ -53,6 +53,10 @@ class Rule(Record):
         return self.calibration.undefined
 
     @property
+    def _threshold(self) -> float:
+        return self.calibration.threshold if self.chosen is None else self.chosen
+
+    @property
     def flag_all(self) -> bool:
         """Whether nothing can ever pass."""
         if self.chosen is not None:
@@ -67,17 +71,14 @@ class Rule(Record):
     def thresholds(self, n: int, groups: Groups = None) -> Floats:
         """Return for each of n answers the threshold below which it passes."""
         if self.groups is None:
-            one = self.calibration.threshold if self.chosen is None else self.chosen
-            return np.full(n, one)
+            return np.full(n, self._threshold)
         return self.groups.thresholds(self._named(n, groups))
 
     def flags(self, values: ArrayLike, groups: Groups = None, tolerance: float = 0.0) -> Bools:
         """Return which answers are not passed; an undefined score (NaN) follows the policy."""
         queries = validation.vector(values, "values")
-        if self.chosen is not None:
-            return flags_under(self.undefined, queries, self.chosen, tolerance)
         if self.groups is None:
-            return self.calibration.flags(queries, tolerance)
+            return flags_under(self.undefined, queries, self._threshold, tolerance)
         return self.groups.flags(queries, self._named(len(queries), groups), tolerance)
 
     def decide(

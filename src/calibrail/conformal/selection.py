@@ -1,37 +1,62 @@
-"""Which answers of a batch can be released, and how many hallucinations may be among them?"""
+"""Which answers of a batch can be released, and how many hallucinations may be among them?
 
+Either one cut-off is chosen with the false discovery rate under control, or the hallucinations
+below every cut-off are bounded at once. For these bounds: m0 hallucinated answers of a batch and n
+hallucinated calibration answers are exchangeable, so each order in which their scores may
+interleave is equally likely. V_k, the number of the m0 below the k-th smallest calibration score,
+then follows one known distribution: a Polya urn (Blanchard, Gazin and Roquain, 2024). From it come
+limits B_k with P(V_k <= B_k for all k) >= confidence, computed, not simulated. The unknown m0 is
+bounded in the same event: an m0 for which more answers would have to lie above some threshold than
+do lie there is impossible.
+"""
+
+import math
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import betainccinv, gammaln
 
 from calibrail.conformal import validation
+from calibrail.conformal.crossing import stays_below
 from calibrail.conformal.rank import decimal
-from calibrail.conformal.validation import Bools, Floats
+from calibrail.conformal.simultaneous import controlled_ranks, largest_level, lower_bounds
+from calibrail.conformal.validation import Bools, Floats, Ints
+from calibrail.errors import InputError
+from calibrail.record import Record
+
+#: Ranks of the calibration scores at which the count is controlled; in between, the next one
+#: serves.
+_MOST: Final = 150
+#: A batch larger than this is bounded in two steps, calibration and batch each with half the error.
+_EXACT: Final = 20_000
+#: Each rung of the ladder of possible m0 is this share of the one above.
+_RUNG: Final = 0.96
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Record):
     """A batch with what may be released of it.
 
     Attributes
     ----------
-    released : ndarray of bool, shape (m,)
-        Which answers may be released.
-    p_values : ndarray of float64, shape (m,)
-        Conformal p-values of "this answer is hallucinated"; 1 where a score is undefined.
     fdr : float
         The bound q: the expected share of hallucinated answers among the released ones is at most
         q times the share of hallucinated answers in the batch.
     cutoff : float
         Released are the p-values up to it; 0 where none is.
+    released : ndarray of bool, shape (m,)
+        Which answers may be released.
+    p_values : ndarray of float64, shape (m,)
+        Conformal p-values of "this answer is hallucinated"; 1 where a score is undefined.
     """
 
-    released: Bools
-    p_values: Floats
     fdr: float
     cutoff: float
+    released: Bools
+    p_values: Floats
 
     @property
     def n_released(self) -> int:
@@ -40,14 +65,8 @@ class Selection:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result, JSON-able."""
-        return {
-            "n": len(self.released),
-            "n_released": self.n_released,
-            "fdr": self.fdr,
-            "cutoff": self.cutoff,
-            "released": self.released.tolist(),
-            "p_values": self.p_values.tolist(),
-        }
+        sizes = {"n": len(self.released), "n_released": self.n_released}
+        return sizes | Record.to_dict(self)
 
 
 def conformal_selection(p_values: ArrayLike, fdr: float) -> Selection:
@@ -93,7 +112,7 @@ def conformal_selection(p_values: ArrayLike, fdr: float) -> Selection:
     released = p <= cutoff if len(below) else np.zeros(m, dtype=bool)
     p.flags.writeable = False
     released.flags.writeable = False
-    return Selection(released, p, q, cutoff)
+    return Selection(q, cutoff, released, p)
 
 
 def minimum_n_for_selection(fdr: float, m: int) -> int:
@@ -118,3 +137,193 @@ def minimum_n_for_selection(fdr: float, m: int) -> int:
     size = validation.whole(m, "m", least=1)
     needed = size / decimal(validation.share(fdr, "fdr")) - 1
     return max(1, -int(-needed // 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Discoveries(Record):
+    """For every cut-off of the p-value: what is released, and how much of it may be hallucinated.
+
+    Attributes
+    ----------
+    cutoffs : ndarray of float64, shape (d,)
+        p-values of the batch, ascending, each once: releasing up to it.
+    released : ndarray of int64, shape (d,)
+        Answers with a p-value up to the cut-off.
+    most : ndarray of int64, shape (d,)
+        With ``confidence``, at all cut-offs together: at most so many of them are hallucinated.
+    proportion : ndarray of float64, shape (d,)
+        ``most / released``: the bound of the false discovery proportion.
+    most_hallucinated : int
+        The bound for the whole batch, in the same event.
+    confidence : float
+        Of all bounds together.
+    """
+
+    cutoffs: Floats
+    released: Ints
+    most: Ints
+    proportion: Floats
+    most_hallucinated: int
+    confidence: float
+
+    def at(self, cutoff: float) -> tuple[int, int]:
+        """Return released answers, and the most hallucinated among them, up to a cut-off."""
+        (limit,) = validation.defined([cutoff], "cutoff")
+        place = int(np.searchsorted(self.cutoffs, limit, side="right")) - 1
+        return (int(self.released[place]), int(self.most[place])) if place >= 0 else (0, 0)
+
+
+def discoveries(p_values: ArrayLike, n: int, confidence: float = 0.95) -> Discoveries:
+    """Bound the hallucinated answers below every cut-off of a batch, all at once.
+
+    So a user may look at the whole table and then choose. The batch's hallucinated answers must be
+    exchangeable with the calibration ones (beyond 20,000 answers: independent draws from one
+    source); nothing is assumed about the faithful answers.
+
+    Parameters
+    ----------
+    p_values : array-like of float, shape (m,)
+        Conformal p-values (1 + count) / (n + 1) of the batch; NaN where a score is undefined: such
+        an answer is never released.
+    n : int
+        Calibration examples behind the p-values, at least 1.
+    confidence : float
+        In (0, 1).
+
+    Returns
+    -------
+    Discoveries
+
+    Raises
+    ------
+    InputError
+        If an argument is outside its domain.
+
+    Examples
+    --------
+    >>> p = [(1 + i) / 100 for i in range(100)] + [0.01] * 300
+    >>> table = discoveries(p, 99)
+    >>> released, most = table.at(0.05)
+    >>> released, most < 20
+    (305, True)
+    """
+    level = validation.share(confidence, "confidence")
+    size = validation.whole(n, "n", least=1)
+    p = validation.p_values(p_values, zero=False)
+    m = len(p)
+    cutoffs, repeats = np.unique(p, return_counts=True)
+    released = np.cumsum(repeats)
+    # The answers with p <= k / (n + 1) are those below the k-th smallest calibration score.
+    place = np.rint(cutoffs * (size + 1)).astype(np.int64)
+    if (np.abs(cutoffs * (size + 1) - place) > 1e-6).any() or (place < 1).any():
+        raise InputError(f"p_values must be multiples of 1 / (n + 1) with n = {size}")
+    ranks = _ranks(size)
+    # Above cut-off k / (n + 1) lie so many answers; at least m0 - B_k hallucinated ones must.
+    up_to = np.searchsorted(place, ranks, side="right")
+    above = m - np.append(0, released)[up_to]
+    total, limits = _most_hallucinated(m, size, ranks, above, 1.0 - level)
+    at = np.append(limits, total)[np.searchsorted(ranks, place)]
+    most = np.minimum(released, np.minimum(at, total))
+    return Discoveries(cutoffs, released, most, most / released, total, level)
+
+
+def _most_hallucinated(m: int, n: int, ranks: Ints, above: Ints, error: float) -> tuple[int, Ints]:
+    """Return the largest possible m0, and limits B_k that hold with it.
+
+    Limits that hold for g hallucinated answers hold for fewer, too: leaving some out lowers every
+    V_k. So a falling ladder of values g serves for every m0 down to the next rung, and the first
+    rung that leaves some m0 possible ends the descent, since limits only fall from rung to rung. A
+    rung that is impossible by the limits of a higher one is so by its own.
+    """
+    if m == 0:
+        return 0, np.zeros(len(ranks), dtype=np.int64)
+    exact = m <= _EXACT
+    gamma = shared_level(m, n, error) if exact else 0.0
+    limits = _limits(m, n, ranks, gamma) if exact else _two_step(m, n, ranks, error)
+    checked = rung = m
+    while rung > 0:
+        below = min(rung - 1, math.floor(rung * _RUNG))
+        most = min(rung, int(np.min(above + limits)))
+        if most <= below:
+            rung = below
+            continue
+        # Limits of a higher rung would do; those of this one are tighter, if they hold.
+        if rung == checked:
+            return most, limits
+        checked = rung
+        lower = _limits(rung, n, ranks, gamma) if exact else _two_step(rung, n, ranks, error)
+        if not exact or (np.all(lower <= limits) and _crossed(lower, rung, n, ranks) <= error):
+            limits = lower
+    return 0, np.zeros(len(ranks), dtype=np.int64)
+
+
+def _ranks(n: int) -> Ints:
+    """Return the controlled ranks of the calibration scores, ascending."""
+    every = controlled_ranks(n)
+    if len(every) <= _MOST:
+        return every
+    # Small p-values decide what is released: half of the ranks go there, evenly in their logarithm.
+    near = np.geomspace(1.0, n, _MOST // 2)
+    even = np.linspace(1.0, n, _MOST // 2)
+    return np.unique(np.rint(np.concatenate([near, even])).astype(np.int64))
+
+
+def _limits(m0: int, n: int, ranks: Ints, gamma: float) -> Ints:
+    """Return about the upper gamma quantiles of V_k, by the beta distribution of its spread."""
+    size = m0 * (n + 2.0) / (n + 1.0 + m0)
+    mean = ranks / (n + 1.0)
+    upper = betainccinv(mean * size, (1.0 - mean) * size, gamma)
+    return np.asarray(np.minimum(np.floor(m0 * upper + 0.5), m0), dtype=np.int64)
+
+
+@lru_cache(maxsize=256)
+def shared_level(m0: int, n: int, error: float) -> float:
+    """Return the level of each rank's own bound such that all m0 p-values keep theirs at once."""
+    ranks = _ranks(n)
+
+    def crossed(gamma: float) -> float:
+        return _crossed(_limits(m0, n, ranks, gamma), m0, n, ranks)
+
+    return largest_level(crossed, error, start=error / 10.0)
+
+
+def _crossed(limits: Ints, m0: int, n: int, ranks: Ints) -> float:
+    """Return P(V_k > B_k for some controlled k).
+
+    The numbers of hallucinated answers in the n + 1 gaps between calibration scores are uniform
+    over all ways to sum to m0: those of independent geometric numbers, given their sum.
+    """
+    stay = (n + 1.0) / (n + 1.0 + m0)
+    steps = np.diff(ranks, prepend=0)
+    left = n + 1 - int(ranks[-1])
+    last = _negative_binomial(m0 - np.arange(int(limits[-1]) + 1), left, stay)
+    growth = (_growth(int(step), stay, m0) for step in steps)
+    joint = stays_below(limits.tolist(), growth, last)
+    total = float(_negative_binomial(np.array([m0]), n + 1, stay)[0])
+    return 1.0 - min(1.0, joint / total)
+
+
+def _growth(gaps: int, stay: float, most: int) -> tuple[int, Floats]:
+    mean = gaps * (1.0 - stay) / stay
+    reach = 12.0 * math.sqrt(mean / stay) + 40.0 / stay
+    values = np.arange(max(0, int(mean - reach)), min(most, int(mean + reach)) + 1)
+    return int(values[0]), _negative_binomial(values, gaps, stay)
+
+
+def _negative_binomial(values: Ints, gaps: int, stay: float) -> Floats:
+    """Return the probabilities of a sum of ``gaps`` geometric numbers, 0 for negative values."""
+    x = np.maximum(values, 0).astype(np.float64)
+    log = gammaln(x + gaps) - gammaln(x + 1.0) - gammaln(gaps)
+    masses = np.exp(log + gaps * math.log(stay) + x * math.log1p(-stay))
+    return np.where(values >= 0, masses, 0.0)
+
+
+def _two_step(m0: int, n: int, ranks: Ints, error: float) -> Ints:
+    """Return limits for a large batch: true shares below the ranks, then counts given the shares.
+
+    The shares have a simultaneous band, the counts keep within DKW's margin of them; each may err
+    with half of the error.
+    """
+    shares = 1.0 - lower_bounds(n + 1 - ranks, n, error / 2.0)
+    margin = math.sqrt(m0 * math.log(2.0 / error) / 2.0)
+    return np.minimum(np.floor(m0 * shares + margin), m0).astype(np.int64)

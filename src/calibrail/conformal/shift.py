@@ -19,10 +19,11 @@ from calibrail.conformal import validation
 from calibrail.conformal.pvalues import add_tolerance, count_at_most
 from calibrail.conformal.validation import Bools, Floats
 from calibrail.errors import InputError
+from calibrail.record import Record
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class WeightedCalibration:
+class WeightedCalibration(Record):
     """Calibration scores with their weights; each new answer brings its own weight.
 
     Attributes
@@ -82,22 +83,13 @@ class WeightedCalibration:
         mean = scale * float((self.weights / scale).mean())
         ratio = mean if weight is None else validation.number(weight, "weight")
         ratio = float(_weights([ratio], 1, "weight")[0])
-        p = self.p_value(self.scores, np.full(len(self.scores), ratio))
-        flagged = np.flatnonzero(p > self.alpha)
-        with np.errstate(over="ignore", invalid="ignore"):
-            relative = np.float64(ratio) / scale
-            floor = relative / (relative + (self.weights / scale).sum())
-        always = np.isinf(relative) or floor > self.alpha
-        return -np.inf if always else float(self.scores[flagged[0]])
+        candidates = np.append(-np.inf, self.scores)
+        flagged = self.flags(candidates, np.full(len(candidates), ratio))
+        return float(candidates[np.argmax(flagged)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields, JSON-able."""
-        return {
-            "alpha": self.alpha,
-            "effective_n": self.effective_n,
-            "scores": self.scores.tolist(),
-            "weights": self.weights.tolist(),
-        }
+        return {**Record.to_dict(self), "effective_n": self.effective_n}
 
 
 def calibrate_weighted(scores: ArrayLike, weights: ArrayLike, alpha: float) -> WeightedCalibration:

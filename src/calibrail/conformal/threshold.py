@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.special import betaln, gammaln
 
 from calibrail.conformal import validation
-from calibrail.conformal.pvalues import add_tolerance, count_at_most, from_counts
+from calibrail.conformal.pvalues import add_tolerance, count_at_most
 from calibrail.conformal.rank import minimum_n, rank
 from calibrail.conformal.validation import Bools, Floats
 from calibrail.errors import InputError, TooFewExamplesError
@@ -72,7 +72,8 @@ class Calibration(Record):
         """
         queries = add_tolerance(validation.defined(values, "values"), tolerance)
         below = self.n_undefined if self.undefined == "pass" else 0
-        return from_counts(count_at_most(self.scores, queries), below, self.n)
+        counted = count_at_most(self.scores, queries)
+        return np.asarray((1.0 + below + counted) / (self.n + 1.0))
 
     @classmethod
     def build(

@@ -37,13 +37,11 @@ def vector(values: ArrayLike, name: str) -> Floats:
     """Return a float64 array of shape (n,); NaN and infinities are left to the caller."""
     try:
         given = np.asarray(values)
-        if given.dtype.kind not in "fiubO":
-            raise InputError(f"{name} must hold numbers; got {given.dtype}")
-        array = given.astype(np.float64, copy=False)
-    except InputError:
-        raise
+        array = given.astype(np.float64, copy=False) if given.dtype.kind in "fiubO" else None
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{name} must hold numbers; {error}") from error
+    if array is None:
+        raise InputError(f"{name} must hold numbers; got {given.dtype}")
     if array.ndim != 1:
         raise InputError(f"{name} must have shape (n,); got {array.shape}")
     return array

@@ -11,18 +11,12 @@ The limits follow from the number of runs and of checks, never from a chosen tol
 ()
 """
 
-from calibrail.validity.check import Check, Observation, failures
-from calibrail.validity.distributions import KINDS, Kind
-from calibrail.validity.grid import ALPHAS, SIZES, observe, simulate
-
-__all__ = [
-    "ALPHAS",
-    "KINDS",
-    "SIZES",
-    "Check",
-    "Kind",
-    "Observation",
-    "failures",
-    "observe",
-    "simulate",
-]
+from calibrail.validity.check import Check as Check
+from calibrail.validity.check import Observation as Observation
+from calibrail.validity.check import failures as failures
+from calibrail.validity.distributions import KINDS as KINDS
+from calibrail.validity.distributions import Kind as Kind
+from calibrail.validity.grid import ALPHAS as ALPHAS
+from calibrail.validity.grid import SIZES as SIZES
+from calibrail.validity.grid import observe as observe
+from calibrail.validity.grid import simulate as simulate

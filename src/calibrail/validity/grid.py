@@ -8,16 +8,7 @@ from typing import Final, Generic, TypeVar
 
 from calibrail.conformal import Guarantee, minimum_n
 from calibrail.errors import InputError
-from calibrail.validity import (
-    bands,
-    batches,
-    certificates,
-    clusters,
-    groups,
-    risks,
-    shift,
-    thresholds,
-)
+from calibrail.validity import bands, batches, certificates, groups, risks, shift, thresholds
 from calibrail.validity.check import DELTA, Check, Observation, Setting
 from calibrail.validity.distributions import KINDS, Kind
 
@@ -78,8 +69,8 @@ PROMISES: Final[tuple[Simulation[Check], ...]] = (
     Simulation(certificates.wrong_labels, kinds=_ONE),
     Simulation(bands.band_everywhere, kinds=_ONE),
     Simulation(bands.band_everywhere, kinds=KINDS[1:], each=25),
-    Simulation(clusters.clustered_marginal, "marginal", each=5),
-    Simulation(clusters.clustered_pac, "pac", each=20, delta=DELTA / 2.0),
+    Simulation(groups.clustered_marginal, "marginal", each=5),
+    Simulation(groups.clustered_pac, "pac", each=20, delta=DELTA / 2.0),
     Simulation(groups.grouped_marginal, "marginal", each=10),
     Simulation(groups.grouped_pac, "pac", each=10),
     Simulation(groups.fallback, "marginal", each=10),
@@ -97,7 +88,7 @@ PROMISES: Final[tuple[Simulation[Check], ...]] = (
     Simulation(risks.several_risks, kinds=_ONE, each=80, sizes=(30, 100)),
 )
 OTHERS: Final[tuple[Simulation[Observation], ...]] = (
-    Simulation(clusters.naive_on_clusters, "marginal", _ONE, each=5),
+    Simulation(groups.naive_on_clusters, "marginal", _ONE, each=5),
     Simulation(groups.pooled_over_groups, "marginal", _ONE, each=10),
     Simulation(shift.without_known_ratio, "marginal", _ONE, each=4),
     Simulation(certificates.wrong_labels_ignored, kinds=_ONE),

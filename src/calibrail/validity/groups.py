@@ -1,18 +1,37 @@
-"""Does the promise hold within each group, and what does one threshold for all do there?"""
+"""Does the promise hold within each group, and for clusters, and what happens without it?
+
+Groups are known and have a threshold each. Answers of one cluster, such as those to one question,
+share an effect (intra-class correlation 0.8), and the higher it is, the more answers the cluster
+has. What is promised counts each cluster once, so the true miss rate of a threshold is that of one
+normal score.
+"""
 
 from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
+from scipy.special import ndtr
 
-from calibrail.conformal import Guarantee, calibrate_groups, calibrate_threshold
+from calibrail.conformal import (
+    Guarantee,
+    calibrate_clusters,
+    calibrate_groups,
+    calibrate_threshold,
+)
+from calibrail.conformal.validation import Ints
 from calibrail.validity.check import DELTA, Check, Observation, Setting
-from calibrail.validity.distributions import Floats, below, draw
+from calibrail.validity.distributions import Floats, as_score, below, draw
 
 #: Mean score of the hallucinated answers of each group; low ones are hard to tell from faithful.
 GROUPS: Final = {"easy": 1.0, "middle": 0.0, "hard": -1.0}
 #: Two groups that are too small together make up the fallback.
 _SMALL: Final = {"rare": 0.5, "rarer": -0.5}
+#: Share of the scores' variance that answers to one question have in common.
+CORRELATION: Final = 0.8
+#: A question has 1 to this many answers.
+LARGEST: Final = 10
+
+DESIGN: Final = f"1 to {LARGEST} answers a cluster, correlation {CORRELATION:g}"
 
 
 def grouped_marginal(at: Setting) -> Iterator[Check]:
@@ -76,3 +95,41 @@ def _by_group(at: Setting, guarantee: Guarantee) -> dict[str, Floats]:
     names = np.repeat(list(GROUPS), at.n).tolist()
     calibrated = [calibrate_groups(row, names, at.promise(guarantee)) for row in _pooled(at)]
     return {name: np.array([item.of(name).threshold for item in calibrated]) for name in GROUPS}
+
+
+def clustered_marginal(at: Setting) -> Iterator[Check]:
+    """Miss a fresh hallucination of a new cluster: at most alpha."""
+    thresholds = [calibrate_clusters(*part, at.promise()).threshold for part in _samples(at)]
+    missed = draw(at.rng("new cluster"), at.kind, at.runs) < thresholds
+    yield at.check("clusters, marginal coverage", missed, at.alpha, design=DESIGN)
+
+
+def clustered_pac(at: Setting) -> Iterator[Check]:
+    """Draw a ``pac`` threshold that misses more than alpha of new clusters: at most ``DELTA``."""
+    calibrated = (calibrate_clusters(*part, at.promise("pac")) for part in _samples(at))
+    bad = below(at.kind, np.array([item.threshold for item in calibrated])) > at.alpha
+    yield at.check("clusters, pac coverage", bad, DELTA, design=DESIGN)
+
+
+def naive_on_clusters(at: Setting) -> Iterator[Observation]:
+    """Calibrate on the same data as if all answers were independent; nothing is promised."""
+    samples = [scores for scores, _ in _samples(at)]
+    marginal = [calibrate_threshold(scores, at.promise()).threshold for scores in samples]
+    missed = draw(at.rng("new cluster"), at.kind, at.runs) < marginal
+    yield at.observed("naive threshold misses an answer of a new cluster", missed, at.alpha)
+    promise = at.promise("pac", allow_flag_all=True)
+    pac = (calibrate_threshold(scores, promise) for scores in samples)
+    bad = ndtr([item.threshold for item in pac]) > at.alpha
+    yield at.observed("naive pac threshold misses more than alpha", bad, DELTA)
+
+
+def _samples(at: Setting) -> Iterator[tuple[Floats, Ints]]:
+    """Yield for each run the scores of ``n`` clusters and the cluster of each."""
+    rng = at.rng("clusters")
+    for _ in range(at.runs):
+        effects = rng.standard_normal(at.n)
+        sizes = 1 + rng.binomial(LARGEST - 1, ndtr(effects))
+        clusters = np.repeat(np.arange(at.n), sizes)
+        noise = rng.standard_normal(len(clusters))
+        normal = np.sqrt(CORRELATION) * effects[clusters] + np.sqrt(1.0 - CORRELATION) * noise
+        yield as_score(at.kind, normal), clusters
