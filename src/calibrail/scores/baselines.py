@@ -6,7 +6,7 @@ shown to detect anything, so every report carries those.
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar, Final, TypeAlias
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,8 @@ from calibrail.data.example import Example
 from calibrail.scores.base import NO_CONTENT_WORD, Valued
 from calibrail.scores.detector import Detector
 from calibrail.text.lcs import lcs_length
-from calibrail.text.names import NAMES_VERSION, Name, names
-from calibrail.text.numbers import NUMBERS_VERSION, Number, numbers
-from calibrail.text.words import WORDS_VERSION, Word, content_words, words
-
-#: A piece of a text with its place there.
-Piece: TypeAlias = Word | Number | Name
+from calibrail.text.numbers import NUMBERS_VERSION, numbers
+from calibrail.text.words import NAMES_VERSION, WORDS_VERSION, Piece, content_words, names, words
 
 NO_WORD: Final = "the response holds no word"
 
@@ -153,7 +149,7 @@ class Stretch(Detector):
             items = [{"text": example.response[start:end], "start": start, "end": end}]
         return value, {"kind": "stretch", "items": items}
 
-    def weigh(self, example: Example) -> tuple[list[Word], NDArray[np.float64]] | str:
+    def weigh(self, example: Example) -> tuple[list[Piece], NDArray[np.float64]] | str:
         """Return the words with their weights, or why there are none."""
         raise AssertionError(f"{type(self).__name__} weighs nothing")
 
@@ -167,7 +163,7 @@ class NovelStretch(Stretch):
 
     name = "novel_stretch"
 
-    def weigh(self, example: Example) -> tuple[list[Word], NDArray[np.float64]] | str:
+    def weigh(self, example: Example) -> tuple[list[Piece], NDArray[np.float64]] | str:
         """Return content words with 1 for novel and -0.5 for known ones."""
         spans = content_words(example.response)
         known = {word.text[:STEM] for text in _sources(example) for word in content_words(text)}
@@ -184,7 +180,7 @@ class NovelRun(Stretch):
 
     name = "novel_run"
 
-    def weigh(self, example: Example) -> tuple[list[Word], NDArray[np.float64]] | str:
+    def weigh(self, example: Example) -> tuple[list[Piece], NDArray[np.float64]] | str:
         """Return all words with -1 for copied ones and 1 for the others."""
         spans = words(example.response)
         known = {gram for text in _sources(example) for gram in _trigrams(words(text))}
@@ -217,6 +213,6 @@ def _sources(example: Example) -> tuple[str, ...]:
     return (*example.contexts, example.question)
 
 
-def _trigrams(spans: Sequence[Word]) -> list[tuple[str, str, str]]:
+def _trigrams(spans: Sequence[Piece]) -> list[tuple[str, str, str]]:
     texts = [word.text for word in spans]
     return list(zip(texts, texts[1:], texts[2:], strict=False))

@@ -3,7 +3,9 @@
 import re
 import unicodedata
 from operator import itemgetter
-from typing import Final, NamedTuple
+from typing import Final
+
+from calibrail.text.words import Piece
 
 NUMBERS_VERSION: Final = "calibrail-numbers/1"
 
@@ -20,36 +22,20 @@ _WORDS = {name: str(value) for value, name in enumerate(_DIGITS.split())}
 _NAMED = re.compile(rf"\b(?:{'|'.join(list(_WORDS)[2:])})\b", re.IGNORECASE)
 
 
-class Number(NamedTuple):
-    """A number with its place.
-
-    Attributes
-    ----------
-    text : str
-        The normal form, as `numbers` gives it.
-    start, end : int
-        Character offsets into the original string, end exclusive; sign, percent sign, ordinal
-        ending and scale ("million") lie inside, units outside.
-    """
-
-    text: str
-    start: int
-    end: int
-
-
-def numbers(text: str) -> list[Number]:
+def numbers(text: str) -> list[Piece]:
     """Return the numbers of a string in a normal form, in order.
 
     Thousands separators go ("1,234" = "1234"), trailing zeros go ("2.50" = "2.5"), "million" and
     its kin are multiplied out, ordinals become cardinals, a percentage keeps its sign of being one,
     units are cut off ("5km" = "5"), and the words two to twelve count as numbers ("one" is mostly a
     pronoun). Points are read as decimal points and commas as thousands separators, the English way.
+    Sign, percent sign, ordinal ending and scale lie inside a number's place, units outside.
 
     >>> text = "1,234 people, 5km, 2.50 %, 3.2 million, the 21st and seven more"
     >>> [number.text for number in numbers(text)]
     ['1234', '5', '2.5%', '3200000', '21', '7']
     >>> numbers("It has 3.2 million books.")
-    [Number(text='3200000', start=7, end=18)]
+    [Piece(text='3200000', start=7, end=18)]
     """
     spans = []
     for match in _NUMBER.finditer(text):
@@ -57,8 +43,8 @@ def numbers(text: str) -> list[Number]:
         percent = "%" if rest == "%" or rest.startswith("per") else ""
         value = _plain(match["digits"], _SCALE.get(rest, 0))
         sign = "-" if match["sign"] and value != "0" else ""
-        spans.append(Number(f"{sign}{value}{percent}", match.start(), match.end()))
-    named = [Number(_WORDS[match[0].lower()], *match.span()) for match in _NAMED.finditer(text)]
+        spans.append(Piece(f"{sign}{value}{percent}", match.start(), match.end()))
+    named = [Piece(_WORDS[match[0].lower()], *match.span()) for match in _NAMED.finditer(text)]
     return sorted(spans + named, key=itemgetter(1)) if named else spans
 
 
