@@ -12,7 +12,7 @@ import pytest
 from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.models.call_limits import CallLimits, limit_calls
-from calibrail.scores.base import EMPTY_RESPONSE, NO_CONTEXT, Demanding, Pinning, Score, prepare
+from calibrail.scores.base import LACKING, Demanding, Pinning, Score, prepare
 from calibrail.scores.judge import Judge
 from calibrail.scores.judge_prompts import DEFAULT
 from calibrail.scores.registry import ScoreSpec, build, key_of, parse_spec, spell
@@ -266,7 +266,7 @@ def test_what_lacks_a_text_is_not_asked() -> None:
         score = judge(server, mode="verdict")
         batch = [Example("q", ("d",), " "), Example("q", (" ",), "r"), Example("", ("d",), "r")]
         found = score.score(batch)
-        assert found.reasons == {0: EMPTY_RESPONSE, 1: NO_CONTEXT}
+        assert found.reasons == {0: LACKING["response"], 1: LACKING["contexts"]}
         assert found.values[2] == 0.0
         assert len(server.seen) == score.n_judged == 1
         assert score.score([]).values.shape == (0,)

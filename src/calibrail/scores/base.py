@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, zip_longest
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -158,14 +159,12 @@ class Demand:
 
 def prepare(demands: Iterable[Demand]) -> None:
     """Have every model compute what is asked of it, in one go for all who ask."""
-    merged: dict[int, tuple[SharedModel, list[dict[Any, None]]]] = {}
+    by_model: dict[int, list[Demand]] = {}
     for demand in demands:
-        _, parts = merged.setdefault(id(demand.model), (demand.model, []))
-        parts.extend({} for _ in demand.parts[len(parts) :])
-        for known, part in zip(parts, demand.parts, strict=False):
-            known.update(dict.fromkeys(part))
-    for model, parts in merged.values():
-        model.prepare(*parts)
+        by_model.setdefault(id(demand.model), []).append(demand)
+    for alike in by_model.values():
+        kinds = zip_longest(*(demand.parts for demand in alike), fillvalue=())
+        alike[0].model.prepare(*(dict.fromkeys(chain.from_iterable(kind)) for kind in kinds))
 
 
 @runtime_checkable

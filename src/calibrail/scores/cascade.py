@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.scores.base import JSON, Demand, Demanding, Pinning, Score, Scores
-from calibrail.scores.combined import Members, member_items
+from calibrail.scores.base import JSON, Demand, Pinning, Score, Scores
+from calibrail.scores.detector import is_number
+from calibrail.scores.ensemble import Members, demands_of, member_items
 from calibrail.scores.learned import FIT_SPLIT, Learning, both_classes, learns
-from calibrail.scores.parameters import is_number
-from calibrail.scores.registry import ScoreSpec, build, parse_spec, spell
+from calibrail.scores.registry import build, parse_spec, spell
 
 #: Why an example of the fit split has no value.
 LEARNT_FROM: Final = "it is one of those that the hybrid learnt from, and is not judged"
@@ -93,7 +93,7 @@ class Hybrid(Learning, Members):
 
     def demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
         """Return what the cheap score will look up; the expensive one's cases are not known yet."""
-        return _demands(self.members["cheap"], examples)
+        return demands_of(self.members["cheap"], examples)
 
     def undecided(self, examples: Sequence[Example], cheap: _Floats | None = None) -> list[int]:
         """Return the positions of the examples that the expensive score has to judge.
@@ -109,7 +109,7 @@ class Hybrid(Learning, Members):
     def eventual_demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
         """Return all that scoring will look up, the expensive score's part included."""
         judged = [examples[row] for row in self.undecided(examples)]
-        return (*self.demands(examples), *_demands(self.members["expensive"], judged))
+        return (*self.demands(examples), *demands_of(self.members["expensive"], judged))
 
     def fit(self, examples: Sequence[Example]) -> Score:
         """Return a copy with the widest clear regions that lose no more than ``lost``.
@@ -160,7 +160,7 @@ class Hybrid(Learning, Members):
         """What a reader should know: the band, and how much was judged."""
         if self._state is None or not self.n_scored:
             return ()
-        low, high = self.state()["band"].tolist()
+        low, high = self._state["band"].tolist()
         cheap, expensive = self.members["cheap"], self.members["expensive"]
         lesson = (
             f"hybrid: {cheap.name} decides below {low:.4g} and above {high:.4g}; "
@@ -172,14 +172,19 @@ class Hybrid(Learning, Members):
     def score(self, examples: Sequence[Example]) -> Scores:
         """Return where each answer stands in the cascade; undefined where its judge is."""
         low, high = self.state()["band"].tolist()
-        expensive = self.members["expensive"]
+        cheap, expensive = self.members["cheap"], self.members["expensive"]
         reasons = self.lacking(examples)
         self.n_scored += len(examples) - len(reasons)
-        cheap = self._cheap_values(examples)
-        values = np.where(cheap < low, cheap - low, 1.0 + (cheap - high))
-        judged = self.undecided(examples, cheap)
+        decided = self._cheap_values(examples)
+        values = np.where(decided < low, decided - low, 1.0 + (decided - high))
+        judged = self.undecided(examples, decided)
         verdicts = expensive.score([examples[row] for row in judged])
-        _refuse_outside(expensive, verdicts.values)
+        known = verdicts.values[~np.isnan(verdicts.values)]
+        if not ((known >= 0.0) & (known <= 1.0)).all():
+            raise InputError(
+                "the expensive score of hybrid must lie in [0, 1], as judge, nli, sec and claims "
+                f"do; {expensive.name} gave {known.min():.4g} to {known.max():.4g}"
+            )
         values[judged] = verdicts.values
         reasons |= {judged[place]: why for place, why in verdicts.reasons.items()}
         values[list(reasons)] = np.nan
@@ -187,12 +192,9 @@ class Hybrid(Learning, Members):
         evidence: list[Mapping[str, JSON]] = [{} for _ in examples]
         places = {row: place for place, row in enumerate(judged)}
         for row in (row for row in range(len(examples)) if row not in reasons):
-            value = None if np.isnan(cheap[row]) else float(cheap[row])
-            items: list[Mapping[str, JSON]] = [
-                {"score": self.members["cheap"].name, "value": value}
-            ]
-            if row in places:
-                items += member_items({expensive.name: verdicts}, places[row])
+            value = None if np.isnan(decided[row]) else float(decided[row])
+            said = member_items({expensive.name: verdicts}, places[row]) if row in places else []
+            items = [{"score": cheap.name, "value": value}, *said]
             evidence[row] = {"kind": "scores", "items": items}
         return Scores(values, reasons, tuple(evidence))
 
@@ -251,23 +253,10 @@ def _member(name: str, text: object) -> Score:
     """Build one member from its specification."""
     if not isinstance(text, str):
         raise InputError(f'{name} must name a score, e.g. {name}="rad"; got {text!r}')
-    spec: ScoreSpec = parse_spec(text)
+    spec = parse_spec(text)
     if spec.name == Hybrid.name:
         raise InputError(f"{name} cannot be a hybrid itself")
     member = build(spec)
     if learns(member):
         raise InputError(f"{name} cannot be {member.name}, which learns itself")
     return member
-
-
-def _demands(score: Any, examples: Sequence[Example]) -> tuple[Demand, ...]:
-    return score.demands(examples) if isinstance(score, Demanding) else ()
-
-
-def _refuse_outside(expensive: Score, values: _Floats) -> None:
-    known = values[~np.isnan(values)]
-    if len(known) and not (known.min() >= 0.0 and known.max() <= 1.0):
-        raise InputError(
-            f"the expensive score of hybrid must lie in [0, 1], as judge, nli, sec and claims do; "
-            f"{expensive.name} gave {known.min():.4g} to {known.max():.4g}"
-        )

@@ -5,8 +5,7 @@ from typing import Literal, get_args
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.scores.detector import Detector
-from calibrail.scores.parameters import one_of
+from calibrail.scores.detector import Detector, one_of
 
 Higher = Literal["hallucinated", "faithful"]
 

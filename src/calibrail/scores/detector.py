@@ -9,9 +9,46 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.example import Example
+from calibrail.errors import InputError
 from calibrail.models.encoder import load_encoder
 from calibrail.models.location import DEFAULT_MODEL
 from calibrail.scores.base import JSON, Demand, Scores, Valued, missing, prepare
+
+
+def whole(value: Any, name: str, least: int = 1) -> int:
+    """Return a parameter that is a whole number of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}")
+    return value
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is a number, which True and False are not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def positive(value: Any, name: str) -> float:
+    """Return a parameter that is a finite number above 0."""
+    if not is_number(value):
+        raise InputError(f"{name} must be a number above 0; got {value!r}")
+    if not 0.0 < value < float("inf"):
+        raise InputError(f"{name} must be above 0; got {value!r}")
+    return float(value)
+
+
+def one_of(value: Any, name: str, known: tuple[str, ...]) -> None:
+    """Refuse a parameter that is none of the known words."""
+    if value not in known:
+        words = " or ".join(known) if len(known) == 2 else f"one of {', '.join(known)}"
+        raise InputError(f"{name} must be {words}; got {value!r}")
+
+
+def numbers(text: Any) -> list[float]:
+    """Return the numbers of a list written ``"0.5,2"``; none where it is not one."""
+    try:
+        return [float(part) for part in str(text).split(",")]
+    except ValueError:
+        return []
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
@@ -103,13 +140,22 @@ class ModelScore(Detector):
         for model in self.models:
             model.forget()
 
+    def lacking(self, examples: Sequence[Example]) -> dict[int, str]:
+        """Return the positions of the examples that have no value whatever they hold, and why."""
+        whys = (missing(example, self.requires) for example in examples)
+        return {row: why for row, why in enumerate(whys) if why is not None}
+
+    def usable(self, examples: Sequence[Example]) -> list[Example]:
+        """Return the examples that lack nothing which the score reads."""
+        return [example for example in examples if missing(example, self.requires) is None]
+
     def inputs(self, example: Example) -> Iterable[Any]:
         """Return what each model is asked about one example that lacks nothing."""
         raise AssertionError(f"{type(self).__name__} asks nothing")
 
     def demands(self, examples: Sequence[Example]) -> tuple[Demand, ...]:
         """Return what ``score`` will look up, each input once."""
-        usable = [example for example in examples if missing(example, self.requires) is None]
+        usable = self.usable(examples)
         inputs = tuple(dict.fromkeys(item for example in usable for item in self.inputs(example)))
         return tuple(Demand(model, (inputs,)) for model in self.models)
 

@@ -9,9 +9,8 @@ from calibrail.data.example import Example
 from calibrail.errors import InputError, ModelError
 from calibrail.models.nli import Judgement, load_nli
 from calibrail.scores.base import NO_SENTENCE, Valued
-from calibrail.scores.detector import ModelScore, filled, joined
+from calibrail.scores.detector import ModelScore, filled, is_number, joined
 from calibrail.scores.evidence import SPOKEN, judged, nearest, whole_response
-from calibrail.scores.parameters import is_number
 from calibrail.text.claims import Claim, claims, claims_version
 from calibrail.text.sentences import Sentence, sentences, sentences_version
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Final, Literal, get_args
+from dataclasses import replace
+from typing import ClassVar, Final, Literal, get_args
 
 import numpy as np
 
@@ -13,10 +15,9 @@ from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.models.chat import ChatAnswer, ChatRequest, Failure
 from calibrail.models.llm import LanguageModel, load_llm
-from calibrail.scores.base import JSON, Score, Scores, missing
-from calibrail.scores.detector import ModelScore
+from calibrail.scores.base import JSON, Score, Scores
+from calibrail.scores.detector import ModelScore, is_number, one_of, whole
 from calibrail.scores.judge_prompts import DEFAULT, HALLUCINATION, Reply, load_template
-from calibrail.scores.parameters import is_number, one_of, whole
 from calibrail.scores.verdicts import read_grade, read_probability, read_verdict
 
 Mode = Literal["auto", "verdict", "logprob", "votes", "graded"]
@@ -77,6 +78,7 @@ class Judge(ModelScore):
     version: ClassVar[str] = "calibrail-judge/1"
     #: A judge may say something else when it is asked again; what it said is kept, not rounded.
     tolerance = 0.0
+    uses = ("llm",)
 
     def __post_init__(self) -> None:
         one_of(self.mode, "mode", get_args(Mode))
@@ -97,24 +99,16 @@ class Judge(ModelScore):
         if self.prompt.name == "own":
             self.template = self.prompt.text
         #: How a verdict is read: known from the start, or once the endpoint has answered.
-        self._reading: Mode | None = None if self.mode == "auto" else self.mode
         self._is_auto = self.mode == "auto"
+        self._reading: Mode | None = None if self._is_auto else self.mode
         self._names: set[str] = set()
         #: Answers that the model was asked about; it only grows.
         self.n_judged = 0
 
     def fingerprint(self) -> Mapping[str, JSON]:
         """Return the version and the prompt, with its digest."""
-        return {
-            "version": self.version,
-            "template": self.prompt.text,
-            "template_sha256": self.prompt.sha256,
-        }
-
-    @property
-    def models(self) -> tuple[Any, ...]:
-        """The language model; what ``forget`` drops are its answers in memory, not its cache."""
-        return (self.llm,)
+        digest = self.prompt.sha256
+        return {"version": self.version, "template": self.prompt.text, "template_sha256": digest}
 
     @property
     def companions(self) -> tuple[Score, ...]:
@@ -149,43 +143,31 @@ class Judge(ModelScore):
 
     def inputs(self, example: Example) -> tuple[ChatRequest, ...]:
         """Return what is asked about one example."""
-        voting = self.mode == "votes"
-        # A verdict asks for the log-probabilities, too: they cost nothing, and they show what a
-        # threshold in between would do.
-        asks_logprobs = self.mode in ("auto", "verdict", "logprob")
-        temperature = self.temperature
-        if temperature is None:
-            temperature = 1.0 if voting else 0.0
-        message = ("user", self.prompt.fill(example))
-        return tuple(
-            ChatRequest(
-                messages=(message,),
-                temperature=float(temperature),
-                max_tokens=self.max_tokens or MAX_TOKENS[self.reply],
-                top_logprobs=20 if asks_logprobs else 0,
-                schema=SCHEMA if self.mode == "graded" else "",
-                sample=sample,
-            )
-            for sample in range(self.votes if voting else 1)
+        is_voting = self.mode == "votes"
+        request = ChatRequest(
+            messages=(("user", self.prompt.fill(example)),),
+            temperature=float(is_voting if self.temperature is None else self.temperature),
+            max_tokens=self.max_tokens or MAX_TOKENS[self.reply],
+            # A verdict asks for the log-probabilities, too: they cost nothing, and they show what
+            # a threshold in between would do.
+            top_logprobs=20 if self.mode in ("auto", "verdict", "logprob") else 0,
+            schema=SCHEMA if self.mode == "graded" else "",
         )
+        n = self.votes if is_voting else 1
+        return tuple(replace(request, sample=sample) for sample in range(n))
 
     def score(self, examples: Sequence[Example]) -> Scores:
         """Return what the judge says; undefined where it says nothing that can be read."""
+        reasons = self.lacking(examples)
+        usable = [row for row in range(len(examples)) if row not in reasons]
+        requests = [self.inputs(examples[row]) for row in usable]
+        self.n_judged += len(usable)
+        answers = iter(self.llm.answers([item for items in requests for item in items]))
+        replies = [[next(answers) for _ in items] for items in requests]
+        self._settle([reply for items in replies for reply in items])
         values = np.full(len(examples), np.nan)
-        reasons: dict[int, str] = {}
-        requests: dict[int, tuple[ChatRequest, ...]] = {}
-        for row, example in enumerate(examples):
-            why = missing(example, self.requires)
-            if why is None:
-                requests[row] = self.inputs(example)
-            else:
-                reasons[row] = why
-        self.n_judged += len(requests)
-        answers = iter(self.llm.answers([item for items in requests.values() for item in items]))
-        replies = {row: [next(answers) for _ in items] for row, items in requests.items()}
-        self._settle(replies.values())
         evidence: list[Mapping[str, JSON]] = [{} for _ in examples]
-        for row, given in replies.items():
+        for row, given in zip(usable, replies, strict=True):
             value = self._judged(given)
             if isinstance(value, str):
                 reasons[row] = value
@@ -195,9 +177,9 @@ class Judge(ModelScore):
                 evidence[row] = {"kind": "judge", "items": items}
         return Scores(values, reasons, tuple(evidence))
 
-    def _settle(self, replies: Iterable[Sequence[ChatAnswer | Failure]]) -> None:
+    def _settle(self, replies: Iterable[ChatAnswer | Failure]) -> None:
         """Note who answers, and at the first answers whether there are log-probabilities."""
-        given = [answer for items in replies for answer in items if isinstance(answer, ChatAnswer)]
+        given = [reply for reply in replies if isinstance(reply, ChatAnswer)]
         self._names |= {answer.served for answer in given if answer.served}
         # A refusal has no log-probabilities, whatever the endpoint gives.
         replied = [answer for answer in given if answer.text.strip() and not answer.refusal]
@@ -206,39 +188,20 @@ class Judge(ModelScore):
             self._reading = "logprob" if known else "verdict"
 
     def _judged(self, replies: Sequence[ChatAnswer | Failure]) -> float | str:
-        if self.mode == "votes":
-            return self._share(replies)
-        (reply,) = replies
-        if why := self._unusable(reply):
-            return why
-        assert isinstance(reply, ChatAnswer)
-        if self.mode == "graded":
-            return read_grade(reply)
-        if self._reading == "logprob":
-            return read_probability(reply)
-        verdict = read_verdict(reply)
-        return verdict if isinstance(verdict, str) else float(verdict)
+        values = [self._read(reply) for reply in replies]
+        known = [float(value) for value in values if not isinstance(value, str)]
+        # Of several votes most must be readable.
+        if 2 * len(known) > len(values):
+            return math.fsum(known) / len(known)
+        whys = Counter(value for value in values if isinstance(value, str))
+        ((worst, _),) = whys.most_common(1)
+        if len(values) == 1:
+            return worst
+        if any(isinstance(reply, Failure) for reply in replies):
+            return f"{NO_REPLY} in most of {len(values)} votes: {worst}"
+        return f"{whys.total()} of {len(values)} votes cannot be read: {worst}"
 
-    def _share(self, replies: Sequence[ChatAnswer | Failure]) -> float | str:
-        """Return the share of "hallucination" among the votes that can be read, if most can."""
-        votes: list[bool] = []
-        reasons: dict[str, int] = {}
-        for reply in replies:
-            why = self._unusable(reply)
-            vote = why or (read_verdict(reply) if isinstance(reply, ChatAnswer) else "")
-            if isinstance(vote, str):
-                reasons[vote] = reasons.get(vote, 0) + 1
-            else:
-                votes.append(vote)
-        if 2 * len(votes) <= len(replies):
-            worst = max(reasons, key=lambda reason: reasons[reason])
-            if any(isinstance(reply, Failure) for reply in replies):
-                return f"{NO_REPLY} in most of {len(replies)} votes: {worst}"
-            return f"{len(replies) - len(votes)} of {len(replies)} votes cannot be read: {worst}"
-        return math.fsum(votes) / len(votes)
-
-    def _unusable(self, reply: ChatAnswer | Failure) -> str | None:
-        """Return why a reply cannot count at all."""
+    def _read(self, reply: ChatAnswer | Failure) -> float | str:
         if isinstance(reply, Failure):
             return f"{NO_REPLY}: {reply.reason}"
         if self.served is not None and reply.served != self.served:
@@ -246,7 +209,8 @@ class Judge(ModelScore):
                 f"the endpoint answered as {reply.served[:100]!r}, and {self.served!r} was "
                 "calibrated; calibrate again"
             )
-        return None
+        readers = {"graded": read_grade, "logprob": read_probability}
+        return readers.get(self._reading or "verdict", read_verdict)(reply)
 
     def _with(self, **changes: object) -> Judge:
         other = copy.copy(self)

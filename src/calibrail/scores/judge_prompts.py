@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from string import Formatter
 from typing import Final, Literal
@@ -164,9 +165,7 @@ def unused_suffix(texts: Sequence[str]) -> str:
     ('', '-2')
     """
     used = {int(match[1] or 0) for text in texts for match in _TAG.finditer(text)}
-    number = 0
-    while number in used:
-        number += 1
+    number = next(number for number in count() if number not in used)
     return f"-{number}" if number else ""
 
 

@@ -14,14 +14,14 @@ from urllib.parse import urlsplit
 
 from calibrail.errors import InputError
 from calibrail.scores.base import JSON, Score
-from calibrail.scores.presets import preset
+from calibrail.scores.presets import PRESETS
 
 #: Name, module and class of every score that comes with calibrail.
 BUILT_IN: Final = {
-    "sgi": ("geometry", "Sgi"),
-    "rad": ("retrieval", "Rad"),
+    "sgi": ("embeddings", "Sgi"),
+    "rad": ("embeddings", "Rad"),
     "tfg": ("papers.semantic_illusion", "Tfg"),
-    "local_sgi": ("geometry", "LocalSgi"),
+    "local_sgi": ("embeddings", "LocalSgi"),
     "displacement_magnitude": ("papers.displacement", "DisplacementMagnitude"),
     "displacement_consistency": ("papers.displacement", "DisplacementConsistency"),
     "expected_response_deviation": ("papers.displacement", "ExpectedResponseDeviation"),
@@ -175,9 +175,13 @@ def expand(spec: ScoreSpec) -> ScoreSpec:
     """
     if "preset" not in spec.params:
         return spec
-    named = preset(spec.name, spec.params["preset"])
-    given = {key: value for key, value in spec.params.items() if key != "preset"}
-    return ScoreSpec(spec.name, {**named, **given})
+    given, known = dict(spec.params), PRESETS.get(spec.name, {})
+    if (name := given.pop("preset")) not in known:
+        raise InputError(
+            f"the score {spec.name} has no preset {name!r}; its presets: "
+            f"{', '.join(known) or 'none'}"
+        )
+    return ScoreSpec(spec.name, {**known[name], **given})
 
 
 def spell(score: Score) -> str:
@@ -186,8 +190,7 @@ def spell(score: Score) -> str:
     >>> spell(build(parse_spec('sgi:context=closest,prompt="a, b"')))
     'sgi:context="closest",prompt="a, b"'
     """
-    changed = ",".join(f"{key}={json.dumps(value)}" for key, value in _changed(score).items())
-    return f"{score.name}:{changed}" if changed else score.name
+    return _spelled(score, json.dumps)
 
 
 def build_column(column: str, higher: str) -> Score:
@@ -208,14 +211,14 @@ def key_of(score: Score) -> str:
     """
     if score.name == "column":
         return str(score.params["column"])
-    changed = ",".join(f"{key}={_brief(value)}" for key, value in _changed(score).items())
-    return f"{score.name}:{changed}" if changed else score.name
+    return _spelled(score, _brief)
 
 
-def _changed(score: Score) -> dict[str, JSON]:
-    """Return the parameters that differ from their defaults."""
-    defaults = _defaults(type(score))
-    return {key: value for key, value in score.params.items() if value != defaults.get(key)}
+def _spelled(score: Score, write: Callable[[JSON], str]) -> str:
+    """Return the name and the parameters that differ from their defaults."""
+    default, params = _defaults(type(score)), score.params
+    changed = [f"{key}={write(params[key])}" for key in params if params[key] != default.get(key)]
+    return f"{score.name}:{','.join(changed)}" if changed else score.name
 
 
 def _brief(value: JSON) -> str:

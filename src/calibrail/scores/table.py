@@ -48,9 +48,7 @@ class Calls:
         usage, judged, n = self.usage, self.n_judged, self.n
         counted = judged > 0 and usage.n_counted == usage.n_answers > 0
         tokens = (usage.tokens_in / judged, usage.tokens_out / judged) if counted else (None, None)
-        dollars = None
-        if counted and price is not None and n:
-            dollars = 1000.0 * price.of(usage.tokens_in, usage.tokens_out) / n
+        total = price.of(usage.tokens_in, usage.tokens_out) if price and counted and n else None
         return {
             "score": score,
             "n": n,
@@ -58,7 +56,7 @@ class Calls:
             "tokens_in": tokens[0],
             "tokens_out": tokens[1],
             "price": None if price is None else [price.tokens_in, price.tokens_out],
-            "dollars_per_1000": dollars,
+            "dollars_per_1000": None if total is None else 1000.0 * total / n,
         }
 
 

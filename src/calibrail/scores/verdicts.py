@@ -152,11 +152,12 @@ def _not_a_distribution(place: Position) -> str | None:
 
 def _mass(listed: dict[str, float], word: str) -> float:
     """Return the log of the summed probability of the tokens that begin a word."""
-    logprobs = []
-    for token, logprob in listed.items():
-        piece = re.sub(r"[\W_]+", "", _plain(token)).lower()
-        if piece and (word.startswith(piece) or piece.startswith(word[:9])):
-            logprobs.append(logprob)
+    pieces = {token: re.sub(r"[\W_]+", "", _plain(token)).lower() for token in listed}
+    logprobs = [
+        listed[token]
+        for token, piece in pieces.items()
+        if piece and (word.startswith(piece) or piece.startswith(word[:9]))
+    ]
     if not logprobs:
         return -math.inf
     top = max(logprobs)

@@ -17,9 +17,9 @@ from calibrail.scores.papers.displacement import (
     DisplacementConsistency,
     DisplacementMagnitude,
     ExpectedResponseDeviation,
+    Referring,
     TangentResidual,
 )
-from calibrail.scores.papers.reference import Referring
 from calibrail.text.sentences import sentences, sentences_version
 from tests.scores.fakes import FakeEncoder, plane, with_encoder
 

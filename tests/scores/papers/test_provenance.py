@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.scores.papers.provenance import Provenance, select, softmax
+from calibrail.scores.papers.provenance import Provenance, select
 from tests.scores.fakes import FakeEncoder, FakeNli, FakeRanker, plane
 
 CHUNKS = ("alpha", "beta", " ", "gamma", "delta")

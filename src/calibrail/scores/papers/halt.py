@@ -10,20 +10,11 @@ from numpy.typing import NDArray
 from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.models.nli import Judgement, load_nli
-from calibrail.scores import stacking
+from calibrail.scores import entailment, stacking
 from calibrail.scores.base import JSON, NO_SENTENCE, Score, Scores, missing, prepare
-from calibrail.scores.detector import ModelScore
-from calibrail.scores.entailment import (
-    NLI_MODEL,
-    Pair,
-    best_support,
-    opposition,
-    rows,
-    sentence_grid,
-)
+from calibrail.scores.detector import ModelScore, positive
 from calibrail.scores.evidence import judged
 from calibrail.scores.learned import Learning, both_classes
-from calibrail.scores.parameters import positive
 from calibrail.text.sentences import sentences, sentences_version
 
 #: The second model: "DeBERTa-v3 + BART-MNLI" in the "Semantic Illusion" paper's baseline.
@@ -51,7 +42,7 @@ class Halt(Learning, ModelScore):
         Most tokens of a chunk a pass; None for what each model reads.
     """
 
-    model: str = NLI_MODEL
+    model: str = entailment.NLI_MODEL
     revision: str | None = None
     second: str = SECOND
     second_revision: str | None = None
@@ -90,9 +81,9 @@ class Halt(Learning, ModelScore):
         """Both models."""
         return self.nli
 
-    def inputs(self, example: Example) -> list[Pair]:
+    def inputs(self, example: Example) -> list[entailment.Pair]:
         """Return every chunk with every sentence."""
-        return sentence_grid(example.contexts, example)
+        return entailment.sentence_grid(example.contexts, example)
 
     def fit(self, examples: Sequence[Example]) -> Score:
         """Return a copy trained on labelled examples.
@@ -135,9 +126,10 @@ class Halt(Learning, ModelScore):
             if why := missing(example, self.requires) or ("" if pieces else NO_SENTENCE):
                 reasons[row] = why
                 continue
-            tables = [rows(model.judge(self.inputs(example)), len(pieces)) for model in self.nli]
-            pairs = zip(self.nli, tables, strict=True)
-            features[row] = np.concatenate([_pooled(table, nli.model) for nli, table in pairs])
+            pairs = self.inputs(example)
+            tables = [entailment.rows(nli.judge(pairs), len(pieces)) for nli in self.nli]
+            judgements = zip(tables, self.nli, strict=True)
+            features[row] = np.concatenate([_pooled(table, nli.model) for table, nli in judgements])
             items = judged(pieces, tables[0], example.contexts)
             evidence[row] = {"kind": "sentences", "items": items}
         return features, reasons, evidence
@@ -145,6 +137,6 @@ class Halt(Learning, ModelScore):
 
 def _pooled(table: Sequence[Sequence[Judgement]], model: str) -> list[float]:
     """Return mean and most lack of support, and mean and most contradiction, over sentences."""
-    lacking = 1.0 - best_support(table)
-    opposed = np.array([max(opposition(cell, model) for cell in row) for row in table])
+    lacking = 1.0 - entailment.best_support(table)
+    opposed = np.array([max(entailment.opposition(cell, model) for cell in row) for row in table])
     return [float(pool()) for side in (lacking, opposed) for pool in (side.mean, side.max)]

@@ -5,6 +5,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
@@ -13,10 +14,9 @@ from calibrail.models.encoder import load_encoder
 from calibrail.models.location import DEFAULT_MODEL
 from calibrail.models.nli import load_nli
 from calibrail.models.reranker import Reranker, load_reranker
-from calibrail.scores.base import JSON, Demand, Scores, Valued, missing, prepare
-from calibrail.scores.detector import Detector, ModelScore, filled
+from calibrail.scores.base import JSON, Demand, Scores, Valued, prepare
+from calibrail.scores.detector import Detector, ModelScore, filled, is_number, one_of, whole
 from calibrail.scores.evidence import filled_places, quoted
-from calibrail.scores.parameters import is_number, one_of, whole
 
 Selection = Literal["top_p", "top_k"]
 Aggregation = Literal["max", "min", "weighted"]
@@ -115,7 +115,7 @@ class Provenance(ModelScore):
     def score(self, examples: Sequence[Example]) -> Scores:
         """Return one minus the factuality; the evidence names each source with its weight."""
         prepare(self.demands(examples))
-        usable = [example for example in examples if missing(example, self.requires) is None]
+        usable = self.usable(examples)
         claims = (_pairs(example, self._sources(example)[0]) for example in usable)
         self.nli.prepare(dict.fromkeys(pair for pairs in claims for pair in pairs))
         return Detector.score(self, examples)
@@ -130,11 +130,8 @@ class Provenance(ModelScore):
             | quoted(example.response, example.contexts, source, said.start, said.end)
             for source, weight, said in zip(sources, weights.tolist(), judged, strict=True)
         ]
-        if self.aggregation == "weighted":
-            supported = float(weights @ factuality)
-        else:
-            supported = float(factuality.max() if self.aggregation == "max" else factuality.min())
-        return 1.0 - supported, {"kind": "sources", "items": items}
+        how = {"max": factuality.max(), "min": factuality.min(), "weighted": weights @ factuality}
+        return 1.0 - float(how[self.aggregation]), {"kind": "sources", "items": items}
 
     def _sources(self, example: Example) -> tuple[list[int], _Floats]:
         """Return the chunks kept, in their original order, with their weights."""
@@ -183,13 +180,6 @@ def select(
     chosen = np.sort(order[:n])
     weights = probabilities[chosen]
     return chosen.tolist(), weights / weights.sum()
-
-
-def softmax(logits: _Floats) -> _Floats:
-    """Return probabilities, shape of ``logits``."""
-    powers = np.exp(logits - logits.max())
-    result: _Floats = powers / powers.sum()
-    return result
 
 
 def _pairs(example: Example, sources: Sequence[int]) -> list[tuple[str, str]]:

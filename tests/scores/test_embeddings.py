@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from calibrail.data import Example
 from calibrail.errors import InputError
 from calibrail.models.encoder import load_encoder
-from calibrail.scores.geometry import LocalSgi, Sgi
+from calibrail.scores.embeddings import LocalSgi, Rad, Sgi
 from calibrail.text.sentences import sentences, sentences_version
 from tests.scores.fakes import FakeEncoder, plane, with_encoder
 
@@ -181,6 +181,170 @@ class TestLocal:
         values = score.score(examples).values
         score.forget()
         np.testing.assert_allclose(score.score(examples[::-1]).values, values[::-1], atol=1e-6)
+        for example, value in zip(examples, values, strict=True):
+            score.forget()
+            np.testing.assert_allclose(score.score([example]).values, [value], atol=1e-6)
+
+
+RETRIEVAL_ANGLES = {"r": 0.0, "near": 60.0, "far": 90.0, "q": 90.0}
+ENCODER = FakeEncoder({text: plane(degrees) for text, degrees in RETRIEVAL_ANGLES.items()})
+
+
+def test_the_nearest_chunk_counts() -> None:
+    examples = [Example("", ("far", "near"), "r"), Example("", ("far",), "r")]
+    values = with_encoder(Rad(), ENCODER).score(examples).values
+    np.testing.assert_allclose(values, [0.5, 1.0], atol=1e-12)
+
+
+def test_the_question_may_weigh_the_chunks() -> None:
+    score = with_encoder(Rad(weighting="question"), ENCODER)
+    values = score.score([Example("q", ("far", "near"), "r")]).values
+    relevance = np.exp(np.array([1.0, np.cos(np.radians(30))]) / 0.1)
+    mixed = relevance @ [0.0, 0.5] / relevance.sum()
+    np.testing.assert_allclose(values, [1 - (0.5 + mixed) / 2], atol=1e-12)
+
+
+def test_the_question_is_required_only_where_it_weighs() -> None:
+    assert Rad().requires == ("contexts", "response")
+    assert Rad(weighting="question").requires == ("question", "contexts", "response")
+    result = Rad(weighting="question").score([Example("", ("c",), "r")])
+    assert result.reasons == {0: "the question is empty"}
+
+
+def test_a_copy_of_a_chunk_diverges_by_nothing() -> None:
+    assert with_encoder(Rad(), ENCODER).score([Example("", ("r",), "r")]).values[0] == 0.0
+
+
+def test_an_unknown_weighting_is_refused() -> None:
+    with pytest.raises(InputError, match="weighting must be max or question; got 'mean'"):
+        Rad(weighting="mean")
+
+
+def test_the_nearest_chunk_is_its_evidence() -> None:
+    examples = [Example("", (), "r"), Example("", ("far", " ", "near"), "r")]
+    evidence = with_encoder(Rad(), ENCODER).score(examples).evidence
+    assert evidence is not None
+    assert evidence[0] == {}
+    assert evidence[1]["kind"] == "sentences"
+    (item,) = evidence[1]["items"]
+    assert item.pop("support") == pytest.approx(0.5)
+    assert item == {
+        "text": "r",
+        "start": 0,
+        "end": 1,
+        "chunk": 2,
+        "chunk_start": 0,
+        "chunk_end": 4,
+        "quote": "near",
+    }
+
+
+def test_of_the_nearest_chunk_the_sentence_is_quoted() -> None:
+    chunks = ("Bread takes patience. So does cheese.", "It rained. The canal was dug in 1788.")
+    evidence = Rad().score([Example("", chunks, "Workers dug the canal in 1788.")]).evidence
+    assert evidence is not None
+    (item,) = evidence[0]["items"]
+    assert (item["chunk"], item["quote"]) == (1, "The canal was dug in 1788.")
+    assert chunks[1][item["chunk_start"] : item["chunk_end"]] == item["quote"]
+    assert "verdict" not in item
+
+
+RESPONSE = "Ann came. Bob left."
+CHUNKS = ("?!", "Cy sat. Di ran.", "Ed ate.")
+SENTENCES = {"Ann came.": 0, "Bob left.": 100, "Cy sat.": 60, "Di ran.": -10, "Ed ate.": 140}
+BY_SENTENCE = FakeEncoder({text: plane(degrees) for text, degrees in SENTENCES.items()})
+
+
+class TestSentences:
+    def score(self) -> Rad:
+        score = Rad(level="sentence")
+        with_encoder(score, BY_SENTENCE)
+        return score
+
+    def test_the_least_supported_sentence_decides(self) -> None:
+        values = self.score().score([Example("", CHUNKS, RESPONSE)]).values
+        np.testing.assert_allclose(values, [1 - np.cos(np.radians(40))], atol=1e-12)
+
+    def test_each_sentence_has_its_nearest_as_evidence(self) -> None:
+        evidence = self.score().score([Example("", CHUNKS, RESPONSE)]).evidence
+        assert evidence is not None
+        items = evidence[0]["items"]
+        assert [(item["text"], item["chunk"], item["quote"]) for item in items] == [
+            ("Ann came.", 1, "Di ran."),
+            # 40 degrees to the sentences of both chunks: the first counts.
+            ("Bob left.", 1, "Cy sat."),
+        ]
+        for item in items:
+            assert RESPONSE[item["start"] : item["end"]] == item["text"]
+            assert CHUNKS[item["chunk"]][item["chunk_start"] : item["chunk_end"]] == item["quote"]
+            assert "verdict" not in item
+        assert [item["support"] for item in items] == pytest.approx(
+            np.cos(np.radians([10, 40])).tolist()
+        )
+
+    def test_what_holds_no_sentence_is_undefined(self) -> None:
+        examples = [
+            Example("", CHUNKS, "?!"),
+            Example("", ("...",), RESPONSE),
+            Example("", (), "r"),
+        ]
+        result = self.score().score(examples)
+        assert result.reasons == {
+            0: "the response holds no sentence",
+            1: "the contexts hold no sentence",
+            2: "there is no context",
+        }
+
+    def test_a_response_of_many_sentences_is_compared_in_parts(self) -> None:
+        numbers = np.random.default_rng(0).normal(size=(700, 8))
+        names = [f"Ann saw {index} birds." for index in range(700)]
+        encoder = FakeEncoder(dict(zip(names, numbers.tolist(), strict=True)))
+        score = with_encoder(Rad(level="sentence"), encoder)
+        example = Example("", (" ".join(names[600:]),), " ".join(names[:600]))
+        unit = encoder.sentences(names)
+        expected = 1 - (unit[:600] @ unit[600:].T).max(axis=1).min()
+        assert score.score([example]).values[0] == pytest.approx(expected, abs=1e-12)
+
+    def test_the_definition_with_the_embedded_encoder(self) -> None:
+        example = Example(
+            "",
+            ("The canal is in Wester. It was dug by hand.", "It rains there."),
+            "The canal lies in Wester. Nobody knows who dug it.",
+        )
+        encoder = load_encoder()
+        responses = encoder.sentences([part.text for part in sentences(example.response)])
+        texts = [part.text for chunk in example.contexts for part in sentences(chunk)]
+        similar = responses @ encoder.sentences(texts).T
+        assert similar.shape == (2, 3)
+        value = Rad(level="sentence").score([example]).values[0]
+        assert value == pytest.approx(1 - similar.max(axis=1).min(), abs=1e-9)
+
+    def test_a_copied_sentence_diverges_by_nothing(self) -> None:
+        assert self.score().score([Example("", CHUNKS, "Ed ate.")]).values[0] == 0.0
+
+    def test_it_announces_what_it_looks_up(self) -> None:
+        (demand,) = Rad(level="sentence").demands([Example("q", CHUNKS, RESPONSE)])
+        assert set(demand.parts[0]) == set(SENTENCES)
+
+    def test_the_splitting_is_part_of_its_fingerprint_where_it_matters(self) -> None:
+        assert Rad(level="sentence").fingerprint()["sentences"] == sentences_version()
+        assert "sentences" not in Rad().fingerprint()
+
+    def test_the_question_weighs_whole_chunks_only(self) -> None:
+        with pytest.raises(InputError, match="needs level=response"):
+            Rad(weighting="question", level="sentence")
+
+    def test_an_unknown_level_is_refused(self) -> None:
+        with pytest.raises(InputError, match="level must be response or sentence; got 'word'"):
+            Rad(level="word")
+
+    def test_alone_it_is_the_same(self) -> None:
+        examples = [
+            Example("", ("The canal is in Wester. It is deep.",), "In Wester. It is wide."),
+            Example("", ("It was dug in 1788.", "By hand."), "In 1788, they say."),
+        ]
+        score = Rad(level="sentence")
+        values = score.score(examples).values
         for example, value in zip(examples, values, strict=True):
             score.forget()
             np.testing.assert_allclose(score.score([example]).values, [value], atol=1e-6)

@@ -10,8 +10,12 @@ from calibrail.errors import InputError
 from calibrail.models.encoder import load_encoder
 from calibrail.scores.base import Fittable, Score
 from calibrail.scores.learned import learns, state_bytes, with_state
-from calibrail.scores.papers.displacement import Dgi, ExpectedResponseDeviation, TangentResidual
-from calibrail.scores.papers.reference import Referring
+from calibrail.scores.papers.displacement import (
+    Dgi,
+    ExpectedResponseDeviation,
+    Referring,
+    TangentResidual,
+)
 from tests.scores.fakes import FakeEncoder, plane, with_encoder
 
 FAITHFUL = [
