@@ -237,13 +237,9 @@ def test_what_would_be_asked_is_told_without_sending(cache: Path) -> None:
         model = load(server)
         assert isinstance(model, RemoteModel)
         model.sentences(["eightchr"])
-        first, second = model.questions(["eightchr", "né"])
-        assert (first.known, second.known, second.n_characters, second.n_bytes) == (
-            True,
-            False,
-            2,
-            3,
-        )
+        first, second = map(model.question, ["eightchr", "né"])
+        assert [model.knows(first), model.knows(second)] == [True, False]
+        assert (second.texts, second.max_tokens) == (["né"], 0)
         assert model.tokens_so_far() == pytest.approx(2 / 8)
         assert len(server.seen) == 1
 

@@ -14,7 +14,7 @@ from calibrail.errors import InputError, ModelError
 from calibrail.models.chat import read_tokens
 from calibrail.models.embedding import Encoder
 from calibrail.models.endpoint import resolve_endpoint
-from calibrail.models.remote import RemoteModel, Session
+from calibrail.models.remote import Question, RemoteModel, Session
 from calibrail.models.store import blocks, shared
 from calibrail.models.transport import RefusedError
 
@@ -78,9 +78,9 @@ class ApiEncoder(RemoteModel, Encoder):
             )
         super().prepare(texts)
 
-    def question(self, item: str) -> tuple[str, Sequence[str], int]:
-        """Return the digest under which a vector is kept, and the text."""
-        return self._key(item), [item], 0
+    def question(self, item: str) -> Question:
+        """Return what would be asked."""
+        return Question(self._key(item), [item], 0)
 
     def embed(self, items: Sequence[tuple[str, bool]]) -> None:
         """Keep the vectors of texts: from the cache, or by the endpoint."""

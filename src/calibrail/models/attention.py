@@ -215,15 +215,11 @@ def _windows(tokens: Tokens, max_length: int, window: int | None) -> list[Window
 
 def document_of(offsets: Sequence[tuple[int, int]], documents: Sequence[str]) -> NDArray[np.int64]:
     """Return which document each token belongs to, -1 for a break between two."""
-    lengths = np.array([len(document) for document in documents], dtype=np.int64)
-    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths + 1)])[:-1]
+    ends = np.cumsum([len(document) + 1 for document in documents], dtype=np.int64) - 1
     spans = np.array(offsets, dtype=np.int64).reshape(-1, 2)
     # A token that reaches over a break is told by its last character.
-    place = np.searchsorted(starts, np.maximum(spans[:, 1] - 1, 0), side="right") - 1
-    if not len(starts):
-        return np.full(len(spans), -1, dtype=np.int64)
-    inside = spans[:, 0] < starts[place] + lengths[place]
-    result: NDArray[np.int64] = np.where(inside, place, -1)
+    place = np.searchsorted(ends, np.maximum(spans[:, 1] - 1, 0))
+    result: NDArray[np.int64] = np.where(spans[:, 0] < ends[place], place, -1)
     return result
 
 

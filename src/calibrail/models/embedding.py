@@ -54,8 +54,6 @@ class Encoder:
     """
 
     model: str
-    revision: str | None = None
-    dtype: str = "float32"
     n_passes: int = 0
 
     def __init__(self, prompt: str = "") -> None:

@@ -6,7 +6,7 @@ from typing import Final
 from calibrail.errors import InputError
 from calibrail.models.chat import ChatAnswer, ChatRequest, Failure, read_answer
 from calibrail.models.endpoint import resolve_endpoint
-from calibrail.models.remote import RemoteModel, Session, Usage
+from calibrail.models.remote import Question, RemoteModel, Session, Usage
 from calibrail.models.store import shared
 from calibrail.models.transport import RefusedError
 
@@ -34,7 +34,7 @@ class LanguageModel(RemoteModel):
     kind = "chat"
 
     def __init__(self, model: str, endpoint: str) -> None:
-        super().__init__(_name(model), endpoint)
+        super().__init__(model, endpoint)
         self.model = model
         self._held: Answers = {}
 
@@ -62,9 +62,9 @@ class LanguageModel(RemoteModel):
         with self._lock:
             self._held = {}
 
-    def question(self, item: ChatRequest) -> tuple[str, Sequence[str], int]:
-        """Return the digest under which an answer is kept, all messages, and its most tokens."""
-        return self._key(item), [text for _, text in item.messages], item.max_tokens
+    def question(self, item: ChatRequest) -> Question:
+        """Return what would be asked."""
+        return Question(self._key(item), [text for _, text in item.messages], item.max_tokens)
 
     def answers(self, requests: Sequence[ChatRequest]) -> list[ChatAnswer | Failure]:
         """Return the answer to each request, or why there is none; from any thread."""
@@ -130,10 +130,6 @@ def load_llm(model: str, base_url: str | None = None) -> LanguageModel:
     InputError
         If the name or the address is none.
     """
-    return shared(LanguageModel, _name(model), resolve_endpoint(base_url))
-
-
-def _name(model: str) -> str:
     if not isinstance(model, str) or not model:
         raise InputError(f'model must be a name, e.g. model="gpt-4o-mini"; got {model!r}')
-    return model
+    return shared(LanguageModel, model, resolve_endpoint(base_url))

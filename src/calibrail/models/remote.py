@@ -25,18 +25,14 @@ class Question(NamedTuple):
     ----------
     key : str
         Digest under which its answer is kept, hexadecimal.
-    known : bool
-        Whether the answer is kept already.
-    n_characters, n_bytes : int
-        Length of the text, as characters and as bytes of UTF-8.
+    texts : sequence of str
+        What is sent.
     max_tokens : int
         Tokens of the answer at most.
     """
 
     key: str
-    known: bool
-    n_characters: int
-    n_bytes: int
+    texts: Sequence[str]
     max_tokens: int
 
 
@@ -124,17 +120,13 @@ class RemoteModel:
         self._source = Source(endpoint, name, self.kind)
         self._lock = Lock()
 
-    def question(self, item: Any) -> tuple[str, Sequence[str], int]:
-        """Return the digest under which an answer is kept, what is sent, and its most tokens."""
+    def question(self, item: Any) -> Question:
+        """Return what would be asked."""
         raise NotImplementedError
 
-    def questions(self, items: Sequence[Any]) -> Iterator[Question]:
-        """Return what would be asked, and whether it is known; nothing is sent."""
-        cache = open_cache(account().limits.cache)
-        for item in items:
-            key, texts, most = self.question(item)
-            n_bytes = sum(len(text.encode("utf-8", "replace")) for text in texts)
-            yield Question(key, cache.get(key) is not None, sum(map(len, texts)), n_bytes, most)
+    def knows(self, question: Question) -> bool:
+        """Return whether the answer is kept already."""
+        return open_cache(account().limits.cache).get(question.key) is not None
 
     def tokens_so_far(self) -> float | None:
         """Return tokens per character of what was asked before, None if nothing was counted."""

@@ -114,7 +114,11 @@ class OpenAITransport:
             ) from error
         self._endpoint = endpoint
         self._sdk = openai
-        self._broken: tuple[type[Exception], ...] = (openai.APIConnectionError, *_broken())
+        #: What a connection raises when it breaks while a body is read.
+        self._broken: tuple[type[Exception], ...] = (openai.APIConnectionError, OSError)
+        for name in ("httpx2", "httpx"):
+            with suppress(ImportError):
+                self._broken += (importlib.import_module(name).HTTPError,)
         self._key = key_for(endpoint)
         # At its most talkative level the SDK would log what is sent, texts and all.
         for name in ("openai", "openai._base_client"):
@@ -206,15 +210,6 @@ class OpenAITransport:
         elif about:
             reason += f" about {', '.join(sorted(about))}"
         return RefusedError(reason, about, too_long)
-
-
-def _broken() -> tuple[type[Exception], ...]:
-    """Return the errors that a connection raises when it breaks while a body is read."""
-    errors: list[type[Exception]] = [OSError]
-    for name in ("httpx2", "httpx"):
-        with suppress(ImportError):
-            errors.append(importlib.import_module(name).HTTPError)
-    return tuple(errors)
 
 
 def _above_debug(record: logging.LogRecord) -> bool:

@@ -245,23 +245,20 @@ def stretches(
 
 def assemble(tokens: Tokens, long: tuple[int, int], short: tuple[int, int]) -> Window:
     """Return the pass that reads these tokens of the two texts and all that stands around them."""
-    ids: list[int] = []
-    types: list[int] = []
+    kept: list[int] = []
     places: dict[str, tuple[int, int]] = {}
     position = 0
     parts = [("long", tokens.long, long), ("short", tokens.short, short)]
     for name, side, (first, last) in sorted(parts, key=lambda part: (part[1].first, part[1].stop)):
-        around = slice(position, side.first)
-        kept = slice(side.first + first, side.first + last)
-        ids += tokens.ids[around] + tokens.ids[kept]
-        types += tokens.types[around] + tokens.types[kept]
-        places[name] = (len(ids) - (last - first), len(ids))
+        kept += [*range(position, side.first), *range(side.first + first, side.first + last)]
+        places[name] = (len(kept) - (last - first), len(kept))
         position = side.stop
+    kept += range(position, len(tokens.ids))
     first, last = long
     offsets = tokens.long.offsets
     return Window(
-        ids + tokens.ids[position:],
-        types + tokens.types[position:],
+        [tokens.ids[index] for index in kept],
+        [tokens.types[index] for index in kept],
         long=places["long"],
         short=places["short"],
         first=first,

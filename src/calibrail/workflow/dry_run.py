@@ -138,17 +138,17 @@ class _Plan:
         self._n_known = self._n_unknown = self._n_bytes = self._n_characters = self._tokens_out = 0
 
     def add(self, items: Sequence[Any]) -> None:
-        for question in self._model.questions(items):
+        for question in map(self._model.question, items):
             key = bytes.fromhex(question.key)
             if key in self._seen:
                 continue
             self._seen.add(key)
-            if question.known:
+            if self._model.knows(question):
                 self._n_known += 1
                 continue
             self._n_unknown += 1
-            self._n_bytes += question.n_bytes
-            self._n_characters += question.n_characters
+            self._n_bytes += sum(len(text.encode("utf-8", "replace")) for text in question.texts)
+            self._n_characters += sum(map(len, question.texts))
             self._tokens_out += question.max_tokens
 
     def finish(self, n_examples: int) -> PlannedCalls:
