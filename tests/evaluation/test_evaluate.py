@@ -301,11 +301,11 @@ def test_compare_sorts_by_false_alarms_and_claims_no_winner_within_intervals() -
     options: dict[str, Any] = {"labels": data.labels, "codes": data.codes, "alpha": 0.1}
     result = compare(columns, **options, undefined="pass", baselines={"noise": data.noise})
     assert [name for name, _ in result.detectors][-1] == "poor"
-    assert result.leader is None
+    assert result.winner.name is None
     assert set(result.uncalibrated) == {"never"}
     clear = compare({"poor": poor, "good": data.values}, **options, max_fpr=0.2)
-    assert clear.leader == "good"
-    record = json.loads(clear.to_json())
+    assert clear.winner.name == "good"
+    record = clear.to_dict()
     assert record["schema"] == "calibrail.compare/1"
     assert record["detectors"][0]["name"] == "good"
     assert {"test", "verdict", "threshold", "warnings"} <= set(record["detectors"][0])

@@ -21,7 +21,7 @@ from calibrail.evaluation.sections.clustering import clustering
 from calibrail.evaluation.sections.curve import operating_curve
 from calibrail.evaluation.sections.measured_risks import risk_bounds, risk_verdict
 from calibrail.evaluation.sections.review import three_way_review
-from calibrail.evaluation.shift.unlabelled import measured_shift
+from calibrail.evaluation.shift.weighting import measured_shift
 from calibrail.evaluation.tested import Tested
 from calibrail.evaluation.verdict import Decision, decide
 from calibrail.settings import Promise, Requirement

@@ -62,7 +62,7 @@ class Report(Record):
     risks : mapping or None
         Thresholds that control several risks at once (``RiskControl.to_dict``).
     shift : mapping or None
-        How production answers differ (``calibrail.evaluation.shift.unlabelled``).
+        How production answers differ (``calibrail.evaluation.shift.weighting``).
     attainable : mapping or None
         What a score with few distinct values can promise (``evaluation.sections.attainable``).
     curve : mapping or None

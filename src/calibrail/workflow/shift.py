@@ -10,7 +10,7 @@ import numpy as np
 from calibrail.errors import InputError, TooFewExamplesError
 from calibrail.evaluation.sample import FIT, Sample
 from calibrail.evaluation.shift.labelled import drift, judge_drift
-from calibrail.evaluation.shift.parts import Part, group_parts, part, time_parts
+from calibrail.evaluation.shift.parts import Part, group_parts, time_parts
 from calibrail.evaluation.shift.weighting import Features
 from calibrail.report.documents.shift import document, finding, sentence
 from calibrail.scores.base import Score
@@ -235,4 +235,4 @@ def _parts(scored: tuple[Scored, ...], split: ShiftSplit) -> list[Part]:
     if split.time is not None:
         return time_parts(table.kept[split.time], split.time, split.periods)
     first = np.arange(sum(len(side.table) for side in scored)) < len(table)
-    return [part("all of the first set", "the other set", first, ~first)]
+    return [Part("all of the first set", "the other set", first, ~first)]

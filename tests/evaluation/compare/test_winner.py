@@ -13,12 +13,13 @@ from scipy.stats import binom
 from calibrail.evaluation.compare import false_alarms
 from calibrail.evaluation.compare.winner import CHOOSING, CONFIRMING, Winner, find_winner, halve
 from calibrail.evaluation.stats.mcnemar import mcnemar
+from calibrail.settings import Requirement
 from tests.evaluation.compare.candidates import Field
 
 
 def winner(field: Field, alpha: float = 0.1, baselines: int = 0) -> Winner:
     made = field.candidates(alpha, baselines, seed=1)
-    return find_winner(made, min_coverage=1 - alpha, max_fpr=0.5)
+    return find_winner(made, Requirement(0.5, 1 - alpha))
 
 
 @pytest.fixture
@@ -171,7 +172,7 @@ def test_one_detector_alone_has_nobody_to_beat(few_draws: None) -> None:
 def test_a_part_without_a_class_names_nobody() -> None:
     field = Field(2, 88, 200, np.random.default_rng(10))
     lacking = replace(field.candidates(), labels=np.ones_like(field.labels))
-    found = find_winner(lacking, min_coverage=0.9, max_fpr=None)
+    found = find_winner(lacking, Requirement(min_coverage=0.9))
     assert (found.name, found.candidate) == (None, None)
 
 

@@ -1,6 +1,5 @@
 """Which of several detectors costs the fewest false alarms at the same target?"""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -61,11 +60,6 @@ class Comparison:
     data: Mapping[str, Any] = field(default_factory=dict)
     reproduce: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def leader(self) -> str | None:
-        """The winner's name, if there is one."""
-        return self.winner.name
-
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as a dictionary that strict JSON can hold.
 
@@ -75,7 +69,7 @@ class Comparison:
         winner = self.winner
         content: dict[str, Any] = {
             "schema": SCHEMA,
-            "leader": self.leader,
+            "leader": winner.name,
             "winner": winner,
             "detectors": [
                 {"name": name, **report.to_dict(), **self.measures.get(name, {})}
@@ -99,10 +93,6 @@ class Comparison:
             "reproduce": self.reproduce,
         }
         return {name: plain(value) for name, value in content.items()}
-
-    def to_json(self) -> str:
-        """Return the comparison as strict JSON text."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def compare_detectors(
@@ -171,10 +161,10 @@ def compare_detectors(
             reports.append((name, report))
     reports.sort(key=lambda item: _order(item[1].test.fpr.estimate, item[1].test.auroc.estimate))
     everyone = Candidates.on(shared, candidates, confidence=requirement.confidence, seed=seed)
+    level, required = requirement.confidence, requirement.coverage(promise)
     winner = find_winner(
         everyone if reports else replace(everyone, members=()),
-        min_coverage=requirement.coverage(promise),
-        max_fpr=requirement.max_fpr,
+        Requirement(requirement.max_fpr, required, level),
     )
     about = next(iter((origins or {}).values()), Origin({}))
     return Comparison(
@@ -187,13 +177,7 @@ def compare_detectors(
             for name, sample in samples.items()
         },
         matched=matched_coverage(everyone, promise.coverage),
-        sweep=alpha_sweep(
-            samples,
-            promise,
-            alphas=(*ALPHAS, promise.alpha),
-            baselines=baselines,
-            confidence=requirement.confidence,
-        ),
+        sweep=alpha_sweep(samples, promise, baselines, (*ALPHAS, promise.alpha), level),
         data=dict(about.data),
         reproduce=dict(about.reproduce),
     )

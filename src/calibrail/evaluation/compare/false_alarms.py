@@ -17,7 +17,7 @@ from scipy.special import stdtr, stdtrit
 from calibrail.evaluation.compare.candidate import Candidates
 from calibrail.evaluation.compare.fixed_coverage import FixedCoverage
 from calibrail.evaluation.sample import Mask
-from calibrail.evaluation.stats.measure import Difference, no_difference
+from calibrail.evaluation.stats.measure import Difference
 from calibrail.evaluation.stats.resampling import bootstrap_counts, draws_for
 
 
@@ -36,63 +36,61 @@ class FalseAlarms:
     rank : int
         Of every threshold among the hallucinated answers of ``part``: the share of them that
         calibration left below its threshold.
-    fpr : ndarray of float64, shape (candidates,)
-        FPR at these thresholds; NaN without answers of a class.
+        0 without answers of a class.
+    fpr : dict of str to float
+        FPR of each candidate at these thresholds.
     """
 
     METHOD = "bootstrap-groups-recalibrated, t"
 
     def __init__(self, candidates: Candidates, part: Mask) -> None:
-        self._places = {item.name: place for place, item in enumerate(candidates)}
         self._level = candidates.confidence
+        self.fpr: dict[str, float] = {}
+        self.rank = 0
         labels, groups = candidates.labels[part], candidates.groups[part]
         caught, faithful = labels == 1, labels == 0
-        self.fpr = np.full(len(candidates), np.nan)
-        self.rank = 0
         if not len(candidates) or not caught.any() or not faithful.any():
             return
         made = candidates.members[0].calibration
         self.rank = max(1, round(made.rank / (made.n + 1) * (int(caught.sum()) + 1)))
-        columns = [item.decided[part] for item in candidates]
-        ladders = [FixedCoverage(x[caught], x[faithful], self.rank) for x in columns]
-        self._flagged = np.stack(
-            [x[faithful] >= ladder.threshold for x, ladder in zip(columns, ladders, strict=True)]
-        )
-        self.fpr = self._flagged.mean(axis=1)
+        self._flagged: dict[str, Mask] = {}
+        self._groups_below: dict[str, int] = {}
+        ladders: dict[str, FixedCoverage] = {}
+        for item in candidates:
+            scores = item.decided[part]
+            ladder = FixedCoverage(scores[caught], scores[faithful], self.rank)
+            flagged = scores[faithful] >= ladder.threshold
+            ladders[item.name], self._flagged[item.name] = ladder, flagged
+            self.fpr[item.name] = float(flagged.mean())
+            # Independent groups that hold the scores up to the threshold's rank.
+            lowest = np.argsort(scores[caught], kind="stable")[: self.rank]
+            self._groups_below[item.name] = len(np.unique(groups[caught][lowest]))
         self._member = np.unique(groups[faithful], return_inverse=True)[1]
-        self._ranks = [_groups_below(x[caught], groups[caught], self.rank) for x in columns]
-        draws = bootstrap_counts(
-            groups, labels, draws=draws_for(len(groups)), seed=candidates.seed, stream=2
-        )
-        self._drawn = np.concatenate(
-            [
-                np.stack([one.fpr(counts[:, caught], counts[:, faithful]) for one in ladders], 1)
-                for counts in draws
-            ]
-        )
+        draws, seed = draws_for(len(groups)), candidates.seed
+        drawn = [
+            [ladder.fpr(counts[:, caught], counts[:, faithful]) for ladder in ladders.values()]
+            for counts in bootstrap_counts(groups, labels, draws=draws, seed=seed, stream=2)
+        ]
+        self._drawn = dict(zip(ladders, np.concatenate(drawn, axis=1), strict=True))
 
     def difference(self, name: str, against: str) -> Difference:
         """Return the FPR of one candidate minus that of another."""
-        if self.rank == 0:
-            return no_difference(self.METHOD)
-        first, second = self._places[name], self._places[against]
-        gap = self._flagged[first].astype(np.float64) - self._flagged[second]
+        gap = self._flagged[name].astype(np.float64) - self._flagged[against]
         estimate = float(gap.mean())
-        variance = float(np.var(self._drawn[:, first] - self._drawn[:, second], ddof=1))
+        variance = float(np.var(self._drawn[name] - self._drawn[against], ddof=1))
         groups = int(self._member.max()) + 1
         if variance <= 1e-18:
             # No draw differs: Hoeffding's inequality for a mean over independent groups.
             half = math.sqrt(2.0 * math.log(2.0 / (1.0 - self._level)) / groups)
             p = 2.0 * math.exp(-groups * estimate**2 / 2.0)
             return Difference.of(estimate, half, p, self.METHOD)
-        rank = min(self._ranks[first], self._ranks[second])
+        rank = min(self._groups_below[name], self._groups_below[against])
         inner = min(clustered_variance(gap, self._member), variance)
         spread = (variance - inner) ** 2 / (2 * rank - 1) + inner**2 / max(1, groups - 1)
         df, error = variance**2 / spread, math.sqrt(variance)
         half = -float(stdtrit(df, (1.0 - self._level) / 2.0)) * error
-        return Difference.of(
-            estimate, half, 2.0 * float(stdtr(df, -abs(estimate) / error)), self.METHOD
-        )
+        p = 2.0 * float(stdtr(df, -abs(estimate) / error))
+        return Difference.of(estimate, half, p, self.METHOD)
 
 
 def clustered_variance(values: NDArray[np.float64], member: NDArray[np.int64]) -> float:
@@ -114,8 +112,3 @@ def clustered_variance(values: NDArray[np.float64], member: NDArray[np.int64]) -
     sums = np.bincount(member, weights=values - values.mean())
     groups = len(sums)
     return float(sums @ sums) / len(values) ** 2 * groups / (groups - 1) if groups > 1 else 0.0
-
-
-def _groups_below(scores: NDArray[np.float64], groups: NDArray[np.int64], rank: int) -> int:
-    """Return how many independent groups hold the scores up to the threshold's rank."""
-    return len(np.unique(groups[np.argsort(scores, kind="stable")[:rank]]))

@@ -67,20 +67,19 @@ def matched_coverage(candidates: Candidates, target: float, *, draws: int = 1000
             short.setdefault(share, item.name)
     # Of levels close to each other the lowest serves all.
     levels = sorted(short, reverse=True)
-    following = [*levels[1:], -1.0][: len(levels)]
-    lower = [c for c, below in zip(levels, following, strict=True) if c - below > _NEAR]
-    lower = lower[: _MOST_LEVELS - 1]
-    for coverage in (target, *lower):
+    lower = [c for c, below in zip(levels, [*levels[1:], -1.0], strict=False) if c - below > _NEAR]
+    for coverage in (target, *lower[: _MOST_LEVELS - 1]):
         # 1e-9 keeps 0.1 * 30 = 3.0000000000000004 from being more than 3.
-        rank = 1 + math.floor((1.0 - coverage) * m + 1e-9)
-        rows = _rows(candidates, test, min(rank, m), draws)
+        missed = math.floor((1.0 - coverage) * m + 1e-9)
+        rows = _rows(candidates, test, min(1 + missed, m), draws)
         result["levels"].append(
-            {"coverage": coverage, "set_by": short.get(coverage), "missed": rank - 1, "rows": rows}
+            {"coverage": coverage, "set_by": short.get(coverage), "missed": missed, "rows": rows}
         )
     for item in candidates:
         values = np.unique(item.ranked[test])
         if len(values) <= FEW_VALUES:
-            attained = _attainable(values, item.ranked[caught], item.ranked[faithful], confidence)
+            classes = item.ranked[caught], item.ranked[faithful]
+            attained = [_at(value, *classes, confidence) for value in values.tolist()]
             result["attainable"].append(
                 {"name": item.name, "baseline": item.baseline, "at": attained}
             )
@@ -89,88 +88,59 @@ def matched_coverage(candidates: Candidates, target: float, *, draws: int = 1000
 
 def _reach(hallucinated: Floats, faithful: Floats) -> float:
     """Return the highest coverage at which some faithful answer passes; 0 where none can."""
-    ladder = np.unique(np.concatenate([hallucinated, faithful]))
+    ladder = np.concatenate([hallucinated, faithful])
     above = ladder[ladder > faithful.min()]
-    return float(np.mean(hallucinated >= above[0])) if len(above) else 0.0
+    return float(np.mean(hallucinated >= above.min())) if len(above) else 0.0
 
 
 def _rows(candidates: Candidates, test: Mask, rank: int, draws: int) -> list[dict[str, Any]]:
     labels, groups = candidates.labels[test], candidates.groups[test]
     positive, negative = labels == 1, labels == 0
-    scores = [item.ranked[test] for item in candidates]
-    ladders = [FixedCoverage(x[positive], x[negative], rank) for x in scores]
-    tied = [_tied(x[positive], one.threshold) for x, one in zip(scores, ladders, strict=True)]
-    alarms = [x[negative] >= one.threshold for x, one in zip(scores, ladders, strict=True)]
+    rows, scorers = [], []
+    for item in candidates:
+        classes = item.ranked[test][positive], item.ranked[test][negative]
+        ladder = FixedCoverage(*classes, rank)
+        at = _at(ladder.threshold, *classes, candidates.confidence)
+        cost = {"threshold": at["threshold"], "attained": at["coverage"], "fpr": at["fpr"]}
+        rows.append({"name": item.name, "baseline": item.baseline, **cost})
+        tied = _tied(classes[0], ladder.threshold)
+        scorers.append((ladder, classes[1] >= ladder.threshold if tied else None))
 
-    def fpr(place: int, counts: NDArray[np.int64]) -> Floats:
+    def fpr(ladder: FixedCoverage, alarms: Mask | None, counts: NDArray[np.int64]) -> Floats:
         faithful = counts[:, negative]
-        if tied[place]:
-            share: Floats = faithful @ alarms[place] / faithful.sum(axis=1)
-            return share
-        return ladders[place].fpr(counts[:, positive], faithful)
+        if alarms is None:
+            return ladder.fpr(counts[:, positive], faithful)
+        # Ties leave no other threshold.
+        share: Floats = faithful @ alarms / faithful.sum(axis=1)
+        return share
 
-    n_draws = draws_for(len(labels), draws)
-    drawn = np.concatenate(
-        [
-            np.stack([fpr(place, counts) for place in range(len(candidates))], axis=1)
-            for counts in bootstrap_counts(
-                groups, labels, draws=n_draws, seed=candidates.seed, stream=4
-            )
-        ]
-    )
+    n_draws, seed = draws_for(len(labels), draws), candidates.seed
+    drawn = [
+        [fpr(*scorer, counts) for scorer in scorers]
+        for counts in bootstrap_counts(groups, labels, draws=n_draws, seed=seed, stream=4)
+    ]
     tail = (1.0 - candidates.confidence) / 2.0
-    low, high = np.quantile(drawn, [tail, 1.0 - tail], axis=0)
-    rows = []
-    for place, item in enumerate(candidates):
-        threshold = ladders[place].threshold
-        shares = _shares(
-            scores[place][positive], scores[place][negative], threshold, candidates.confidence
-        )
-        cost = shares["fpr"]
-        cost["lower"] = min(cost["lower"], float(low[place]))
-        cost["upper"] = max(cost["upper"], float(high[place]))
-        cost["method"] = "bootstrap-groups, at least wilson"
-        rows.append(
-            {
-                "name": item.name,
-                "baseline": item.baseline,
-                "threshold": _finite(threshold),
-                "attained": shares["coverage"],
-                "fpr": cost,
-            }
-        )
+    ends = np.quantile(np.concatenate(drawn, axis=1), [tail, 1.0 - tail], axis=1)
+    for row, low, high in zip(rows, *ends.tolist(), strict=True):
+        cost = row["fpr"]
+        lower, upper = min(cost["lower"], low), max(cost["upper"], high)
+        cost |= {"lower": lower, "upper": upper, "method": "bootstrap-groups, at least wilson"}
     return sorted(rows, key=lambda row: (row["fpr"]["estimate"], -row["attained"]["estimate"]))
 
 
 def _tied(hallucinated: Floats, threshold: float) -> bool:
     """Return whether ties at the threshold, or just below it, make coverage jump."""
-    below = hallucinated[hallucinated < threshold]
-    steps = [np.mean(hallucinated == threshold)]
-    if len(below):
-        steps.append(np.mean(hallucinated == below.max()))
-    return max(map(float, steps)) > _TIED
+    below = hallucinated[hallucinated < threshold].max(initial=-math.inf)
+    return any(np.mean(hallucinated == value) > _TIED for value in (threshold, below))
 
 
-def _attainable(
-    values: Floats, hallucinated: Floats, faithful: Floats, confidence: float
-) -> list[dict[str, Any]]:
-    """Return each distinct value as a threshold, with the coverage and the FPR that it gives."""
-    return [
-        {"threshold": _finite(value), **_shares(hallucinated, faithful, value, confidence)}
-        for value in values.tolist()
-    ]
-
-
-def _shares(
-    hallucinated: Floats, faithful: Floats, threshold: float, confidence: float
+def _at(
+    threshold: float, hallucinated: Floats, faithful: Floats, confidence: float
 ) -> dict[str, Any]:
     """Return coverage and FPR of a threshold with Wilson's intervals."""
-    return {
+    shares = {
         name: wilson(int(np.sum(values >= threshold)), len(values), confidence).to_dict()
         for name, values in (("coverage", hallucinated), ("fpr", faithful))
     }
-
-
-def _finite(threshold: float) -> float | None:
-    """Return a threshold; None where the undefined answers alone decide."""
-    return threshold if math.isfinite(threshold) else None
+    # Where the undefined answers alone decide, there is none.
+    return {"threshold": threshold if math.isfinite(threshold) else None, **shares}

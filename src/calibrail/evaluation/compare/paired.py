@@ -63,9 +63,8 @@ class PairedTest(Record):
 def paired_tests(
     candidates: Candidates,
     reference: Candidate,
+    members: Sequence[Candidate],
     part: Mask,
-    *,
-    members: Sequence[Candidate] | None = None,
     alarms: FalseAlarms | None = None,
 ) -> tuple[PairedTest, ...]:
     """Test candidates against one reference; each kind of p-value is corrected by Holm.
@@ -79,10 +78,10 @@ def paired_tests(
         Their answers and the level of each interval, which is not corrected for their number.
     reference : Candidate
         What they are compared with; left out itself.
+    members : sequence of Candidate
+        Those to test, in this order.
     part : ndarray of bool, shape (n,)
         Answers to use.
-    members : sequence of Candidate, optional
-        Those to test, in this order; all when left out.
     alarms : FalseAlarms, optional
         Of the same part: tests false alarms at the same coverage. Without it, the calibrated
         thresholds are taken as they are, and McNemar's p-value counts; the part must then be one
@@ -96,7 +95,7 @@ def paired_tests(
     faithful, level = part & (candidates.labels == 0), candidates.confidence
     labels, groups = candidates.labels[part], candidates.groups[part]
     tests = []
-    for item in candidates if members is None else members:
+    for item in members:
         if item.name == reference.name:
             continue
         flags = item.flagged[faithful], reference.flagged[faithful]

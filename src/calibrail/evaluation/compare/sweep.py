@@ -4,13 +4,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-import numpy as np
-
 from calibrail.conformal import calibrate_threshold, minimum_n
 from calibrail.conformal import rank as rank_of
 from calibrail.errors import InputError
-from calibrail.evaluation.sample import CALIBRATION, TEST, Sample
-from calibrail.evaluation.stats.rates import wilson
+from calibrail.evaluation.sample import CALIBRATION, Sample
 from calibrail.settings import Promise
 
 #: Tolerated miss rates from 1 % to 20 %, as the Semantic Illusion paper sweeps them.
@@ -20,9 +17,8 @@ ALPHAS: Final = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2)
 def alpha_sweep(
     samples: Mapping[str, Sample],
     promise: Promise,
-    *,
-    alphas: Sequence[float] = ALPHAS,
     baselines: Collection[str] = (),
+    alphas: Sequence[float] = ALPHAS,
     confidence: float = 0.95,
 ) -> list[dict[str, Any]]:
     """Return, for each tolerated miss rate, every score's threshold, coverage and FPR.
@@ -36,10 +32,10 @@ def alpha_sweep(
         Scores of the same answers.
     promise : Promise
         Everything but its alpha holds for every target.
-    alphas : sequence of float
-        Tolerated miss rates.
     baselines : collection of str
         Which of ``samples`` are baselines.
+    alphas : sequence of float
+        Tolerated miss rates.
     confidence : float
         Level of the (Wilson) intervals.
 
@@ -49,7 +45,7 @@ def alpha_sweep(
         One entry an alpha, ascending: ``alpha``, ``n``, ``rank`` (0 = cannot be promised with n
         calibration examples), ``minimum_n`` and ``rows``; a row without a threshold has a reason.
     """
-    n = next((int(sample.rows(CALIBRATION, 1).sum()) for sample in samples.values()), 0)
+    n = int(next(iter(samples.values())).rows(CALIBRATION, 1).sum())
     targets = []
     for alpha in sorted(set(alphas)):
         rank = rank_of(n, alpha, promise.guarantee, promise.delta)
@@ -69,8 +65,10 @@ def _row(sample: Sample, promise: Promise, confidence: float) -> dict[str, Any]:
         calibration = calibrate_threshold(sample.scores(CALIBRATION, 1), promise)
     except InputError as error:
         return {"threshold": None, "coverage": None, "fpr": None, "reason": str(error)}
-    shares = {}
-    for name, label in (("coverage", 1), ("fpr", 0)):
-        flagged = calibration.flags(sample.scores(TEST, label), sample.tolerance)
-        shares[name] = wilson(int(np.sum(flagged)), len(flagged), confidence).to_dict()
-    return {"threshold": calibration.threshold, **shares, "reason": None}
+    coverage, fpr = sample.bounds(calibration.flags(sample.values, sample.tolerance), confidence)
+    return {
+        "threshold": calibration.threshold,
+        "coverage": coverage.to_dict(),
+        "fpr": fpr.to_dict(),
+        "reason": None,
+    }

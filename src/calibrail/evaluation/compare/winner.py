@@ -37,9 +37,8 @@ from calibrail.data.splits import split
 from calibrail.evaluation.compare.candidate import Candidate, Candidates
 from calibrail.evaluation.compare.false_alarms import FalseAlarms
 from calibrail.evaluation.compare.paired import PairedTest, paired_tests
-from calibrail.evaluation.sample import CALIBRATION, FIT, TEST, Mask, Sample
+from calibrail.evaluation.sample import CALIBRATION, FIT, TEST, Codes, Sample
 from calibrail.evaluation.stats.auroc import auroc
-from calibrail.evaluation.stats.rates import wilson
 from calibrail.record import Record
 from calibrail.settings import Requirement
 
@@ -133,7 +132,7 @@ def halve(
     return halves
 
 
-def find_winner(candidates: Candidates, *, min_coverage: float, max_fpr: float | None) -> Winner:
+def find_winner(candidates: Candidates, required: Requirement) -> Winner:
     """Choose on one half of the test part, confirm on the other.
 
     Parameters
@@ -141,120 +140,97 @@ def find_winner(candidates: Candidates, *, min_coverage: float, max_fpr: float |
     candidates : Candidates
         Detectors and baselines that could be calibrated; a baseline never wins. One minus their
         ``confidence`` bounds the probability of naming a detector that is not the best.
-    min_coverage, max_fpr : float
+    required : Requirement
         What the certificate requires; without a limit on the FPR nothing is certified.
     """
-    labels, split, groups = candidates.labels, candidates.split, candidates.groups
-    halves = halve(labels, split, groups, candidates.seed)
-    choosing = (halves == CHOOSING) | (split == CALIBRATION)
-    confirming = halves == CONFIRMING
+    labels, split = candidates.labels, candidates.split
+    halves = halve(labels, split, candidates.groups, candidates.seed)
+    choosing, confirming = (halves == CHOOSING) | (split == CALIBRATION), halves == CONFIRMING
     alarms = FalseAlarms(candidates, choosing)
-    counts = _counts(candidates, choosing, confirming, alarms.rank)
-    order = _ranking(candidates, alarms, choosing)
-    detectors = [item for item in order if not item.baseline]
-    baselines = [item for item in order if item.baseline]
-    if not detectors or alarms.rank == 0:
-        return Winner(halves=counts)
-    best = detectors[0]
-    runner_up = detectors[1] if len(detectors) > 1 else None
-    baseline = baselines[0] if baselines else None
-    tests = paired_tests(candidates, best, choosing, members=order, alarms=alarms)
-    against_baseline: tuple[PairedTest, ...] = ()
-    if baseline is not None:
-        against_baseline = paired_tests(
-            candidates, baseline, choosing, members=detectors, alarms=alarms
-        )
-    level = float(1 - decimal(candidates.confidence))
-    behind = tuple(item.name for item in tests if not _ahead(item, level))
     result = Winner(
+        halves={
+            "seed": candidates.seed,
+            "rank": alarms.rank,
+            "choosing": _sizes(labels[choosing]),
+            "confirming": _sizes(labels[confirming]),
+        }
+    )
+
+    def cost(item: Candidate) -> tuple[float, float]:
+        """Return the FPR at the same coverage, then the AUROC, the lowest for the best."""
+        area = auroc(*(item.ranked[choosing & (labels == label)] for label in (1, 0))).estimate
+        return alarms.fpr[item.name], 0.0 if area is None else -area
+
+    detectors = [item for item in candidates if not item.baseline]
+    if not detectors or alarms.rank == 0:
+        return result
+    order = sorted(candidates, key=cost)
+    best, *others = (item for item in order if not item.baseline)
+    runner_up = others[0] if others else None
+    baseline = next((item for item in order if item.baseline), None)
+    level = float(1 - decimal(candidates.confidence))
+    tests = paired_tests(candidates, best, order, choosing, alarms)
+    behind = tuple(item.name for item in tests if not _ahead(item, level))
+    result = replace(
+        result,
         candidate=best.name,
         runner_up=runner_up.name if runner_up else None,
         best_baseline=baseline.name if baseline else None,
         ahead_of=tuple(item.name for item in tests if _ahead(item, level)),
         not_separated=behind,
-        halves=counts,
         choosing=tests,
-        baseline_tests=against_baseline,
+        baseline_tests=paired_tests(candidates, baseline, [best, *others], choosing, alarms)
+        if baseline
+        else (),
         level=level,
     )
     if behind or not tests:
         return replace(result, times=_times(tests, level))
     rivals = [item for item in (runner_up, baseline) if item is not None]
-    confirmed = paired_tests(candidates, best, confirming, members=rivals)
-    faithful = confirming & (labels == 0)
-    n, sure = int(faithful.sum()), candidates.confidence
+    confirmed = paired_tests(candidates, best, rivals, confirming)
+    sample = Sample(
+        np.zeros(len(labels)),
+        labels,
+        np.where(confirming, TEST, FIT).astype(np.int8),
+        candidates.groups,
+    )
+    # Each group counts once where answers of one class share groups.
+    certificate = certify_counts(Counts(*sample.one_per_group(best.flagged)), required).to_dict()
+    shared = sample.n_sharing(confirming) > 0
+    counted = "one answer of each group and class" if shared else "every answer"
     return replace(
         result,
         name=best.name,
         confirming=confirmed,
         confirmed=all(_ahead(item, level) for item in confirmed),
         fpr={
-            item.name: wilson(int(item.flagged[faithful].sum()), n, sure)
+            item.name: sample.bounds(item.flagged, candidates.confidence)[1]
             for item in (best, *rivals)
         },
-        certificate=_certificate(best, candidates, confirming, min_coverage, max_fpr),
+        certificate={**certificate, "counted": counted},
     )
 
 
-def _ranking(candidates: Candidates, alarms: FalseAlarms, part: Mask) -> list[Candidate]:
-    """Sort by FPR at the same coverage, then by AUROC from the top."""
-    if alarms.rank == 0:
-        return list(candidates)
-    keys = []
-    for item, fpr in zip(candidates, alarms.fpr.tolist(), strict=True):
-        scores = (item.ranked[part & (candidates.labels == label)] for label in (1, 0))
-        area = auroc(*scores).estimate
-        keys.append((fpr, 0.0 if area is None else -area))
-    return [candidates.members[place] for place in sorted(range(len(keys)), key=keys.__getitem__)]
+def _sizes(labels: Codes) -> dict[str, int]:
+    n_hallucinated = int(labels.sum())
+    return {"n_hallucinated": n_hallucinated, "n_faithful": len(labels) - n_hallucinated}
 
 
 def _ahead(test: PairedTest, level: float) -> bool:
     """Return whether the reference raises fewer false alarms than ``test.name``, beyond chance."""
-    return (
-        test.fpr.estimate is not None and test.fpr.estimate > 0.0 and test.fpr.p_adjusted <= level
-    )
+    return (test.fpr.estimate or 0.0) > 0.0 and test.fpr.p_adjusted <= level
 
 
 def _times(tests: Sequence[PairedTest], level: float) -> float | None:
     """Return by how much the data would have to grow for 80 % power against the closest rival."""
+    # The normal deviate that gave a p-value grows with the square root of the data.
+    needed = -float(ndtri(level / 2.0)) + float(ndtri(0.8))
     factors = [1.0]
     for test in tests:
         if _ahead(test, level):
             continue
         if not test.fpr.estimate or test.fpr.estimate < 0.0 or test.fpr.p_value >= 1.0:
             return None
-        # The normal deviate that gave this p-value grows with the square root of the data.
         observed = -float(ndtri(test.fpr.p_value / 2.0))
-        needed = -float(ndtri(level / 2.0)) + float(ndtri(0.8))
         factors.append((needed / observed) ** 2 if observed > 0.0 else math.inf)
     return max(factors) if 1.0 < max(factors) <= _MOST_TIMES else None
-
-
-def _certificate(
-    best: Candidate,
-    candidates: Candidates,
-    part: Mask,
-    min_coverage: float,
-    max_fpr: float | None,
-) -> dict[str, Any]:
-    """Certify on one part, each group counting once where answers of one class share groups."""
-    labels, tested = candidates.labels, np.where(part, TEST, FIT).astype(np.int8)
-    sample = Sample(np.zeros(len(labels)), labels, tested, candidates.groups)
-    counts, shared = sample.one_per_group(best.flagged), sample.n_sharing(part) > 0
-    required = Requirement(max_fpr, min_coverage, candidates.confidence)
-    made = certify_counts(Counts(*counts), required).to_dict()
-    return {**made, "counted": "one answer of each group and class" if shared else "every answer"}
-
-
-def _counts(candidates: Candidates, choosing: Mask, confirming: Mask, rank: int) -> dict[str, Any]:
-    return {
-        "seed": candidates.seed,
-        "rank": rank,
-        **{
-            name: {
-                "n_hallucinated": int(np.sum(part & (candidates.labels == 1))),
-                "n_faithful": int(np.sum(part & (candidates.labels == 0))),
-            }
-            for name, part in (("choosing", choosing), ("confirming", confirming))
-        },
-    }

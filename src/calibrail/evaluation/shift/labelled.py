@@ -7,9 +7,9 @@ from typing import Any, Final
 import numpy as np
 from scipy.stats import betabinom
 
-from calibrail.conformal import Calibration, calibrate_threshold, coverage_band, holm
+from calibrail.conformal import calibrate_threshold, coverage_band, holm
 from calibrail.errors import InputError
-from calibrail.evaluation.sample import CALIBRATION, TEST, Floats, Mask, Sample
+from calibrail.evaluation.sample import CALIBRATION, TEST, Sample
 from calibrail.evaluation.shift.weighting import Features, weight_towards
 from calibrail.evaluation.stats.auroc import auroc
 from calibrail.evaluation.stats.rates import wilson
@@ -53,98 +53,65 @@ def drift(
     TooFewExamplesError
         If no threshold short of flagging everything keeps the promise.
     """
-    calibration = _calibrated(sample.scores(CALIBRATION, 1), promise)
-    flags = _flags(sample, calibration.threshold, promise)
-    measured = _rates(sample, flags, TEST, confidence)
-    caught, n = measured["coverage"]["count"], measured["coverage"]["n"]
-    band = None
-    if n:
+    promise = replace(promise, allow_flag_all=False)
+    calibration = calibrate_threshold(sample.scores(CALIBRATION, 1), promise)
+    flags = calibration.flags(sample.values, sample.tolerance)
+    coverage, fpr = sample.bounds(flags, confidence)
+    band = p_value = None
+    if n := coverage.n:
         lowest, highest = coverage_band(calibration, n, confidence)
         band = {"lower": lowest / n, "upper": highest / n, "confidence": confidence}
+        # The miss rate of a threshold of rank k among n is Beta(k, n + 1 - k), so that misses among
+        # m are beta-binomial (STATISTICS: the band's law). Ties only make catching more likely.
+        k, missed = calibration.rank, n - coverage.count
+        p_value = float(betabinom.sf(missed - 1, n, k, calibration.n + 1 - k))
+    scores = (values[~np.isnan(values)] for values in sample.by_class(sample.values))
     return {
         "threshold": calibration.threshold,
         "n_calibration": calibration.n,
         "rank": calibration.rank,
-        **measured,
-        "home_fpr": _rates(sample, flags, CALIBRATION, confidence)["fpr"],
+        "coverage": coverage.to_dict(),
+        "fpr": fpr.to_dict(),
+        "home_fpr": wilson(*sample.count(flags, CALIBRATION, 0), confidence).to_dict(),
         "band": band,
-        "p_value": _chance(calibration, caught, n) if n else None,
-        "auroc": auroc(
-            *map(_defined, (sample.scores(TEST, 1), sample.scores(TEST, 0))), confidence=confidence
-        ).to_dict(),
+        "p_value": p_value,
+        "auroc": auroc(*scores, confidence=confidence).to_dict(),
         "needed": _needed(sample, promise, confidence),
         "weighted": _weighted(sample, features, promise, confidence),
     }
 
 
-def _calibrated(scores: Floats, promise: Promise) -> Calibration:
-    return calibrate_threshold(scores, replace(promise, allow_flag_all=False))
-
-
-def _defined(values: Floats) -> Floats:
-    return values[~np.isnan(values)]
-
-
-def _flags(sample: Sample, threshold: float, promise: Promise) -> Mask:
-    undefined = np.isnan(sample.values) & (promise.undefined != "pass")
-    flags: Mask = (sample.values + sample.tolerance >= threshold) | undefined
-    return flags
-
-
-def _rates(sample: Sample, flags: Mask, part: int, confidence: float) -> dict[str, Any]:
-    """Return the caught share and the share of false alarms in one part."""
-    rates = {}
-    for name, label in (("coverage", 1), ("fpr", 0)):
-        flagged = flags[sample.rows(part, label)]
-        rates[name] = wilson(int(flagged.sum()), len(flagged), confidence).to_dict()
-    return rates
-
-
-def _chance(calibration: Calibration, caught: int, n: int) -> float:
-    """Return the chance of at most so many caught, if both sides came from one process.
-
-    The miss rate of a threshold of rank k among n is Beta(k, n + 1 - k), so that misses among m are
-    beta-binomial (STATISTICS: the band's law). Ties only make catching more likely.
-    """
-    k = calibration.rank
-    return float(betabinom.sf(n - caught - 1, n, k, calibration.n + 1 - k))
-
-
 def _needed(sample: Sample, promise: Promise, confidence: float) -> dict[str, Any] | None:
     """Return the threshold that the other side's own hallucinated answers would set."""
     try:
-        calibration = _calibrated(sample.scores(TEST, 1), promise)
+        calibration = calibrate_threshold(sample.scores(TEST, 1), promise)
     except InputError:
         return None
-    flags = _flags(sample, calibration.threshold, promise)
-    return {
-        "threshold": calibration.threshold,
-        "n": calibration.n,
-        "fpr": _rates(sample, flags, TEST, confidence)["fpr"],
-    }
+    _, fpr = sample.bounds(calibration.flags(sample.values, sample.tolerance), confidence)
+    return {"threshold": calibration.threshold, "n": calibration.n, "fpr": fpr.to_dict()}
 
 
 def _weighted(
     sample: Sample, features: Features, promise: Promise, confidence: float
 ) -> dict[str, Any] | None:
     """Return what happens when calibration examples are weighted towards the other side."""
-    home, away = sample.rows(CALIBRATION), sample.rows(TEST)
+    away = sample.rows(TEST)
     if not features or not away.any():
         return None
-    near, far = ({name: column[part] for name, column in features.items()} for part in (home, away))
-    weighting = weight_towards(
-        sample.values[home], sample.labels[home], near, far, promise.alpha, confidence
-    )
+    others = {name: column[away] for name, column in features.items()}
+    weighting = weight_towards(sample, features, others, promise.alpha, confidence)
     flags = np.full(len(sample), promise.undefined != "pass")
     defined = away & ~np.isnan(sample.values)
     flags[defined] = weighting.calibration.flags(
         sample.values[defined], weighting.weights[defined[away]], sample.tolerance
     )
+    coverage, fpr = sample.bounds(flags, confidence)
     return {
         "features": list(features),
         "effective_n": weighting.calibration.effective_n,
         "told_apart": weighting.told_apart.to_dict(),
-        **_rates(sample, flags, TEST, confidence),
+        "coverage": coverage.to_dict(),
+        "fpr": fpr.to_dict(),
     }
 
 

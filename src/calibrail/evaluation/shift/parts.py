@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from calibrail.errors import DataError, InputError
-from calibrail.evaluation.sample import CALIBRATION, FIT, TEST, Codes, Floats, Mask
+from calibrail.evaluation.sample import CALIBRATION, FIT, TEST, Codes, Mask
 
 #: Groups tested at most; a column with more holds no groups.
 MOST_GROUPS: Final = 50
@@ -22,20 +22,20 @@ class Part:
     ----------
     calibrated_on, tested_on : str
         What they are called.
-    split : ndarray of int8, shape (n,)
-        CALIBRATION and TEST; FIT where an answer belongs to neither.
+    home, away : ndarray of bool, shape (n,)
+        Which they are.
     """
 
     calibrated_on: str
     tested_on: str
-    split: Codes
+    home: Mask
+    away: Mask
 
-
-def part(calibrated_on: str, tested_on: str, home: Mask, away: Mask) -> Part:
-    """Return a test from the answers of both sides."""
-    split = np.full(len(home), FIT, dtype=np.int8)
-    split[home], split[away] = CALIBRATION, TEST
-    return Part(calibrated_on, tested_on, split)
+    @property
+    def split(self) -> Codes:
+        """CALIBRATION and TEST; FIT where an answer belongs to neither."""
+        split: Codes = np.select([self.home, self.away], [CALIBRATION, TEST], FIT).astype(np.int8)
+        return split
 
 
 def group_parts(cells: Sequence[Any], by: str, calibrate_on: Sequence[str]) -> list[Part]:
@@ -69,7 +69,7 @@ def group_parts(cells: Sequence[Any], by: str, calibrate_on: Sequence[str]) -> l
         if group not in calibrate_on:
             name, away = group or "(none)", names == group
             calibrated_on = ", ".join(calibrate_on) or f"all but {name}"
-            parts.append(part(calibrated_on, name, home if calibrate_on else ~away, away))
+            parts.append(Part(calibrated_on, name, home if calibrate_on else ~away, away))
     if not parts:
         raise InputError(f"every group of {by} calibrates, and none is left to test")
     return parts
@@ -87,7 +87,13 @@ def time_parts(cells: Sequence[Any], time: str, periods: int) -> list[Part]:
     periods : int
         Parts of the later half; those without an answer are left out.
     """
-    moments = _moments(cells, time)
+    moments = np.array([_moment(cell) for cell in cells])
+    if len(unread := np.flatnonzero(~np.isfinite(moments))):
+        row = int(unread[0])
+        raise DataError(
+            f"{time}: {str(cells[row])[:40]!r} (answer {row + 1}) is neither a number nor a date "
+            "such as 2026-03-31 or 2026-03-31T12:00:00"
+        )
     order = np.argsort(moments, kind="stable")
     middle = int(order[len(order) // 2])
     # Answers of one moment stay together.
@@ -103,18 +109,8 @@ def time_parts(cells: Sequence[Any], time: str, periods: int) -> list[Part]:
             inside = np.flatnonzero(away)
             ends = np.argmin(moments[inside]), np.argmax(moments[inside])
             name = " to ".join(str(cells[int(inside[end])]) for end in ends)
-            parts.append(part(f"before {cells[middle]}", name, home, away))
+            parts.append(Part(f"before {cells[middle]}", name, home, away))
     return parts
-
-
-def _moments(cells: Sequence[Any], time: str) -> Floats:
-    moments = np.array([_moment(cell) for cell in cells])
-    for row in np.flatnonzero(~np.isfinite(moments)).tolist():
-        raise DataError(
-            f"{time}: {str(cells[row])[:40]!r} (answer {row + 1}) is neither a number nor a date "
-            "such as 2026-03-31 or 2026-03-31T12:00:00"
-        )
-    return moments
 
 
 def _moment(cell: Any) -> float:

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from calibrail.conformal import WeightedCalibration, calibrate_weighted
-from calibrail.evaluation.sample import Codes, Floats
+from calibrail.conformal import Calibration, WeightedCalibration, calibrate_weighted
+from calibrail.errors import InputError
+from calibrail.evaluation.sample import CALIBRATION, Floats, Sample
 from calibrail.evaluation.stats.auroc import auroc
 from calibrail.evaluation.stats.density_ratio import density_ratio
 from calibrail.evaluation.stats.measure import Measure
@@ -38,28 +40,26 @@ class Weighting:
 
 
 def weight_towards(
-    values: Floats,
-    labels: Codes,
-    features: Features,
-    others: Features,
-    alpha: float,
-    confidence: float,
+    sample: Sample, features: Features, others: Features, alpha: float, confidence: float
 ) -> Weighting:
     """Weight calibration answers towards others by the density ratio of their features.
 
     Parameters
     ----------
-    values, labels : ndarray, shape (n,)
-        Of the calibration answers.
+    sample : Sample
+        Its calibration part is weighted.
     features, others : mapping of str to ndarray of float64, shapes (n,) and (m,)
-        The same features on both sides.
+        The same features of the sample and of the others.
     alpha : float
         Tolerated miss rate.
     confidence : float
         Level of the AUROC's interval.
     """
-    here, there = density_ratio(_matrix(features, features), _matrix(others, features))
-    chosen = (labels == 1) & ~np.isnan(values)
+    part = sample.rows(CALIBRATION)
+    near = {name: column[part] for name, column in features.items()}
+    here, there = density_ratio(_matrix(near, features), _matrix(others, features))
+    values = sample.values[part]
+    chosen = (sample.labels[part] == 1) & ~np.isnan(values)
     return Weighting(
         calibrate_weighted(values[chosen], here[chosen], alpha),
         int(chosen.sum()),
@@ -74,3 +74,47 @@ def _matrix(columns: Features, names: Features) -> Floats:
     return np.column_stack(
         [*map(np.nan_to_num, parts), *(np.isnan(part).astype(np.float64) for part in parts)]
     )
+
+
+def measured_shift(
+    calibration: Calibration,
+    sample: Sample,
+    features: Features,
+    target: Features,
+    confidence: float = 0.95,
+) -> dict[str, Any]:
+    """Weight the calibration examples towards production, and say how much is left of them.
+
+    The weights are estimated from surface features, so the weighted threshold carries no exact
+    promise; it shows in which direction, and about how far, the threshold would have to move.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        The unweighted threshold.
+    sample : Sample
+        The labelled answers; the weighted ones are those of the calibration part.
+    features, target : mapping of str to ndarray of float64, shapes (n,) and (m,)
+        The same features of the labelled answers and of unlabelled production answers.
+    confidence : float
+        Level of the AUROC's interval.
+
+    Returns
+    -------
+    dict
+        ``effective_n`` of ``n`` hallucinated calibration examples, the thresholds, and the AUROC of
+        telling production from calibration answers (0.5 = no difference seen).
+    """
+    if calibration.flag_all:
+        raise InputError("target needs a threshold; there are too few calibration examples for one")
+    weighting = weight_towards(sample, features, target, calibration.alpha, confidence)
+    threshold = weighting.calibration.threshold(float(weighting.weights.mean()))
+    return {
+        "features": list(features),
+        "n_target": len(weighting.weights),
+        "n": weighting.n,
+        "effective_n": weighting.calibration.effective_n,
+        "threshold": calibration.threshold,
+        "weighted_threshold": None if np.isinf(threshold) else threshold,
+        "auroc": weighting.told_apart.to_dict(),
+    }

@@ -6,7 +6,7 @@ import pytest
 from calibrail.conformal import calibrate_threshold
 from calibrail.errors import InputError
 from calibrail.evaluation.sample import CALIBRATION, Sample
-from calibrail.evaluation.shift.unlabelled import measured_shift
+from calibrail.evaluation.shift.weighting import measured_shift
 from calibrail.evaluation.stats.density_ratio import density_ratio
 from calibrail.report.documents.calibrate_sections import shift_sentences
 from calibrail.settings import Promise
