@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 from scipy.special import betaincinv
 from statsmodels.distributions.empirical_distribution import _conf_set
 
-from calibrail.conformal import simultaneous_band
+from calibrail.conformal import attainable_coverages, flags, simultaneous_band
 from calibrail.conformal.bound import interval
 from calibrail.conformal.simultaneous import (
     METHODS,
@@ -285,3 +285,39 @@ def test_no_band_is_read_at_nan() -> None:
     band = simultaneous_band([1.0, 2.0], 0.9)
     with pytest.raises(InputError, match="thresholds must not hold NaN"):
         band.at([1.0, math.nan])
+
+
+EXTREME_SCORES = hnp.arrays(
+    np.float64, st.integers(1, 40), elements=st.sampled_from([-1.5, 0.0, 0.25, 1.0, 1e300])
+)
+
+
+@CHECK
+@given(EXTREME_SCORES)
+def test_each_coverage_is_the_share_that_its_threshold_flags(scores: np.ndarray[Any, Any]) -> None:
+    thresholds, coverages = attainable_coverages(scores)
+    assert thresholds.tolist() == sorted(set(scores.tolist()))
+    for threshold, coverage in zip(thresholds, coverages, strict=True):
+        assert coverage == np.count_nonzero(flags(scores, threshold)) / len(scores)
+    assert coverages[0] == 1.0 and (np.diff(coverages) < 0).all() and coverages[-1] > 0.0
+
+
+@CHECK
+@given(EXTREME_SCORES, st.randoms())
+def test_neither_order_nor_scale_matters(scores: np.ndarray[Any, Any], random: Any) -> None:
+    shuffled = scores.tolist()
+    random.shuffle(shuffled)
+    expected = attainable_coverages(scores)[1].tolist()
+    assert attainable_coverages(shuffled)[1].tolist() == expected
+    assert attainable_coverages(np.arctan(scores))[1].tolist() == expected
+
+
+def test_a_constant_score_reaches_full_coverage_alone() -> None:
+    thresholds, coverages = attainable_coverages([7] * 5)
+    assert thresholds.tolist() == [7.0] and coverages.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("scores", [[], [math.nan], [1.0, math.inf], [[1.0]], ["a"], None, 3.0])
+def test_bad_scores_of_attainable_coverages_are_named(scores: Any) -> None:
+    with pytest.raises(InputError, match="scores must"):
+        attainable_coverages(scores)

@@ -26,6 +26,7 @@ So one of
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Final, Literal, cast, get_args
 
 import numpy as np
@@ -204,26 +205,22 @@ def control_risks(
     method = _method(search.method, promised, given)
     learns = method == "split_fixed_sequence" or not (given or method == "monotone")
     learn = _learn(groups, len(values), search, draws=learns)
-    if search.candidates is None:
-        thresholds = _quantiles(values[learn] if learns else values, search.grid)
-    else:
-        thresholds = _given(search.candidates)
+    thresholds = _candidates(values[learn] if learns else values, search)
     g = len(thresholds)
     # Flagged by the j-th candidate means: at least j candidates are at most the score. Exact for
     # ties and any scale, and a position is what MAPIE takes for a probability.
     positions = np.searchsorted(thresholds, values, side="right")
     positions[np.isnan(values)] = 0 if undefined == "pass" else g
     p = p_values(positions[~learn], truth[~learn], g, promised)
-    order = np.argsort(p, kind="stable")
-    if learns:
-        order = np.argsort(p_values(positions[learn], truth[learn], g, promised), kind="stable")
+    ranked_by = p_values(positions[learn], truth[learn], g, promised) if learns else p
+    order = np.argsort(ranked_by, kind="stable")
     valid, first_level = _valid(p, order, method, delta, promised)
     wrong, trials = counts(positions[~learn], truth[~learn], g, promised)
     reason = None
     if not valid.any():
         at = int(order[0] if method == "split_fixed_sequence" else np.argmin(p))
-        observed = wrong[:, at].tolist(), trials[:, at].tolist()
-        reason = _reason(promised, *observed, float(thresholds[at]), first_level)
+        observed = list(zip(promised, wrong[:, at].tolist(), trials[:, at].tolist(), strict=True))
+        reason = _reason(observed, float(thresholds[at]), first_level)
     highest = any(risk.name == "recall" for risk in promised)
     accepted = thresholds[valid]
     return RiskControl(
@@ -234,8 +231,8 @@ def control_risks(
         p_values=tuple(p.tolist()),
         valid=tuple(valid.tolist()),
         values=tuple(
-            tuple(risk.value(*pair) for pair in zip(ks.tolist(), ms.tolist(), strict=True))
-            for risk, ks, ms in zip(promised, wrong, trials, strict=True)
+            tuple(map(risk.value, ks, ms))
+            for risk, ks, ms in zip(promised, wrong.tolist(), trials.tolist(), strict=True)
         ),
         threshold=float(accepted[-1 if highest else 0]) if len(accepted) else None,
         rule=(
@@ -291,25 +288,19 @@ def _valid(
     return valid, delta if ordered else delta / len(p)
 
 
-def _reason(
-    risks: tuple[Risk, ...], wrong: list[int], trials: list[int], threshold: float, level: float
-) -> str:
+def _reason(observed: list[tuple[Risk, int, int]], threshold: float, level: float) -> str:
     """Say which promise stands in the way at the most promising candidate."""
-    p = [
-        float(bdtr(k, m, risk.tolerated)) if m else 1.0
-        for risk, k, m in zip(risks, wrong, trials, strict=True)
-    ]
-    worst = int(np.argmax(p))
-    risk, k, m = risks[worst], wrong[worst], trials[worst]
+    seen = [(bdtr(k, m, risk.tolerated) if m else 1.0, risk, k, m) for risk, k, m in observed]
+    p, risk, k, m = max(seen, key=itemgetter(0))
     start = f"no threshold is shown to keep all promises; at the most promising, {threshold:g}, "
     if not m:
         return f"{start}{risk.name} is undefined: no example counts for it"
     good = m - k if risk.relation == ">=" else k
-    observed = f"{start}{risk.name} is {good / m:.4g} ({good} of {m})"
+    start += f"{risk.name} is {good / m:.4g} ({good} of {m}), which "
     if k / m > risk.tolerated:
-        return f"{observed}, which breaks {risk}"
+        return f"{start}breaks {risk}"
     return (
-        f"{observed}, which keeps {risk} but may be chance: p = {p[worst]:.2g} where at most "
+        f"{start}keeps {risk} but may be chance: p = {p:.2g} where at most "
         f"{level:.2g} would do. More labelled examples would help"
     )
 
@@ -344,9 +335,14 @@ def _examples(scores: ArrayLike, labels: ArrayLike) -> tuple[Floats, Ints]:
     return values, truth.astype(np.int64)
 
 
-def _quantiles(values: Floats, grid: int) -> Floats:
-    """Return at most ``grid`` of the scores, evenly spaced in rank."""
-    size = validation.whole(grid, "grid", least=1)
+def _candidates(values: Floats, search: CandidateSearch) -> Floats:
+    """Return the thresholds given, or at most ``grid`` of the scores, evenly spaced in rank."""
+    if search.candidates is not None:
+        thresholds = np.unique(validation.defined(search.candidates, "candidates"))
+        if not len(thresholds) or not np.isfinite(thresholds).all():
+            raise InputError("candidates must hold at least one threshold, all finite")
+        return thresholds
+    size = validation.whole(search.grid, "grid", least=1)
     defined = np.sort(values[~np.isnan(values)])
     if not len(defined):
         raise InputError(
@@ -355,10 +351,3 @@ def _quantiles(values: Floats, grid: int) -> Floats:
         )
     ranks = np.unique(np.linspace(0, len(defined) - 1, min(size, len(defined))).round().astype(int))
     return np.unique(defined[ranks])
-
-
-def _given(candidates: ArrayLike) -> Floats:
-    thresholds = np.unique(validation.defined(candidates, "candidates"))
-    if not len(thresholds) or not np.isfinite(thresholds).all():
-        raise InputError("candidates must hold at least one threshold, all finite")
-    return thresholds
