@@ -18,8 +18,6 @@ _NEVER: Final = 10**9
 #: How many sample sizes are tried in one go, at first and at most.
 _FIRST, _MOST_AT_ONCE = 64, 4096
 
-_Ends = tuple[Floats, Floats]
-
 
 @dataclass(frozen=True, slots=True)
 class Bound(Record):
@@ -158,7 +156,7 @@ def further(bound: Bound, requirement: float, *, good_above: bool) -> int | None
     above = bound.estimate > requirement
     away = bound.count if above else bound.n - bound.count
 
-    def settled(ends: _Ends) -> Bools:
+    def settled(ends: tuple[Floats, Floats]) -> Bools:
         lower, upper = ends
         if above:
             return lower >= requirement if good_above else lower > requirement

@@ -97,7 +97,6 @@ class Plan:
             **asdict(self),
             "n": self.n,
             "bottleneck": self.bottleneck,
-            "points": [asdict(point) for point in self.points],
             "curve": {name: [getattr(point, name) for point in self.curve] for name in fields},
         }
 

@@ -158,11 +158,7 @@ class Design:
         return known, hallucinated - calibration, rest
 
     def _verdicts(
-        self,
-        n: Ints,
-        k: Ints,
-        stricter: int | None = None,
-        block: tuple[int, int] | None = None,
+        self, n: Ints, k: Ints, stricter: int | None = None, block: tuple[int, int] | None = None
     ) -> Floats:
         """Return certified, rejected and the two sides at rank k, shape (len(n), 4).
 

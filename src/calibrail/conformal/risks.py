@@ -270,11 +270,7 @@ def _learn(groups: ArrayLike | None, n: int, search: CandidateSearch, *, draws: 
 
 
 def _valid(
-    p: Floats,
-    order: NDArray[np.intp],
-    method: Method,
-    delta: float,
-    risks: tuple[Risk, ...],
+    p: Floats, order: NDArray[np.intp], method: Method, delta: float, risks: tuple[Risk, ...]
 ) -> tuple[Bools, float]:
     """Return which candidates are valid, and the level of the first test."""
     if method == "monotone":

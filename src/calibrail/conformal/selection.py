@@ -134,8 +134,7 @@ def minimum_n_for_selection(fdr: float, m: int) -> int:
     >>> minimum_n_for_selection(0.1, 1), minimum_n_for_selection(0.1, 50)
     (9, 499)
     """
-    size = validation.whole(m, "m", least=1)
-    needed = size / decimal(validation.share(fdr, "fdr")) - 1
+    needed = validation.whole(m, "m", least=1) / decimal(validation.share(fdr, "fdr")) - 1
     return max(1, -int(-needed // 1))
 
 

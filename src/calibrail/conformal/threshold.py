@@ -291,11 +291,11 @@ def coverage_band(
 
 def _too_few(n: int, promise: Promise) -> TooFewExamplesError:
     least = minimum_n(promise.alpha, promise.guarantee, promise.delta)
-    at = f"alpha = {promise.alpha:g}"
-    at += f", delta = {promise.delta:g}" if promise.guarantee == "pac" else ""
+    delta = f", delta = {promise.delta:g}" if promise.guarantee == "pac" else ""
     return TooFewExamplesError(
         f"{n} hallucinated calibration examples are too few for the {promise.guarantee} guarantee "
-        f"at {at}: at least {least} are needed. Label {least - n} more, raise alpha, give "
-        "calibration a larger share, or allow flagging everything (--allow-flag-all)",
+        f"at alpha = {promise.alpha:g}{delta}: at least {least} are needed. Label {least - n} "
+        "more, raise alpha, give calibration a larger share, or allow flagging everything "
+        "(--allow-flag-all)",
         least,
     )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from calibrail.conformal import simultaneous_band
-from calibrail.conformal.simultaneous import METHODS, Method
+from calibrail.conformal.simultaneous import Method
 from calibrail.validity.check import Check, Setting
 from calibrail.validity.distributions import Floats, below, draw, up_to
 
@@ -26,9 +26,8 @@ _NEGLIGIBLE: Final = 1e-15
 
 def band_everywhere(at: Setting) -> Iterator[Check]:
     """Leave a band anywhere, below or above: at most alpha = 1 - confidence, half of it a side."""
-    for method in METHODS:
-        name = f"{method} band"
-        rng = at.rng(name)
+    for method, name in _NAMES.items():
+        rng = at.rng(f"{method} band")
         lower, upper = _by_count(at.n, 1.0 - at.alpha, method)
         both, low, high = _probabilities(at.n, 1.0 - at.alpha, method)
         if at.kind == "continuous":
@@ -42,7 +41,7 @@ def band_everywhere(at: Setting) -> Iterator[Check]:
             ("upper side", over, at.alpha / 2.0, high),
         )
         for design, failed, promised, exact in sides:
-            yield at.check(f"{_NAMES[method]} band", failed, promised, exact=exact, design=design)
+            yield at.check(f"{name} band", failed, promised, exact=exact, design=design)
 
 
 def escape(lower: Floats, upper: Floats) -> float:

@@ -45,7 +45,6 @@ def wrong_verdicts(at: Setting) -> Iterator[Check]:
     """Certify where a requirement is just broken, reject where both are just met."""
     required = 1.0 - at.alpha
     limits = Requirement(MAX_FPR, required, CONFIDENCE)
-
     rng, n, runs = at.rng("wrong verdicts"), at.n, at.runs
     caught, alarms = rng.binomial(n, required, runs), rng.binomial(n, MAX_FPR, runs)
     verdicts = _Verdicts(n, lambda counts: certify_counts(counts, limits))
@@ -80,7 +79,6 @@ def wrong_group_verdicts(at: Setting) -> Iterator[Check]:
     """Give any of three groups a wrong verdict: at most alpha = 1 - confidence."""
     required, n, runs = 1.0 - MAX_FPR, at.n, at.runs
     limits = Requirement(MAX_FPR, required, 1.0 - at.alpha)
-
     others = {str(other): Counts(0, 0, 0, 0) for other in range(1, N_GROUPS)}
 
     def certify(counts: Counts) -> Certificate:
@@ -97,10 +95,8 @@ def wrong_group_verdicts(at: Setting) -> Iterator[Check]:
     right = (1.0 - exact.rejected) ** N_GROUPS
     yield at.check(name, rejected.any(axis=1), at.alpha, exact=1.0 - right, design=design)
     right = (1.0 - exact.by_coverage) * (1.0 - exact.rejected) * (1.0 - exact.by_fpr)
-    wrong, design = (
-        too_low | rejected[:, 1] | too_high,
-        "coverage too low, just good enough, FPR too high",
-    )
+    wrong = too_low | rejected[:, 1] | too_high
+    design = "coverage too low, just good enough, FPR too high"
     yield at.check(name, wrong, at.alpha, exact=1.0 - right, design=design)
 
 

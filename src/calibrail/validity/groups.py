@@ -12,12 +12,7 @@ from typing import Final
 import numpy as np
 from scipy.special import ndtr
 
-from calibrail.conformal import (
-    Guarantee,
-    calibrate_clusters,
-    calibrate_groups,
-    calibrate_threshold,
-)
+from calibrail.conformal import Guarantee, calibrate_clusters, calibrate_groups, calibrate_threshold
 from calibrail.conformal.validation import Ints
 from calibrail.validity.check import DELTA, Check, Observation, Setting
 from calibrail.validity.distributions import Floats, as_score, below, draw
