@@ -109,25 +109,26 @@ def test_a_certificate_shows_bounds_and_what_to_do(
     assert "1 warning - 9 answers share a group Next: " in warned
 
 
-def test_a_diagnosis_may_lack_anything() -> None:
-    assert "Both classes need" in shown(doctor.document, {})
-    value = {
+def test_a_diagnosis_says_what_the_file_holds_and_what_to_do() -> None:
+    value: dict[str, Any] = {
         "source": "x.jsonl",
         "format": "jsonl",
         "rows": 1001,
         "usable": 1000,
         "quarantined": 1,
+        "filtered": 0,
+        "columns": {"label": "label"},
         "reasons": [["label", "not 0 or 1", 1]],
         "n_faithful": 600,
         "n_hallucinated": 400,
         "n_unlabelled": 0,
         "groups": {"n": 500, "ungrouped": 0, "largest": 2, "mixed": 400},
         "lengths": [
-            {"field": "response", "n": 9, "median_chars": 80.0, "p95_chars": None},
+            {"field": "response", "n": 9, "median_chars": 80.0, "p95_chars": 90.0},
         ],
         "supports": [
-            {"alpha": 0.05, "guarantee": "marginal", "needed": 19, "available": 200},
-            {"alpha": 0.01, "guarantee": "pac", "needed": 230, "available": 200},
+            {"alpha": 0.05, "guarantee": name, "needed": n, "available": 200, "possible": n < 200}
+            for name, n in (("marginal", 19), ("pac", 230))
         ],
         "scores": [{"name": "sgi", "requires": ["response"], "n": 1000}],
         "numeric_columns": [{"name": "dae", "n": 9, "missing": 3, "distinct": 9, "auroc": 0.2}],
@@ -143,3 +144,4 @@ def test_a_diagnosis_may_lack_anything() -> None:
         "calibrail calibrate x.jsonl --score sgi",
     ):
         assert part in text
+    assert "Both classes need" in shown(doctor.document, {**value, "n_faithful": 0})

@@ -268,6 +268,11 @@ def folded(summary: str, *blocks: Block | None) -> Folded:
     return Folded(summary, blocks)
 
 
+def note(text: str) -> Text:
+    """Return a quieter text for the page alone."""
+    return Text(text, "muted", "page")
+
+
 def listing(
     heading: str, items: Sequence[Bullet | str], style: Style = "", where: Where = "both"
 ) -> Section:

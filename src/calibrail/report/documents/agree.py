@@ -4,27 +4,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from calibrail.phrases import count, percent
-from calibrail.report.blocks import (
-    Block,
-    Bullet,
-    Bullets,
-    Cell,
-    Column,
-    Json,
-    Row,
-    Section,
-    Table,
-    Text,
-    section,
-    texts,
-)
+from calibrail.report import blocks as parts
+from calibrail.report.blocks import Json
 from calibrail.report.document import Document
-from calibrail.report.phrases import bounds, count_of, interval, share
+from calibrail.report.phrases import bounds, count_of, estimate, interval, share
 
-_RATES: Final = {
-    "prevalence": "Hallucinated",
-    "coverage": "Caught",
-    "fpr": "False alarms (FPR)",
+_RATES: Final = {"prevalence": "Hallucinated", "coverage": "Caught", "fpr": "False alarms (FPR)"}
+_JUDGED: Final = {
+    "sensitivity": "Finds hallucinated (sensitivity)",
+    "specificity": "Knows faithful (specificity)",
 }
 _METHODS: Final = {
     "judge_only": "Judge only",
@@ -47,7 +35,7 @@ def document(result: Json) -> Document:
         subject="judge and people",
         headline=_headline(result),
         blocks=(_agreement(result), *_estimates(result)),
-        warnings=[Bullet(text) for text in result["warnings"]],
+        warnings=[parts.Bullet(text) for text in result["warnings"]],
         next_step=_next_step(result),
         data=result["data"],
     )
@@ -66,27 +54,29 @@ def _headline(result: Json) -> str:
     )
 
 
-def _agreement(result: Json) -> Section:
+def _agreement(result: Json) -> parts.Section:
     """Show how far the judge agrees with people, and which way it leans."""
     agreement = result["agreement"]
     rows = []
-    for key, name in (
-        ("sensitivity", "Finds hallucinated (sensitivity)"),
-        ("specificity", "Knows faithful (specificity)"),
-    ):
+    for key, name in _JUDGED.items():
         rate = agreement[key]
         span = interval(rate) if rate["n"] else rate["reason"]
         rows.append((name, share(rate), span, count_of(rate)))
     kappa = agreement["kappa"]
-    if kappa["estimate"] is None:
-        rows.append(("Cohen's kappa", "none", kappa["reason"] or "", ""))
-    else:
-        value = f"{kappa['estimate']:.2f}"
-        rows.append(("Cohen's kappa", value, bounds(kappa, 2), "agreement beyond chance"))
+    span, beyond = kappa["reason"] or "", ""
+    if kappa["estimate"] is not None:
+        span, beyond = bounds(kappa, 2), "agreement beyond chance"
+    rows.append(("Cohen's kappa", estimate(kappa, 2), span, beyond))
     span = f"{percent(result['confidence'])} interval"
-    columns = (Column("Measure", brief=""), Column("Value", "right"), *texts(span, "Counts"))
+    columns = (
+        parts.Column("Measure", brief=""),
+        parts.Column("Value", "right"),
+        *parts.texts(span, "Counts"),
+    )
     title = "The judge, where people have labelled, too"
-    return section(title, Table(title, columns, rows), Text(_leaning(agreement["asymmetry"])))
+    return parts.section(
+        title, parts.Table(title, columns, rows), parts.Text(_leaning(agreement["asymmetry"]))
+    )
 
 
 def _leaning(asymmetry: Json) -> str:
@@ -104,37 +94,37 @@ def _leaning(asymmetry: Json) -> str:
     )
 
 
-def _estimates(result: Json) -> Iterator[Block]:
+def _estimates(result: Json) -> Iterator[parts.Block]:
     """Yield the four estimates of each rate, what they assume and lack, and which to trust."""
-    rows: list[Row] = []
+    rows: list[parts.Row] = []
     missing, trusted = [], []
     for key, rate in result["rates"].items():
         title, trust, cells = _RATES[key], rate["trust"], []
         for method, name in _METHODS.items():
             value = rate[method]
             mark = " *" if trust["method"] == method and value["estimate"] is not None else ""
-            cells.append(Cell(f"{share(value)}{mark}", interval(value)))
+            cells.append(parts.Cell(f"{share(value)}{mark}", interval(value)))
             if value["estimate"] is None:
                 missing.append(f"{title}, {name}: {value['reason']}.")
             elif "estimate" in value["clipped"]:
-                cut = "the value lay outside 0 to 100% and was cut off"
-                missing.append(f"{title}, {name}: {cut}.")
+                cut_off = "the value lay outside 0 to 100% and was cut off"
+                missing.append(f"{title}, {name}: {cut_off}.")
         rows.append((title, *cells))
         best = "none of them" if trust["method"] is None else f"{_METHODS[trust['method']]} (*)"
         trusted.append(f"{title}: {best}; {trust['reason']}.")
     title = f"Four estimates, with {percent(result['confidence'])} intervals"
-    columns = (Column("Rate", brief=""), *texts(*_METHODS.values()))
-    yield section(title, Table(title, columns, rows, two_lines=True))
+    columns = (parts.Column("Rate", brief=""), *parts.texts(*_METHODS.values()))
+    yield parts.section(title, parts.Table(title, columns, rows, two_lines=True))
     assumed = result["rates"].get("coverage", result["rates"]["prevalence"])
-    yield Bullets(
+    yield parts.Bullets(
         "What each takes for granted",
         [
             f"{name}: {assumed[method]['assumption']} ({assumed[method]['promise']})."
             for method, name in _METHODS.items()
         ],
     )
-    yield Bullets("Missing or cut off", missing)
-    yield Bullets("Which to trust", trusted)
+    yield parts.Bullets("Missing or cut off", missing)
+    yield parts.Bullets("Which to trust", trusted)
 
 
 def _next_step(result: Json) -> str:

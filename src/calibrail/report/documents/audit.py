@@ -4,21 +4,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from calibrail.phrases import count, percent
-from calibrail.report.blocks import (
-    Block,
-    Bullets,
-    Cell,
-    Column,
-    Facts,
-    Json,
-    Row,
-    Section,
-    Table,
-    Text,
-    listing,
-    numbers,
-    section,
-)
+from calibrail.report import blocks as parts
+from calibrail.report.blocks import Json
 from calibrail.report.document import Document
 from calibrail.report.documents.audit_detector import detector_section, matched_figure
 from calibrail.report.documents.audit_words import COMPONENTS
@@ -61,13 +48,13 @@ def document(audit: Json) -> Document:
         brief=first,
         blocks=(
             matched_figure(1, detectors[0]),
-            Bullets("What the data shows", further, where="terminal"),
-            listing("What else the data shows", further, where="page"),
+            parts.Bullets("What the data shows", further, where="terminal"),
+            parts.listing("What else the data shows", further, where="page"),
             *(detector_section(place, item, audit) for place, item in enumerate(detectors, 1)),
             _components(audit["components"]),
             _agreement(audit["agreement"]),
             _leakage(audit["leakage"]),
-            listing("Left out", left_out),
+            parts.listing("Left out", left_out),
             _limits(percent(audit["confidence"]), clustered),
         ),
         reproduce=audit["reproduce"],
@@ -76,15 +63,13 @@ def document(audit: Json) -> Document:
     )
 
 
-def _components(components: Sequence[Json]) -> Section | None:
+def _components(components: Sequence[Json]) -> parts.Section | None:
     if not components:
         return None
-    blocks: list[Block] = [
-        Text(
+    blocks: list[parts.Block] = [
+        parts.note(
             "Turned so that higher means more likely hallucinated by the idea of the index: near "
-            "the question, far from the context.",
-            "muted",
-            where="page",
+            "the question, far from the context."
         )
     ]
     for item in components:
@@ -98,43 +83,45 @@ def _components(components: Sequence[Json]) -> Section | None:
             for row in item["rows"]
         ]
         columns = (
-            Column(f"{plain(item['encoder'])}, n = {item['n']:,}", brief=""),
-            Column("Cohen's d", "right", where="page"),
-            Column("AUROC", "right"),
-            Column("Interval", where="terminal"),
+            parts.Column(f"{plain(item['encoder'])}, n = {item['n']:,}", brief=""),
+            parts.Column("Cohen's d", "right", where="page"),
+            parts.Column("AUROC", "right"),
+            parts.Column("Interval", where="terminal"),
         )
-        table = Table("The parts of the index", columns, rows)
-        blocks += [Text(item["sentence"], where="page"), table]
-    return section("The parts of the index", *blocks)
+        table = parts.Table("The parts of the index", columns, rows)
+        blocks += [parts.Text(item["sentence"], where="page"), table]
+    return parts.section("The parts of the index", *blocks)
 
 
-def _agreement(pairs: Sequence[Json]) -> Section | None:
+def _agreement(pairs: Sequence[Json]) -> parts.Section | None:
     if not pairs:
         return None
     tops = [f"Same among top {percent(top['share'])}" for top in pairs[0]["top"]]
     rows = [
         (
-            Cell(f"{plain(pair['first'])} and {plain(pair['second'])}", f"n = {pair['n']:,}"),
+            parts.Cell(f"{plain(pair['first'])} and {plain(pair['second'])}", f"n = {pair['n']:,}"),
             *(measure_cell(pair[key], 2) for key in ("pearson", "spearman", "given_label")),
             *(
-                Cell(percent(top["overlap"]), f"by chance {percent(top['by_chance'])}")
+                parts.Cell(percent(top["overlap"]), f"by chance {percent(top['by_chance'])}")
                 for top in pair["top"]
             ),
         )
         for pair in pairs
     ]
-    heads = numbers("Pearson", "Spearman", "Spearman given the label", *tops)
+    heads = parts.numbers("Pearson", "Spearman", "Spearman given the label", *tops)
     title = "Do they agree?"
-    return section(title, Table(title, (Column("Pair"), *heads), rows), where="page")
+    return parts.section(
+        title, parts.Table(title, (parts.Column("Pair"), *heads), rows), where="page"
+    )
 
 
-def _leakage(leakage: Json) -> Section:
+def _leakage(leakage: Json) -> parts.Section:
     """Show what could give labels away."""
     brief: list[tuple[str, str]] = []
-    rows: list[Row] = []
+    rows: list[parts.Row] = []
 
-    def add(name: str, value: Cell | str, about: str) -> None:
-        rows.append((name, value, Cell(about, style="muted")))
+    def add(name: str, value: parts.Cell | str, about: str) -> None:
+        rows.append((name, value, parts.Cell(about, style="muted")))
 
     for item in leakage["copies"]:
         name, example = f"Near-duplicates {_ACROSS[item['across']]}", ""
@@ -156,11 +143,13 @@ def _leakage(leakage: Json) -> Section:
         add(name, measure_cell(item["auroc"]), about)
     rows.append(("Ids that repeat", f"{leakage['n_ids_repeated']:,}", ""))
     title = "Could the label be known otherwise?"
-    columns = (Column("What"), Column("Number", "right"), Column("About it"))
-    return section(title, Facts(brief, where="terminal"), Table(title, columns, rows, where="page"))
+    columns = (parts.Column("What"), parts.Column("Number", "right"), parts.Column("About it"))
+    return parts.section(
+        title, parts.Facts(brief, where="terminal"), parts.Table(title, columns, rows, where="page")
+    )
 
 
-def _limits(confidence: str, clustered: bool) -> Section:
+def _limits(confidence: str, clustered: bool) -> parts.Section:
     together = "; they count answers of one group as belonging together" if clustered else ""
     lines = (
         "Pairs are alike in one feature at a time, and in nothing else. What a feature explains "
@@ -170,4 +159,4 @@ def _limits(confidence: str, clustered: bool) -> Section:
         "strata are corrected for the number of divisions (Holm).",
         "The labels are right.",
     )
-    return listing("What this rests on", lines, where="page")
+    return parts.listing("What this rests on", lines, where="page")

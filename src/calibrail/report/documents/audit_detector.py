@@ -5,22 +5,9 @@ from functools import partial
 from typing import Final
 
 from calibrail.phrases import count, number, percent
-from calibrail.report import audit_figures
-from calibrail.report.blocks import (
-    Bullets,
-    Cell,
-    Column,
-    Figure,
-    Heading,
-    Json,
-    Row,
-    Section,
-    Table,
-    Text,
-    folded,
-    numbers,
-    section,
-)
+from calibrail.report import blocks as parts
+from calibrail.report.audit_figures import deciles_svg, matched_svg, reliability_svg, strata_svg
+from calibrail.report.blocks import Json
 from calibrail.report.documents.audit_words import EXPLAINS, third
 from calibrail.report.phrases import (
     bounds,
@@ -54,18 +41,16 @@ _MEASURES: Final = (
 )
 
 
-def detector_section(place: int, detector: Json, audit: Json) -> Section:
+def detector_section(place: int, detector: Json, audit: Json) -> parts.Section:
     """Show what explains a detector's result, where it works, and how it reads as probability."""
     means, missing = _means(detector), detector["n_undefined"]
-    return section(
+    return parts.section(
         f"{plain(detector['name'])}: AUROC {with_bounds(detector['auroc'])}",
-        Text(
+        parts.note(
             f"Cohen's d {estimate(detector['cohens_d'], 2)}; mean score {means[0]} of hallucinated "
             f"and {means[1]} of faithful answers. Undefined for {missing['hallucinated']} and "
             f"{missing['faithful']} of them (policy: {audit['undefined']}). Higher = more likely "
-            "hallucinated.",
-            "muted",
-            where="page",
+            "hallucinated."
         ),
         _confounds(place, detector),
         _strata(place, detector) if detector["strata"] else None,
@@ -73,13 +58,13 @@ def detector_section(place: int, detector: Json, audit: Json) -> Section:
     )
 
 
-def matched_figure(place: int, detector: Json) -> Figure | None:
+def matched_figure(place: int, detector: Json) -> parts.Figure | None:
     """Show how a detector ranks pairs that are alike; nothing where no feature is apart from it."""
     if all(row["verdict"] == "is the score" for row in detector["confounds"]):
         return None
-    return Figure(
+    return parts.Figure(
         f"{place}-matched",
-        partial(audit_figures.matched_svg, detector),
+        partial(matched_svg, detector),
         f"{plain(detector['name'])}. First line: how often a hallucinated answer scores higher "
         "than a faithful one. Orange: the same among pairs that are alike in a feature. Where "
         "orange falls to 0.5 while the first line is far from it, the feature explains the result. "
@@ -88,11 +73,11 @@ def matched_figure(place: int, detector: Json) -> Figure | None:
     )
 
 
-def _confounds(place: int, detector: Json) -> Section | None:
+def _confounds(place: int, detector: Json) -> parts.Section | None:
     name, rows, area = plain(detector["name"]), detector["confounds"], detector["auroc"]
     if not (figure := matched_figure(place, detector)):
         return None
-    alike: list[Row] = [("(all pairs)", estimate(area), bounds(area), "", "")]
+    alike: list[parts.Row] = [("(all pairs)", estimate(area), bounds(area), "", "")]
     alike += [
         (
             row["called"],
@@ -104,49 +89,52 @@ def _confounds(place: int, detector: Json) -> Section | None:
         for row in rows
         if row["verdict"] != "is the score"
     ]
-    columns = (Column("Alike in"), *numbers("AUROC", "Interval", "Feature alone"), Column(""))
-    above = Text("The figure is at the top of the page.", "muted", where="page")
-    return section(
+    columns = (
+        parts.Column("Alike in"),
+        *parts.numbers("AUROC", "Interval", "Feature alone"),
+        parts.Column(""),
+    )
+    above = parts.note("The figure is at the top of the page.")
+    return parts.section(
         "What explains it?",
         above if place == 1 else figure,
-        Table(f"{name}: AUROC over pairs that are alike", columns, alike, where="terminal"),
-        folded(
+        parts.Table(f"{name}: AUROC over pairs that are alike", columns, alike, where="terminal"),
+        parts.folded(
             "Feature by feature",
-            Bullets("Feature by feature", [row["sentence"] for row in rows]),
+            parts.Bullets("Feature by feature", [row["sentence"] for row in rows]),
             _features_table(name, rows),
         ),
     )
 
 
-def _features_table(name: str, rows: Sequence[Json]) -> Table:
+def _features_table(name: str, rows: Sequence[Json]) -> parts.Table:
     """Return everything that is known about each feature beside one detector."""
-    cells: list[Row] = [
+    cells: list[parts.Row] = [
         (
-            Cell(capital(row["called"]), f"n = {row['n']:,}"),
+            parts.Cell(capital(row["called"]), f"n = {row['n']:,}"),
             *(measure_cell(row[field], digits) for _, field, digits in _MEASURES),
-            Cell(
-                f"{row['n_pairs']:,}",
-                f"{row['n_bins']} bins" if row["n_bins"] else "equal values",
+            parts.Cell(
+                f"{row['n_pairs']:,}", f"{row['n_bins']} bins" if row["n_bins"] else "equal values"
             ),
             measure_cell(row["balance"], 2),
             _VERDICTS[row["verdict"]],
         )
         for row in rows
     ]
-    heads = numbers(*(heading for heading, _, _ in _MEASURES), "Pairs", "Balance")
-    columns = (Column("Feature"), *heads, Column("What it explains"))
-    return Table(f"{name}, feature by feature", columns, cells)
+    heads = parts.numbers(*(heading for heading, _, _ in _MEASURES), "Pairs", "Balance")
+    columns = (parts.Column("Feature"), *heads, parts.Column("What it explains"))
+    return parts.Table(f"{name}, feature by feature", columns, cells)
 
 
-def _strata(place: int, detector: Json) -> Section:
+def _strata(place: int, detector: Json) -> parts.Section:
     name = plain(detector["name"])
-    short: list[Row] = []
-    full: list[Row] = []
+    short: list[parts.Row] = []
+    full: list[parts.Row] = []
     for division in detector["strata"]:
         p = division["test"]["p_holm"]
         brief = "no test" if p is None else f"differ? p {p_number(p)}"
-        short.append(Heading(f"{division['called']} ({brief})"))
-        full.append(Heading(f"{capital(division['called'])}: {_test(division)}"))
+        short.append(parts.Heading(f"{division['called']} ({brief})"))
+        full.append(parts.Heading(f"{capital(division['called'])}: {_test(division)}"))
         for row in division["strata"]:
             called, area = third(division["name"], row["name"]), row["auroc"]
             sizes = (f"{row['n_hallucinated']:,}", f"{row['n_faithful']:,}")
@@ -154,21 +142,21 @@ def _strata(place: int, detector: Json) -> Section:
             turned = " (reversed)" if row["reversed"] else ""
             full.append(
                 (
-                    Cell(called, " to ".join(map(number, row["range"] or ()))),
+                    parts.Cell(called, " to ".join(map(number, row["range"] or ()))),
                     *sizes,
                     *_means(row),
                     estimate(row["cohens_d"], 2),
-                    Cell(f"{estimate(area)}{turned}", measure_cell(area).below),
+                    parts.Cell(f"{estimate(area)}{turned}", measure_cell(area).below),
                 )
             )
-    brief_columns = (Column(""), *numbers("Hall.", "Faithful", "AUROC", "Interval"))
+    brief_columns = (parts.Column(""), *parts.numbers("Hall.", "Faithful", "AUROC", "Interval"))
     means = ("Mean, hallucinated", "Mean, faithful", "Cohen's d", "AUROC")
-    columns = (Column("Stratum"), *numbers("Hallucinated", "Faithful", *means))
-    return section(
+    columns = (parts.Column("Stratum"), *parts.numbers("Hallucinated", "Faithful", *means))
+    return parts.section(
         "Where does it work?",
-        Figure(f"{place}-strata", partial(audit_figures.strata_svg, detector), size="fixed"),
-        Table(f"{name}: strata", brief_columns, short, where="terminal"),
-        folded("Numbers", Table(f"{name} in every stratum", columns, full)),
+        parts.Figure(f"{place}-strata", partial(strata_svg, detector), size="fixed"),
+        parts.Table(f"{name}: strata", brief_columns, short, where="terminal"),
+        parts.folded("Numbers", parts.Table(f"{name} in every stratum", columns, full)),
     )
 
 
@@ -186,7 +174,7 @@ def _test(division: Json) -> str:
     return f"{text}; {count(missing, 'answer')} without a value" if missing else text
 
 
-def _reliability(place: int, detector: Json, confidence: str) -> Section | None:
+def _reliability(place: int, detector: Json, confidence: str) -> parts.Section | None:
     if not (measured := detector["reliability"]):
         return None
     after = ""
@@ -205,22 +193,15 @@ def _reliability(place: int, detector: Json, confidence: str) -> Section | None:
         )
         for tenth, item in enumerate(measured["deciles"], start=1)
     ]
-    columns = numbers("Tenth", "Scores", "Answers", "Hallucinated", "Share")
-    drawn = {
-        "reliability": audit_figures.reliability_svg,
-        "deciles": audit_figures.deciles_svg,
-    }
-    return section(
+    columns = parts.numbers("Tenth", "Scores", "Answers", "Hallucinated", "Share")
+    return parts.section(
         "Is it a probability?",
-        *(
-            Figure(f"{place}-{name}", partial(draw, detector), size="half")
-            for name, draw in drawn.items()
-        ),
-        Text(
+        parts.Figure(f"{place}-reliability", partial(reliability_svg, detector), size="half"),
+        parts.Figure(f"{place}-deciles", partial(deciles_svg, detector), size="half"),
+        parts.note(
             f"ECE {measured['ece_scaled']:.3f} for scores scaled to 0..1{after}. Ten bins of equal "
-            f"frequency, equal scores together; {confidence} Wilson intervals.",
-            "muted",
+            f"frequency, equal scores together; {confidence} Wilson intervals."
         ),
-        folded("Numbers", Table("Rate in every tenth", columns, rows)),
+        parts.folded("Numbers", parts.Table("Rate in every tenth", columns, rows)),
         where="page",
     )

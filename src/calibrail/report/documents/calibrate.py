@@ -6,23 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.phrases import count, number, percent
-from calibrail.report.blocks import (
-    Bullet,
-    Cell,
-    Column,
-    Figure,
-    Json,
-    Row,
-    Section,
-    Slider,
-    Table,
-    Text,
-    Tile,
-    folded,
-    listing,
-    numbers,
-    section,
-)
+from calibrail.report import blocks as parts
+from calibrail.report.blocks import Json
 from calibrail.report.document import Document
 from calibrail.report.documents.calibrate_sections import of_report
 from calibrail.report.documents.calibrate_words import VERDICTS, assumptions, next_step, title
@@ -71,26 +56,27 @@ def document(report: Json, scores: _Scores = None, examples: Json | None = None)
         verdict=report["verdict"],
         summary=f"{VERDICTS[report['verdict']]} {report['reason']}",
         tiles=(
-            Tile("Caught", *lines[0][1:4]),
-            Tile("False alarms", *lines[1][1:4]),
-            Tile("AUROC", estimate(area), bounds(area)),
+            parts.Tile("Caught", *lines[0][1:4]),
+            parts.Tile("False alarms", *lines[1][1:4]),
+            parts.Tile("AUROC", estimate(area), bounds(area)),
         ),
         blocks=(
             _threshold(report, scores),
             _other_thresholds(report, scores),
-            section(
+            parts.section(
                 "On the test part",
                 measures_table("On the test part", lines, report["confidence"]),
-                folded("More measures", details_table(report)),
-                Text(flips(report["certificate"])),
+                parts.folded("More measures", details_table(report)),
+                parts.Text(flips(report["certificate"])),
             ),
             *of_report(report),
             _other_scores(report),
             None if examples is None else error_examples(examples),
-            listing("What the promise rests on", assumptions(report), where="page"),
+            parts.listing("What the promise rests on", assumptions(report), where="page"),
         ),
         warnings=[
-            Bullet(item["message"], title(item["code"]).capitalize()) for item in report["warnings"]
+            parts.Bullet(item["message"], title(item["code"]).capitalize())
+            for item in report["warnings"]
         ],
         notes=report["notes"],
         next_step=next_step(report),
@@ -101,69 +87,66 @@ def document(report: Json, scores: _Scores = None, examples: Json | None = None)
     )
 
 
-def _threshold(report: Json, scores: _Scores) -> Section:
+def _threshold(report: Json, scores: _Scores) -> parts.Section:
     """Say which answers are flagged, beside the scores of both classes."""
     figure = None
     if scores is not None:
         used = None if report["by_group"] else report["threshold"]
         flagged = "" if used is None else " Answers at or right of the dashed line are flagged."
-        figure = Figure(
+        figure = parts.Figure(
             "distributions",
             partial(distributions_svg, *scores, used, str(report["score"]["name"])),
             f"Test scores of the two classes.{flagged}",
             limits=(*drawn_range(*scores, used), 0.0, 1.0),
         )
-    return section("The threshold", Text(_threshold_sentence(report)), figure)
+    return parts.section("The threshold", parts.Text(_threshold_sentence(report)), figure)
 
 
 def _threshold_sentence(report: Json) -> str:
     """Say which answers are flagged, what that promises and where the threshold comes from."""
-    name, limit = score_name(report), report["threshold"]
+    name, limit, guarantee = score_name(report), report["threshold"], report["guarantee"]
+    flag = f"Flag an answer when its {name} score is at least {threshold(limit)}."
     if risks := report["risks"]:
         return (
-            f"Flag an answer when its {name} score is at least {number(limit)}. With "
-            f"{percent(risks['confidence'])} confidence this threshold, like all "
+            f"{flag} With {percent(risks['confidence'])} confidence this threshold, like all "
             f"{risks['n_valid']:,} valid ones of {len(risks['candidates']):,} candidates, keeps "
             "every risk that was asked for."
         )
     target, n = percent(1.0 - report["alpha"]), report["n_calibration"]
-    confidence = percent(1.0 - (report["delta"] or 0.0))
-    average = f"on average over calibration draws (guarantee: {report['guarantee']})"
+    how = f"on average over calibration draws (guarantee: {guarantee})"
+    if guarantee == "pac":
+        which = "each" if report["by_group"] else "in this very threshold"
+        confidence = percent(1.0 - (report["delta"] or 0.0))
+        how = f"with {confidence} confidence {which} (guarantee: pac)"
     if report["by_group"]:
-        how = f"with {confidence} confidence each (guarantee: pac)"
         return (
             f"Groups of {plain(report['by_group']['column'])} with enough examples have a "
             f"threshold of their own on the {name} score, which catches at least {target} of their "
-            f"hallucinations {how if report['guarantee'] == 'pac' else average}. The table of "
-            "groups shows them."
+            f"hallucinations {how}. The table of groups shows them."
         )
     if report["flag_all"] or limit is None:
         return (
             f"Flag every answer. {count(n, 'hallucinated calibration example').capitalize()} are "
             f"too few for a threshold that catches {target} of hallucinations."
         )
-    promise = {
-        "marginal": f"catches at least {target} of hallucinations {average}",
-        "pac": f"catches at least {target} of hallucinations with {confidence} confidence in this "
-        "very threshold (guarantee: pac)",
-        "paper": f"is the paper's rule for {target}; it catches slightly less on average "
-        "(guarantee: paper)",
-    }[report["guarantee"]]
+    promise = f"This catches at least {target} of hallucinations {how}"
+    if guarantee == "paper":
+        less = "it catches slightly less on average (guarantee: paper)"
+        promise = f"This is the paper's rule for {target}; {less}"
     if report["three_way"]:
         return (
             f"An answer passes when its {name} score is below {number(limit)}; the others are "
-            f"flagged or reviewed. This {promise}."
+            f"flagged or reviewed. {promise}."
         )
-    flag = f"Flag an answer when its {name} score is at least {number(limit)}. This {promise}"
     if report["clustering"]:
-        return f"{flag}, for an answer from a new group."
+        return f"{flag} {promise}, for an answer from a new group."
     return (
-        f"{flag}. The threshold is number {report['rank']:,} from below of "
+        f"{flag} {promise}. The threshold is number {report['rank']:,} from below of "
         f"{count(n, 'hallucinated calibration score')}."
     )
 
 
-def _other_thresholds(report: Json, scores: _Scores) -> Section | None:
+def _other_thresholds(report: Json, scores: _Scores) -> parts.Section | None:
     """Show what every other threshold would catch and cost."""
     curve, test, max_fpr = report["curve"], report["test"], report["max_fpr"]
     points = operating_points(report)
@@ -175,7 +158,7 @@ def _other_thresholds(report: Json, scores: _Scores) -> Section | None:
         # The highest threshold of each step of five percentage points.
         highest[int(20 * caught)] = place
 
-    def cell(name: str, place: int) -> Cell:
+    def cell(name: str, place: int) -> parts.Cell:
         ends = ("estimate", "lower", "upper")
         return share_cell({end: curve[name][end][place] for end in ends})
 
@@ -187,14 +170,14 @@ def _other_thresholds(report: Json, scores: _Scores) -> Section | None:
     choices = "Thresholds to choose from"
     shared = " Here one threshold serves all groups." if report["by_group"] else ""
     limit = "" if max_fpr is None else " Dashed: the accepted limit of false alarms."
-    return section(
+    return parts.section(
         "Other thresholds",
-        Text(
+        parts.Text(
             "Every threshold trades caught hallucinations against false alarms. The band holds "
             f"at all thresholds at once with {percent(curve['confidence'])} confidence, so you "
             f"may look first and choose a threshold afterwards: its bounds stand.{shared}"
         ),
-        Slider(
+        parts.Slider(
             points,
             label="Try another threshold",
             back="Back" if points["in_use"] is None else "Back to the threshold in use",
@@ -203,18 +186,21 @@ def _other_thresholds(report: Json, scores: _Scores) -> Section | None:
             "Calibrate again for what it catches (--alpha), or test it on fresh labels, before "
             "you rely on it.",
         ),
-        Figure(
+        parts.Figure(
             "curve",
             partial(curve_svg, curve, test, max_fpr),
             f"Caught against false alarms at every threshold, with its simultaneous band.{limit}",
             limits=CURVE_RANGE,
         ),
-        folded(choices, Table(choices, numbers("Threshold", "Caught", "False alarms"), steps)),
+        parts.folded(
+            choices,
+            parts.Table(choices, parts.numbers("Threshold", "Caught", "False alarms"), steps),
+        ),
         where="page",
     )
 
 
-def _other_scores(report: Json) -> Section | None:
+def _other_scores(report: Json) -> parts.Section | None:
     """Compare with the other detectors and the baselines."""
     detectors, baselines = report["detectors"], report["baselines"]
     if not detectors and not baselines:
@@ -225,9 +211,9 @@ def _other_scores(report: Json) -> Section | None:
         "threshold": None if report["by_group"] else report["threshold"],
     }
 
-    def row(item: Json) -> Row:
+    def row(item: Json) -> parts.Row:
         return (
-            Cell(str(item["name"]), style="strong" if item is this else ""),
+            parts.Cell(str(item["name"]), style="strong" if item is this else ""),
             threshold(item.get("threshold")),
             share_cell(item.get("coverage")),
             share_cell(item.get("fpr")),
@@ -241,20 +227,20 @@ def _other_scores(report: Json) -> Section | None:
         heading = f"Other scores at {target} caught, for comparison"
     tested = any(item.get("auroc_difference") for item in baselines)
     columns = (
-        Column("Score", most=26),
-        *numbers("Threshold", "Caught", "False alarms", "AUROC"),
-        Column("Compared", where="both" if tested else "page"),
+        parts.Column("Score", most=26),
+        *parts.numbers("Threshold", "Caught", "False alarms", "AUROC"),
+        parts.Column("Compared", where="both" if tested else "page"),
     )
-    return section(
+    return parts.section(
         "Against other scores",
-        Text(
+        parts.Text(
             f"Every row is calibrated to the same target, {target} caught, and tested on the "
             "same examples. A row is better when its AUROC is higher by a paired test and it "
             "raises fewer false alarms; a detector that does not beat the baselines has not "
             "been shown to detect anything.",
             where="page",
         ),
-        Table(heading, columns, with_baselines(row, (this, *detectors), baselines)),
+        parts.Table(heading, columns, with_baselines(row, (this, *detectors), baselines)),
         without_threshold((*detectors, *baselines)),
     )
 

@@ -4,22 +4,9 @@ from collections.abc import Iterator
 from functools import partial
 
 from calibrail.phrases import count, number, percent
-from calibrail.report.blocks import (
-    Block,
-    Bullets,
-    Cell,
-    Column,
-    Figure,
-    Json,
-    Row,
-    Section,
-    Table,
-    Text,
-    listing,
-    section,
-    texts,
-)
-from calibrail.report.documents.measures import measures_table, risk_lines, share_line
+from calibrail.report import blocks as parts
+from calibrail.report.blocks import Json
+from calibrail.report.documents.measures import LABELS, measures_table, risk_lines, share_line
 from calibrail.report.figures import MOST_GROUPS, groups_svg
 from calibrail.report.phrases import (
     bounds,
@@ -33,7 +20,7 @@ from calibrail.report.phrases import (
 )
 
 
-def of_report(report: Json) -> Iterator[Block]:
+def of_report(report: Json) -> Iterator[parts.Block]:
     """Yield the sections that only some reports have."""
     confidence = report["confidence"]
     if report["by_group"]:
@@ -41,31 +28,31 @@ def of_report(report: Json) -> Iterator[Block]:
     if report["attainable"]:
         yield _attainable(report["attainable"])
     if report["clustering"]:
-        yield section("Groups that count once", Text(_clusters(report["clustering"])))
+        yield parts.section("Groups that count once", parts.Text(_clusters(report["clustering"])))
     if report["shift"]:
-        yield listing("Production", shift_sentences(report["shift"]))
+        yield parts.listing("Production", shift_sentences(report["shift"]))
     if risks := report["risks"]:
         lines = risk_lines(risks["measured"])
         table = measures_table("The risks on the test part", lines, confidence)
-        yield section("Several risks at once", table, Text(_risk_sentence(risks)))
+        yield parts.section("Several risks at once", table, parts.Text(_risk_sentence(risks)))
     if report["three_way"]:
         yield _review(report["three_way"], confidence)
     if report["confounds"]:
         yield _confounds(report["confounds"])
 
 
-def _groups(by_group: Json) -> Section:
+def _groups(by_group: Json) -> parts.Section:
     """Show every group's threshold, bounds and verdict, and which groups are let down."""
     rows, title = by_group["rows"], f"By {plain(by_group['column'])}"
     first = f" The first {MOST_GROUPS} groups; the table has all." * (len(rows) > MOST_GROUPS)
-    figure = Figure(
+    figure = parts.Figure(
         "groups",
         partial(groups_svg, by_group),
         "What is caught and what is wrongly flagged in each group. Dashed: what was asked." + first,
     )
-    table = Table(
+    table = parts.Table(
         title,
-        texts("Group", "Threshold", "Caught", "False alarms", "Verdict", "Caught, shared"),
+        parts.texts("Group", "Threshold", "Caught", "False alarms", "Verdict", "Caught, shared"),
         [
             (
                 plain(row["group"]) or "(none)",
@@ -88,12 +75,12 @@ def _groups(by_group: Json) -> Section:
         for key, what in (("", "its threshold"), ("shared_", "one shared threshold"))
         if row[f"{key}p_undercovered"] <= 0.05
     ]
-    return section(
+    return parts.section(
         title,
         figure if rows else None,
         table,
-        Text(_groups_sentence(by_group)),
-        Bullets("Caught too few", broken, style="bad"),
+        parts.Text(_groups_sentence(by_group)),
+        parts.Bullets("Caught too few", broken, style="bad"),
     )
 
 
@@ -106,8 +93,8 @@ def _groups_sentence(by_group: Json) -> str:
         "calibration examples)"
     )
     if others := len(by_group["rows"]) - alone:
-        small = by_group["scope"] == "small groups"
-        source = "the small groups together" if small else "all examples"
+        scope = by_group["scope"]
+        source = "the small groups together" if scope == "small groups" else "all examples"
         text += (
             f"; {count(others, 'other group')} under a shared threshold, made from {source}, for "
             "which nothing exact is promised"
@@ -118,7 +105,7 @@ def _groups_sentence(by_group: Json) -> str:
     )
 
 
-def _attainable(attainable: Json) -> Section:
+def _attainable(attainable: Json) -> parts.Section:
     """Show all that a score with few distinct values can promise."""
     title, target = "All thresholds that this score offers", percent(attainable["target"])
     if attainable["n_distinct"] > len(attainable["steps"]):
@@ -138,8 +125,8 @@ def _attainable(attainable: Json) -> Section:
         )
         for step in reversed(attainable["steps"])
     ]
-    columns = texts("Threshold", "Can promise", "Caught", "False alarms")
-    return section(title, Table(title, columns, rows), Text(sentence))
+    columns = parts.texts("Threshold", "Can promise", "Caught", "False alarms")
+    return parts.section(title, parts.Table(title, columns, rows), parts.Text(sentence))
 
 
 def _clusters(clustering: Json) -> str:
@@ -194,19 +181,16 @@ def _risk_sentence(risks: Json) -> str:
     )
 
 
-def _review(review: Json, confidence: float) -> Section:
+def _review(review: Json, confidence: float) -> parts.Section:
     """Show the two promises, what they cost, and what no detector can do."""
     alpha, beta = percent(review["alpha"]), percent(review["beta"])
-    counts, withheld, sent = review["counts"], review["least_withheld"], review["review"]
-    to_review = (
-        f"{counts['hallucinated']['review']:,} hallucinated, "
-        f"{counts['faithful']['review']:,} faithful"
-    )
+    withheld, sent, counts = review["least_withheld"], review["review"], review["counts"]
+    of_each = ", ".join(f"{counts[label]['review']:,} {label}" for label in LABELS)
     passed, flagged = (f"; {review['shown'][outcome]}" for outcome in ("pass", "flag"))
     lines = [
         share_line("Hallucinations that pass", review["missed"], f"<= {alpha}", passed),
         share_line("Faithful answers flagged", review["blocked"], f"<= {beta}", flagged),
-        ("Sent to review", share(sent), interval(sent), "", to_review),
+        ("Sent to review", share(sent), interval(sent), "", of_each),
         share_line("Hallucinated among passed", review["released_hallucinated"]),
     ]
     feasible = ""
@@ -217,17 +201,17 @@ def _review(review: Json, confidence: float) -> Section:
             f"withhold at least {percent(withheld)} of them; this one withholds "
             f"{share(review['withheld'])}. (That share among the released is not promised here.)"
         )
-    return section(
+    return parts.section(
         "Pass, review, flag",
-        Text(_review_sentence(review)),
+        parts.Text(_review_sentence(review)),
         measures_table("Pass, review, flag on the test part", lines, confidence),
-        Text(feasible),
+        parts.Text(feasible),
     )
 
 
 def _review_sentence(review: Json) -> str:
     """Say where answers pass, where they are flagged and what lies between."""
-    below = review["pass_below"]
+    below, above = review["pass_below"], review["flag_above"]
     promises = (
         f"At most {percent(review['alpha'])} of hallucinations are to pass, and at most "
         f"{percent(review['beta'])} of faithful answers to be flagged."
@@ -235,7 +219,7 @@ def _review_sentence(review: Json) -> str:
     if review["by_group"]:
         return (
             "An answer passes below its group's threshold; of the others, those above "
-            f"{number(review['flag_above'])} are flagged and the rest goes to review. {promises}"
+            f"{number(above)} are flagged and the rest goes to review. {promises}"
         )
     if below is None:
         return "No answer passes: there were too few hallucinated calibration examples."
@@ -245,39 +229,43 @@ def _review_sentence(review: Json) -> str:
             "keeps both promises, and nothing needs review."
         )
     return (
-        f"An answer passes below {number(below)}, is flagged above "
-        f"{number(review['flag_above'])}, and goes to review between the two. {promises}"
+        f"An answer passes below {number(below)}, is flagged above {number(above)}, and goes to "
+        f"review between the two. {promises}"
     )
 
 
-def _confounds(confounds: Json) -> Section:
+def _confounds(confounds: Json) -> parts.Section:
     """Show how trivial baselines rank beside the score."""
     columns = (
-        Column("Baseline"),
-        Column("AUROC", "right"),
-        Column("Ranks the answers"),
-        Column("Spearman with the score", "right"),
+        parts.Column("Baseline"),
+        parts.Column("AUROC", "right"),
+        parts.Column("Ranks the answers"),
+        parts.Column("Spearman with the score", "right"),
     )
-    this: Row = (Cell("this score", style="strong"), measure_cell(confounds["auroc"]), "", "")
+    this: parts.Row = (
+        parts.Cell("this score", style="strong"),
+        measure_cell(confounds["auroc"]),
+        "",
+        "",
+    )
     rows = [
         (
             row["name"],
             measure_cell(row["auroc"]),
-            Cell(row["ranks"] or "cannot tell", "turned round" if row["reversed"] else ""),
+            parts.Cell(row["ranks"] or "cannot tell", "turned round" if row["reversed"] else ""),
             measure_cell(row["spearman"], 2),
         )
         for row in confounds["rows"]
     ]
     title = f"Baselines beside the score, on the {confounds['n']:,} test answers"
-    return section(
+    return parts.section(
         "Could something plainer explain it?",
-        Text(confounds["finding"]),
-        Table(title, columns, [this, *rows]),
-        Text(
+        parts.Text(confounds["finding"]),
+        parts.Table(title, columns, [this, *rows]),
+        parts.note(
             "A baseline reads no meaning. Where one ranks as well as a detector, the detector "
             "has not been shown to do more than it; where the two go together closely, what "
-            "the detector finds may be just that.",
-            "muted",
+            "the detector finds may be just that."
         ),
         where="page",
     )

@@ -13,16 +13,14 @@ VERDICTS: Final = {
     "does not.",
 }
 
-#: Each warning in a few words, where there is no room for its message.
-TITLES: Final = {
+#: Warnings in a few words, where there is no room for the message and the code does not say it.
+_TITLES: Final = {
     "reversed_direction": "the score runs the wrong way",
     "flags_everything": "the threshold flags everything",
     "baseline_beats_detector": "a baseline beats it",
     "not_shown_to_beat_baseline": "not shown to beat every baseline",
     "coverage_outside_band": "caught share outside its expected range",
     "paper_rank_undercovers": "the paper's rank catches too few",
-    "few_distinct_scores": "few distinct scores",
-    "too_few_examples": "too few examples",
     "clustered": "examples share groups",
     "undefined_scores": "some scores are undefined",
 }
@@ -33,7 +31,7 @@ STATE_LIMIT: Final = "Say how many false alarms you accept, e.g. --max-fpr 0.2, 
 
 def title(code: str) -> str:
     """Return a warning in a few words."""
-    return TITLES.get(code, code.replace("_", " "))
+    return _TITLES.get(code, code.replace("_", " "))
 
 
 def next_step(report: Json) -> str:
@@ -54,14 +52,14 @@ def next_step(report: Json) -> str:
         return "Label more examples for the test part, or ask for less (--risk)."
     if report["max_fpr"] is None:
         return STATE_LIMIT
-    coverage = report["certificate"]["coverage"]
-    alone = not report["by_group"]
-    if alone and report["guarantee"] != "pac" and coverage["lower"] < report["min_coverage"]:
+    caught = report["certificate"]["coverage"]["lower"]
+    loose = report["guarantee"] != "pac" and not report["by_group"]
+    if loose and caught < report["min_coverage"]:
         return (
             "Calibrate again with --guarantee pac, which certifies coverage by construction; or "
             "require less with --min-coverage."
         )
-    return label_more(report["certificate"].get("needed") or {}) or (
+    return label_more(report["certificate"]["needed"]) or (
         "At the rates seen no number of further examples settles it: the requirement lies too "
         "close to what the detector does. Change the detector or the requirement."
     )
@@ -69,13 +67,9 @@ def next_step(report: Json) -> str:
 
 def label_more(needed: Json) -> str:
     """Say how many more examples of each class would settle an inconclusive verdict."""
-    wanted = [
-        count(int(needed[label]), f"more {label} example", f"more {label} examples")
-        for label in ("hallucinated", "faithful")
-        if needed.get(label)
-    ]
-    if not wanted or any(needed.get(k, 0) is None for k in ("hallucinated", "faithful")):
+    if None in needed.values() or not any(needed.values()):
         return ""
+    wanted = [count(n, f"more {label} example") for label, n in needed.items() if n]
     return f"Label about {' and '.join(wanted)}: at the rates seen that settles it."
 
 

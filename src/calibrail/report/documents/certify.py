@@ -73,9 +73,7 @@ def _groups(by_group: Json) -> Section:
 
 def _needed(needed: Json) -> str:
     return ", ".join(
-        f"{'?' if needed[label] is None else format(needed[label], ',')} {label}"
-        for label in ("hallucinated", "faithful")
-        if needed[label] != 0
+        f"{'?' if n is None else format(n, ',')} {label}" for label, n in needed.items() if n != 0
     )
 
 

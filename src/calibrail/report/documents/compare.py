@@ -4,21 +4,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from calibrail.phrases import percent
-from calibrail.report.blocks import (
-    Block,
-    Bullet,
-    Bullets,
-    Column,
-    Figure,
-    Json,
-    Section,
-    Table,
-    Text,
-    folded,
-    listing,
-    numbers,
-    section,
-)
+from calibrail.report import blocks as parts
+from calibrail.report.blocks import Json
 from calibrail.report.compare_figures import forest_svg
 from calibrail.report.document import Document
 from calibrail.report.documents.calibrate_words import title
@@ -64,7 +51,7 @@ def document(comparison: Json, cost: Json | None = None) -> Document:
             other_targets(comparison),
             None if cost is None else _cost(comparison, cost),
             *_warnings(comparison),
-            listing("What the claims rest on", assumptions(comparison), where="page"),
+            parts.listing("What the claims rest on", assumptions(comparison), where="page"),
         ),
         next_step=next_step(comparison),
         reproduce=comparison["reproduce"],
@@ -74,14 +61,14 @@ def document(comparison: Json, cost: Json | None = None) -> Document:
     )
 
 
-def _split_and_forest(comparison: Json) -> Iterator[Block]:
+def _split_and_forest(comparison: Json) -> Iterator[parts.Block]:
     """Say which answers calibrate, choose and confirm, and show the scores beside each other."""
     first, halves = comparison["detectors"][0], comparison["winner"]["halves"]
     tested, choosing, confirming = (
         f"{part['n_hallucinated']:,} hallucinated and {part['n_faithful']:,} faithful"
         for part in (first["test"], halves["choosing"], halves["confirming"])
     )
-    yield Text(
+    yield parts.Text(
         f"Same split for all: {first['n_calibration']:,} hallucinated answers set each threshold "
         f"(guarantee: {first['guarantee']}), {tested} test it. To choose, calibration answers and "
         f"half of the test part serve together ({choosing}); the other half ({confirming}) "
@@ -93,26 +80,29 @@ def _split_and_forest(comparison: Json) -> Iterator[Block]:
         "itself. First the faithful answers flagged at each score's own threshold (fewer is better"
         f"{limit}), then AUROC (dotted: guessing). Grey: baselines."
     )
-    figure = Figure("forest", partial(forest_svg, comparison), caption)
-    yield section("False alarms and ranking", figure)
+    figure = parts.Figure("forest", partial(forest_svg, comparison), caption)
+    yield parts.section("False alarms and ranking", figure)
 
 
-def _warnings(comparison: Json) -> Iterator[Block]:
+def _warnings(comparison: Json) -> Iterator[parts.Block]:
     """Yield warnings in a few words for a terminal, and folded by detector for the page."""
     warned = {
         f"{item['name']}: {'; '.join(title(w['code']) for w in item['warnings'])}": item["warnings"]
         for item in comparison["detectors"]
         if item["warnings"]
     }
-    yield Bullets("Warnings", list(warned), "warning", where="terminal")
+    yield parts.Bullets("Warnings", list(warned), "warning", where="terminal")
     lists = (
-        folded(heading, Bullets(heading, [Bullet(w["message"]) for w in warnings], "warning"))
+        parts.folded(
+            heading,
+            parts.Bullets(heading, [parts.Bullet(w["message"]) for w in warnings], "warning"),
+        )
         for heading, warnings in warned.items()
     )
-    yield section("Warnings", *lists, where="page")
+    yield parts.section("Warnings", *lists, where="page")
 
 
-def _cost(comparison: Json, cost: Json) -> Section | None:
+def _cost(comparison: Json, cost: Json) -> parts.Section | None:
     """Return latency, passes, calls and price of each score, the cheapest first."""
     prices = {item["score"]: item for item in comparison["data"].get("calls") or ()}
     known = [item for item in cost["scores"] if item["seconds_per_1000"] is not None]
@@ -133,15 +123,18 @@ def _cost(comparison: Json, cost: Json) -> Section | None:
                 ", ".join(plain(name) for name in item["shared_with"]),
             )
         )
-    heads = numbers("One answer", "1,000 answers", "Forward passes", "Calls", "Price of 1,000")
+    heads = parts.numbers(
+        "One answer", "1,000 answers", "Forward passes", "Calls", "Price of 1,000"
+    )
     title = "What the scores cost"
-    return section(
+    return parts.section(
         title,
-        Table(title, (Column("Score"), *heads, Column("Shares passes with")), rows),
-        Text(
+        parts.Table(
+            title, (parts.Column("Score"), *heads, parts.Column("Shares passes with")), rows
+        ),
+        parts.note(
             "Measured when these answers were scored, models that several scores share included; "
-            "in cost.json.",
-            "muted",
+            "in cost.json."
         ),
         where="page",
     )

@@ -67,18 +67,18 @@ def _undecided(winner: Json, tests: Sequence[Json]) -> str:
     alike = [t for t in tests if t["name"] in winner["not_separated"] and t not in beaten]
     others = [test["name"] for test in alike if not test["baseline"]]
     trivial = [test["name"] for test in alike if test["baseline"]]
-    clauses = []
+    who, clauses = winner["candidate"], []
     if beaten:
+        raises = "raise" if len(beaten) > 1 else "raises"
         clauses.append(
-            f"{_baselines(beaten)} {_named(beaten, 'fpr')} "
-            f"{'raise' if len(beaten) > 1 else 'raises'} fewer false alarms than "
-            f"{winner['candidate']}, the best detector"
+            f"{_baselines(beaten)} {_named(beaten, 'fpr')} {raises} fewer false alarms than {who}, "
+            "the best detector"
         )
+        who = "it"
     names = [_few(others)] if others else []
     if trivial:
         names.append(f"{_baselines(trivial)} {_few(trivial)}")
     if names:
-        who = "it" if beaten else winner["candidate"]
         clauses.append(f"the data does not separate {who} from {' or '.join(names)}")
     return f"{'; '.join(clauses)}."
 
@@ -108,11 +108,8 @@ def _named(tests: Sequence[Json], measure: str) -> str:
     first = (detectors or list(tests))[:6]
     names = [f"{test['name']} ({p_value(test[measure]['p_adjusted'])})" for test in first]
     trivial = len(tests) - len(detectors) if detectors else 0
-    if trivial:
-        names.append(count(trivial, "baseline"))
-    if rest := len(tests) - len(first) - trivial:
-        names.append(count(rest, "other"))
-    return listed(names)
+    rest = len(tests) - len(first) - trivial
+    return listed(names + [count(n, of) for n, of in ((trivial, "baseline"), (rest, "other")) if n])
 
 
 def _few(names: list[str]) -> str:

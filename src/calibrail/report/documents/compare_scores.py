@@ -5,20 +5,8 @@ from functools import partial
 from typing import Final
 
 from calibrail.phrases import percent
-from calibrail.report.blocks import (
-    Bullets,
-    Cell,
-    Column,
-    Figure,
-    Json,
-    Row,
-    Section,
-    Table,
-    Text,
-    folded,
-    numbers,
-    section,
-)
+from calibrail.report import blocks as parts
+from calibrail.report.blocks import Json
 from calibrail.report.compare_figures import MOST_SERIES, coverage_svg, sweep_rows, sweep_svg
 from calibrail.report.documents.measures import with_baselines, without_threshold
 from calibrail.report.phrases import (
@@ -37,17 +25,18 @@ from calibrail.report.phrases import (
 _NAME_WIDTH: Final = 22
 
 
-def all_scores(comparison: Json) -> Section:
+def all_scores(comparison: Json) -> parts.Section:
     """Show detectors first, then the baselines, then why some have no numbers."""
     winner = comparison["winner"]["name"]
 
-    def row(item: Json) -> Row:
+    def row(item: Json) -> parts.Row:
         test = item.get("test") or item
-        caught = test.get("coverage")
+        caught, band = test.get("coverage"), test.get("coverage_band")
+        low = band and not band["inside"] and test["coverage"]["count"] <= band["highest"]
         return (
-            Cell(str(item["name"]), style="strong" if item["name"] == winner else ""),
+            parts.Cell(str(item["name"]), style="strong" if item["name"] == winner else ""),
             threshold(item.get("threshold")),
-            Cell(share(caught), interval(caught) + _below_band(test)),
+            parts.Cell(share(caught), interval(caught) + ", below the expected range" * bool(low)),
             share_cell(test.get("fpr")),
             measure_cell(test.get("auroc")),
             measure_cell(item.get("partial_auroc")),
@@ -58,36 +47,26 @@ def all_scores(comparison: Json) -> Section:
     others, baselines = comparison["uncalibrated"], comparison["baselines"]
     least = percent(comparison["partial_auroc"]["least_coverage"])
     columns = (
-        Column("Score", most=_NAME_WIDTH),
-        *numbers("Threshold", "Caught"),
-        Column("False alarms", "right", brief="FPR"),
-        Column("AUROC", "right"),
-        Column(f"AUROC, {least}+ caught", "right", brief="AUROC 80+"),
-        Column("Overlap", "right"),
-        Column("Verdict"),
+        parts.Column("Score", most=_NAME_WIDTH),
+        *parts.numbers("Threshold", "Caught"),
+        parts.Column("False alarms", "right", brief="FPR"),
+        parts.Column("AUROC", "right"),
+        parts.Column(f"AUROC, {least}+ caught", "right", brief="AUROC 80+"),
+        parts.Column("Overlap", "right"),
+        parts.Column("Verdict"),
     )
     rows = with_baselines(row, (*comparison["detectors"], *others), baselines)
-    return section(
+    return parts.section(
         "All scores on the same split",
-        Table("Fewest false alarms first, on the test part", columns, rows),
+        parts.Table("Fewest false alarms first, on the test part", columns, rows),
         without_threshold((*others, *baselines)),
-        Text(
+        parts.note(
             f"{_expected(comparison)}AUROC at high coverage counts only thresholds that catch "
             f"at least {least}, standardised (0.5 = guessing, 1 = perfect). Overlap: 0 = the "
             "two classes' scores are apart, 1 = the same. Each verdict is on this score alone, "
-            "named in advance.",
-            "muted",
-            where="page",
+            "named in advance."
         ),
     )
-
-
-def _below_band(test: Json) -> str:
-    """Say that fewer were caught than chance explains; empty where that is not so."""
-    band = test.get("coverage_band")
-    if not band or band["inside"] or test["coverage"]["count"] > band["highest"]:
-        return ""
-    return ", below the expected range"
 
 
 def _expected(comparison: Json) -> str:
@@ -101,15 +80,15 @@ def _expected(comparison: Json) -> str:
     return ""
 
 
-def paired_tests(comparison: Json) -> Section | None:
+def paired_tests(comparison: Json) -> parts.Section | None:
     """Show the tests against the best detector and against the best baseline."""
     winner, paired = comparison["winner"], comparison["paired"]
     if not paired["against_best"]:
         return None
     halves, level = winner["halves"], f"{winner['level']:.3g}"
-    return section(
+    return parts.section(
         "Who is ahead",
-        Text(
+        parts.Text(
             "Every score against the same reference, on the same answers (calibration part and "
             f"the half of the test part that chooses: rank {halves['rank']} of "
             f"{halves['choosing']['n_hallucinated']:,} hallucinated answers, "
@@ -121,40 +100,38 @@ def paired_tests(comparison: Json) -> Section | None:
         ),
         _paired(comparison, winner["candidate"], paired["against_best"]),
         _paired(comparison, winner["best_baseline"], paired["against_best_baseline"]),
-        Text(
+        parts.note(
             "At these thresholds: faithful answers that only this score flags, against those "
             "that only the reference flags. McNemar's test takes the calibrated thresholds as "
-            "given, the luck of one calibration with them; so it does not choose.",
-            "muted",
-            where="page",
+            "given, the luck of one calibration with them; so it does not choose."
         ),
     )
 
 
-def _paired(comparison: Json, reference: str | None, tests: Sequence[Json]) -> Section | None:
+def _paired(comparison: Json, reference: str | None, tests: Sequence[Json]) -> parts.Section | None:
     """Return paired tests against one reference."""
     if not tests:
         return None
     columns = (
-        Column("Score", most=_NAME_WIDTH),
-        Column("False alarms, points", "right", brief="FPR, points"),
+        parts.Column("Score", most=_NAME_WIDTH),
+        parts.Column("False alarms, points", "right", brief="FPR, points"),
         _interval_column(comparison),
-        Column("p, corrected", "right", brief="p"),
-        Column("At these thresholds", "right", where="page"),
-        Column("AUROC", "right"),
-        Column("p, corrected", "right", brief="p"),
+        parts.Column("p, corrected", "right", brief="p"),
+        parts.Column("At these thresholds", "right", where="page"),
+        parts.Column("AUROC", "right"),
+        parts.Column("p, corrected", "right", brief="p"),
     )
     rows = []
     for test in tests:
         fpr, area, counts = test["fpr"], test["auroc"], test["mcnemar"]
-        gap, ranked = Cell("none"), Cell("none")
+        gap, ranked = parts.Cell("none"), parts.Cell("none")
         if fpr["estimate"] is not None:
             span = f"{_points(fpr['lower'])} to {_points(fpr['upper'])}"
-            gap = Cell(_points(fpr["estimate"]), span)
+            gap = parts.Cell(_points(fpr["estimate"]), span)
         if area["estimate"] is not None:
             span = f"{area['lower']:+.3f} to {area['upper']:+.3f}"
-            ranked = Cell(f"{area['estimate']:+.3f}", span)
-        mcnemar = Cell(
+            ranked = parts.Cell(f"{area['estimate']:+.3f}", span)
+        mcnemar = parts.Cell(
             f"{counts['only_first']:,} against {counts['only_second']:,}",
             f"McNemar {p_value(counts['p_adjusted'])}",
         )
@@ -162,16 +139,16 @@ def _paired(comparison: Json, reference: str | None, tests: Sequence[Json]) -> S
         rows.append((_name(test), gap, gap.below, p, mcnemar, ranked, p_area))
     name = plain(reference)
     title = f"Against {name}, at the same coverage; p corrected (Holm)"
-    return section(f"Against {name}", Table(title, columns, rows))
+    return parts.section(f"Against {name}", parts.Table(title, columns, rows))
 
 
-def _name(item: Json) -> Cell:
-    return Cell(item["name"], "baseline" if item["baseline"] else "")
+def _name(item: Json) -> parts.Cell:
+    return parts.Cell(item["name"], "baseline" if item["baseline"] else "")
 
 
-def _interval_column(comparison: Json) -> Column:
+def _interval_column(comparison: Json) -> parts.Column:
     level = percent(comparison["detectors"][0]["confidence"])
-    return Column(f"{level} interval", "right", where="terminal")
+    return parts.Column(f"{level} interval", "right", where="terminal")
 
 
 def _points(share: float) -> str:
@@ -186,21 +163,21 @@ def _points(share: float) -> str:
     return "0" if text in ("+0", "-0") else text
 
 
-def on_answers_that_did_not_choose(comparison: Json) -> Section | None:
+def on_answers_that_did_not_choose(comparison: Json) -> parts.Section | None:
     """Say what the answers that did not choose the winner show about it."""
     winner, tests = comparison["winner"], comparison["paired"]["confirming"]
     if not winner["name"]:
         return None
     counts, bounds = winner["halves"]["confirming"], winner["certificate"]
-    return section(
+    return parts.section(
         "On answers that did not choose",
-        Text(
+        parts.Text(
             f"{counts['n_hallucinated']:,} hallucinated and {counts['n_faithful']:,} faithful "
             "test answers had no part in the choice. At the calibrated thresholds, as they are:",
             where="page",
         ),
         *(
-            Text(
+            parts.Text(
                 f"On answers that did not choose, the threshold of {test['name']} flags "
                 f"{_points(abs(gap)).removeprefix('+')} points {'more' if gap > 0 else 'fewer'} of "
                 f"the faithful ones than that of {test['against']} "
@@ -209,7 +186,7 @@ def on_answers_that_did_not_choose(comparison: Json) -> Section | None:
             for test in tests
             if (gap := test["fpr"]["estimate"]) is not None
         ),
-        Text(
+        parts.Text(
             f"Exact bounds there (Clopper-Pearson, counting {bounds['counted']}): caught "
             f"{share(bounds['coverage'])} ({interval(bounds['coverage'])}), false alarms "
             f"{share(bounds['fpr'])} ({interval(bounds['fpr'])}). "
@@ -219,7 +196,7 @@ def on_answers_that_did_not_choose(comparison: Json) -> Section | None:
     )
 
 
-def at_same_coverage(comparison: Json) -> Section | None:
+def at_same_coverage(comparison: Json) -> parts.Section | None:
     """Compare thresholds that catch the same share of the test answers."""
     matched, detectors = comparison["matched_coverage"], comparison["detectors"]
     if not matched["levels"]:
@@ -227,7 +204,7 @@ def at_same_coverage(comparison: Json) -> Section | None:
     figure = None
     if any(item.get("curve") for item in detectors[:MOST_SERIES]):
         some = f", for the {MOST_SERIES} detectors with the fewest false alarms"
-        figure = Figure(
+        figure = parts.Figure(
             "coverage",
             partial(coverage_svg, comparison),
             "What every coverage costs on the test answers"
@@ -241,9 +218,9 @@ def at_same_coverage(comparison: Json) -> Section | None:
         for item in matched["attainable"]
     ]
     few = "Scores with few distinct values"
-    return section(
+    return parts.section(
         "At the same coverage of the test answers",
-        Text(
+        parts.Text(
             "Calibrated thresholds catch somewhat different shares of the test answers. Here "
             "each threshold is set on the test answers themselves, so that all catch the same "
             "share, or the next one that ties allow. This describes the data; it promises "
@@ -252,70 +229,72 @@ def at_same_coverage(comparison: Json) -> Section | None:
         ),
         figure,
         *(_level(comparison, level) for level in matched["levels"]),
-        folded(few, Bullets(few, attainable)),
+        parts.folded(few, parts.Bullets(few, attainable)),
     )
 
 
-def _level(comparison: Json, level: Json) -> Section:
+def _level(comparison: Json, level: Json) -> parts.Section:
     which, setter = "the target", level["set_by"]
     if setter is not None:
         which = f"the most that {plain(setter)} catches short of flagging everything"
     heading = f"{percent(level['coverage'])} of the test hallucinations caught ({which})"
-    rates = numbers("Caught", "False alarms")
-    columns = (Column("Score", most=26), *rates, _interval_column(comparison))
+    rates = parts.numbers("Caught", "False alarms")
+    columns = (parts.Column("Score", most=26), *rates, _interval_column(comparison))
     rows = [
         (
             _name(row),
-            Cell(share(row["attained"]), count_of(row["attained"])),
+            parts.Cell(share(row["attained"]), count_of(row["attained"])),
             share_cell(row["fpr"]),
             interval(row["fpr"]),
         )
         for row in level["rows"]
     ]
-    table = Table(f"With {heading}", columns, rows)
-    return section(heading, table, where="page" if setter is None else "both")
+    table = parts.Table(f"With {heading}", columns, rows)
+    return parts.section(heading, table, where="page" if setter is None else "both")
 
 
-def other_targets(comparison: Json) -> Section:
+def other_targets(comparison: Json) -> parts.Section:
     """Show what other targets would cost; a dash where they cannot be promised."""
     sweep = comparison["alpha_sweep"]
-    short: list[Row] = []
-    full: list[Row] = []
+    short: list[parts.Row] = []
+    full: list[parts.Row] = []
     for name, baseline, entries in sweep_rows(comparison):
         if not baseline:
             short.append((name, *(share(e["fpr"]) if e and e["fpr"] else "-" for e in entries)))
-        full.append((Cell(name, "baseline" if baseline else ""), *map(_target, entries)))
+        full.append((parts.Cell(name, "baseline" if baseline else ""), *map(_target, entries)))
     notes = [
         f"{percent(1 - entry['alpha'])} cannot be promised with n = {entry['n']:,}: "
         f"{entry['minimum_n']:,} hallucinated calibration answers are needed."
         for entry in sweep
         if not entry["rank"]
     ]
-    columns = numbers(*(percent(1.0 - entry["alpha"]) for entry in sweep))
+    columns = parts.numbers(*(percent(1.0 - entry["alpha"]) for entry in sweep))
     title = "Caught and false alarms at every target"
-    figure = Figure("alpha_sweep", partial(sweep_svg, comparison))
-    return section(
+    figure = parts.Figure("alpha_sweep", partial(sweep_svg, comparison))
+    return parts.section(
         "Other targets",
-        Text(
+        parts.Text(
             "What it would cost to promise more or less. Each promise holds for one target "
             "chosen in advance, not for the best of these.",
             where="page",
         ),
         figure if short and comparison["detectors"] else None,
-        Table(
+        parts.Table(
             "False alarms if so many hallucinations are to be caught",
-            (Column("Score", most=_NAME_WIDTH), *columns),
+            (parts.Column("Score", most=_NAME_WIDTH), *columns),
             short,
             where="terminal",
         ),
-        Text(f"-: {' '.join(notes)}" if notes and short else "", where="terminal"),
-        *(Text(note, "muted", where="page") for note in notes),
-        folded(title, Table(title, (Column("Promised"), *columns), full)),
+        parts.Text(f"-: {' '.join(notes)}" if notes and short else "", where="terminal"),
+        *map(parts.note, notes),
+        parts.folded(title, parts.Table(title, (parts.Column("Promised"), *columns), full)),
     )
 
 
-def _target(entry: Json | None) -> Cell:
+def _target(entry: Json | None) -> parts.Cell:
     if not entry or not entry["fpr"]:
-        return Cell("none")
+        return parts.Cell("none")
     caught, limit = share(entry["coverage"]), threshold(entry["threshold"])
-    return Cell(share(entry["fpr"]), f"{interval(entry['fpr'])}; caught {caught}; from {limit}")
+    return parts.Cell(
+        share(entry["fpr"]), f"{interval(entry['fpr'])}; caught {caught}; from {limit}"
+    )

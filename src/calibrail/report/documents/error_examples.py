@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from calibrail.phrases import count, number
-from calibrail.report.blocks import Block, Card, Json, Quote, Section, Text, section
+from calibrail.report.blocks import Block, Card, Json, Quote, Section, Text, note, section
 from calibrail.report.documents.explain import all_items, chunk_place, evidence_block, objections
 from calibrail.report.sanitize import excerpt, short
 
@@ -29,10 +29,9 @@ def error_examples(examples: Json) -> Section:
         Text(short(examples["note"], 400)),
         section("Misses: hallucinated answers that passed", *misses),
         section("False alarms: faithful answers that did not pass", *alarms),
-        Text(
+        note(
             "A label may be wrong, too: an answer that the detector and you judge alike is worth a "
-            "second look at its label. Marked is what the detector objects to.",
-            "muted",
+            "second look at its label. Marked is what the detector objects to."
         ),
         where="page",
     )

@@ -1,10 +1,14 @@
 """How do measures with their intervals stand in a table, beside what was asked?"""
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from calibrail.phrases import count, number, percent
 from calibrail.report.blocks import Bullets, Cell, Column, Heading, Json, Row, Table, texts
 from calibrail.report.phrases import bounds, count_of, estimate, interval, plain, share, threshold
+
+#: The two classes, in the order in which they are named.
+LABELS: Final = ("hallucinated", "faithful")
 
 #: Measure, value, interval, what was asked, counts.
 Line = tuple[str, str, str, str, str]
@@ -52,7 +56,7 @@ def details_table(report: Json) -> Table:
         _measure("Overlap across medians", test["median_overlap"], "0.5 = same, 0 = separate"),
         _measure("Cohen's d", test["cohens_d"], "in pooled standard deviations"),
     ]
-    for label in ("hallucinated", "faithful"):
+    for label in LABELS:
         stats = test["means"][label]
         mean = threshold(stats["mean"])
         sd = "" if stats["sd"] is None else f"SD {number(stats['sd'])}, "

@@ -1,10 +1,10 @@
 """What does `calibrail plan` say about how many labels are needed?"""
 
-from collections.abc import Sequence
 from functools import partial
 
 from calibrail.phrases import percent
-from calibrail.report.blocks import Cell, Column, Figure, Json, Section, Table, Text, numbers
+from calibrail.report import blocks as parts
+from calibrail.report.blocks import Json
 from calibrail.report.document import Document
 from calibrail.report.plan_figure import VERDICTS, plan_svg
 
@@ -17,61 +17,53 @@ def document(plan: Json) -> Document:
     plan : mapping
         What ``calibrail plan --json`` prints.
     """
-    target = f"to catch {percent(1.0 - plan['alpha'])} of hallucinations"
-    footer = "Every number on this page is in what --json prints."
-    if not plan["assumed"]:
-        return Document(
-            "plan",
-            subject=target,
-            headline=f"At least {min(plan['minimum'].values()):,} hallucinated answers",
-            brief="",
-            blocks=(_minimum(plan),),
-            next_step="Ask how likely a certificate is at the detector you expect, e.g. calibrail "
-            f"plan --alpha {plan['alpha']:g} --max-fpr 0.3 --base-rate "
-            f"{plan['base_rate'] or 0.3:g} --auroc 0.95.",
-            footer=footer,
-        )
+    blocks: list[parts.Block] = [_minimum(plan)]
+    headline, premises = _headline(plan), _premises(plan) if plan["assumed"] else ""
+    if plan["assumed"]:
+        blocks += [
+            parts.Text(headline, "strong", where="terminal"),
+            parts.Text(premises, where="terminal"),
+            _curve(plan),
+            parts.Text(_decider(plan) if plan["at"] else ""),
+        ]
     return Document(
         "plan",
-        subject=target,
-        headline=_headline(plan),
-        summary=_premises(plan),
+        subject=f"to catch {percent(1.0 - plan['alpha'])} of hallucinations",
+        headline=headline,
+        summary=premises,
         brief="",
-        blocks=(
-            _minimum(plan),
-            Text(_headline(plan), "strong", where="terminal"),
-            Text(_premises(plan), where="terminal"),
-            _curve(plan),
-            Text(_decider(plan) if plan["reason"] is None else ""),
-        ),
+        blocks=blocks,
         next_step=_next_step(plan),
-        footer=footer,
     )
 
 
-def _minimum(plan: Json) -> Section:
+def _minimum(plan: Json) -> parts.Section:
     """Show the fewest answers that a threshold can come from."""
-    labels = plan["minimum_labels"]
     title = f"To catch {percent(1.0 - plan['alpha'])} of hallucinations, at least"
-    columns = [Column("Guarantee"), Column("Hallucinated answers to calibrate", "right")]
-    if labels:
-        columns.append(Column("Labelled answers in all", "right"))
-    rows = []
-    for guarantee, least in plan["minimum"].items():
-        name = f"pac, delta = {plan['delta']:g}" if guarantee == "pac" else guarantee
-        rows.append((name, f"{least:,}", *([f"{labels[guarantee]:,}"] if labels else [])))
-    sentence = ""
+    labels, sentence = plan["minimum_labels"], ""
     if labels:
         # Where a threshold is there already none calibrate, and the minimum is for the usual half.
-        share = plan["calibration_share"] or 0.5
+        share = percent(plan["calibration_share"] or 0.5)
         sentence = (
             f"In all: {percent(plan['base_rate'])} of the labelled answers are hallucinated, and "
-            f"{percent(share)} of those calibrate."
+            f"{share} of those calibrate."
         )
-    return Section(title, (Table(title, columns, rows), Text(sentence)))
+    rows = [
+        (
+            f"pac, delta = {plan['delta']:g}" if name == "pac" else name,
+            f"{least:,}",
+            *([f"{labels[name]:,}"] if labels else []),
+        )
+        for name, least in plan["minimum"].items()
+    ]
+    heads = ("Hallucinated answers to calibrate", "Labelled answers in all")
+    columns = (parts.Column("Guarantee"), *parts.numbers(*heads[: 2 if labels else 1]))
+    return parts.section(title, parts.Table(title, columns, rows), parts.Text(sentence))
 
 
 def _headline(plan: Json) -> str:
+    if not plan["assumed"]:
+        return f"At least {min(plan['minimum'].values()):,} hallucinated answers"
     wanted, at = percent(plan["power"]), plan["at"]
     if at is None:
         return (
@@ -86,22 +78,21 @@ def _headline(plan: Json) -> str:
 
 def _premises(plan: Json) -> str:
     """Say what is required, and of which detector the numbers hold."""
-    assumed, share = plan["assumed"], plan["calibration_share"]
+    assumed, share = plan["assumed"], percent(plan["calibration_share"])
     if "coverage" in assumed:
         who = (
             f"a threshold that catches {percent(assumed['coverage'])} of hallucinations and flags "
             f"{percent(assumed['fpr'])} of faithful answers"
         )
-        use = "all held out to certify"
-        if share:
-            use = f"{percent(share)} set aside and the rest held out to certify"
+        aside = f"{share} set aside and the rest" if plan["calibration_share"] else "all"
+        use = f"{aside} held out to certify"
     else:
         who = (
             f"a detector with an AUROC of {assumed['auroc']:.3f} (Gaussian scores "
             f"{assumed['separation']:.2f} standard deviations apart), its threshold calibrated "
             f"under {plan['guarantee']}"
         )
-        use = f"{percent(share)} used to calibrate"
+        use = f"{share} used to calibrate"
     return (
         f"Required: at least {percent(plan['min_coverage'])} caught and at most "
         f"{percent(plan['max_fpr'])} false alarms, with {percent(plan['joint_confidence'])} joint "
@@ -110,38 +101,35 @@ def _premises(plan: Json) -> str:
     )
 
 
-def _curve(plan: Json) -> Section:
+def _curve(plan: Json) -> parts.Section:
     """Show the probability of each verdict by the number of labelled answers."""
     least = plan["minimum"].get(plan["guarantee"], 0)
-    few = [
-        point for point in plan["points"] if plan["guarantee"] and point["n_calibration"] < least
-    ]
-    rows: list[Sequence[Cell | str]] = [
+    few = [point["n"] for point in plan["points"] if point["n_calibration"] < least]
+    needed = f"the {least:,} hallucinated answers that a threshold needs"
+    rows: list[parts.Row] = [
         (
             f"{point['n']:,}",
-            Cell("", bar=point["certified"]),
-            *("-" if point in few else percent(point[verdict]) for verdict in VERDICTS),
+            parts.Cell("", bar=point["certified"]),
+            *("-" if point["n"] in few else percent(point[verdict]) for verdict in VERDICTS),
         )
         for point in plan["points"]
     ]
     title = "Probability of each verdict"
     columns = (
-        Column("Labelled", "right"),
-        Column("", where="terminal"),
-        *numbers(*map(str.capitalize, VERDICTS)),
+        parts.Column("Labelled", "right"),
+        parts.Column("", where="terminal"),
+        *parts.numbers(*map(str.capitalize, VERDICTS)),
     )
-    dash = (
-        f"-: fewer than the {least:,} hallucinated answers that a threshold needs, so no verdict."
-        if few
-        else ""
+    figure = parts.Figure(
+        "plan", partial(plan_svg, plan), "Dotted: the probability that is asked for."
     )
-    figure = Figure("plan", partial(plan_svg, plan), "Dotted: the probability that is asked for.")
-    return Section(
-        title, (figure if plan["curve"]["n"] else None, Table(title, columns, rows), Text(dash))
-    )
+    drawn = figure if plan["curve"]["n"] else None
+    dash = parts.Text(f"-: fewer than {needed}, so no verdict." if few else "")
+    return parts.section(title, drawn, parts.Table(title, columns, rows), dash)
 
 
 def _decider(plan: Json) -> str:
+    """Say which side of the requirement decides."""
     at = plan["at"]
     sides = (
         f"At {at['n']:,} answers the requirement on coverage is met with a probability of "
@@ -158,6 +146,12 @@ def _decider(plan: Json) -> str:
 
 
 def _next_step(plan: Json) -> str:
+    if not plan["assumed"]:
+        base_rate = plan["base_rate"] or 0.3
+        return (
+            "Ask how likely a certificate is at the detector you expect, e.g. calibrail plan "
+            f"--alpha {plan['alpha']:g} --max-fpr 0.3 --base-rate {base_rate:g} --auroc 0.95."
+        )
     if plan["at"] is None:
         return (
             "Accept more (--max-fpr, --alpha, --min-coverage), or find a detector that separates "
@@ -170,12 +164,13 @@ def _next_step(plan: Json) -> str:
             f"Label {plan['n']:,} fresh answers and run calibrail certify guardrail.json HELDOUT "
             f"{limits}{coverage}."
         )
-    delta = f" --delta {plan['delta']:.10g}" if plan["guarantee"] == "pac" else ""
     if abs(plan["min_coverage"] - (1.0 - plan["alpha"])) < 1e-9:
         coverage = ""
+    delta = f" --delta {plan['delta']:.10g}" if plan["guarantee"] == "pac" else ""
     share = plan["calibration_share"]
+    part = f" --calibration-share {share:.10g}" if share != 0.5 else ""
     return (
         f"Label {plan['n']:,} answers and run calibrail calibrate DATA --score NAME --alpha "
-        f"{plan['alpha']:.10g} --guarantee {plan['guarantee']}{delta} {limits}{coverage}"
-        f"{f' --calibration-share {share:.10g}' if share != 0.5 else ''} -o RUN."
+        f"{plan['alpha']:.10g} --guarantee {plan['guarantee']}{delta} {limits}{coverage}{part} "
+        "-o RUN."
     )

@@ -1,7 +1,7 @@
 """What does `calibrail select` say about the answers it releases?"""
 
 from calibrail.phrases import count, number, percent
-from calibrail.report.blocks import Column, Json, Section, Table, Text, numbers
+from calibrail.report.blocks import Column, Json, Table, Text, numbers, section
 from calibrail.report.document import Document
 
 
@@ -13,7 +13,7 @@ def document(selection: Json) -> Document:
     selection : mapping
         What ``calibrail select --json`` prints.
     """
-    n, title = selection["n"], "Other choices"
+    answers = count(selection["n"], "answer")
     rows = [
         (
             number(row["cutoff"]),
@@ -24,26 +24,23 @@ def document(selection: Json) -> Document:
         )
         for row in selection["table"]
     ]
-    heads = ("p-value up to", "Released", "Hallucinated at most", "Share at most")
-    columns = (*numbers(*heads), Column("Choice", brief=""))
+    heads = numbers("p-value up to", "Released", "Hallucinated at most", "Share at most")
     calibration = count(selection["n_calibration"], "hallucinated calibration answer")
     return Document(
         "selection from",
-        subject=count(n, "answer"),
-        headline=f"RELEASED {selection['n_released']:,} of {count(n, 'answer')}",
-        summary=_promise(selection) if selection["n_released"] else _why_none(selection),
+        subject=answers,
+        headline=f"RELEASED {selection['n_released']:,} of {answers}",
+        summary=_summary(selection),
         blocks=(
-            Section(
-                title,
-                (
-                    Table(title, columns, rows),
-                    Text(
-                        f"With {percent(selection['confidence'])} confidence all these bounds hold "
-                        "together, so you may choose a row after looking. In the whole batch at "
-                        f"most {selection['most_hallucinated_in_batch']:,} of {count(n, 'answer')} "
-                        f"are hallucinated. The bounds rest on {calibration} from the same source "
-                        "as the batch."
-                    ),
+            section(
+                "Other choices",
+                Table("Other choices", (*heads, Column("Choice", brief="")), rows),
+                Text(
+                    f"With {percent(selection['confidence'])} confidence all these bounds hold "
+                    "together, so you may choose a row after looking. In the whole batch at "
+                    f"most {selection['most_hallucinated_in_batch']:,} of {answers} are "
+                    f"hallucinated. The bounds rest on {calibration} from the same source as the "
+                    "batch."
                 ),
             ),
         ),
@@ -56,27 +53,24 @@ def document(selection: Json) -> Document:
             )
             if selection[key]
         ],
-        footer="Every number on this page is in what --json prints.",
     )
 
 
-def _promise(selection: Json) -> str:
-    fdr = percent(selection["fdr"])
-    return (
-        f"Released are the answers with a p-value up to {number(selection['cutoff'])}. Over "
-        "calibration sets and batches like these, the expected share of hallucinated answers among "
-        f"the released is at most {fdr} times their share in the batch, so at most {fdr} whatever "
-        "that is."
-    )
-
-
-def _why_none(selection: Json) -> str:
-    needed, n = selection["n_calibration_for_one"], selection["n_calibration"]
+def _summary(selection: Json) -> str:
+    """Say what the released answers promise, or why there are none."""
+    fdr, needed = percent(selection["fdr"]), selection["n_calibration_for_one"]
+    if selection["n_released"]:
+        return (
+            f"Released are the answers with a p-value up to {number(selection['cutoff'])}. Over "
+            "calibration sets and batches like these, the expected share of hallucinated answers "
+            f"among the released is at most {fdr} times their share in the batch, so at most {fdr} "
+            "whatever that is."
+        )
     reason = (
-        f"Nothing can be released at a false discovery rate of {percent(selection['fdr'])}: too "
-        "few answers look harmless enough."
+        f"Nothing can be released at a false discovery rate of {fdr}: too few answers look "
+        "harmless enough."
     )
-    if n >= needed:
+    if (n := selection["n_calibration"]) >= needed:
         return reason
     return (
         f"{reason} The smallest p-value that {count(n, 'calibration answer')} can give is "

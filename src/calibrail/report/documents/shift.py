@@ -5,17 +5,8 @@ from functools import partial
 
 from calibrail.evaluation.shift.labelled import BROKEN, HOLDS, UNTESTED
 from calibrail.phrases import count, number, percent
-from calibrail.report.blocks import (
-    Bullets,
-    Column,
-    Figure,
-    Json,
-    Section,
-    Table,
-    Text,
-    listing,
-    texts,
-)
+from calibrail.report import blocks as parts
+from calibrail.report.blocks import Json
 from calibrail.report.document import Document
 from calibrail.report.figures import shift_svg
 from calibrail.report.phrases import score_name, share, share_with_bounds
@@ -30,26 +21,38 @@ def document(content: Json) -> Document:
         The content of ``shift.json``.
     """
     promised = f"{percent(1 - content['alpha'])} promised"
+    name, guarantee = score_name(content), content["guarantee"]
     broken = [item["sentence"] for item in content["tests"] if item["finding"] == BROKEN]
-    confidence = percent(content["confidence"])
-
-    figure = Figure(
+    figure = parts.Figure(
         "shift",
         partial(shift_svg, content),
-        f"Shares of hallucinated answers that are flagged, with {confidence} intervals. Dashed: "
-        "the promise. Each threshold comes from the other side alone.",
+        "Shares of hallucinated answers that are flagged, with "
+        f"{percent(content['confidence'])} intervals. Dashed: the promise. Each threshold comes "
+        "from the other side alone.",
         size="fixed",
+    )
+    assumptions = (
+        "The p-value asks: if both sides came from one process, how often would so few be caught? "
+        "Answers are taken as independent; several answers to one question make it too small or "
+        "too large.",
+        "p-values are corrected for their number (Holm), so that a promise is called broken "
+        f"wrongly with at most {percent(1 - content['confidence'])} chance over all tests "
+        "together.",
+        '"No contradiction" is no proof: with few hallucinated answers a large drop stays unseen. '
+        "The interval shows how large.",
     )
     return Document(
         "shift of",
-        subject=f"{score_name(content)}, {promised}, guarantee {content['guarantee']}",
+        subject=f"{name}, {promised}, guarantee {guarantee}",
         headline=content["finding"],
         blocks=(
-            Section("Caught, where the threshold was not set", (figure,)),
-            listing("Test by test", [item["sentence"] for item in content["tests"]], where="page"),
-            _table(content, f"{score_name(content)}, {promised} ({content['guarantee']})"),
-            Bullets("Broken", broken, "bad", where="terminal"),
-            listing("Assumptions", _assumptions(1 - content["confidence"]), where="page"),
+            parts.section("Caught, where the threshold was not set", figure),
+            parts.listing(
+                "Test by test", [item["sentence"] for item in content["tests"]], where="page"
+            ),
+            _table(f"{name}, {promised} ({guarantee})", content["tests"]),
+            parts.Bullets("Broken", broken, "bad", where="terminal"),
+            parts.listing("Assumptions", assumptions, where="page"),
         ),
         next_step=(
             "Calibrate again on answers like those where it broke, or give groups thresholds of "
@@ -63,9 +66,9 @@ def document(content: Json) -> Document:
     )
 
 
-def _table(content: Json, title: str) -> Section:
+def _table(title: str, tests: Sequence[Json]) -> parts.Section:
     rows = []
-    for item in content["tests"]:
+    for item in tests:
         needed, weighted, p = item["needed"], item["weighted"], item["adjusted_p"]
         rows.append(
             (
@@ -80,39 +83,22 @@ def _table(content: Json, title: str) -> Section:
             )
         )
     columns = (
-        Column("Tested on"),
+        parts.Column("Tested on"),
         # 80 columns hold what is new; the page and the file hold the rest.
-        Column("Threshold", where="page"),
-        Column("Caught"),
-        Column("False alarms"),
-        Column("At home", where="page"),
-        *texts("Needed", "Weighted", "p"),
+        parts.Column("Threshold", where="page"),
+        *parts.texts("Caught", "False alarms"),
+        parts.Column("At home", where="page"),
+        *parts.texts("Needed", "Weighted", "p"),
     )
-    return Section(
+    return parts.section(
         "Figures",
-        (
-            Table(title, columns, rows),
-            Text(
-                "At home: false alarms where the threshold was set. Needed: the threshold that the "
-                "tested answers' own hallucinations would set, and the false alarms it costs "
-                "there. Weighted: calibration answers weighted towards the tested ones by surface "
-                "features; the weights are estimated, so no promise follows.",
-                "muted",
-                where="page",
-            ),
+        parts.Table(title, columns, rows),
+        parts.note(
+            "At home: false alarms where the threshold was set. Needed: the threshold that the "
+            "tested answers' own hallucinations would set, and the false alarms it costs "
+            "there. Weighted: calibration answers weighted towards the tested ones by surface "
+            "features; the weights are estimated, so no promise follows."
         ),
-    )
-
-
-def _assumptions(level: float) -> Sequence[str]:
-    return (
-        "The p-value asks: if both sides came from one process, how often would so few be caught? "
-        "Answers are taken as independent; several answers to one question make it too small or "
-        "too large.",
-        "p-values are corrected for their number (Holm), so that a promise is called broken "
-        f"wrongly with at most {percent(level)} chance over all tests together.",
-        '"No contradiction" is no proof: with few hallucinated answers a large drop stays unseen. '
-        "The interval shows how large.",
     )
 
 
@@ -135,8 +121,8 @@ def finding(results: Sequence[Json], alpha: float, left_out: int) -> str:
             f"The promise of {target} caught does not carry over to {names}{more}: "
             f"{len(broken)} of {count(len(tested), 'test')} broken."
         )
-        repaired = sum(item["repair"] == "repaired" for item in broken)
         if any(item["repair"] for item in broken):
+            repaired = sum(item["repair"] == "repaired" for item in broken)
             text += f" Weighting repairs {repaired} of them."
     if left_out:
         text += f" Left out for too few calibration answers: {count(left_out, 'test')}."
@@ -150,31 +136,31 @@ def sentence(item: Json, alpha: float) -> str:
     if item["finding"] == UNTESTED:
         return f"{text}; too few to tell."
     text += (
-        f" ({percent(coverage['estimate'])}, {percent(coverage['lower'])} to "
-        f"{percent(coverage['upper'])}), {percent(1.0 - alpha)} promised"
+        f" ({share(coverage)}, {percent(coverage['lower'])} to {percent(coverage['upper'])}), "
+        f"{percent(1.0 - alpha)} promised"
     )
     if item["finding"] == HOLDS:
         return f"{text}: no contradiction to the promise (p = {number(item['p_value'])})."
     text += f": the promise is broken (corrected p = {number(item['adjusted_p'])})."
     if needed := item["needed"]:
-        text += (
-            f" A threshold of {number(needed['threshold'])} instead of "
-            f"{number(item['threshold'])} would be needed, at "
-            f"{percent(needed['fpr']['estimate'])} false alarms"
-            if needed["fpr"]["estimate"] is not None
-            else f" A threshold of {number(needed['threshold'])} would be needed"
-        )
-        text += "."
+        text += f" A threshold of {number(needed['threshold'])} "
+        if needed["fpr"]["estimate"] is None:
+            text += "would be needed."
+        else:
+            text += (
+                f"instead of {number(item['threshold'])} would be needed, at "
+                f"{share(needed['fpr'])} false alarms."
+            )
     weighted = item["weighted"]
     if item["repair"] == "repaired" and weighted["fpr"]["estimate"] is not None:
         text += (
-            f" Weighting brings it back to {percent(weighted['coverage']['estimate'])}, at "
-            f"{percent(weighted['fpr']['estimate'])} false alarms and an effective sample of "
+            f" Weighting brings it back to {share(weighted['coverage'])}, at "
+            f"{share(weighted['fpr'])} false alarms and an effective sample of "
             f"{weighted['effective_n']:,.0f}; that is seen here, not promised."
         )
     elif item["repair"] == "not repaired":
         text += (
-            f" Weighting does not repair it ({percent(weighted['coverage']['estimate'])} caught): "
-            "more than the mix of surface features has changed."
+            f" Weighting does not repair it ({share(weighted['coverage'])} caught): more than the "
+            "mix of surface features has changed."
         )
     return text
