@@ -79,9 +79,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-@cache
-def _hints(cls: type) -> dict[str, Any]:
-    return get_type_hints(cls)
+_hints = cache(get_type_hints)
 
 
 def _typed(hint: Any, value: Any) -> Any:

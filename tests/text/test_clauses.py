@@ -87,7 +87,7 @@ def test_a_very_long_sentence_stays_whole() -> None:
 
 @given(st.one_of(st.text(), st.lists(st.sampled_from(WORDS.split("|")), max_size=40).map(" ".join)))
 def test_offsets(sentence: str) -> None:
-    spans = clauses(sentence)
+    spans = list(clauses(sentence))
     assert spans[0][0] == 0
     assert spans[-1][1] == len(sentence)
     for (start, end), (following, _) in pairwise(spans):

@@ -1,5 +1,6 @@
 """How are examples scored in this process, each text embedded once and none of them kept?"""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from calibrail.engine.ledger import Ledger
 from calibrail.errors import InputError
 from calibrail.models.embedding import Encoder
 from calibrail.models.store import blocks
-from calibrail.scores.base import Demand, Demanding, Score, Scores, SharedModel, prepare
+from calibrail.scores.base import Demand, Demanding, Score, Scores, prepare
 from calibrail.scores.registry import key_of
 from calibrail.scores.table import ScoreTable
 
@@ -94,13 +95,13 @@ def _prepare(
     batch: Sequence[Example], scores: Sequence[Score], ledger: Ledger
 ) -> set[tuple[int, bytes]]:
     """Compute what the scores will look up; return which texts an encoder could not read whole."""
-    by_model: dict[int, tuple[SharedModel, list[Demand]]] = {}
+    by_model: dict[int, list[Demand]] = defaultdict(list)
     for score in scores:
         for demand in score.demands(batch) if isinstance(score, Demanding) else ():
-            by_model.setdefault(id(demand.model), (demand.model, []))[1].append(demand)
+            by_model[id(demand.model)].append(demand)
     cut: set[tuple[int, bytes]] = set()
-    for key, (model, demands) in by_model.items():
-        with ledger.preparing(model):
+    for key, demands in by_model.items():
+        with ledger.preparing(model := demands[0].model):
             prepare(demands)
         if isinstance(model, Encoder):
             # Word vectors cover a text of any length, so only sentence vectors are cut short.

@@ -6,7 +6,7 @@ from typing import Final
 
 from calibrail.report.blocks import Json
 from calibrail.report.documents.audit_words import third
-from calibrail.report.phrases import plain
+from calibrail.report.phrases import capital, plain
 from calibrail.report.plot import DOTTED, FAITHFUL, HALLUCINATED, INK, QUIET, axis_text, drawing
 
 _WIDTH: Final = 6.0
@@ -52,8 +52,7 @@ def strata_svg(detector: Json, narrow: bool = False) -> str:
     """Draw the AUROC in every stratum of every division."""
     lines: list[tuple[str, Json | None]] = []
     for division in detector["strata"]:
-        heading = axis_text(division["called"])
-        lines.append((heading[:1].upper() + heading[1:], None))
+        lines.append((capital(axis_text(division["called"])), None))
         for row in division["strata"]:
             lines.append((axis_text(third(division["name"], row["name"])), row))
     with drawing(_WIDTH, 0.75 + _ROW * len(lines)) as plot:

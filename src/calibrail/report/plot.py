@@ -33,10 +33,8 @@ COLOURS: Final = {
     "#0a0a05": ("var(--s5)", "#8a5a00"),
     "#0a0a06": ("var(--s6)", "#be185d"),
 }
-INK, QUIET, HALLUCINATED, FAITHFUL, *_OTHERS = COLOURS
-#: Colours of the verdicts certified, rejected and inconclusive; and of what is told apart.
-VERDICT_COLOURS: Final = _OTHERS[:3]
-SERIES: Final = _OTHERS[3:]
+INK, QUIET, HALLUCINATED, FAITHFUL, CERTIFIED, REJECTED, INCONCLUSIVE, *SERIES = COLOURS
+VERDICT_COLOURS: Final = (CERTIFIED, REJECTED, INCONCLUSIVE)
 
 #: How lines are broken that show a target, and that show what guessing would give.
 DASHED: Final = (0, (4, 3))

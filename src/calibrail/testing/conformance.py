@@ -9,7 +9,7 @@ Call ``check_score`` in the tests of a package that adds a score:
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,8 +19,10 @@ from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.scores.base import Fittable, Score, Scores
 from calibrail.scores.learned import learns, state_bytes, with_state
-from calibrail.scores.registry import BUILT_IN, ScoreSpec, build
+from calibrail.scores.registry import BUILT_IN, Factory, ScoreSpec, build
 from calibrail.testing.examples import grounded, labelled, long, off_topic, strange
+
+_Floats = NDArray[np.float64]
 
 
 class ConformanceError(AssertionError):
@@ -28,7 +30,7 @@ class ConformanceError(AssertionError):
 
 
 def check_score(
-    score: Score | Callable[..., Score],
+    score: Score | Factory,
     *,
     polarity: bool = True,
     columns: Mapping[str, float] | None = None,
@@ -58,11 +60,10 @@ def check_score(
         the score; evidence whose places are right; for a score that learns, no value before, and
         the same state from the same examples; polarity.
     """
-    factory: Callable[..., Score]
+    factory: Factory
     # A class has the members of its instances, so that it would pass for one.
     if isinstance(score, type) or (callable(score) and not isinstance(score, Score)):
-        factory = score
-        score = factory()
+        factory, score = score, score()
     else:
         factory = type(score)
     if not isinstance(score, Score):
@@ -95,9 +96,8 @@ def check_score(
             value = _scored(score, [lacking])[0]
             _require(bool(np.isnan(value)), score, f"{what} must be undefined")
     if polarity:
-        low, high = (
-            np.nanmean(_scored(score, part)) for part in (supported, with_columns(off_topic()))
-        )
+        low = np.nanmean(_scored(score, supported))
+        high = np.nanmean(_scored(score, with_columns(off_topic())))
         rule = "higher must mean more likely hallucinated: grounded answers average "
         _require(bool(high > low), score, f"{rule}{low:.4g}, off-topic ones {high:.4g}")
 
@@ -125,7 +125,7 @@ def _through_json(score: Score, what: str, content: object) -> object:
         raise ConformanceError(f"{score.name}: {what} must be JSON-able: {error}") from error
 
 
-def _scored(score: Score, examples: Sequence[Example]) -> NDArray[np.float64]:
+def _scored(score: Score, examples: Sequence[Example]) -> _Floats:
     result = score.score(examples)
     _require(isinstance(result, Scores), score, "score() must return Scores")
     values = result.values
@@ -174,16 +174,14 @@ def _learnt(score: Score, examples: Sequence[Example]) -> Score:
     return fitted
 
 
-def _agree(
-    score: Score, examples: Sequence[Example], values: NDArray[np.float64], rule: str
-) -> None:
+def _agree(score: Score, examples: Sequence[Example], values: _Floats, rule: str) -> None:
     """Require that the examples give these values, as far as rounding goes."""
     again, tolerance = _scored(score, examples), score.tolerance
     near = np.allclose(values, again, rtol=tolerance, atol=tolerance, equal_nan=True)
     _require(near, score, rule.format(value=values[:1], again=again[:1]))
 
 
-def _repeated(score: Score, examples: Sequence[Example], values: NDArray[np.float64]) -> None:
+def _repeated(score: Score, examples: Sequence[Example], values: _Floats) -> None:
     """Require the same values of the same batch, in another order, and alone."""
     _fresh(score)
     again = _scored(score, examples)
@@ -199,17 +197,11 @@ def _repeated(score: Score, examples: Sequence[Example], values: NDArray[np.floa
         _agree(score, [example], values[row : row + 1], f"{example.id}: {alone}")
 
 
-def _rebuilt(
-    score: Score,
-    factory: Callable[..., Score],
-    examples: Sequence[Example],
-    values: NDArray[np.float64],
-) -> None:
+def _rebuilt(score: Score, factory: Factory, examples: Sequence[Example], values: _Floats) -> None:
     params = json.loads(json.dumps(dict(score.params)))
     try:
-        again = (
-            build(ScoreSpec(score.name, params)) if score.name in BUILT_IN else factory(**params)
-        )
+        built_in = score.name in BUILT_IN
+        again = build(ScoreSpec(score.name, params)) if built_in else factory(**params)
         again = with_state(again, state_bytes(score))
     except (InputError, TypeError) as error:
         raise ConformanceError(f"{score.name}: params do not rebuild the score: {error}") from error

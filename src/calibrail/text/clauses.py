@@ -57,8 +57,8 @@ _IDIOM = re.compile(
 )
 
 
-def clauses(sentence: str) -> list[tuple[int, int]]:
-    """Return the places of the main clauses of a sentence, itself where it has just one.
+def clauses(sentence: str) -> Iterator[tuple[int, int]]:
+    """Yield the places of the main clauses of a sentence, itself where it has just one.
 
     A sentence is split at a semicolon, ", and" or ", but" only where a subject with a finite verb
     follows and another precedes, outside of brackets and quotes, and neither can be part of an
@@ -69,10 +69,6 @@ def clauses(sentence: str) -> list[tuple[int, int]]:
     >>> [text[start:end] for start, end in clauses(text)]
     ['It was built in 1853', 'its tower is 90 m high.']
     """
-    return list(_clauses(sentence))
-
-
-def _clauses(sentence: str) -> Iterator[tuple[int, int]]:
     joints = _open_joints(sentence) if len(sentence) <= _LONG else []
     borders = [*(joint.start() for joint in joints), len(sentence)]
     first = 0

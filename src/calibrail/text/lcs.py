@@ -19,9 +19,7 @@ def lcs_length(left: Sequence[Hashable], right: Sequence[Hashable]) -> int:
     mask = (1 << len(short)) - 1
     state = mask
     for item in long:
-        match = places.get(item)
-        if match is None:
-            continue
-        common = state & match
-        state = ((state + common) | (state - common)) & mask
+        if item in places:
+            common = state & places[item]
+            state = ((state + common) | (state - common)) & mask
     return len(short) - state.bit_count()
