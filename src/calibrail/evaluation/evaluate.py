@@ -119,7 +119,7 @@ def evaluate(
         "confounds": confounds(sample, features, undefined=policy, confidence=level),
     }
     if risks is not None:
-        measured = risk_bounds(risks.risks, tested.counts, level)
+        measured = risk_bounds(risks.risks, sample.counts(flagged), level)
         verdict = risk_verdict(measured)
         content = {**decision.certificate, "verdict": verdict, "flips": None}
         decision = Decision(verdict, "risks", content)

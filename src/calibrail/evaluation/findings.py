@@ -102,10 +102,9 @@ def _outside_band(calibration: Calibration, tested: Tested) -> bool:
 
 def _too_few(tested: Tested, rank: int) -> dict[str, Any]:
     """Return what is too small: the test part, the rank of a threshold."""
-    few_tested, low_rank = min(tested.counts[1::2]) < FEW_TEST, 0 < rank < FEW_RANK
-    if not few_tested and not low_rank:
-        return {}
-    return {"fewer_than": FEW_TEST if few_tested else None, "low_rank": low_rank}
+    few = min(tested.n_hallucinated, tested.n_faithful) < FEW_TEST
+    low_rank = 0 < rank < FEW_RANK
+    return {"fewer_than": FEW_TEST * few, "low_rank": low_rank} if few or low_rank else {}
 
 
 def _sharing(sample: Sample) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.conformal import Bound, validation
+from calibrail.conformal import Bound, Counts, validation
 from calibrail.data.splits import CALIBRATION, FIT, TEST
 from calibrail.errors import InputError
 from calibrail.evaluation.stats.arrays import Codes, Floats, Ints, Mask
@@ -89,6 +89,11 @@ class Sample(Record):
         coverage, fpr = (wilson(*self.count(flagged, TEST, k), confidence) for k in (1, 0))
         return coverage, fpr
 
+    def counts(self, flagged: Mask, among: Mask | None = None) -> Counts:
+        """Return how many of each class are flagged in the test part, or among some answers."""
+        caught, alarms = (self.count(flagged, TEST, k, among) for k in (1, 0))
+        return Counts(*caught, *alarms)
+
     def count(
         self, flagged: Mask, part: int, label: int, among: Mask | None = None
     ) -> tuple[int, int]:
@@ -108,25 +113,19 @@ class Sample(Record):
             rows = rows & among
         return int(np.sum(flagged & rows)), int(np.sum(rows))
 
-    def one_per_group(self, flagged: Mask) -> tuple[int, int, int, int]:
+    def one_per_group(self, flagged: Mask) -> Counts:
         """Count decisions on one test answer of each group and class, drawn with a fixed seed.
 
         These are independent where the groups are, so exact bounds hold for them: as rates over
         groups, each counting once. Without groups every answer counts.
-
-        Returns
-        -------
-        (int, int, int, int)
-            Caught and number of hallucinated answers, false alarms and number of faithful ones.
         """
-        counts = []
-        order = np.random.default_rng(0).permutation(len(self))
+        if self.groups is None:
+            return self.counts(flagged)
+        order, chosen = np.random.default_rng(0).permutation(len(self)), np.zeros(len(self), bool)
         for label in (1, 0):
-            chosen = order[self.rows(TEST, label)[order]]
-            if self.groups is not None:
-                chosen = chosen[np.unique(self.groups[chosen], return_index=True)[1]]
-            counts += [int(np.sum(flagged[chosen])), len(chosen)]
-        return counts[0], counts[1], counts[2], counts[3]
+            rows = order[self.rows(TEST, label)[order]]
+            chosen[rows[np.unique(self.groups[rows], return_index=True)[1]]] = True
+        return self.counts(flagged, chosen)
 
     def n_sharing(self, rows: Mask) -> int:
         """Return how many of some answers share their group with another one of their class."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 from calibrail.conformal import Bound, ClusteredCalibration, coverage_band
 from calibrail.conformal.rule import Rule
@@ -30,6 +30,10 @@ class Band(Record):
         Level of the band.
     inside : bool
         Whether the observed count lies in it.
+    lower, upper : float
+        The ends as shares of ``n``.
+    method : str
+        How it was computed.
     """
 
     lowest: int
@@ -37,16 +41,9 @@ class Band(Record):
     n: int
     confidence: float
     inside: bool
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return counts and shares as a JSON-able dictionary."""
-        shares = {"lower": self.lowest / self.n, "upper": self.highest / self.n}
-        return Record.to_dict(self) | shares | {"method": "beta-binomial"}
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Self:
-        """Rebuild a band from ``to_dict``."""
-        return cls(**{key: content[key] for key in cls.__dataclass_fields__})
+    lower: float
+    upper: float
+    method: str = "beta-binomial"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +79,6 @@ class Tested(Record):
     cohens_d: Measure
     welch: Welch
 
-    @property
-    def counts(self) -> tuple[int, int, int, int]:
-        """Caught and number of hallucinated answers, false alarms and number of faithful ones."""
-        return self.coverage.count, self.coverage.n, self.fpr.count, self.fpr.n
-
     @classmethod
     def of(cls, rule: Rule, sample: Sample, flagged: Mask, confidence: float, seed: int) -> Self:
         """Measure what a rule flags, and how its score ranks; the seed is the bootstrap's."""
@@ -111,13 +103,12 @@ class Tested(Record):
 
 
 def _band(rule: Rule, coverage: Bound, confidence: float) -> Band | None:
-    calibration = rule.calibration
+    calibration, n = rule.calibration, coverage.n
     # The law of the band is that of one threshold from independent examples.
     alone = rule.groups is None and rule.chosen is None
-    if isinstance(calibration, ClusteredCalibration) or not alone:
+    clustered = isinstance(calibration, ClusteredCalibration)
+    if not alone or clustered or calibration.flag_all or not n:
         return None
-    if calibration.flag_all or coverage.n == 0:
-        return None
-    lowest, highest = coverage_band(calibration, coverage.n, confidence)
+    lowest, highest = coverage_band(calibration, n, confidence)
     inside = lowest <= coverage.count <= highest
-    return Band(lowest, highest, coverage.n, confidence, inside)
+    return Band(lowest, highest, n, confidence, inside, lowest / n, highest / n)

@@ -9,7 +9,7 @@ import numpy as np
 from calibrail.conformal import ClusteredCalibration, Counts, certify_counts, joint_certificate
 from calibrail.conformal.rank import decimal
 from calibrail.conformal.rule import Rule
-from calibrail.evaluation.sample import CALIBRATION, TEST, Mask, Sample
+from calibrail.evaluation.sample import CALIBRATION, Mask, Sample
 from calibrail.evaluation.tested import Tested
 from calibrail.settings import Requirement
 
@@ -58,7 +58,7 @@ def decide(
     calibration, min_coverage = rule.calibration, requirement.min_coverage
     assert min_coverage is not None
     once = isinstance(calibration, ClusteredCalibration)
-    counts = sample.one_per_group(flagged) if once else tested.counts
+    counts = sample.one_per_group(flagged) if once else sample.counts(flagged)
     band = tested.coverage_band
     promised = min_coverage <= 1.0 - calibration.alpha + 1e-12
     pac = calibration.guarantee == "pac"
@@ -66,14 +66,14 @@ def decide(
     construction = alone and pac and promised and not calibration.flag_all
     if construction:
         proven = min(min_coverage, float(1 - decimal(calibration.alpha)))
-        alarms = counts[2:] if once else _unseen_alarms(flagged, sample)
-        joint, at_most = Counts(*counts[:2], *alarms), replace(requirement, min_coverage=proven)
-        certificate = joint_certificate(calibration, joint, at_most)
+        joint = counts if once else _with_unseen(counts, flagged, sample)
+        limits = replace(requirement, min_coverage=proven)
+        certificate = joint_certificate(calibration, joint, limits)
     else:
-        certificate = certify_counts(Counts(*counts), requirement)
+        certificate = certify_counts(counts, requirement)
     verdict: str = certificate.verdict
     reason: Reason = "bounds"
-    if construction and verdict == "certified" and band and counts[0] < band.lowest:
+    if construction and verdict == "certified" and band and counts.caught < band.lowest:
         verdict, reason = "inconclusive", "caught_too_few"
     elif verdict == "inconclusive" and requirement.max_fpr is not None and not pac:
         unsettled = certificate.coverage.lower < certificate.min_coverage
@@ -85,19 +85,16 @@ def decide(
     return Decision(verdict, reason, content)
 
 
-def _unseen_alarms(flagged: Mask, sample: Sample) -> tuple[int, int]:
-    """Count false alarms among the faithful examples that the threshold never saw, and these.
+def _with_unseen(counts: Counts, flagged: Mask, sample: Sample) -> Counts:
+    """Add the faithful calibration examples, which the threshold never saw.
 
-    Those of the calibration part are among them unless one shares a group with a hallucinated
-    example there.
+    None is added where one shares a group with a hallucinated example of the calibration part.
     """
-    alarms, n = sample.count(flagged, TEST, 0)
     if sample.groups is not None:
         grouped = sample.groups >= 0
-        faithful, seen = (
-            sample.groups[sample.rows(CALIBRATION, label) & grouped] for label in (0, 1)
-        )
+        faithful, seen = (sample.groups[sample.rows(CALIBRATION, k) & grouped] for k in (0, 1))
         if np.isin(faithful, seen).any():
-            return alarms, n
-    more, n_more = sample.count(flagged, CALIBRATION, 0)
-    return alarms + more, n + n_more
+            return counts
+    alarms, n = sample.count(flagged, CALIBRATION, 0)
+    alarms, n = counts.false_alarms + alarms, counts.n_faithful + n
+    return replace(counts, false_alarms=alarms, n_faithful=n)

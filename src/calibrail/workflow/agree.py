@@ -20,10 +20,10 @@ from calibrail.evaluation.agree.judge_labels import (
     sample_tests,
 )
 from calibrail.evaluation.agree.judge_vs_human import Agreement, agreement
-from calibrail.evaluation.stats.measure import checked_confidence
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.report.documents import agree_words as words
 from calibrail.settings import ReadOptions, ScoreThreshold
+from calibrail.settings.checks import share
 from calibrail.workflow.context import Context
 from calibrail.workflow.judged_rows import Tally, Unreadable, choose_flagging
 from calibrail.workflow.sources import Source, open_source, source_name
@@ -157,7 +157,7 @@ def agree(
     >>> result.counts.n_both, result.rates["prevalence"].judge_only.measure.estimate
     (2, 0.5)
     """
-    level = checked_confidence(confidence)
+    level = share(confidence, "confidence")
     if human == judge:
         raise InputError(f"human and judge must be two columns; got {human!r} twice")
     flagging = choose_flagging(guardrail, scores)

@@ -162,8 +162,8 @@ def certify(
                 f"{left_out if tally.n_seen_before and label == 1 else ''}; a certificate needs "
                 "labelled answers of both classes that the calibration has not seen"
             )
-    counts = (tally.stopped[1], tally.n[1], tally.stopped[0], tally.n[0])
-    certificate = certify_counts(Counts(*counts), limits)
+    counts = Counts(tally.stopped[1], tally.n[1], tally.stopped[0], tally.n[0])
+    certificate = certify_counts(counts, limits)
     measured = None
     if risks:
         measured = risk_bounds(risks, counts, requirement.confidence)

@@ -31,13 +31,13 @@ def test_audits_are_refused_without_what_they_need() -> None:
 def test_undefined_scores_rank_by_policy_and_are_counted() -> None:
     values = RNG.normal(size=N) + LABELS
     values[LABELS == 1] = np.where(RNG.random(N // 2) < 0.3, np.nan, values[LABELS == 1])
-    found = {
+    audits = {
         policy: audit_scores({"a": values}, ANSWERS, NOTHING, undefined=policy)
         for policy in ("flag", "pass")
     }
-    areas = {policy: item.detectors[0].auroc.estimate for policy, item in found.items()}
+    areas = {policy: item.detectors[0].auroc.estimate for policy, item in audits.items()}
     assert areas["flag"] > areas["pass"]
     count = int(np.isnan(values).sum())
-    for item in found.values():
+    for item in audits.values():
         assert item.detectors[0].n_undefined == {"hallucinated": count, "faithful": 0}
         assert item.detectors[0].reliability.n_undefined == count

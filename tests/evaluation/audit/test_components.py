@@ -21,9 +21,9 @@ def test_components_name_the_angle_that_separates() -> None:
         "theta_rq": 1.0 - 0.3 * LABELS + 0.2 * RNG.normal(size=N),
         "theta_rc": 0.8 + 0.02 * LABELS + 0.2 * RNG.normal(size=N),
     }
-    found = components("encoder", angles, ANSWERS)
-    assert found.driver == "theta_rq"
-    by_name = {row.name: row for row in found.rows}
+    parts = components("encoder", angles, ANSWERS)
+    assert parts.driver == "theta_rq"
+    by_name = {row.name: row for row in parts.rows}
     expected = roc_auc_score(LABELS, -angles["theta_rq"])
     assert by_name["theta_rq"].auroc.estimate == pytest.approx(expected)
     ratio = roc_auc_score(LABELS, -angles["theta_rq"] / (angles["theta_rc"] + 1e-8))

@@ -12,7 +12,7 @@ from calibrail.evaluation.audit.confounds import confound, prepare, prepare_colu
 from calibrail.evaluation.audit.strata import by_column
 from calibrail.evaluation.stats.auroc import auroc
 from calibrail.evaluation.stats.correlation import partial, pearson, spearman
-from calibrail.evaluation.stats.influence import Estimated, measured
+from calibrail.evaluation.stats.influence import Estimated
 from calibrail.evaluation.stats.measure import Measure, missing
 from calibrail.evaluation.stats.ranking import match, rank_within, ranked
 
@@ -138,11 +138,11 @@ def test_ranking_within_bins_counts_pairs() -> None:
     rng = np.random.default_rng(11)
     values, bins = rng.integers(0, 6, 80).astype(float), rng.integers(0, 5, 80)
     labels = rng.integers(0, 2, 80).astype(np.int8)
-    found = rank_within(values, labels, bins)
+    ranking = rank_within(values, labels, bins)
     area, pairs = brute(values, labels, bins)
-    assert found.n_pairs == pairs
-    assert found.area.value == pytest.approx(area, abs=1e-12)
-    assert found.area.influence.sum() == pytest.approx(0.0, abs=1e-12)
+    assert ranking.n_pairs == pairs
+    assert ranking.area.value == pytest.approx(area, abs=1e-12)
+    assert ranking.area.influence.sum() == pytest.approx(0.0, abs=1e-12)
     whole = ranked(values, labels)
     assert whole.value == pytest.approx(roc_auc_score(labels, values), abs=1e-12)
 
@@ -151,9 +151,9 @@ def test_by_hand() -> None:
     """Bin 0: h 3 against f 1 and f 3, 1.5 of 2. Bin 1: h 0 against f 2, 0 of 1."""
     values = np.array([3.0, 1.0, 3.0, 0.0, 2.0])
     labels = np.array([1, 0, 0, 1, 0], np.int8)
-    found = rank_within(values, labels, np.array([0, 0, 0, 1, 1]))
-    assert (found.n_pairs, found.n_hallucinated, found.n_faithful) == (3, 2, 3)
-    assert found.area.value == pytest.approx(0.5)
+    ranking = rank_within(values, labels, np.array([0, 0, 0, 1, 1]))
+    assert (ranking.n_pairs, ranking.n_hallucinated, ranking.n_faithful) == (3, 2, 3)
+    assert ranking.area.value == pytest.approx(0.5)
 
 
 def test_influence_is_the_jackknife_to_first_order() -> None:
@@ -171,11 +171,11 @@ def test_influence_is_the_jackknife_to_first_order() -> None:
     }
     every = np.arange(300)
     for name, function in functions.items():
-        found = function(every)
+        statistic = function(every)
         left = np.array([function(np.delete(every, k)).value for k in range(300)])
         jackknife = 299 / 300 * np.sum((left - left.mean()) ** 2)
-        assert found.variance(every)[0] == pytest.approx(jackknife, rel=0.03), name
-        assert found.influence.sum() == pytest.approx(0.0, abs=1e-9), name
+        assert statistic.variance(every)[0] == pytest.approx(jackknife, rel=0.03), name
+        assert statistic.influence.sum() == pytest.approx(0.0, abs=1e-9), name
     assert functions["spearman"](every).value == pytest.approx(spearmanr(x, y)[0], abs=1e-12)
     assert functions["pearson"](every).value == pytest.approx(np.corrcoef(x, y)[0, 1], abs=1e-12)
 
@@ -225,7 +225,7 @@ def test_a_perfect_area_keeps_an_interval() -> None:
     area = Answers(labels, clusters).auroc(labels.astype(float))
     assert area.estimate == area.upper == 1.0
     assert area.lower == pytest.approx(0.025 ** (1 / 20))
-    still = measured(Estimated(1.0, np.zeros(40)), clusters, "x", 0.95, "logit")
+    still = Answers(labels, clusters).measured(Estimated(1.0, np.zeros(40)), "x", "logit")
     assert still.lower is None
 
 
@@ -233,6 +233,6 @@ def test_matching_ends_at_equal_values() -> None:
     column = np.repeat([1.0, 2.0, 3.0], [400, 800, 800])
     labels = np.zeros(2000, np.int8)
     labels[300:900] = labels[1000:1900] = 1
-    found = match(column, labels)
-    assert abs(found.balance.area.value - 0.5) < 1e-12
-    assert len(np.unique(found.bins)) == 3
+    matching = match(column, labels)
+    assert abs(matching.balance.area.value - 0.5) < 1e-12
+    assert len(np.unique(matching.bins)) == 3

@@ -19,17 +19,17 @@ def test_reliability_of_a_calibrated_score() -> None:
     p = RNG.random(N)
     labels = (RNG.random(N) < p).astype(np.int8)
     answers = Answers(labels, ALONE)
-    found = reliability(p, answers)
+    calibrated = reliability(p, answers)
     order = np.argsort(p)
     parts = np.array_split(order, 10)
     scaled = (p - p.min()) / (p.max() - p.min())
     expected = sum(len(i) * abs(scaled[i].mean() - labels[i].mean()) for i in parts) / N
-    assert found.ece_scaled == pytest.approx(expected)
-    assert found.ece_isotonic < 3.0 * found.by_chance
+    assert calibrated.ece_scaled == pytest.approx(expected)
+    assert calibrated.ece_isotonic < 3.0 * calibrated.by_chance
     skewed = reliability(p**6, answers)
     assert skewed.ece_scaled > 0.2
-    assert skewed.ece_isotonic == pytest.approx(found.ece_isotonic, abs=1e-3)
-    assert found.rising
+    assert skewed.ece_isotonic == pytest.approx(calibrated.ece_isotonic, abs=1e-3)
+    assert calibrated.rising
     assert not reliability(-p, answers).rising
 
 

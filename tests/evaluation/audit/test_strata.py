@@ -44,9 +44,9 @@ def test_columns_of_text_numbers_and_nothing() -> None:
 def test_strata_against_the_measures_themselves() -> None:
     column = [f"m{k % 3}" for k in range(N)]
     values = RNG.normal(size=N) + LABELS
-    found = stratify(by_column("m", column), values, values, ANSWERS)
-    assert [row.name for row in found.strata] == ["m0", "m1", "m2"]
-    for index, row in enumerate(found.strata):
+    divided = stratify(by_column("m", column), values, values, ANSWERS)
+    assert [row.name for row in divided.strata] == ["m0", "m1", "m2"]
+    for index, row in enumerate(divided.strata):
         here = np.arange(N) % 3 == index
         high, low = values[here & (LABELS == 1)], values[here & (LABELS == 0)]
         assert row.auroc == auroc(high, low)
@@ -91,10 +91,10 @@ def test_small_strata_take_no_part_and_holm_corrects_the_rest() -> None:
     values = RNG.normal(size=N) + LABELS
     lonely = ["rare" if k < 6 else f"m{k % 2}{(k // 2) % 2}" for k in range(N)]
     divisions = [by_column("a", lonely), by_column("b", [str((k // 2) % 3) for k in range(N)])]
-    found = corrected([stratify(d, values, values, ANSWERS) for d in divisions])
-    assert "rare" in found[0].test.left_out
-    assert all(item.test.p_holm is None or item.test.p_holm <= 1.0 for item in found)
-    known = [item.test for item in found if item.test.p_value is not None]
+    divided = corrected([stratify(d, values, values, ANSWERS) for d in divisions])
+    assert "rare" in divided[0].test.left_out
+    assert all(item.test.p_holm is None or item.test.p_holm <= 1.0 for item in divided)
+    known = [item.test for item in divided if item.test.p_value is not None]
     expected = holm([item.p_value for item in known])
     assert [item.p_holm for item in known] == pytest.approx(expected.tolist())
     tiny = by_column("c", ["x"] * 1190 + ["y"] * 10)

@@ -21,11 +21,11 @@ def decisions(both: int, first: int, second: int, neither: int) -> tuple[np.ndar
 @pytest.mark.parametrize("counts", [(5, 9, 2, 30), (0, 1, 0, 0), (3, 4, 4, 3), (1, 0, 40, 700)])
 def test_alone_it_is_the_exact_test(counts: tuple[int, int, int, int]) -> None:
     one, two = decisions(*counts)
-    found = mcnemar(one, two, np.arange(len(one)))
+    test = mcnemar(one, two, np.arange(len(one)))
     table = [[counts[0], counts[1]], [counts[2], counts[3]]]
-    assert found.p_value == pytest.approx(statsmodels_mcnemar(table, exact=True).pvalue)
-    assert (found.only_first, found.only_second) == counts[1:3]
-    assert found.method == "mcnemar-exact"
+    assert test.p_value == pytest.approx(statsmodels_mcnemar(table, exact=True).pvalue)
+    assert (test.only_first, test.only_second) == counts[1:3]
+    assert test.method == "mcnemar-exact"
 
 
 def test_groups_are_flipped_whole() -> None:
@@ -35,9 +35,9 @@ def test_groups_are_flipped_whole() -> None:
     surplus = np.bincount(groups, weights=one.astype(int) - two.astype(int), minlength=9)
     sums = np.array([np.dot(signs, surplus) for signs in product((-1, 1), repeat=9)])
     expected = np.mean(np.abs(sums) >= abs(surplus.sum()))
-    found = mcnemar(one, two, groups)
-    assert found.p_value == pytest.approx(expected)
-    assert found.method == "mcnemar-groups-flipped"
+    test = mcnemar(one, two, groups)
+    assert test.p_value == pytest.approx(expected)
+    assert test.method == "mcnemar-groups-flipped"
 
 
 def test_answers_that_agree_with_their_group_add_no_evidence() -> None:

@@ -23,9 +23,9 @@ def test_turned_around_it_is_scikit_learns(digits: int | None, least: float) -> 
     values, labels = example(300, 3)
     if digits is not None:
         values = np.round(values, digits)
-    found = partial_auroc(values, labels, np.arange(300), least_coverage=least, draws=10)
+    area = partial_auroc(values, labels, np.arange(300), least_coverage=least, draws=10)
     # Faithful answers as positives and negated scores: their FPR is the share of misses.
-    assert found.estimate == pytest.approx(
+    assert area.estimate == pytest.approx(
         roc_auc_score(1 - labels, -values, max_fpr=1.0 - least), abs=1e-12
     )
 
@@ -65,8 +65,8 @@ def test_the_interval_holds_the_truth() -> None:
     labels = np.repeat([1, 0], [80, 160]).astype(np.int8)
     for seed in range(runs):
         values = rng.normal(size=240) + gap * labels
-        found = partial_auroc(values, labels, np.arange(240), draws=200, seed=seed)
-        held += found.lower <= truth <= found.upper
+        measure = partial_auroc(values, labels, np.arange(240), draws=200, seed=seed)
+        held += measure.lower <= truth <= measure.upper
     # A percentile interval of 80 answers may fall short of its level by two points.
     assert held >= binom.ppf(0.001, runs, 0.93)
 

@@ -15,8 +15,9 @@ from calibrail.evaluation.agree.corrections import (
     rogan_gladen,
 )
 from calibrail.evaluation.agree.judge_labels import NONE, LabelCounts
-from calibrail.evaluation.stats.measure import Measure, checked_confidence, missing
+from calibrail.evaluation.stats.measure import Measure, missing
 from calibrail.record import Record
+from calibrail.settings.checks import share
 
 RateName = Literal["prevalence", "coverage", "fpr"]
 
@@ -86,7 +87,7 @@ def corrected_rates(counts: LabelCounts, confidence: float = 0.95) -> dict[RateN
     dict of str to Rate
         ``prevalence``, and with decisions ``coverage`` and ``fpr``.
     """
-    level = checked_confidence(confidence)
+    level = share(confidence, "confidence")
     rates: dict[RateName, Rate] = {"prevalence": _rate(counts, level, flagged=False)}
     if counts.decided:
         rates["coverage"] = _rate(counts, level, flagged=True)

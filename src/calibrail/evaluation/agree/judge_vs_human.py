@@ -12,8 +12,9 @@ from scipy.stats import binomtest, chi2
 
 from calibrail.conformal.bound import Bound, exact_bound
 from calibrail.evaluation.agree.judge_labels import LabelCounts
-from calibrail.evaluation.stats.measure import Measure, checked_confidence, missing
+from calibrail.evaluation.stats.measure import Measure, missing
 from calibrail.record import Record
+from calibrail.settings.checks import share
 
 Direction = Literal["too often", "too rarely", "not shown"]
 
@@ -98,7 +99,7 @@ def agreement(counts: LabelCounts, confidence: float = 0.95) -> Agreement:
     >>> result.agreement.count, result.sensitivity.count, round(result.kappa.estimate, 3)
     (5, 2, 0.667)
     """
-    level = checked_confidence(confidence)
+    level = share(confidence, "confidence")
     table = counts.both.sum(axis=2)
     names = ("faithful", "hallucinated")
     n = int(table.sum())
@@ -130,7 +131,7 @@ def asymmetry(judge_alone: int, human_alone: int, confidence: float = 0.95) -> A
     >>> round(test.p_value, 4), test.direction
     (0.0215, 'too often')
     """
-    level = 1.0 - checked_confidence(confidence)
+    level = 1.0 - share(confidence, "confidence")
     n = judge_alone + human_alone
     if not n:
         return Asymmetry(0, 0, None, "not shown", "no_disagreement")
@@ -171,7 +172,7 @@ def kappa(table: NDArray[np.int64], confidence: float = 0.95) -> Measure:
     >>> measure.estimate, round(measure.lower, 2), measure.upper
     (1.0, 0.95, 1.0)
     """
-    level = checked_confidence(confidence)
+    level = share(confidence, "confidence")
     counts = np.asarray(table, np.float64)
     n = counts.sum()
     if not n:

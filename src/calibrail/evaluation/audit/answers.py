@@ -1,16 +1,18 @@
 """Which labelled answers is a detector audited on, and how surely is something said of them?"""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from calibrail.errors import InputError
 from calibrail.evaluation.sample import CLASSES
 from calibrail.evaluation.stats.arrays import Codes, Floats, Ints, Mask
 from calibrail.evaluation.stats.auroc import auroc, without_variance
-from calibrail.evaluation.stats.influence import Estimated, Scale, measured
+from calibrail.evaluation.stats.influence import Estimated, Scale, interval
 from calibrail.evaluation.stats.measure import Measure, missing
 from calibrail.evaluation.stats.ranking import Ranking, ranked
 from calibrail.evaluation.stats.separation import cohens_d, moments
@@ -18,6 +20,8 @@ from calibrail.settings.checks import share
 
 #: How an AUROC's interval is made where answers share groups.
 CLUSTERED = "obuchowski-logit"
+
+_RANGES = {"plain": (-math.inf, math.inf), "logit": (0.0, 1.0), "fisher": (-1.0, 1.0)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,8 +95,26 @@ class Answers:
         return without_variance(self.measured(ranking.area, CLUSTERED, "logit"), pairs)
 
     def measured(self, statistic: Estimated, method: str, scale: Scale = "plain") -> Measure:
-        """Return a statistic with its interval."""
-        return measured(statistic, self.clusters, method, self.confidence, scale)
+        """Return a statistic with its interval, from a t distribution of G - 1 degrees of freedom.
+
+        G groups have any influence. Without an interval where the variance is zero or the value at
+        the end of its range.
+
+        Parameters
+        ----------
+        statistic : Estimated
+            The statistic.
+        method : str
+            Named in the result.
+        scale : {"plain", "logit", "fisher"}
+            Where the interval is symmetric.
+        """
+        value, (variance, n) = statistic.value, statistic.variance(self.clusters)
+        low, high = _RANGES[scale]
+        if variance <= 0.0 or not low + 1e-12 < value < high - 1e-12:
+            return Measure(value, None, None, method, self.confidence)
+        half = float(stdtrit(n - 1, (1.0 + self.confidence) / 2.0)) * math.sqrt(variance)
+        return Measure(value, *interval(value, half, scale), method, self.confidence)
 
     def correlation(self, value: Estimated | None, method: str, reason: str) -> Measure:
         """Return a correlation with its interval on Fisher's scale, or why there is none."""

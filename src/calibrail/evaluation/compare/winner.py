@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from calibrail.conformal import Bound, Counts, certify_counts
+from calibrail.conformal import Bound, certify_counts
 from calibrail.conformal.rank import decimal
 from calibrail.data.splits import CALIBRATION as FIRST
 from calibrail.data.splits import split

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from calibrail.conformal import (
-    Counts,
     GroupedCalibration,
     GroupVerdict,
     calibrate_threshold,
@@ -47,10 +46,7 @@ def by_group(
     present = sorted(set(members[sample.rows(TEST)].tolist()))
 
     def verdicts(flagged: Mask) -> dict[str, GroupVerdict]:
-        counts = {}
-        for name in present:
-            caught, alarms = (sample.count(flagged, TEST, k, members == name) for k in (1, 0))
-            counts[name] = Counts(*caught, *alarms)
+        counts = {name: sample.counts(flagged, members == name) for name in present}
         return certify_groups(counts, requirement)
 
     own_threshold = verdicts(grouped.flags(sample.values, names, sample.tolerance))

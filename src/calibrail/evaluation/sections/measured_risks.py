@@ -3,32 +3,31 @@
 from collections.abc import Sequence
 from typing import Any
 
-from calibrail.conformal import Bound, exact_bound
+from calibrail.conformal import Bound, Counts, exact_bound
 from calibrail.conformal.certificate import Verdict
 from calibrail.conformal.risk_spec import Risk
 
 
-def risk_bounds(
-    risks: Sequence[Risk], counts: tuple[int, int, int, int], confidence: float
-) -> list[dict[str, Any]]:
+def risk_bounds(risks: Sequence[Risk], counts: Counts, confidence: float) -> list[dict[str, Any]]:
     """Return each risk with its exact bound, and whether it is shown to be kept.
 
     Parameters
     ----------
     risks : sequence of Risk
         The promises.
-    counts : tuple of int
-        Caught and number of hallucinated answers, false alarms and number of faithful ones.
+    counts : Counts
+        What is flagged.
     confidence : float
         Of all bounds together (Bonferroni).
     """
-    caught, n_hallucinated, alarms, n_faithful = counts
+    caught, alarms, n_faithful = counts.caught, counts.false_alarms, counts.n_faithful
+    n = counts.n_hallucinated + n_faithful
     shares = {
         "precision": (caught, caught + alarms),
-        "recall": (caught, n_hallucinated),
-        "accuracy": (caught + n_faithful - alarms, n_hallucinated + n_faithful),
+        "recall": (caught, counts.n_hallucinated),
+        "accuracy": (caught + n_faithful - alarms, n),
         "fpr": (alarms, n_faithful),
-        "abstention": (caught + alarms, n_hallucinated + n_faithful),
+        "abstention": (caught + alarms, n),
     }
     level = 1.0 - (1.0 - confidence) / len(risks)
     measured = []

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.special import expit, logit, stdtrit
+from scipy.special import expit, logit
 
 from calibrail.evaluation.stats.arrays import Floats, Ints
-from calibrail.evaluation.stats.measure import Measure
 
 #: Where an interval is symmetric: on the value itself, on its logit (a share), or on its inverse
 #: hyperbolic tangent (a correlation).
@@ -79,38 +78,3 @@ def interval(value: float, half: float, scale: Scale) -> tuple[float, float]:
         return float(expit(centre - reach)), float(expit(centre + reach))
     centre, reach = math.atanh(value), half / (1.0 - value**2)
     return math.tanh(centre - reach), math.tanh(centre + reach)
-
-
-def measured(
-    statistic: Estimated,
-    clusters: Ints,
-    method: str,
-    confidence: float = 0.95,
-    scale: Scale = "plain",
-) -> Measure:
-    """Return a statistic with its interval, from the t distribution with G - 1 degrees of freedom.
-
-    Parameters
-    ----------
-    statistic : Estimated
-        The statistic.
-    clusters : ndarray of int64, shape (n,)
-        What examples hang together; G of them have any influence.
-    method : str
-        Named in the result.
-    confidence : float
-        Level of the two-sided interval.
-    scale : {"plain", "logit", "fisher"}
-        Where the interval is symmetric.
-
-    Returns
-    -------
-    Measure
-        Without an interval where the variance is zero or the value at the end of its range.
-    """
-    value, (variance, n) = statistic.value, statistic.variance(clusters)
-    low, high = {"plain": (-math.inf, math.inf), "logit": (0.0, 1.0), "fisher": (-1.0, 1.0)}[scale]
-    if variance <= 0.0 or not low + 1e-12 < value < high - 1e-12:
-        return Measure(value, None, None, method, confidence)
-    half = float(stdtrit(n - 1, (1.0 + confidence) / 2.0)) * math.sqrt(variance)
-    return Measure(value, *interval(value, half, scale), method, confidence)

@@ -92,8 +92,3 @@ def no_difference(method: str) -> Difference:
 def missing(method: str, reason: str, confidence: float | None = None) -> Measure:
     """Return a measure that could not be computed, with the reason in plain words."""
     return Measure(None, None, None, method, confidence, reason)
-
-
-def checked_confidence(confidence: float) -> float:
-    """Return a confidence level, or raise ``InputError`` where it is outside (0, 1)."""
-    return share(confidence, "confidence")
