@@ -195,7 +195,7 @@ def find_winner(candidates: Candidates, required: Requirement) -> Winner:
         candidates.groups,
     )
     # Each group counts once where answers of one class share groups.
-    certificate = certify_counts(Counts(*sample.one_per_group(best.flagged)), required).to_dict()
+    certificate = certify_counts(sample.one_per_group(best.flagged), required).to_dict()
     shared = sample.n_sharing(confirming) > 0
     counted = "one answer of each group and class" if shared else "every answer"
     return replace(
