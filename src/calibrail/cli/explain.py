@@ -1,46 +1,38 @@
 """``calibrail explain``: one answer, the decision about it, and what it rests on."""
 
-from typing import Annotated
-
-import typer
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 
 import calibrail
 from calibrail.cli import options as opt
 from calibrail.cli.output import DONE, FAILURE
-from calibrail.settings.option import pairs
+from calibrail.settings.option import setting
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer, and what is known of it."""
+
+    response: str = setting("The answer.", metavar="TEXT")
+    question: str = setting("The question.", "", metavar="TEXT")
+    contexts: tuple[str, ...] = setting(
+        "A retrieved chunk. Repeatable, in their order.", (), flag="context", metavar="TEXT"
+    )
+    samples: tuple[str, ...] = setting(
+        "A further answer to the question. Repeatable.", (), flag="sample", metavar="TEXT"
+    )
+    columns: Mapping[str, str] | None = setting(
+        "A cell that the guardrail reads. Repeatable.", None, flag="column", metavar="COL=VALUE"
+    )
 
 
 @opt.takes_settings
-def run(
-    guardrail: opt.Guardrail,
-    *,
-    response: Annotated[str, typer.Option(metavar="TEXT", help="The answer.")],
-    question: Annotated[str, typer.Option(metavar="TEXT", help="The question.")] = "",
-    context: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TEXT", help="A retrieved chunk. Repeatable, in their order."),
-    ] = None,
-    sample: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TEXT", help="A further answer to the question. Repeatable."),
-    ] = None,
-    column: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COL=VALUE", help="A cell that the guardrail reads. Repeatable."),
-    ] = None,
-    show: opt.Show,
-) -> None:
+def run(guardrail: opt.Guardrail, answer: Answer, show: opt.Show) -> None:
     """Decide about one answer and show why: which sentence, which chunk, with which weight.
 
     Exit code 0 whatever the decision is, and 1 where the detector failed.
     """
     loaded = calibrail.Guardrail.load(guardrail)
-    decision = loaded.check(
-        response=response,
-        question=question,
-        contexts=context or (),
-        samples=sample or (),
-        columns=pairs(column, "--column"),
-    )
+    decision = loaded.check(**asdict(answer))
     code = FAILURE if decision.outcome == "error" else DONE
     show.finish("explain", decision.to_dict(evidence=True), code=code, score=loaded.score.name)

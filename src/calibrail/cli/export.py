@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 import calibrail
 from calibrail.cli import options as opt
-from calibrail.settings.checks import one_of
+from calibrail.settings.option import setting
 
 if TYPE_CHECKING:
     from calibrail.conformal.rule import Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """What becomes of answers that cannot be judged."""
+
+    on_failure: Literal["error", "flag", "review"] = setting(
+        "Outcome for an answer on which the detector fails.", "error"
+    )
 
 
 @opt.takes_settings
@@ -21,13 +31,7 @@ def run(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="Guardrail file to write.")
     ],
-    *,
-    on_failure: Annotated[
-        str,
-        typer.Option(
-            metavar="error|flag|review", help="Outcome for an answer on which the detector fails."
-        ),
-    ] = "error",
+    failing: Failing,
     show: opt.ShowJson,
 ) -> None:
     """Freeze a run into one file that decides in production as it did when it was tested.
@@ -36,9 +40,7 @@ def run(
     and the report's headline; no text. A run that was rejected can be exported too: the file
     says so.
     """
-    guardrail = calibrail.Run.load(run_folder).freeze(
-        on_failure=one_of(on_failure, ("error", "flag", "review"), "--on-failure")
-    )
+    guardrail = calibrail.Run.load(run_folder).freeze(on_failure=failing.on_failure)
     guardrail.save(output)
     config = guardrail.config
     content = {

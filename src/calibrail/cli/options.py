@@ -123,7 +123,8 @@ class _Offered:
 
     def parameter(self) -> inspect.Parameter:
         """Return the parameter that typer reads."""
-        hint, default, metavar = self.hint, self.default, self.option.metavar
+        hint, metavar = self.hint, self.option.metavar
+        default = inspect.Parameter.empty if self.default is MISSING else self.default
         match get_origin(hint):
             case None:
                 if self.option.parse is not None or hint is Any:
@@ -204,7 +205,5 @@ def _offered(kind: type, pick: Pick) -> Iterator[_Offered]:
         if option is None or item.name in pick.without or item.name not in (pick.only or hints):
             continue
         default = pick.default.get(item.name, item.default)
-        if default is MISSING:
-            raise InputError(f"{kind.__name__}.{item.name} needs a default to be an option")
         option = replace(option, help=pick.help.get(item.name, option.help))
         yield _Offered(item, _present(hints[item.name]), option, default)

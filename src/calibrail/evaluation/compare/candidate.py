@@ -49,14 +49,9 @@ class Candidate:
     ) -> Candidate:
         """Return the candidate of a score that could be calibrated."""
         ranked = ranked_values(sample.values, calibration.undefined)
-        return cls(
-            name=name,
-            baseline=baseline,
-            calibration=calibration,
-            ranked=ranked,
-            decided=add_tolerance(ranked, sample.tolerance),
-            flagged=calibration.flags(sample.values, sample.tolerance),
-        )
+        decided = add_tolerance(ranked, sample.tolerance)
+        flagged = calibration.flags(sample.values, sample.tolerance)
+        return cls(name, baseline, calibration, ranked, decided, flagged)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

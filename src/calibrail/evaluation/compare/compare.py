@@ -1,7 +1,7 @@
 """Which of several detectors costs the fewest false alarms at the same target?"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from calibrail.conformal import calibrate_threshold
@@ -46,19 +46,18 @@ class Comparison:
         FPR at the same coverage of the test answers; see ``matched_coverage``.
     sweep : sequence of mapping
         Other targets; see ``alpha_sweep``.
-    data, reproduce : mapping
-        Passed through.
+    origin : Origin
+        Of the data; passed through.
     """
 
     detectors: tuple[tuple[str, Report], ...]
     uncalibrated: Mapping[str, str]
     baselines: tuple[Row, ...]
     winner: Winner
-    measures: Mapping[str, Mapping[str, Measure]] = field(default_factory=dict)
-    matched: Mapping[str, Any] = field(default_factory=dict)
-    sweep: Sequence[Mapping[str, Any]] = ()
-    data: Mapping[str, Any] = field(default_factory=dict)
-    reproduce: Mapping[str, Any] = field(default_factory=dict)
+    measures: Mapping[str, Mapping[str, Measure]]
+    matched: Mapping[str, Any]
+    sweep: Sequence[Mapping[str, Any]]
+    origin: Origin
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as a dictionary that strict JSON can hold.
@@ -89,8 +88,8 @@ class Comparison:
             "partial_auroc": {"least_coverage": LEAST_COVERAGE},
             "matched_coverage": self.matched,
             "alpha_sweep": self.sweep,
-            "data": self.data,
-            "reproduce": self.reproduce,
+            "data": self.origin.data,
+            "reproduce": self.origin.reproduce,
         }
         return {name: plain(value) for name, value in content.items()}
 
@@ -134,7 +133,8 @@ def compare_detectors(
     """
     if not detectors:
         raise InputError("values must hold at least one detector; got none")
-    requirement, baselines = requirement or Requirement(), baselines or {}
+    requirement, origins = requirement or Requirement(), origins or {}
+    baselines = baselines or {}
     if twice := sorted(set(detectors) & set(baselines)):
         raise InputError(f"baselines must have names of their own; {twice[0]} is also a detector")
     samples = {**detectors, **baselines}
@@ -153,11 +153,9 @@ def compare_detectors(
             continue
         candidates.append(Candidate.of(name, sample, calibration, baseline=name in baselines))
         if name in detectors:
-            origin = (origins or {}).get(name, Origin({"name": name, "params": {}}))
-            others = Others(baselines)
-            report = evaluate(
-                Rule(calibration), sample, promise, requirement, origin, others=others, seed=seed
-            )
+            origin = origins.get(name, Origin({"name": name, "params": {}}))
+            rule, others = Rule(calibration), Others(baselines)
+            report = evaluate(rule, sample, promise, requirement, origin, others=others, seed=seed)
             reports.append((name, report))
     reports.sort(key=lambda item: _order(item[1].test.fpr.estimate, item[1].test.auroc.estimate))
     everyone = Candidates.on(shared, candidates, confidence=requirement.confidence, seed=seed)
@@ -166,7 +164,6 @@ def compare_detectors(
         everyone if reports else replace(everyone, members=()),
         Requirement(requirement.max_fpr, required, level),
     )
-    about = next(iter((origins or {}).values()), Origin({}))
     return Comparison(
         detectors=tuple(reports),
         uncalibrated=uncalibrated,
@@ -178,8 +175,7 @@ def compare_detectors(
         },
         matched=matched_coverage(everyone, promise.coverage),
         sweep=alpha_sweep(samples, promise, baselines, (*ALPHAS, promise.alpha), level),
-        data=dict(about.data),
-        reproduce=dict(about.reproduce),
+        origin=next(iter(origins.values()), Origin({})),
     )
 
 
@@ -187,18 +183,13 @@ def _measures(
     sample: Sample, everyone: Candidates, undefined: str, baseline: bool
 ) -> dict[str, Measure]:
     """Return what a report does not hold; a baseline's overlap, too."""
-    test, level = everyone.split == TEST, everyone.confidence
+    test, level, seed = everyone.split == TEST, everyone.confidence, everyone.seed
     ranked, labels = ranked_values(sample.values[test], undefined), everyone.labels[test]
-    area = partial_auroc(
-        ranked, labels, everyone.groups[test], confidence=level, seed=everyone.seed
-    )
+    area = partial_auroc(ranked, labels, everyone.groups[test], confidence=level, seed=seed)
     if not baseline:
         return {"partial_auroc": area}
-    classes = [ranked[labels == label] for label in (1, 0)]
-    return {
-        "partial_auroc": area,
-        "overlap": overlap(*classes, confidence=level, seed=everyone.seed),
-    }
+    shared = overlap(ranked[labels == 1], ranked[labels == 0], confidence=level, seed=seed)
+    return {"partial_auroc": area, "overlap": shared}
 
 
 def _order(fpr: float | None, area: float | None) -> tuple[float, float]:
@@ -208,12 +199,9 @@ def _order(fpr: float | None, area: float | None) -> tuple[float, float]:
 
 def _baseline_rows(reports: Sequence[tuple[str, Report]]) -> tuple[Row, ...]:
     """Return the baselines by themselves, without the comparison with one detector."""
-    if not reports:
-        return ()
-    bare = [
-        replace(item, auroc_difference=None, beats_detector=False, detector_beats=False)
-        for item in reports[0][1].baselines
+    rows = [
+        replace(row, auroc_difference=None, beats_detector=False, detector_beats=False)
+        for row in (reports[0][1].baselines if reports else ())
     ]
-    return tuple(
-        sorted(bare, key=lambda r: _order(r.fpr.estimate if r.fpr else None, r.auroc.estimate))
-    )
+    rows.sort(key=lambda row: _order(row.fpr.estimate if row.fpr else None, row.auroc.estimate))
+    return tuple(rows)

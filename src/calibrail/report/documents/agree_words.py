@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from calibrail.evaluation.agree.corrections import FEWEST_OF_A_CLASS, FEWEST_OF_A_KIND
+from calibrail.evaluation.agree.corrections import FEWEST_OF_A_CLASS, FEWEST_OF_A_KIND, RateEstimate
 from calibrail.phrases import count, percent
 from calibrail.report.blocks import Json
 
@@ -84,7 +84,7 @@ def reason(code: str, rate: str, values: Mapping[str, Any]) -> str:
     return _REASONS[code].format(name=_class(rate, values.get("label", 1)), **values)
 
 
-def caution(code: str, rate: str, estimate: Any) -> str:
+def caution(code: str, rate: str, estimate: RateEstimate) -> str:
     """Say why there are too few human labels to rely on an estimate, and how many would do."""
     values, needed = estimate.values, f"about {estimate.n_needed:,} human labels"
     if code == "few_of_a_class":
