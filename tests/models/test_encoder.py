@@ -17,9 +17,19 @@ LONG = " ".join(f"the river rhine flows from snow {index}" for index in range(9)
 TEXTS = ("the river flows", "Rhine", LONG, "snow in the alps.", "")
 
 
+def fresh(
+    model: str = DEFAULT_MODEL,
+    revision: str | None = None,
+    prompt: str = "",
+    dtype: str = "float32",
+) -> LocalEncoder:
+    """An encoder that no other test shares."""
+    return LocalEncoder(model, revision, prompt, dtype)
+
+
 @pytest.fixture(scope="module")
 def encoder(tiny: Path) -> LocalEncoder:
-    return LocalEncoder(str(tiny))
+    return fresh(str(tiny))
 
 
 def bare(folder: Path, texts: tuple[str, ...], prompt: str = "") -> np.ndarray:
@@ -46,12 +56,12 @@ class TestSentences:
         np.testing.assert_allclose(found, bare(locate(DEFAULT_MODEL).folder, texts), atol=1e-6)
 
     def test_a_prompt_goes_before_every_text(self, tiny: Path) -> None:
-        found = LocalEncoder(str(tiny), prompt="sea: ").sentences(TEXTS)
+        found = fresh(str(tiny), prompt="sea: ").sentences(TEXTS)
         np.testing.assert_allclose(found, bare(tiny, TEXTS, "sea: "), atol=1e-6)
-        assert not np.allclose(found, LocalEncoder(str(tiny)).sentences(TEXTS), atol=1e-3)
+        assert not np.allclose(found, fresh(str(tiny)).sentences(TEXTS), atol=1e-3)
 
     def test_another_precision_is_another_vector(self, tiny: Path, encoder: LocalEncoder) -> None:
-        low = LocalEncoder(str(tiny), dtype="bfloat16").sentences(TEXTS[:1])
+        low = fresh(str(tiny), dtype="bfloat16").sentences(TEXTS[:1])
         distance = np.linalg.norm(low - encoder.sentences(TEXTS[:1]))
         assert 1e-6 < distance < 0.1
 
@@ -61,7 +71,7 @@ class TestSentences:
 
 class TestOnce:
     def test_each_distinct_text_runs_once(self, tiny: Path) -> None:
-        encoder = LocalEncoder(str(tiny))
+        encoder = fresh(str(tiny))
         encoder.prepare(["a", "b", "a"], ["b", "c", "b"])
         assert encoder.n_embedded == 3
         assert encoder.n_passes == 1
@@ -71,25 +81,25 @@ class TestOnce:
         assert (encoder.n_embedded, encoder.n_passes) == (3, 1)
 
     def test_words_of_a_text_known_by_its_sentence_need_a_pass(self, tiny: Path) -> None:
-        encoder = LocalEncoder(str(tiny))
+        encoder = fresh(str(tiny))
         encoder.sentences(["river"])
         encoder.words("river")
         assert encoder.n_embedded == 2
 
     def test_forgetting_embeds_again(self, tiny: Path) -> None:
-        encoder = LocalEncoder(str(tiny))
+        encoder = fresh(str(tiny))
         first = encoder.sentences(["river"])
         encoder.forget()
         np.testing.assert_array_equal(encoder.sentences(["river"]), first)
         assert encoder.n_embedded == 2
 
     def test_a_batch_changes_rounding_only(self, tiny: Path) -> None:
-        together = LocalEncoder(str(tiny)).sentences(TEXTS)
-        alone = np.vstack([LocalEncoder(str(tiny)).sentences([text]) for text in TEXTS])
+        together = fresh(str(tiny)).sentences(TEXTS)
+        alone = np.vstack([fresh(str(tiny)).sentences([text]) for text in TEXTS])
         np.testing.assert_allclose(together, alone, atol=1e-6)
 
     def test_truncated_texts_are_counted_and_known(self, tiny: Path) -> None:
-        encoder = LocalEncoder(str(tiny))
+        encoder = fresh(str(tiny))
         encoder.prepare(["river", LONG], [LONG + " sea"])
         assert encoder.n_truncated == 2
         assert len(encoder.cut(["river", LONG, LONG + " sea", "never seen"])) == 2
@@ -117,7 +127,7 @@ class TestWords:
         np.testing.assert_allclose(encoder.words(text), expected, atol=1e-5)
 
     def test_a_prompt_has_no_words_of_its_own(self, tiny: Path) -> None:
-        assert LocalEncoder(str(tiny), prompt="sea snow ").words("river").shape == (1, 16)
+        assert fresh(str(tiny), prompt="sea snow ").words("river").shape == (1, 16)
 
     def test_windows_cover_a_text_beyond_the_maximum_length(self, encoder: LocalEncoder) -> None:
         vectors = encoder.words(LONG)
@@ -125,7 +135,7 @@ class TestWords:
         assert (np.linalg.norm(vectors, axis=1) > 0.99).all()
 
     def test_the_first_window_serves_sentence_and_words(self, tiny: Path) -> None:
-        encoder = LocalEncoder(str(tiny))
+        encoder = fresh(str(tiny))
         encoder.prepare([LONG], [LONG])
         np.testing.assert_allclose(encoder.sentences([LONG]), bare(tiny, (LONG,)), atol=1e-6)
         assert encoder.n_embedded == 1
@@ -140,7 +150,7 @@ class TestWords:
 
 class TestFingerprint:
     def test_it_pins_the_model_and_is_json(self, tiny: Path) -> None:
-        found = LocalEncoder(str(tiny), prompt="p: ").fingerprint()
+        found = fresh(str(tiny), prompt="p: ").fingerprint()
         assert json.loads(json.dumps(found)) == found
         assert found["max_length"] == 16
         assert found["prompt"] == "p: "
@@ -148,10 +158,10 @@ class TestFingerprint:
 
     def test_no_path_is_in_it(self, tiny: Path, tmp_path: Path) -> None:
         copy = shutil.copytree(tiny, tmp_path / "copy")
-        assert LocalEncoder(str(copy)).fingerprint() == LocalEncoder(str(tiny)).fingerprint()
+        assert fresh(str(copy)).fingerprint() == fresh(str(tiny)).fingerprint()
 
     def test_its_length_is_the_one_in_use(self, tiny: Path) -> None:
-        encoder = LocalEncoder(str(tiny))
+        encoder = fresh(str(tiny))
         assert encoder.transformer.max_seq_length == encoder.fingerprint()["max_length"]
 
 
@@ -163,25 +173,25 @@ class TestLoading:
 
     def test_an_unknown_precision_is_refused(self) -> None:
         with pytest.raises(InputError, match="dtype must be one of float32"):
-            LocalEncoder(dtype="int4")
+            load_encoder(dtype="int4")
 
     @pytest.mark.parametrize("wrong", [{"prompt": 5}, {"model": 3}, {"revision": 1234567}])
     def test_what_must_be_a_string_is_said(self, wrong: dict[str, int]) -> None:
         with pytest.raises(InputError, match="must be a string"):
-            LocalEncoder(**wrong)
+            load_encoder(**wrong)  # type: ignore[arg-type]
 
     def test_the_extra_is_named_where_torch_is_missing(
         self, tiny: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(sys.modules, "sentence_transformers", None)
         with pytest.raises(ModelError, match=r'pip install "calibrail\[models\]"'):
-            LocalEncoder(str(tiny)).sentences(["river"])
+            fresh(str(tiny)).sentences(["river"])
 
     def test_broken_weights_are_an_error_of_ours(self, tiny: Path, tmp_path: Path) -> None:
         copy = Path(shutil.copytree(tiny, tmp_path / "copy"))
         (copy / "model.safetensors").write_bytes(b"no tensors")
         with pytest.raises(ModelError, match="cannot be loaded as an encoder"):
-            LocalEncoder(str(copy)).sentences(["river"])
+            fresh(str(copy)).sentences(["river"])
 
     def test_code_that_a_folder_names_is_not_run(self, tiny: Path, tmp_path: Path) -> None:
         copy = Path(shutil.copytree(tiny, tmp_path / "copy"))
@@ -191,5 +201,5 @@ class TestLoading:
         modules[1]["type"] = "evil.Evil"
         (copy / "modules.json").write_text(json.dumps(modules))
         with pytest.raises(ModelError, match="cannot be loaded as an encoder"):
-            LocalEncoder(str(copy)).sentences(["river"])
+            fresh(str(copy)).sentences(["river"])
         assert not trap.exists()

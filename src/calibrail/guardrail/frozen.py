@@ -1,7 +1,5 @@
 """What does a guardrail file hold, and how is a changed byte noticed?"""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -9,7 +7,7 @@ import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
 
@@ -150,7 +148,7 @@ class FrozenConfig(_Frozen):
         return render(content)
 
     @classmethod
-    def from_bytes(cls, raw: bytes, source: str = "guardrail") -> FrozenConfig:
+    def from_bytes(cls, raw: bytes, source: str = "guardrail") -> Self:
         """Read and verify the bytes of a guardrail file.
 
         Raises

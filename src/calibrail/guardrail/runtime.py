@@ -1,12 +1,10 @@
 """How does a frozen guardrail decide about an answer?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -106,7 +104,7 @@ class Guardrail:
         self._score = score
 
     @classmethod
-    def load(cls, path: str | Path) -> Guardrail:
+    def load(cls, path: str | Path) -> Self:
         """Load a guardrail file, verify every byte, and verify the detector's weights."""
         path = Path(path)
         try:
@@ -187,8 +185,6 @@ class Guardrail:
                 renew()
         try:
             scores = self._score.score(examples)
-            groups = self._groups(examples)
-            scores = self._settle_near_ties(examples, scores, groups)
         except Exception as error:
             # A detector is foreign code: whatever it raises costs one answer, not the batch, and
             # is reported as the failure that it is.
@@ -196,7 +192,7 @@ class Guardrail:
                 # A model that cannot be had, or may not be asked, fails on every answer alike.
                 return [self._failed(example, error) for example in examples]
             return [self.decide([example])[0] for example in examples]
-        return self._decide_scored(examples, scores, groups)
+        return self._decide_scored(examples, scores)
 
     def stream(self, examples: Iterable[Example], block: int = 256) -> Iterator[Decision]:
         """Decide about any number of examples, ``block`` at a time, in constant memory."""
@@ -209,59 +205,39 @@ class Guardrail:
         by = self._config.promise.by
         return None if by is None else [group_name(example.columns.get(by)) for example in examples]
 
-    def _decide_scored(
-        self, examples: Sequence[Example], scores: Scores, groups: list[str] | None
-    ) -> list[Decision]:
-        values, tolerance = scores.values, self._score.tolerance
+    def _decide_scored(self, examples: Sequence[Example], scores: Scores) -> list[Decision]:
+        values, tolerance, upper = scores.values, self._score.tolerance, self._rule.flag_above
+        groups = self._groups(examples)
         codes = self._rule.decide(values, groups, tolerance)
-        thresholds = self._rule.thresholds(len(values), groups).tolist()
-        defined = np.flatnonzero(~np.isnan(values))
-        known = None if groups is None else [groups[index] for index in defined.tolist()]
-        p_values = self._rule.p_value(values[defined], known, tolerance).tolist()
-        p_value_of = dict(zip(defined.tolist(), p_values, strict=True))
+        thresholds = self._rule.thresholds(len(values), groups)
+        missing = np.isnan(values)
+        p_values = self._rule.p_value(np.where(missing, 0.0, values), groups, tolerance)
+        near = np.abs(values - (thresholds - tolerance)) <= tolerance
+        if upper is not None:
+            near |= np.abs(values - upper - tolerance) <= tolerance
         decisions = []
-        for index, (example, threshold) in enumerate(zip(examples, thresholds, strict=True)):
-            outcome = DECISIONS[codes[index]]
-            value = float(values[index]) if index in p_value_of else None
-            if value is None:
-                reason = f"undefined score ({scores.reasons[index]}); policy: {outcome}"
+        for row, example in enumerate(examples):
+            if near[row] and tolerance > 0.0 and len(examples) > 1:
+                # Rounding depends on the batch; a batch is to decide like a batch of one.
+                if callable(forget := getattr(self._score, "forget", None)):
+                    forget()
+                decisions.append(self.decide([example])[0])
+                continue
+            outcome, threshold = DECISIONS[codes[row]], _finite(thresholds[row])
+            evidence = None if scores.evidence is None else dict(scores.evidence[row]) or None
+            if missing[row]:
+                value, p_value = None, None
+                reason = f"undefined score ({scores.reasons[row]}); policy: {outcome}"
             else:
+                value, p_value = float(values[row]), float(p_values[row])
                 reason = self._explain(value, threshold, outcome)
-            edge = None if np.isinf(threshold) else threshold
-            evidence = None if scores.evidence is None else dict(scores.evidence[index]) or None
-            p_value = p_value_of.get(index)
-            decisions.append(Decision(example.id, outcome, value, edge, p_value, reason, evidence))
+            decisions.append(
+                Decision(example.id, outcome, value, threshold, p_value, reason, evidence)
+            )
         return decisions
 
-    def _settle_near_ties(
-        self, examples: Sequence[Example], scores: Scores, groups: list[str] | None
-    ) -> Scores:
-        """Score again, each by itself, the answers so close that rounding could decide.
-
-        Rounding depends on the batch; this makes a batch decide like a batch of one.
-        """
-        values, tolerance = scores.values, self._score.tolerance
-        if len(examples) == 1 or tolerance == 0.0:
-            return scores
-        edges = self._rule.thresholds(len(values), groups) - tolerance
-        near = np.abs(values - edges) <= tolerance
-        if self._rule.flag_above is not None:
-            near |= np.abs(values - self._rule.flag_above - tolerance) <= tolerance
-        settled, reasons = values.copy(), dict(scores.reasons)
-        evidence = None if scores.evidence is None else list(scores.evidence)
-        for index in np.flatnonzero(near).tolist():
-            if callable(forget := getattr(self._score, "forget", None)):
-                forget()
-            alone = self._score.score([examples[index]])
-            settled[index] = alone.values[0]
-            if alone.reasons:
-                reasons[index] = alone.reasons[0]
-            if evidence is not None and alone.evidence is not None:
-                evidence[index] = alone.evidence[0]
-        return Scores(settled, reasons, None if evidence is None else tuple(evidence))
-
-    def _explain(self, value: float, threshold: float, outcome: Outcome) -> str:
-        if np.isinf(threshold):
+    def _explain(self, value: float, threshold: float | None, outcome: Outcome) -> str:
+        if threshold is None:
             return "this guardrail flags everything: there were too few calibration examples"
         upper = self._rule.flag_above
         if outcome == "review":
@@ -277,8 +253,7 @@ class Guardrail:
 
     def _failed(self, example: Example, error: Exception) -> Decision:
         policy = self._config.policy.failure
-        edge = float(self._rule.thresholds(1, self._groups([example]))[0])
-        threshold = None if np.isinf(edge) else edge
+        threshold = _finite(self._rule.thresholds(1, self._groups([example]))[0])
         reason = f"the detector failed: {type(error).__name__}: {error}; policy: {policy}"
         return Decision(example.id, policy, None, threshold, None, reason)
 
@@ -286,6 +261,10 @@ class Guardrail:
 def group_name(value: object) -> str:
     """Return a group as the text that names it; nothing given is the empty name."""
     return "" if value is None else str(value)
+
+
+def _finite(threshold: float) -> float | None:
+    return None if np.isinf(threshold) else float(threshold)
 
 
 def _refuse_other_detector(config: FrozenConfig, score: Score) -> None:

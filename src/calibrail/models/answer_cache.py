@@ -29,15 +29,9 @@ _PATIENCE: Final = 60.0
 
 _TABLE: Final = """
 CREATE TABLE IF NOT EXISTS answers (
-    key TEXT PRIMARY KEY,
-    endpoint TEXT NOT NULL,
-    model TEXT NOT NULL,
-    kind TEXT NOT NULL,
-    characters INTEGER NOT NULL,
-    tokens_in INTEGER,
-    tokens_out INTEGER,
-    created REAL NOT NULL,
-    value TEXT NOT NULL
+    key TEXT PRIMARY KEY, endpoint TEXT NOT NULL, model TEXT NOT NULL, kind TEXT NOT NULL,
+    characters INTEGER NOT NULL, tokens_in INTEGER, tokens_out INTEGER,
+    created REAL NOT NULL, value TEXT NOT NULL
 ) WITHOUT ROWID
 """
 

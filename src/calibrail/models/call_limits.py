@@ -143,8 +143,7 @@ class Account:
 
     def __init__(self, limits: CallLimits, watch: Callable[[int], None] | None = None) -> None:
         self.limits = limits
-        self.n_sent = 0
-        self.n_answered = 0
+        self.n_sent = self.n_answered = 0
         self._watch = watch
         self._lock = Lock()
 

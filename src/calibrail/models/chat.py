@@ -1,14 +1,12 @@
 """What is asked of a chat endpoint, and what does it answer?"""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 #: Positions whose alternatives are kept, at either end of an answer: a verdict stands at its
 #: beginning, or after what a model thinks aloud.
@@ -128,15 +126,13 @@ class ChatAnswer:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> ChatAnswer:
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Rebuild an answer from ``to_dict``."""
-        if data["positions"] is None:
-            return cls(**data)
-        positions = (
+        positions = data["positions"] and tuple(
             Position(item["token"], item["logprob"], tuple(map(tuple, item["top"])))
             for item in data["positions"]
         )
-        return cls(**{**data, "positions": tuple(positions)})
+        return cls(**{**data, "positions": positions})
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ class LocalEncoder(LocalModel, Encoder):
     Parameters
     ----------
     model : str
-        Hub name or folder; the default is embedded and needs no hub.
+        Hub name or folder.
     revision : str or None
         Revision of a hub model.
     prompt : str
@@ -70,13 +70,7 @@ class LocalEncoder(LocalModel, Encoder):
         Precision of the weights. Another precision is another score.
     """
 
-    def __init__(
-        self,
-        model: str = DEFAULT_MODEL,
-        revision: str | None = None,
-        prompt: str = "",
-        dtype: str = "float32",
-    ) -> None:
+    def __init__(self, model: str, revision: str | None, prompt: str, dtype: str) -> None:
         for key, value in (("revision", revision), ("prompt", prompt)):
             if not isinstance(value, str) and not (key == "revision" and value is None):
                 raise InputError(f'{key} must be a string; got {value!r}; write {key}="{value}"')

@@ -63,15 +63,12 @@ class Network:
         In evaluation mode.
     tokenizer : transformers tokenizer
         A fast one.
-    device : str
-        Where the module lies.
     model : str
         What the user called it, for messages.
     """
 
     module: Any
     tokenizer: Any
-    device: str
     model: str
 
     def inputs(self, windows: Sequence[Window]) -> dict[str, Any]:
@@ -80,7 +77,7 @@ class Network:
 
         def padded(rows: Iterable[Sequence[int]], filler: int = 0) -> Any:
             columns = list(zip_longest(*rows, fillvalue=filler))
-            return torch.tensor(columns, dtype=torch.long, device=self.device).T.contiguous()
+            return torch.tensor(columns, dtype=torch.long, device=self.module.device).T.contiguous()
 
         ids = [window.ids for window in windows]
         inputs = {
@@ -199,9 +196,8 @@ class LocalModel:
                 )
         if not reader.is_fast:
             raise ModelError(f"{self.model} has no fast tokenizer, which tells where words lie")
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        module.to(device).eval()
-        return Network(module, reader, device, self.model)
+        module.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+        return Network(module, reader, self.model)
 
     @contextmanager
     def loading(self, purpose: str, library: str) -> Iterator[Any]:

@@ -31,11 +31,8 @@ _MEANINGS: Final = {
     "unfaithful not_faithful ungrounded not_grounded not_factual",
 }
 _NAMES: Final = {name: label for label, names in _MEANINGS.items() for name in names.split()}
-_CLASSES: Final = (
-    frozenset({ENTAILMENT, NEUTRAL, CONTRADICTION}),
-    frozenset({ENTAILMENT, NOT_ENTAILMENT}),
-    frozenset({ENTAILMENT, CONTRADICTION}),
-)
+#: What a model may know besides entailment.
+_OTHERS: Final = ({NEUTRAL, CONTRADICTION}, {NOT_ENTAILMENT}, {CONTRADICTION})
 
 HHEM_FOUNDATION: Final = "google/flan-t5-base"
 HHEM_PROMPT: Final = (
@@ -140,7 +137,7 @@ class MiniCheck(EntailmentHead):
     def _first_token(self, windows: Sequence[Window]) -> Any:
         import torch
 
-        start = torch.full((len(windows), 1), self._start, device=self.network.device)
+        start = torch.full((len(windows), 1), self._start, device=self.network.module.device)
         output = self.network.run(windows, decoder_input_ids=start, use_cache=False)
         return output.logits[:, 0]
 
@@ -229,7 +226,8 @@ def label_order(id2label: Any, model: str) -> tuple[str, ...]:
     names = id2label if isinstance(id2label, dict) else {}
     in_order = [str(names.get(str(index))).strip().lower() for index in range(len(names))]
     labels = tuple(_NAMES.get(re.sub(r"[\W_]+", "_", name), "") for name in in_order)
-    if len(set(labels)) != len(labels) or frozenset(labels) not in _CLASSES:
+    known = [{ENTAILMENT, *others} for others in _OTHERS]
+    if len(set(labels)) != len(labels) or set(labels) not in known:
         listed = ", ".join(f"{key}: {value}" for key, value in names.items()) or "none"
         raise ModelError(
             f"{model}: its labels ({listed}) do not say which output is entailment. An entailment "

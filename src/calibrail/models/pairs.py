@@ -114,10 +114,6 @@ class PairModel(ReadingModel[Pair, PairHead, Best]):
         for pair in pairs:
             self.compute([pair])
 
-    def texts(self, item: Pair) -> Pair:
-        """Return both texts."""
-        return item
-
     def compute(self, items: Sequence[Pair]) -> None:
         """Read pairs in batches of their windows, and keep the best values of each."""
         longs, shorts = zip(*items, strict=True)

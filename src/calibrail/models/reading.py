@@ -7,7 +7,7 @@ from typing import Any, Final, Generic, TypeVar
 from calibrail.models.loading import LocalModel
 from calibrail.models.store import ResultStore, blocks, text_key
 
-Item = TypeVar("Item")
+Item = TypeVar("Item", bound=Sequence[Any])
 Head = TypeVar("Head")
 Result = TypeVar("Result")
 
@@ -63,8 +63,8 @@ class ReadingModel(LocalModel, Generic[Item, Head, Result]):
         raise NotImplementedError
 
     def texts(self, item: Item) -> Sequence[str]:
-        """Return the texts of an item."""
-        raise NotImplementedError
+        """Return the texts of an item: the item itself, where it consists of them."""
+        return item
 
     def compute(self, items: Sequence[Item]) -> None:
         """Compute items together, and keep their results."""

@@ -1,14 +1,12 @@
 """What do models behind endpoints share, that is asked before anything is sent?"""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import astuple, dataclass
 from functools import partial
 from threading import Event, Lock
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from calibrail.models.answer_cache import AnswerCache, Source, Tokens, open_cache
 from calibrail.models.call_limits import Account, account
@@ -64,11 +62,11 @@ class Usage:
     tokens_out: int = 0
     n_counted: int = 0
 
-    def __sub__(self, other: Usage) -> Usage:
-        return Usage(*map(operator.sub, astuple(self), astuple(other)))
+    def __sub__(self, other: Self) -> Self:
+        return type(self)(*map(operator.sub, astuple(self), astuple(other)))
 
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(*map(operator.add, astuple(self), astuple(other)))
+    def __add__(self, other: Self) -> Self:
+        return type(self)(*map(operator.add, astuple(self), astuple(other)))
 
 
 class Session(NamedTuple):

@@ -72,14 +72,11 @@ class Caller:
     """
 
     def __init__(self, endpoint: str, transport: Transport | None = None) -> None:
-        self.endpoint = endpoint
-        self.n_sent = 0
-        self._transport = transport
-        self._lock = Lock()
+        self.endpoint, self._transport = endpoint, transport
+        self.n_sent = self._failed_in_a_row = self._refused_in_a_row = 0
+        self._ever_answered = self._fewer_logprobs = False
         self._hold_until = 0.0
-        self._failed_in_a_row = self._refused_in_a_row = 0
-        self._ever_answered = False
-        self._fewer_logprobs = False
+        self._lock = Lock()
         self._unknown: set[str] = set()
 
     def call(self, request: Request) -> Any:

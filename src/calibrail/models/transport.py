@@ -88,7 +88,6 @@ class Transport(Protocol):
         ModelError
             If no request can: no key, a wrong key, an unknown model.
         """
-        ...
 
 
 class OpenAITransport:
@@ -112,8 +111,7 @@ class OpenAITransport:
             raise ModelError(
                 f"calling {endpoint} needs the judge extra: {INSTALL} ({error})"
             ) from error
-        self._endpoint = endpoint
-        self._sdk = openai
+        self._endpoint, self._sdk = endpoint, openai
         #: What a connection raises when it breaks while a body is read.
         self._broken: tuple[type[Exception], ...] = (openai.APIConnectionError, OSError)
         for name in ("httpx2", "httpx"):

@@ -204,9 +204,7 @@ def cut(tokens: Tokens, max_length: int, window: int | None) -> tuple[list[Windo
             f"the model takes {max_length} tokens at a time, too few for a pair of texts "
             f"and the {fixed} tokens around them"
         )
-    size = max_length - fixed - kept
-    if window is not None:
-        size = min(size, window)
+    size = min(max_length - fixed - kept, window or max_length)
     spans = stretches(n_long, size, tokens.long.words)
     return [assemble(tokens, span, (0, kept)) for span in spans], kept < n_short
 
