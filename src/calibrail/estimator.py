@@ -104,9 +104,14 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         InputError
             If a parameter is outside its domain, or the labels are not of two kinds.
         """
-        parameters = self.get_params()
-        del parameters["higher"]
-        promise = Promise(**parameters)
+        promise = Promise(
+            self.alpha,
+            self.guarantee,
+            self.delta,
+            self.undefined,
+            self.allow_flag_all,
+            clustered=self.clustered,
+        )
         checked, y = validate_data(self, _as_column(X), y, **_CHECKS)
         scores = self._one_column(checked)
         self.classes_, labels = _encoded(y)

@@ -36,8 +36,8 @@ def forest_svg(comparison: Json, narrow: bool) -> str:
         *((d["name"], d["test"], *_look(i)) for i, d in enumerate(comparison["detectors"])),
         *((b["name"], b, QUIET, "o") for b in comparison["baselines"]),
     ][:_MOST_ROWS]
-    high = 0.9 + 0.34 * len(rows)
-    with drawing(*((4.1, 2 * high + 0.3) if narrow else (8.2, high + 0.1))) as plot:
+    height = 0.9 + 0.34 * len(rows)
+    with drawing(*((4.1, 2 * height + 0.3) if narrow else (8.2, height + 0.1))) as plot:
         plot.axes.remove()
         subplots = plot.figure.subplots
         panels = subplots(2, 1) if narrow else subplots(1, 2, sharey=True)

@@ -78,8 +78,8 @@ def _draw(plot: Plot, plan: Json, colours: Mapping[str, str]) -> None:
     """Draw the curves, each stand-in in the colour that this medium gives it."""
     axes, curve = plot.axes, plan["curve"]
     # Too few answers to calibrate give no verdict, and nothing to draw.
-    none = [share == 1.0 and bool(plan["guarantee"]) for share in curve["inconclusive"]]
-    start = none.index(False) if False in none else 0
+    undecided = [share == 1.0 and bool(plan["guarantee"]) for share in curve["inconclusive"]]
+    start = undecided.index(False) if False in undecided else 0
     for (verdict, dashes), stand_in in zip(VERDICTS.items(), VERDICT_COLOURS, strict=True):
         n, shares = curve["n"][start:], [100.0 * share for share in curve[verdict][start:]]
         colour = colours[stand_in]
