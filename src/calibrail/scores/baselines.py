@@ -51,9 +51,11 @@ class Unmatched(Detector):
     #: What finds the pieces of a text, and why a response without any is undefined.
     pieces: ClassVar[Callable[[str], Sequence[Piece]]]
     nothing: ClassVar[str]
+    #: Whether their number is the value, not their share.
+    counts = False
 
     def value(self, example: Example) -> Valued | str:
-        """Return the share in [0, 1], or the number for a score that counts."""
+        """Return the share in [0, 1], or the number of a score that counts."""
         stated = type(self).pieces(example.response)
         if not stated:
             return self.nothing
@@ -63,15 +65,12 @@ class Unmatched(Detector):
             for text, start, end in stated
             if text not in known
         ]
-        return self.measured(len(items), len(stated)), {"kind": "words", "items": items}
+        n = 1 if self.counts else len(stated)
+        return len(items) / n, {"kind": "words", "items": items}
 
     def known(self, text: str) -> Iterable[str]:
         """Return what a piece may match in a source."""
         return (piece.text for piece in type(self).pieces(text))
-
-    def measured(self, n_unmatched: int, n: int) -> float:
-        """Return the value that so many unmatched pieces of n make."""
-        return n_unmatched / n
 
 
 class Novelty(Unmatched):
@@ -87,10 +86,7 @@ class NovelCount(Novelty):
     """Number of the response's content words that neither contexts nor question hold."""
 
     name = "novel_count"
-
-    def measured(self, n_unmatched: int, n: int) -> float:
-        """Return how many are unmatched."""
-        return float(n_unmatched)
+    counts = True
 
 
 class Numbers(Unmatched):

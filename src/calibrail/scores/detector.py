@@ -70,6 +70,7 @@ class Detector:
         super().__init_subclass__()
         dataclass(kw_only=True, eq=False, repr=False)(cls)
         declared = signature(cls.__init__).parameters
+        # A subclass's parameters stand before those of its base.
         names = dict.fromkeys(name for base in cls.__mro__ for name in get_annotations(base))
         cls.__signature__ = Signature([declared[name] for name in names if name in declared])
 

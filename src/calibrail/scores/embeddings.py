@@ -1,6 +1,6 @@
 """Does the answer lie near the question instead of the context, or far from every chunk?"""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -14,6 +14,8 @@ from calibrail.scores.evidence import quoted, supported, whole_response
 from calibrail.text.sentences import Sentence, sentences, sentences_version
 
 Context = Literal["joined", "closest"]
+Weighting = Literal["max", "question"]
+Level = Literal["response", "sentence"]
 
 #: Keeps the ratio finite where the response is the context.
 EPSILON: Final = 1e-8
@@ -21,6 +23,15 @@ EPSILON: Final = 1e-8
 #: Below this distance or angle two texts are one to the encoder, which may see no white space or
 #: case. In different batches they lie up to 1e-6 apart, while a full stop more makes 2e-2.
 SAME_PLACE: Final = 1e-4
+
+#: Temperature of the question-weighted mix in the published code.
+TEMPERATURE: Final = 0.1
+
+#: Cosines nearer than this are one; the first place is named, whatever the rounding.
+TIE: Final = 1e-7
+
+#: Response sentences compared at a time.
+TILE: Final = 256
 
 
 class Sgi(Embedding):
@@ -45,6 +56,8 @@ class Sgi(Embedding):
     name = "sgi"
     explains = True
     requires = ("question", "contexts", "response")
+    #: Whether each sentence of the response is measured by itself.
+    by_sentence = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -69,17 +82,13 @@ class Sgi(Embedding):
         # The ratio would magnify the noise between two batches to any number.
         both[both < SAME_PLACE] = 0.0
         index = both[0] / (both[1] + EPSILON)
-        return float(-index.mean()), self._evidence(pieces, both, index)
+        if self.by_sentence:
+            return float(-index.mean()), supported(pieces, index.tolist())
+        items = [{"to_question": near, "to_context": far} for near, far in both.T.tolist()]
+        return float(-index.mean()), {"kind": "angles", "items": items}
 
     def _pieces(self, example: Example) -> list[Sentence]:
-        return [whole_response(example)]
-
-    def _evidence(
-        self, pieces: Sequence[Sentence], angles: NDArray[np.float64], index: NDArray[np.float64]
-    ) -> Mapping[str, JSON]:
-        ((to_question, to_context),) = angles.T.tolist()
-        items = [{"to_question": to_question, "to_context": to_context}]
-        return {"kind": "angles", "items": items}
+        return sentences(example.response) if self.by_sentence else [whole_response(example)]
 
     def _contexts(self, example: Example) -> list[str]:
         return [joined(example)] if self.context == "joined" else filled(example.contexts)
@@ -101,27 +110,7 @@ class LocalSgi(Sgi):
 
     name = "local_sgi"
     versions = (("sentences", sentences_version),)
-
-    def _pieces(self, example: Example) -> list[Sentence]:
-        return sentences(example.response)
-
-    def _evidence(
-        self, pieces: Sequence[Sentence], angles: NDArray[np.float64], index: NDArray[np.float64]
-    ) -> Mapping[str, JSON]:
-        return supported(pieces, index.tolist())
-
-
-Weighting = Literal["max", "question"]
-Level = Literal["response", "sentence"]
-
-#: Temperature of the question-weighted mix in the published code.
-TEMPERATURE: Final = 0.1
-
-#: Cosines nearer than this are one; the first place is named, whatever the rounding.
-TIE: Final = 1e-7
-
-#: Response sentences compared at a time.
-TILE: Final = 256
+    by_sentence = True
 
 
 class _Passage(NamedTuple):

@@ -134,9 +134,8 @@ def load_template(template: str, reply: Reply) -> Template:
         raise InputError(f"template must be a name, a file or a text; got {template!r}")
     if template in TEMPLATES:
         return Template(template, TEMPLATES[template][reply])
-    if "{" in template or "\n" in template:
-        text = template
-    else:
+    text = template
+    if "{" not in template and "\n" not in template:
         try:
             text = Path(template).read_text(encoding="utf-8")
         except (OSError, ValueError) as error:

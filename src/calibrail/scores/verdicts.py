@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from itertools import accumulate
 from typing import Final
 
 from calibrail.models.chat import ChatAnswer, Position
@@ -129,12 +130,8 @@ def _place(text: str, start: int, positions: tuple[Position, ...]) -> Position |
         offset = joined.rindex(wanted) - lead
     elif not kept or not (wanted.startswith(kept) or kept.startswith(wanted)):
         return None
-    end = 0
-    for position, piece in zip(positions, spelled, strict=True):
-        end += len(piece)
-        if start + offset < end:
-            return position
-    return None
+    ends = zip(positions, accumulate(map(len, spelled)), strict=True)
+    return next((position for position, end in ends if start + offset < end), None)
 
 
 def _plain(token: str) -> str:

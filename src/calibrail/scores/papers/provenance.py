@@ -171,12 +171,10 @@ def select(
     """
     # Ties keep the earlier chunk.
     order = np.argsort(-probabilities, kind="stable")
-    if selection == "top_k":
-        n = min(top_k, len(order))
-    else:
+    n = top_k
+    if selection == "top_p":
         # A sum that misses top_p by rounding alone has reached it.
-        reached = np.cumsum(probabilities[order]) >= top_p - 1e-12
-        n = int(np.argmax(reached)) + 1 if reached.any() else len(order)
+        n = 1 + int(np.count_nonzero(np.cumsum(probabilities[order]) < top_p - 1e-12))
     chosen = np.sort(order[:n])
     weights = probabilities[chosen]
     return chosen.tolist(), weights / weights.sum()
