@@ -14,7 +14,7 @@ from calibrail.data import Example, read
 from calibrail.engine import score_examples
 from calibrail.scores import ScoreTable, build, parse_specs
 from calibrail.scores.column import Column
-from calibrail.workflow import compare
+from calibrail.workflow.compare import compare
 from tests.answers import write as write_rows
 
 FIELDS = ("question", "contexts", "response", "label", "group", "id")

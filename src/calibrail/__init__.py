@@ -40,22 +40,22 @@ if TYPE_CHECKING:
     from calibrail.settings import ScoreThreshold as ScoreThreshold
     from calibrail.settings import ShiftSplit as ShiftSplit
     from calibrail.settings import SplitOptions as SplitOptions
-    from calibrail.workflow import AuditRun as AuditRun
-    from calibrail.workflow import BatchSelection as BatchSelection
-    from calibrail.workflow import Certification as Certification
-    from calibrail.workflow import ComparisonRun as ComparisonRun
-    from calibrail.workflow import JudgedRates as JudgedRates
-    from calibrail.workflow import Run as Run
-    from calibrail.workflow import ShiftRun as ShiftRun
-    from calibrail.workflow import agree as agree
-    from calibrail.workflow import audit as audit
-    from calibrail.workflow import calibrate as calibrate
-    from calibrail.workflow import certify as certify
-    from calibrail.workflow import compare as compare
-    from calibrail.workflow import diagnose as diagnose
-    from calibrail.workflow import select as select
-    from calibrail.workflow import shift as shift
+    from calibrail.workflow.agree import JudgedRates as JudgedRates
+    from calibrail.workflow.agree import agree as agree
+    from calibrail.workflow.audit import AuditRun as AuditRun
+    from calibrail.workflow.audit import audit as audit
+    from calibrail.workflow.calibrate import calibrate as calibrate
+    from calibrail.workflow.certify import Certification as Certification
+    from calibrail.workflow.certify import certify as certify
+    from calibrail.workflow.compare import ComparisonRun as ComparisonRun
+    from calibrail.workflow.compare import compare as compare
     from calibrail.workflow.context import Context as Context
+    from calibrail.workflow.doctor import diagnose as diagnose
+    from calibrail.workflow.run import Run as Run
+    from calibrail.workflow.select import BatchSelection as BatchSelection
+    from calibrail.workflow.select import select as select
+    from calibrail.workflow.shift import ShiftRun as ShiftRun
+    from calibrail.workflow.shift import shift as shift
 
 #: Where each public name is defined. Type checkers read the imports above, Python this.
 _ROOMS = {
@@ -68,11 +68,16 @@ _ROOMS = {
     "models.call_limits": "CallLimits Price limit_calls",
     "scores": "Score Scores",
     "settings": "Promise ReadOptions Requirement ScoreThreshold ShiftSplit SplitOptions",
-    "workflow": (
-        "AuditRun BatchSelection Certification ComparisonRun JudgedRates Run ShiftRun "
-        "agree audit calibrate certify compare diagnose select shift"
-    ),
+    "workflow.agree": "JudgedRates agree",
+    "workflow.audit": "AuditRun audit",
+    "workflow.calibrate": "calibrate",
+    "workflow.certify": "Certification certify",
+    "workflow.compare": "ComparisonRun compare",
     "workflow.context": "Context",
+    "workflow.doctor": "diagnose",
+    "workflow.run": "Run",
+    "workflow.select": "BatchSelection select",
+    "workflow.shift": "ShiftRun shift",
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names.split()}
 

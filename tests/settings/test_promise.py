@@ -68,10 +68,13 @@ def test_settings_come_back_from_their_json() -> None:
 
 
 def test_shares_of_a_split() -> None:
-    assert SplitOptions().shares(learning=False) == (0.5, 0.0)
-    assert SplitOptions().shares(learning=True) == pytest.approx((0.35, 0.3))
-    assert SplitOptions(column="part").shares(learning=True) == (0.5, 0.0)
-    assert SplitOptions(calibration_share=0.2, fit_share=0.1).shares(True) == (0.2, 0.1)
+    half = {"calibration_share": 0.5, "fit_share": 0.0}
+    assert SplitOptions().shares(learning=False) == half
+    learnt = {"calibration_share": 0.35, "fit_share": 0.3}
+    assert SplitOptions().shares(learning=True) == pytest.approx(learnt)
+    assert SplitOptions(column="part").shares(learning=True) == half
+    given = {"calibration_share": 0.2, "fit_share": 0.1}
+    assert SplitOptions(**given).shares(True) == given
 
 
 def test_settings_load_no_numpy() -> None:

@@ -12,7 +12,7 @@ import pytest
 from calibrail.errors import DataError
 from calibrail.scores.column import Column
 from calibrail.settings import SplitOptions
-from calibrail.workflow import compare
+from calibrail.workflow.compare import compare
 from tests.answers import rows, write
 
 SHARED = Path(os.environ.get("CALIBRAIL_DATA", "../shared/data"))

@@ -16,7 +16,7 @@ from calibrail.errors import InputError
 from calibrail.guardrail import Guardrail
 from calibrail.scores.registry import build_column
 from calibrail.settings import Promise
-from calibrail.workflow import Run
+from calibrail.workflow.run import Run
 from tests.answers import rows, write
 
 TOPICS = ("law", "medicine", "rare")

@@ -16,7 +16,8 @@ _ENOUGH: Final = 40
 
 def findings(facts: Diagnosis) -> Diagnosis:
     """Return the diagnosis with its warnings, the gravest first."""
-    parts = (_usability, _classes, _texts, _copies, _columns)
+    content = (_classes, _texts) if facts.usable else ()
+    parts = (_usability, *content, _copies, _columns)
     return replace(facts, warnings=tuple(finding for part in parts for finding in part(facts)))
 
 
@@ -35,8 +36,6 @@ def _usability(facts: Diagnosis) -> Iterator[Finding]:
 
 
 def _classes(facts: Diagnosis) -> Iterator[Finding]:
-    if not facts.usable:
-        return
     labelled = facts.n_faithful + facts.n_hallucinated
     if not labelled:
         yield Finding(
@@ -68,8 +67,6 @@ def _classes(facts: Diagnosis) -> Iterator[Finding]:
 
 
 def _texts(facts: Diagnosis) -> Iterator[Finding]:
-    if not facts.usable:
-        return
     if not any(length.n for length in facts.lengths):
         yield Finding(
             "no_texts",
@@ -123,9 +120,6 @@ def _columns(facts: Diagnosis) -> Iterator[Finding]:
                 "made from the label, and is no detector's score",
             )
     if facts.empty_columns:
-        names = ", ".join(repr(name) for name in facts.empty_columns[:10])
-        yield Finding(
-            "empty_columns",
-            f"{'column' if len(facts.empty_columns) == 1 else 'columns'} {names} "
-            f"{'holds' if len(facts.empty_columns) == 1 else 'hold'} no value in any usable row",
-        )
+        names = ", ".join(map(repr, facts.empty_columns[:10]))
+        noun, verb = ("column", "holds") if len(facts.empty_columns) == 1 else ("columns", "hold")
+        yield Finding("empty_columns", f"{noun} {names} {verb} no value in any usable row")

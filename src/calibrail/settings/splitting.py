@@ -28,10 +28,11 @@ class SplitOptions:
         "Share of the data that scores learn from (default: 0.3 where one learns).", None
     )
 
-    def shares(self, learning: bool) -> tuple[float, float]:
-        """Return the shares that calibrate and that fit."""
+    def shares(self, learning: bool) -> dict[str, float]:
+        """Return the shares that calibrate and that fit, as ``split`` takes them."""
         fit = self.fit_share
         if fit is None:
             fit = FIT_SHARE if learning and self.column is None else 0.0
         share = self.calibration_share
-        return ((1.0 - fit) / 2.0 if share is None else share), fit
+        calibration = (1.0 - fit) / 2.0 if share is None else share
+        return {"calibration_share": calibration, "fit_share": fit}

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
 from calibrail.errors import DataError, InputError
@@ -26,7 +27,7 @@ from calibrail.settings import ReadOptions, ScoreThreshold
 from calibrail.settings.checks import share
 from calibrail.workflow.context import Context
 from calibrail.workflow.judged_rows import Tally, Unreadable, choose_flagging
-from calibrail.workflow.sources import Source, open_source, source_name
+from calibrail.workflow.sources import Fresh, Source, batches, open_source, source_name
 
 SCHEMA: Final = "calibrail.agreement/1"
 
@@ -162,16 +163,14 @@ def agree(
         raise InputError(f"human and judge must be two columns; got {human!r} twice")
     flagging = choose_flagging(guardrail, scores)
     reading, context = reading or ReadOptions(), context or Context()
-    keep = tuple(dict.fromkeys((human, judge, *flagging.columns)))
-    examples, opened = open_source(source, reading, require=(), keep=keep, labelled=False)
-    name = str(source) if opened is not None else "the examples"
-    seen = set() if guardrail is None else set(guardrail.config.data.calibration_examples)
-    tally = Tally()
+    keep = (human, judge, *flagging.columns)
+    examples = open_source(source, reading, keep=keep, labelled=False)
+    name = str(source) if isinstance(source, str | Path) else "the examples"
+    fresh, tally = Fresh(guardrail), Tally()
     with Unreadable(name, reading) as unreadable:
-        for batch in unreadable.readable(examples, human, judge):
-            fresh = [row for row in batch if not seen or row[0].digest() not in seen]
-            tally.n_seen_before += len(batch) - len(fresh)
-            tally.add(fresh, flagging)
+        rows = unreadable.readable(examples, human, judge)
+        for batch in batches(row for row in rows if fresh.admits(row[0])):
+            tally.add(batch, flagging)
             if context.progress is not None:
                 context.progress(tally.n)
         unreadable.append()
@@ -180,7 +179,7 @@ def agree(
         if not n:
             raise DataError(words.no_label(name, column, role, unreadable.n, unreadable.first))
     sample = sample_tests(counts)
-    random = not (tally.n_seen_before or any(test.differs for test in sample))
+    random = not (fresh.n_seen_before or any(test.differs for test in sample))
     rates = {rate: _in_words(rate, found) for rate, found in corrected_rates(counts, level).items()}
     result = JudgedRates(
         counts=counts,
@@ -194,10 +193,10 @@ def agree(
         flag=flagging.described,
         data={
             "source": source_name(source),
-            "sha256": opened.digest() if opened is not None else None,
+            "sha256": examples.digest(),
             "n_unlabelled": int(tally.cells[NONE, NONE].sum()),
-            "n_quarantined": unreadable.n + (opened.n_quarantined if opened is not None else 0),
-            "n_seen_before": tally.n_seen_before,
+            "n_quarantined": unreadable.n + examples.n_quarantined,
+            "n_seen_before": fresh.n_seen_before,
             "n_undefined": tally.n_undefined,
             "n_errors": tally.n_errors,
             "n_sharing_a_group": tally.n_sharing,

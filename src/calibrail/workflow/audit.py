@@ -20,8 +20,7 @@ from calibrail.scores.table import ScoreTable
 from calibrail.settings import ReadOptions, SplitOptions, Undefined
 from calibrail.workflow.audit_parts import Beside, Texts, divide, has_angles, leaks
 from calibrail.workflow.context import Context
-from calibrail.workflow.run import describe
-from calibrail.workflow.run_folder import RunFolder
+from calibrail.workflow.run_folder import write_run
 from calibrail.workflow.scoring import require_usable, resolve_scores, score_source
 from calibrail.workflow.sources import Source
 
@@ -56,12 +55,9 @@ class AuditRun:
         """
         from calibrail.report.documents.audit import document
 
-        files, content = RunFolder(folder), self.to_dict()
-        files.scores(self.table, self.codes)
-        files.json("audit.json", content)
-        files.costs(self.table)
-        files.document(document(content))
-        return files.path
+        content = self.to_dict()
+        files = {"audit.json": content}
+        return write_run(folder, files, document(content), self.table, codes=self.codes)
 
 
 def audit(
@@ -136,9 +132,7 @@ def audit(
     keys, table = scored.keys, scored.table
     for index in range(len(keys)):
         require_usable(scored, index, split=False)
-    used = np.ones(len(table), dtype=bool)
-    if any(map(learns, detectors)):
-        used = scored.codes != FIT
+    used = (scored.codes != FIT) | (not any(map(learns, detectors)))
     columns = {name: column[used] for name, column in table.columns.items()}
     features, angles = beside.features(scored, columns)
     rows = np.flatnonzero(used).tolist()
@@ -158,9 +152,7 @@ def audit(
             angles={name: triangle for name, triangle in angles.items() if has_angles(triangle)},
             left_out=left_out,
         ),
-        specs={
-            key: describe(score, key) for key, score in zip(keys, scored.detectors, strict=True)
-        },
+        specs=scored.specs,
         undefined=undefined,
         data={name: scored.data[name] for name in ("source", "format", "sha256", "n_examples")}
         | {"n_learnt_from": int(np.sum(~used))}

@@ -38,8 +38,7 @@ class Texts:
     """Remembers of each text only what tells copies apart."""
 
     def __init__(self) -> None:
-        self._questions: list[int] = []
-        self._answers: list[int] = []
+        self._digests: dict[str, list[int]] = {"question": [], "answer": []}
 
     def watch(self, example: Example) -> None:
         """Remember one labelled answer."""
@@ -47,21 +46,17 @@ class Texts:
             raise DataError(
                 f"an audit needs labelled answers; {example.id or 'an example'} has no label"
             )
-        self._questions.append(_digest(example.question))
-        self._answers.append(_digest(example.response))
+        self._digests["question"].append(_digest(example.question))
+        self._digests["answer"].append(_digest(example.response))
 
     def digests(self, what: str) -> NDArray[np.uint64]:
         """Return the digests of every question or answer; 0 where there is none."""
-        digests = self._questions if what == "question" else self._answers
-        return np.array(digests, dtype=np.uint64)
+        return np.array(self._digests[what], dtype=np.uint64)
 
 
 def _digest(text: str) -> int:
-    words = normalise(text)
-    if not words:
-        return 0
-    encoded = words.encode("utf-8", "surrogatepass")
-    return int.from_bytes(blake2b(encoded, digest_size=8).digest(), "big")
+    words = normalise(text).encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(words, digest_size=8).digest(), "big") if words else 0
 
 
 class Beside:
@@ -122,10 +117,8 @@ def angle_scores(detectors: Sequence[Score]) -> tuple[dict[str, tuple[Angle, ...
     for score in detectors:
         # An encoder behind an endpoint is not asked for more than the detector itself needs.
         if isinstance(score, Embedding) and isinstance(score.encoder, Encoder):
-            options = {
-                name: getattr(score.encoder, name)
-                for name in ("model", "revision", "prompt", "dtype")
-            }
+            names = ("model", "revision", "prompt", "dtype")
+            options = {name: getattr(score.encoder, name) for name in names}
             chosen = [f"{key}={options[key]}" for key in ("revision", "prompt") if options[key]]
             precision = [] if options["dtype"] == "float32" else [options["dtype"]]
             encoders[", ".join([options["model"], *chosen, *precision])] = options
@@ -138,10 +131,7 @@ def angle_scores(detectors: Sequence[Score]) -> tuple[dict[str, tuple[Angle, ...
         except (ModelError, ImportError) as error:
             return {}, str(error)
         encoders = {DEFAULT_MODEL: {}}
-    angles: dict[str, tuple[Angle, ...]] = {
-        name: tuple(angle(**options) for angle in ANGLES) for name, options in encoders.items()
-    }
-    return angles, None
+    return {name: tuple(one(**known) for one in ANGLES) for name, known in encoders.items()}, None
 
 
 def has_angles(triangle: Mapping[str, Floats]) -> bool:
@@ -174,7 +164,7 @@ def divide(
     for name in DIVIDED:
         why = "it is the same for all answers"
         if lacks(name):
-            why = absent if absent and name == "theta_qc" else NO_TEXTS
+            why = (absent if name == "theta_qc" else None) or NO_TEXTS
         elif (division := thirds(name, features[name])) is not None:
             divisions.append(division)
             continue
@@ -202,12 +192,10 @@ def leaks(
     }
     ids = [str(item) for item in table.ids.to_pylist()]
     sketches = scored.sketches
-    worded = sketches is not None and bool(sketches.exact.any())
-    repeats = [
-        shared("question", texts.digests("question"), table.labels),
-        shared("answer", texts.digests("answer"), table.labels),
-        shared("whole", table.digests, table.labels) if worded else None,
-    ]
+    digests = {what: texts.digests(what) for what in ("question", "answer")}
+    if sketches is not None and sketches.exact.any():
+        digests["whole"] = table.digests
+    repeats = [shared(what, digest, table.labels) for what, digest in digests.items()]
     grouped = np.array([group is not None for group in table.groups.to_pylist()], dtype=bool)
     giveaways = [giveaway("group", np.where(grouped, groups, -1)[used], answers)]
     for name in columns:

@@ -11,20 +11,18 @@ from calibrail.conformal.rule import Rule, fit_rule
 from calibrail.data.splits import CALIBRATION
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation import Origin, Others, Sample, evaluate
-from calibrail.evaluation.sample import Floats
 from calibrail.guardrail.runtime import group_name
+from calibrail.report.documents.data_notes import data_notes
 from calibrail.scores.base import Score
 from calibrail.scores.learned import state_bytes
 from calibrail.scores.registry import DEFAULT_SCORE
 from calibrail.settings import Promise, ReadOptions, Requirement, SplitOptions
 from calibrail.settings.short import Short, collect
-from calibrail.workflow.context import Context
+from calibrail.workflow.context import Context, installed_versions
 from calibrail.workflow.error_examples import worst_errors
-from calibrail.workflow.notes import notes_on
-from calibrail.workflow.run import Run, calibration_digests, describe, score_config
+from calibrail.workflow.run import Run, calibration_digests, score_config
 from calibrail.workflow.scoring import Scored, require_usable, score_only, score_source
 from calibrail.workflow.sources import Source
-from calibrail.workflow.versions import installed_versions
 from calibrail.workflow.wording import worded
 
 
@@ -115,10 +113,10 @@ def calibrate(
         promise,
         requirement,
         Origin(
-            score=describe(detector, key),
+            score=scored.specs[key],
             data={**scored.data, "undefined_reasons": dict(sorted(reasons.items()))},
             reproduce=context.reproduce(),
-            notes=notes_on(scored),
+            notes=data_notes(scored.data, scored.lessons),
         ),
         others=_others(scored, sample, target, reading),
         names=names,
@@ -176,23 +174,17 @@ def _others(
     scored: Scored, sample: Sample, target: Source | None, reading: ReadOptions | None
 ) -> Others:
     """Return what stands beside the first detector: baselines, further detectors, production."""
-    columns = scored.table.columns
+    columns, production = scored.table.columns, None
+    if target is not None:
+        if not scored.baselines:
+            raise InputError("target needs answers with their texts; this data holds scores alone")
+        options = replace(reading or ReadOptions(), quarantine=None)
+        production = dict(score_only(target, scored.baselines, reading=options)[0].columns)
     return Others(
         baselines={name: sample.with_scores(columns[name]) for name in scored.baselines},
         detectors={
             key: sample.with_scores(columns[key], detector.tolerance)
             for key, detector in list(zip(scored.keys, scored.detectors, strict=True))[1:]
         },
-        target=None if target is None else _production(target, scored.baselines, reading),
+        target=production,
     )
-
-
-def _production(
-    target: Source, baselines: Sequence[str], reading: ReadOptions | None
-) -> dict[str, Floats]:
-    """Return the baselines of production answers."""
-    if not baselines:
-        raise InputError("target needs answers with their texts; this data holds scores alone")
-    options = replace(reading or ReadOptions(), quarantine=None)
-    table, _ = score_only(target, ",".join(baselines), reading=options)
-    return dict(table.columns)

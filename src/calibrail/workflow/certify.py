@@ -1,8 +1,8 @@
 """Does a frozen guardrail keep its promise on data that it has never seen?"""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, Unpack
 
 from calibrail.conformal import (
@@ -20,14 +20,14 @@ from calibrail.conformal.certificate import Verdict
 from calibrail.data.example import Example
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation.sections.measured_risks import risk_bounds, risk_verdict
-from calibrail.guardrail.runtime import Guardrail, group_name
+from calibrail.guardrail.runtime import Decision, Guardrail, group_name
+from calibrail.record import plain
 from calibrail.report.documents.calibrate_findings import risks_reason
+from calibrail.report.documents.certify_warnings import certify_warnings
 from calibrail.settings import ReadOptions, Requirement
 from calibrail.settings.short import Limits, collect_requirement
 from calibrail.workflow.context import Progress
-from calibrail.workflow.sources import Source, open_source
-
-BLOCK = 256
+from calibrail.workflow.sources import Fresh, Source, batches, open_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,25 +74,20 @@ class Certification:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what ``calibrail certify --json`` prints."""
+        by_group = None
+        if self.groups is not None:
+            rows = [{"group": name, **item.to_dict()} for name, item in sorted(self.groups.items())]
+            confidence = self.certificate.confidence
+            by_group = {"column": self.by, "confidence": confidence, "rows": rows}
+        counts = ("n_seen_before", "n_undefined", "n_errors", "n_quarantined")
         return {
             "schema": "calibrail.certificate/1",
             **self.certificate.to_dict(),
             "risks": self.risks,
-            "blocked": None if self.blocked is None else self.blocked.to_dict(),
-            "n_seen_before": self.n_seen_before,
-            "n_undefined": self.n_undefined,
-            "n_errors": self.n_errors,
-            "n_quarantined": self.n_quarantined,
+            "blocked": plain(self.blocked),
+            **{name: getattr(self, name) for name in counts},
             "warnings": list(self.warnings),
-            "by_group": None
-            if self.groups is None
-            else {
-                "column": self.by,
-                "confidence": self.certificate.confidence,
-                "rows": [
-                    {"group": name, **item.to_dict()} for name, item in sorted(self.groups.items())
-                ],
-            },
+            "by_group": by_group,
         }
 
 
@@ -143,51 +138,56 @@ def certify(
     requirement = collect_requirement(requirement, short)
     risks = tuple(parse_risk(risk) for risk in guardrail.config.requirement.risks)
     limits = _limits(guardrail, requirement, risks)
-    columns = (*guardrail.columns, *(() if by is None or by in guardrail.columns else (by,)))
-    examples, opened = open_source(source, reading or ReadOptions(), require=(), keep=columns)
-    seen = set(guardrail.config.data.calibration_examples)
-    tally = _Tally()
-    for batch in _batches(examples):
-        fresh = [example for example in batch if example.digest() not in seen]
-        tally.n_seen_before += len(batch) - len(fresh)
-        for example, decision in zip(fresh, guardrail.decide(fresh), strict=True):
-            tally.add(example, decision.outcome, decision.score is None, by)
+    columns = guardrail.columns if by is None else (*guardrail.columns, by)
+    examples = open_source(source, reading, keep=columns)
+    fresh, tally = Fresh(guardrail), _Tally(by)
+    for batch in batches(filter(fresh.admits, examples)):
+        for example, decision in zip(batch, guardrail.decide(batch), strict=True):
+            tally.add(example, decision)
         if progress is not None:
-            progress(tally.n[0] + tally.n[1])
+            progress(sum(tally.n))
     for label, name in ((1, "hallucinated"), (0, "faithful")):
         if tally.n[label] == 0:
-            left_out = f" ({tally.n_seen_before} were left out as calibration examples)"
+            seen = fresh.n_seen_before if label == 1 else 0
+            left_out = f" ({seen} were left out as calibration examples)" if seen else ""
             raise DataError(
-                f"no fresh {name} example to certify on"
-                f"{left_out if tally.n_seen_before and label == 1 else ''}; a certificate needs "
+                f"no fresh {name} example to certify on{left_out}; a certificate needs "
                 "labelled answers of both classes that the calibration has not seen"
             )
     counts = Counts(tally.stopped[1], tally.n[1], tally.stopped[0], tally.n[0])
-    certificate = certify_counts(counts, limits)
-    measured = None
+    certificate, measured = certify_counts(counts, limits), None
     if risks:
         measured = risk_bounds(risks, counts, requirement.confidence)
         verdict = risk_verdict(measured)
         reason = risks_reason(verdict, measured)
         certificate = replace(certificate, verdict=verdict, reason=reason, flips=None)
-    verdicts = None
+    groups = None
     if by is not None:
-        verdicts = certify_groups(tally.counts(), limits)
-    return Certification(
+        by_group = {name: Counts(*cells) for name, cells in sorted(tally.by_group.items())}
+        groups = certify_groups(by_group, limits)
+    blocked = None
+    if guardrail.rule.upper is not None:
+        blocked = exact_bound(tally.flagged, tally.n[0], requirement.confidence)
+    result = Certification(
         certificate=certificate,
         by=by,
-        groups=verdicts,
+        groups=groups,
         risks=measured,
-        blocked=tally.blocked(guardrail, requirement.confidence),
-        n_seen_before=tally.n_seen_before,
+        blocked=blocked,
+        n_seen_before=fresh.n_seen_before,
         n_undefined=tally.n_undefined,
         n_errors=tally.n_errors,
-        n_quarantined=opened.n_quarantined if opened is not None else 0,
-        warnings=(
-            *tally.warnings(guardrail, opened.digest() if opened else None),
-            *_rejected_groups(verdicts, certificate.verdict),
-        ),
+        n_quarantined=examples.n_quarantined,
+        warnings=(),
     )
+    sha256 = examples.digest()
+    warnings = certify_warnings(
+        result.to_dict(),
+        same_file=sha256 is not None and sha256 == guardrail.config.data.sha256,
+        n_sharing={"faithful": tally.n_sharing[0], "hallucinated": tally.n_sharing[1]},
+        policy=guardrail.config.policy.undefined,
+    )
+    return replace(result, warnings=tuple(warnings))
 
 
 def _limits(guardrail: Guardrail, requirement: Requirement, risks: Sequence[Risk]) -> Requirement:
@@ -211,79 +211,28 @@ def _limits(guardrail: Guardrail, requirement: Requirement, risks: Sequence[Risk
 
 
 class _Tally:
-    """Counts per class; an answer that was not passed counts as stopped."""
+    """Counts per class, faithful first; an answer that was not passed counts as stopped."""
 
-    def __init__(self) -> None:
-        self.n = [0, 0]
-        self.stopped = [0, 0]
-        self.flagged = [0, 0]
-        self.n_seen_before = 0
-        self.n_undefined = 0
-        self.n_errors = 0
-        self.groups: tuple[set[str], set[str]] = (set(), set())
-        self.shared_groups = [0, 0]
-        self.by_group: dict[str, list[int]] = {}
+    def __init__(self, by: str | None) -> None:
+        self._by = by
+        self.n, self.stopped, self.n_sharing = [0, 0], [0, 0], [0, 0]
+        self.flagged = self.n_undefined = self.n_errors = 0
+        self._groups: set[tuple[int, str]] = set()
+        #: Caught and all hallucinated answers, false alarms and all faithful ones, by group.
+        self.by_group: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
 
-    def add(self, example: Example, outcome: str, undefined: bool, by: str | None) -> None:
-        label = int(example.label or 0)
+    def add(self, example: Example, decision: Decision) -> None:
+        """Count one answer; those flagged only where it is faithful."""
+        label, outcome = int(example.label or 0), decision.outcome
         self.n[label] += 1
-        if by is not None:
-            counts = self.by_group.setdefault(group_name(example.columns.get(by)), [0, 0, 0, 0])
-            counts[3 - 2 * label] += 1
-            counts[2 - 2 * label] += outcome != "pass"
         self.stopped[label] += outcome != "pass"
-        self.flagged[label] += outcome == "flag"
+        self.flagged += outcome == "flag" and label == 0
         self.n_errors += outcome == "error"
-        self.n_undefined += undefined and outcome != "error"
+        self.n_undefined += decision.score is None and outcome != "error"
+        if self._by is not None:
+            counts = self.by_group[group_name(example.columns.get(self._by))]
+            counts[2 - 2 * label] += outcome != "pass"
+            counts[3 - 2 * label] += 1
         if example.group is not None:
-            self.shared_groups[label] += example.group in self.groups[label]
-            self.groups[label].add(example.group)
-
-    def counts(self) -> dict[str, Counts]:
-        """Return each group's counts: caught of hallucinated, false alarms of faithful."""
-        return {name: Counts(*found) for name, found in sorted(self.by_group.items())}
-
-    def blocked(self, guardrail: Guardrail, confidence: float) -> Bound | None:
-        """Return the share of faithful answers that a guardrail with a review flags."""
-        if guardrail.rule.upper is None:
-            return None
-        return exact_bound(self.flagged[0], self.n[0], confidence)
-
-    def warnings(self, guardrail: Guardrail, sha256: str | None) -> Iterator[str]:
-        if self.n_seen_before:
-            yield (
-                f"{self.n_seen_before} answers set the threshold and were left out; "
-                "certify on data that the calibration has not seen"
-            )
-        if sha256 is not None and sha256 == guardrail.config.data.sha256:
-            yield (
-                "this is the very file that the guardrail was calibrated on: its test half has "
-                "been looked at, and its faithful answers share questions with the calibration "
-                "half; a certificate needs fresh data"
-            )
-        for label, name in ((1, "hallucinated"), (0, "faithful")):
-            if self.shared_groups[label]:
-                yield (
-                    f"{self.shared_groups[label]} of {self.n[label]} {name} answers share a group "
-                    "(a question, a source) with another one; the bounds take answers as "
-                    "independent, so they are somewhat too narrow"
-                )
-        if self.n_errors:
-            yield f"the detector failed on {self.n_errors} answers; they count as not passed"
-        if self.n_undefined:
-            policy = guardrail.config.policy.undefined
-            yield f"{self.n_undefined} answers have no score; the guardrail's policy is {policy}"
-
-
-def _rejected_groups(verdicts: Mapping[str, GroupVerdict] | None, overall: str) -> Iterator[str]:
-    """Name the groups that are rejected although the verdict about all answers together is not."""
-    bad = [
-        name for name, item in (verdicts or {}).items() if item.certificate.verdict == "rejected"
-    ]
-    if bad and overall != "rejected":
-        yield (f"the verdict is about all answers together; rejected by itself: {', '.join(bad)}")
-
-
-def _batches(examples: Iterator[Example]) -> Iterator[list[Example]]:
-    while batch := list(islice(examples, BLOCK)):
-        yield batch
+            self.n_sharing[label] += (label, example.group) in self._groups
+            self._groups.add((label, example.group))

@@ -4,7 +4,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -51,13 +51,18 @@ def check_source(
         How many answers had which outcome.
     """
     outcomes: Counter[str] = Counter()
-    done = 0
-    with _lines(output) as file:
-        for decision in decide_source(guardrail, source, reading=reading):
+    with ExitStack() as stack:
+        file: TextIO = sys.stdout
+        if output is not None:
+            output.parent.mkdir(parents=True, exist_ok=True)
+            errors = "surrogatepass"
+            opened = output.open("w", encoding="utf-8", errors=errors, newline="\n")
+            file = stack.enter_context(opened)
+        decisions = decide_source(guardrail, source, reading=reading)
+        for done, decision in enumerate(decisions, start=1):
             outcomes[decision.outcome] += 1
             content = decision.to_dict(evidence=evidence)
             file.write(json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")
-            done += 1
             if progress is not None:
                 progress(done)
     return outcomes
@@ -76,14 +81,15 @@ def decide_source(
     """
     reading = reading or ReadOptions()
     with TemporaryDirectory() as folder:
-        if reading.quarantine is None:
-            reading = replace(reading, quarantine=Path(folder) / "quarantine.jsonl")
-        examples, opened = open_source(
-            source, reading, require=(), keep=guardrail.columns, labelled=False, allow_none=True
+        quarantine = reading.quarantine or Path(folder) / "quarantine.jsonl"
+        reading = replace(reading, quarantine=quarantine)
+        examples = open_source(
+            source, reading, keep=guardrail.columns, labelled=False, allow_none=True
         )
-        yield from guardrail.stream(examples if wanted is None else filter(wanted, examples))
-        if opened is not None and opened.n_quarantined and reading.quarantine is not None:
-            yield from _unreadable(reading.quarantine, guardrail)
+        chosen = (example for example in examples if wanted is None or wanted(example))
+        yield from guardrail.stream(chosen)
+        if examples.n_quarantined:
+            yield from _unreadable(quarantine, guardrail)
 
 
 def _unreadable(quarantine: Path, guardrail: Guardrail) -> Iterator[Decision]:
@@ -92,8 +98,7 @@ def _unreadable(quarantine: Path, guardrail: Guardrail) -> Iterator[Decision]:
     # The group of a row that cannot be read is not known.
     edge = None if rule.groups is not None else float(rule.thresholds(1)[0])
     with quarantine.open(encoding="utf-8") as file:
-        for line in file:
-            row = json.loads(line)
+        for row in map(json.loads, file):
             yield Decision(
                 id=f"row-{row['row']}",
                 outcome="error",
@@ -102,13 +107,3 @@ def _unreadable(quarantine: Path, guardrail: Guardrail) -> Iterator[Decision]:
                 p_value=None,
                 reason=f"row {row['row']} cannot be used: {row['field']}: {row['reason']}",
             )
-
-
-@contextmanager
-def _lines(output: Path | None) -> Iterator[TextIO]:
-    if output is None:
-        yield sys.stdout
-        return
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with output.open("w", encoding="utf-8", errors="surrogatepass", newline="\n") as file:
-        yield file

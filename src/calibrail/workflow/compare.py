@@ -9,13 +9,12 @@ import numpy as np
 
 from calibrail.evaluation import Comparison, Origin, compare_detectors
 from calibrail.report.documents.compare_finding import finding
+from calibrail.report.documents.data_notes import data_notes
 from calibrail.scores.base import Score
 from calibrail.settings import Promise, ReadOptions, Requirement, SplitOptions
 from calibrail.settings.short import Short, collect
 from calibrail.workflow.context import Context
-from calibrail.workflow.notes import notes_on
-from calibrail.workflow.run import describe
-from calibrail.workflow.run_folder import RunFolder, cost_dict
+from calibrail.workflow.run_folder import cost_dict, write_run
 from calibrail.workflow.scoring import Scored, require_usable, score_source
 from calibrail.workflow.sources import Source
 from calibrail.workflow.wording import worded
@@ -44,12 +43,8 @@ class ComparisonRun:
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``compare.json``."""
         content = self.comparison.to_dict()
-        return {
-            "schema": content["schema"],
-            "leader": content["leader"],
-            "finding": finding(content),
-            **content,
-        }
+        head = {name: content[name] for name in ("schema", "leader")}
+        return {**head, "finding": finding(content), **content}
 
     @property
     def cost(self) -> dict[str, Any]:
@@ -64,12 +59,9 @@ class ComparisonRun:
         """
         from calibrail.report.documents.compare import document
 
-        files, content = RunFolder(folder), self.to_dict()
-        files.scores(self.scored.table, self.scored.codes)
-        files.json("compare.json", content)
-        files.costs(self.scored.table)
-        files.document(document(content, self.cost))
-        return files.path
+        content, scored = self.to_dict(), self.scored
+        page = document(content, self.cost)
+        return write_run(folder, {"compare.json": content}, page, scored.table, codes=scored.codes)
 
 
 def compare(
@@ -103,15 +95,13 @@ def compare(
     # One that is undefined everywhere keeps its row; where all are, there is nothing to compare.
     for index in usable or [0]:
         require_usable(scored, index)
-    notes, reproduce = notes_on(scored), context.reproduce()
+    notes = data_notes(scored.data, scored.lessons)
+    reproduce = context.reproduce()
     comparison = compare_detectors(
         {key: scored.sample(index) for index, key in enumerate(keys)},
         promise,
         requirement,
-        {
-            key: Origin(describe(score, key), scored.data, reproduce, notes)
-            for key, score in zip(keys, scored.detectors, strict=True)
-        },
+        {key: Origin(spec, scored.data, reproduce, notes) for key, spec in scored.specs.items()},
         baselines={
             name: scored.sample().with_scores(table.columns[name]) for name in scored.baselines
         },

@@ -1,13 +1,26 @@
 """What surrounds a run without changing any of its numbers?"""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
-
-from calibrail.workflow.versions import installed_versions
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final
 
 #: Called with the number of examples scored so far.
 Progress = Callable[[int], None]
+
+#: Distributions whose version is recorded, since they can change a score.
+RECORDED: Final = (
+    "calibrail",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "nupunkt",
+    "tokenizers",
+    "torch",
+    "transformers",
+    "sentence-transformers",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +44,12 @@ class Context:
     def reproduce(self) -> dict[str, Any]:
         """Return what a report says about how to get it again."""
         return {"command": self.command, "versions": installed_versions()}
+
+
+def installed_versions() -> dict[str, str]:
+    """Return the versions of the libraries that can change a score, without importing them."""
+    versions = {}
+    for name in RECORDED:
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    return versions

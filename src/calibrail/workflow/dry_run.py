@@ -3,24 +3,18 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
-from pathlib import Path
 from typing import Any
 
-from calibrail.data.example import Example
 from calibrail.models.call_limits import account
 from calibrail.models.remote import RemoteModel
 from calibrail.record import Record
-from calibrail.scores.base import Demand, Demanding, Score
-from calibrail.scores.learned import learns
+from calibrail.scores.base import Score
 from calibrail.scores.registry import key_of
 from calibrail.settings import ReadOptions, SplitOptions
 from calibrail.workflow.scoring import resolve_scores
-from calibrail.workflow.sources import Source, open_for
+from calibrail.workflow.sources import Source, batches, open_for
 from calibrail.workflow.splitting import fitted
 
-#: Examples at a time.
-BLOCK = 256
 #: Bytes of UTF-8 a token, where no answer of the model has been counted yet: English prose.
 BYTES_A_TOKEN = 4.0
 
@@ -107,19 +101,18 @@ def plan_calls(
     detectors = resolve_scores(scores)
     splitting = splitting or SplitOptions()
     keep = () if splitting.column is None else (splitting.column,)
-    if not isinstance(source, str | Path):
-        source = list(source)
-    if any(map(learns, detectors)):
-        detectors = fitted(detectors, source, reading, splitting, keep)
-    examples, _ = open_for(detectors, source, reading, keep=keep, labelled=labelled)
+    detectors, source = fitted(detectors, source, reading, splitting, keep)
+    examples = open_for(detectors, source, reading, keep=keep, labelled=labelled)
     plans: dict[tuple[str, int], _Plan] = {}
     n_examples = 0
-    while batch := list(islice(examples, BLOCK)):
+    for batch in batches(examples):
         n_examples += len(batch)
         for score in detectors:
             undecided = getattr(score, "undecided", None)
             n_judged = len(undecided(batch)) if callable(undecided) else len(batch)
-            for demand in _eventual(score, batch):
+            # All that it will ask for, what depends on its own first step included.
+            demands = getattr(score, "eventual_demands", getattr(score, "demands", None))
+            for demand in demands(batch) if demands is not None else ():
                 if isinstance(demand.model, RemoteModel):
                     key = (key_of(score), id(demand.model))
                     plan = plans.setdefault(key, _Plan(key[0], demand.model))
@@ -134,8 +127,8 @@ class _Plan:
     def __init__(self, score: str, model: RemoteModel) -> None:
         self._score, self._model = score, model
         self._seen: set[bytes] = set()
-        self.n_judged = 0
-        self._n_known = self._n_unknown = self._n_bytes = self._n_characters = self._tokens_out = 0
+        self.n_judged = self._n_known = self._tokens_out = 0
+        self._n_bytes = self._n_characters = 0
 
     def add(self, items: Sequence[Any]) -> None:
         for question in map(self._model.question, items):
@@ -146,7 +139,6 @@ class _Plan:
             if self._model.knows(question):
                 self._n_known += 1
                 continue
-            self._n_unknown += 1
             self._n_bytes += sum(len(text.encode("utf-8", "replace")) for text in question.texts)
             self._n_characters += sum(map(len, question.texts))
             self._tokens_out += question.max_tokens
@@ -154,8 +146,8 @@ class _Plan:
     def finish(self, n_examples: int) -> PlannedCalls:
         model, price = self._model, account().limits.price
         rate = model.tokens_so_far()
-        by_bytes = self._n_bytes / BYTES_A_TOKEN
-        tokens_in = round(by_bytes if rate is None else self._n_characters * rate)
+        tokens = self._n_bytes / BYTES_A_TOKEN if rate is None else self._n_characters * rate
+        tokens_in = round(tokens)
         return PlannedCalls(
             score=self._score,
             model=model.model,
@@ -163,18 +155,9 @@ class _Plan:
             n_examples=n_examples,
             n_judged=self.n_judged,
             n_known=self._n_known,
-            n_calls=math.ceil(self._n_unknown / model.batch),
+            n_calls=math.ceil((len(self._seen) - self._n_known) / model.batch),
             tokens_in=tokens_in,
             tokens_out=self._tokens_out,
             measured=rate is not None,
             dollars=None if price is None else price.of(tokens_in, self._tokens_out),
         )
-
-
-def _eventual(score: Score, batch: Sequence[Example]) -> tuple[Demand, ...]:
-    """Return all that a score will ask for, what depends on its own first step included."""
-    every = getattr(score, "eventual_demands", None)
-    if callable(every):
-        demands: tuple[Demand, ...] = every(batch)
-        return demands
-    return score.demands(batch) if isinstance(score, Demanding) else ()

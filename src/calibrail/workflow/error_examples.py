@@ -2,15 +2,17 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from itertools import islice
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal.rule import DECISIONS, Rule
-from calibrail.data.example import Example
+from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.splits import TEST
 from calibrail.models.call_limits import BudgetError, account, limit_calls
+from calibrail.record import Record
 from calibrail.scores.base import Score
 from calibrail.settings import ReadOptions
 from calibrail.workflow.scoring import Scored
@@ -31,7 +33,7 @@ DIFFERS: Final = "What the score rests on is not shown: scored again, the answer
 
 
 @dataclass(frozen=True, slots=True)
-class ErrorExample:
+class ErrorExample(Record):
     """One answer that was decided wrongly.
 
     Attributes
@@ -48,8 +50,8 @@ class ErrorExample:
         Of "this answer is hallucinated".
     group : str or None
         Its group, where groups have thresholds of their own.
-    example : Example or None
-        Its texts; None where they could not be read again, or were not asked for.
+    question, contexts, response : str, tuple of str, str
+        Its texts; empty where they could not be read again, or were not asked for.
     evidence : mapping or None
         What the detector says about the parts of the answer.
     note : str
@@ -62,26 +64,19 @@ class ErrorExample:
     threshold: float | None
     p_value: float | None
     group: str | None = None
-    example: Example | None = None
+    question: str = ""
+    contexts: tuple[str, ...] = ()
+    response: str = ""
     evidence: Mapping[str, Any] | None = None
     note: str = ""
 
-    def to_dict(self, *, text: bool = True) -> dict[str, Any]:
-        """Return the fields; without ``text`` only the name and the numbers."""
-        numbers = ("id", "outcome", "score", "threshold", "p_value", "group")
-        example = self.example if text else None
-        return {
-            **{name: getattr(self, name) for name in numbers},
-            "question": "" if example is None else example.question,
-            "contexts": [] if example is None else list(example.contexts),
-            "response": "" if example is None else example.response,
-            "evidence": self.evidence if text else None,
-            "note": self.note if text else "",
-        }
+    def without_text(self) -> Self:
+        """Return only the name and the numbers."""
+        return replace(self, question="", contexts=(), response="", evidence=None, note="")
 
 
 @dataclass(frozen=True, slots=True)
-class ErrorExamples:
+class ErrorExamples(Record):
     """The worst errors of the test part.
 
     Attributes
@@ -101,15 +96,14 @@ class ErrorExamples:
     n_alarms: int
     note: str = ""
 
-    def to_dict(self, *, text: bool = True) -> dict[str, Any]:
-        """Return the fields; without ``text`` nothing that the data's authors wrote but ids."""
-        return {
-            "misses": [item.to_dict(text=text) for item in self.misses],
-            "alarms": [item.to_dict(text=text) for item in self.alarms],
-            "n_misses": self.n_misses,
-            "n_alarms": self.n_alarms,
-            "note": self.note if text else "Texts are left out, as asked.",
-        }
+    def without_text(self) -> Self:
+        """Return nothing that the data's authors wrote but ids."""
+        return replace(
+            self,
+            misses=tuple(item.without_text() for item in self.misses),
+            alarms=tuple(item.without_text() for item in self.alarms),
+            note="Texts are left out, as asked.",
+        )
 
 
 def worst_errors(
@@ -156,23 +150,24 @@ def worst_errors(
     examples, note = _read(source, scored, rows, reading) if text else ({}, "")
 
     def error(row: int) -> ErrorExample:
-        value, example = float(values[row]), examples.get(row)
+        value, defined = float(values[row]), not np.isnan(values[row])
         group = None if groups is None else [groups[row]]
-        evidence, reason = None, ""
-        if text and not note:
-            evidence, reason = _evidence(detector, example, value)
-        defined = not np.isnan(value)
-        return ErrorExample(
+        item = ErrorExample(
             id=table.ids[row].as_py() or f"row {row + 1}",
             outcome=DECISIONS[int(outcomes[row])],
             score=value if defined else None,
             threshold=float(thresholds[row]) if np.isfinite(thresholds[row]) else None,
             p_value=float(rule.p_value([value], group, detector.tolerance)[0]) if defined else None,
             group=None if group is None else group[0],
-            example=example,
-            evidence=evidence,
-            note=reason,
         )
+        if not text or note:
+            return item
+        example = examples.get(row)
+        if example is None:
+            return replace(item, note=CHANGED)
+        evidence, reason = _evidence(detector, example, value)
+        texts = {name: getattr(example, name) for name in TEXT_FIELDS}
+        return replace(item, **texts, evidence=evidence, note=reason)
 
     # What a language model said is looked up in the cache; nothing new is asked.
     with limit_calls(replace(account().limits, max_calls=0)):
@@ -200,14 +195,16 @@ def _read(
         return {}, SPENT
     if not rows:
         return {}, ""
-    wanted, last, examples = set(rows), max(rows), {}
+    # What is unusable was set aside when the scores were computed.
+    quiet = replace(reading or ReadOptions(), quarantine=None)
+    examples = {}
     try:
-        for row, example in enumerate(_opened(source, scored, reading)):
+        # Opened exactly as for scoring, so that rows are the same.
+        again = open_for(scored.detectors, source, quiet, keep=tuple(scored.table.kept))
+        for row, example in enumerate(islice(again, max(rows) + 1)):
             # A source that has changed since must not lend its texts to other scores.
-            if row in wanted and int(example.digest(), 16) == int(scored.table.digests[row]):
+            if row in rows and int(example.digest(), 16) == int(scored.table.digests[row]):
                 examples[row] = example
-            if row == last:
-                break
     except Exception as error:
         # The thresholds stand; what is missing is said where the texts would be.
         return {}, f"The source could not be read a second time: {error}"
@@ -217,20 +214,10 @@ def _read(
     return examples, ""
 
 
-def _opened(source: Source, scored: Scored, reading: ReadOptions | None) -> Iterator[Example]:
-    """Open the source exactly as it was opened for scoring, so that rows are the same."""
-    # What is unusable was set aside when the scores were computed.
-    quiet = replace(reading or ReadOptions(), quarantine=None)
-    examples, _ = open_for(scored.detectors, source, quiet, keep=tuple(scored.table.kept))
-    return examples
-
-
 def _evidence(
-    detector: Score, example: Example | None, value: float
+    detector: Score, example: Example, value: float
 ) -> tuple[Mapping[str, Any] | None, str]:
     """Return what the detector says about an answer, if it says it with the same value."""
-    if example is None:
-        return None, CHANGED
     if np.isnan(value):
         return None, "The score is undefined for this answer."
     try:
@@ -245,6 +232,4 @@ def _evidence(
     again = float(result.values[0])
     if not abs(again - value) <= detector.tolerance:
         return None, DIFFERS
-    if not result.evidence or not result.evidence[0]:
-        return None, ""
-    return result.evidence[0], ""
+    return (result.evidence[0] or None if result.evidence else None), ""

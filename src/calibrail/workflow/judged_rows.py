@@ -5,22 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from tempfile import TemporaryFile
-from typing import IO, Any, Final
+from typing import IO, Any
 
 import numpy as np
 
 from calibrail.data.example import Example
 from calibrail.data.labels import label_remedy, parse_label
 from calibrail.data.rows import shorten
-from calibrail.errors import DataError, InputError
+from calibrail.errors import DataError, InputError, file_errors
 from calibrail.evaluation.agree.judge_labels import NONE
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.scores.registry import build_column
 from calibrail.settings import ReadOptions, ScoreThreshold
-
-BLOCK: Final = 256
 
 #: Index of the human and of the judge label in ``LabelCounts.cells``.
 Labels = tuple[int, int]
@@ -49,24 +46,20 @@ def choose_flagging(guardrail: Guardrail | None, scores: ScoreThreshold | None) 
     """Return what flags answers: a guardrail, a column of scores, or nothing."""
     if guardrail is not None and scores is not None:
         raise InputError("give a guardrail or a score column with its threshold, not both")
-    if guardrail is not None:
-        return _by_guardrail(guardrail)
     if scores is not None:
         return _by_column(scores)
-    return Flagging((), None, lambda examples: ([False] * len(examples), 0, 0))
-
-
-def _by_guardrail(guardrail: Guardrail) -> Flagging:
-    """Flag every answer that a frozen guardrail does not pass."""
-    calibration = guardrail.calibration
-    threshold = None if calibration.flag_all else float(calibration.threshold)
+    if guardrail is None:
+        return Flagging((), None, lambda examples: ([False] * len(examples), 0, 0))
+    calibration, decide_all = guardrail.calibration, guardrail.decide
 
     def decide(examples: Sequence[Example]) -> tuple[Sequence[bool], int, int]:
-        decisions = guardrail.decide(examples)
-        failed = [decision.outcome == "error" for decision in decisions]
-        undefined = sum(decision.score is None for decision in decisions) - sum(failed)
-        return [decision.flagged for decision in decisions], undefined, sum(failed)
+        decisions = decide_all(examples)
+        failed = sum(decision.outcome == "error" for decision in decisions)
+        undefined = sum(decision.score is None for decision in decisions) - failed
+        # Every answer that the guardrail does not pass.
+        return [decision.flagged for decision in decisions], undefined, failed
 
+    threshold = None if calibration.flag_all else float(calibration.threshold)
     described = {"guardrail": guardrail.score.name, "threshold": threshold}
     return Flagging(guardrail.columns, described, decide)
 
@@ -91,7 +84,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.cells = np.zeros((3, 3, 2), np.int64)
-        self.n = self.n_seen_before = self.n_sharing = self.n_undefined = self.n_errors = 0
+        self.n = self.n_sharing = self.n_undefined = self.n_errors = 0
         self.groups: set[str] = set()
 
     def add(self, rows: Sequence[tuple[Example, Labels]], flagging: Flagging) -> None:
@@ -124,25 +117,17 @@ class Unreadable:
 
     def readable(
         self, examples: Iterable[Example], human: str, judge: str
-    ) -> Iterator[list[tuple[Example, Labels]]]:
-        """Yield the examples whose two labels can be read, a few hundred at a time."""
-        rows = self._rows(examples, human, judge)
-        while batch := list(islice(rows, BLOCK)):
-            yield batch
-
-    def _rows(
-        self, examples: Iterable[Example], human: str, judge: str
     ) -> Iterator[tuple[Example, Labels]]:
+        """Yield the examples whose two labels can be read."""
         for example in examples:
             labels = [_label(example.columns.get(column)) for column in (human, judge)]
-            for column, label in zip((human, judge), labels, strict=True):
-                if label is None:
-                    self._set_aside(example, column, example.columns[column])
-                    break
+            if None in labels:
+                self._set_aside(example, (human, judge)[labels.index(None)])
             else:
                 yield example, (int(labels[0] or 0), int(labels[1] or 0))
 
-    def _set_aside(self, example: Example, column: str, value: object) -> None:
+    def _set_aside(self, example: Example, column: str) -> None:
+        value = example.columns[column]
         # The reader numbers rows without an id of their own.
         number = example.id.removeprefix("row-")
         row = int(number) if number.isdecimal() and number != example.id else None
@@ -164,12 +149,10 @@ class Unreadable:
         if self.path is None or not self.n:
             return
         self._entries.seek(0)
-        try:
+        with file_errors(f"cannot write {self.path}"):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a", encoding="utf-8", newline="\n") as file:
                 file.writelines(self._entries)
-        except OSError as error:
-            raise DataError(f"cannot write {self.path}: {error.strerror or error}") from error
 
 
 def _label(value: object) -> int | None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from calibrail.conformal import Calibration
 from calibrail.conformal.rule import Rule
 from calibrail.data.splits import CALIBRATION, FIT, TEST
-from calibrail.errors import DataError
+from calibrail.errors import DataError, file_errors
 from calibrail.evaluation import Report
 from calibrail.guardrail.frozen import (
     DataRecord,
@@ -27,10 +27,9 @@ from calibrail.guardrail.frozen import (
 )
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.scores.base import Score
-from calibrail.scores.registry import key_of
 from calibrail.scores.table import ScoreTable
 from calibrail.workflow.error_examples import ErrorExamples
-from calibrail.workflow.run_folder import RunFolder, read_json
+from calibrail.workflow.run_folder import read_json, write_run
 
 SCHEMA = "calibrail.calibration/1"
 
@@ -103,20 +102,17 @@ class Run:
 
         if self.table is None or self.codes is None:
             raise DataError("this run was loaded from a folder; copy that folder instead")
-        files = RunFolder(folder)
-        files.scores(self.table, self.codes)
         report = self.report.to_dict()
-        files.json("report.json", report)
-        files.json("calibration.json", self._calibration_dict())
-        files.costs(self.table)
-        if self.state is not None:
-            files.bytes(STATE, self.state)
+        files = {"report.json": report, "calibration.json": self._calibration_dict()}
+        state = {} if self.state is None else {STATE: self.state}
         values = next(iter(self.table.columns.values()))
         test = (self.codes == TEST) & ~np.isnan(values)
         hallucinated, faithful = (values[test & (self.table.labels == label)] for label in (1, 0))
-        examples = None if self.examples is None else self.examples.to_dict(text=text)
-        files.document(document(report, (hallucinated, faithful), examples))
-        return files.path
+        examples = None
+        if self.examples is not None:
+            examples = (self.examples if text else self.examples.without_text()).to_dict()
+        page = document(report, (hallucinated, faithful), examples)
+        return write_run(folder, {**files, **state}, page, self.table, codes=self.codes)
 
     @classmethod
     def load(cls, folder: str | Path) -> Run:
@@ -158,34 +154,29 @@ class Run:
             The detector itself, where it is not registered under its name.
         """
         report = self.report.to_dict()
-        split = self.data["split"]
+        certificate, test = report["certificate"], report["test"]
+        state = None if self.state is None else base64.b64encode(self.state).decode("ascii")
+        origin = ("source", "format", "sha256", "n_examples", "n_quarantined")
         config = FrozenConfig(
-            score=self.spec.model_copy(update={"state": _in_base64(self.state)}),
-            calibration=self.calibration.to_dict(),
+            score=self.spec.model_copy(update={"state": state}),
             promise=self.report.promise,
             requirement=self.report.requirement,
-            groups=None if self.rule.groups is None else self.rule.groups.to_dict(),
-            upper=None if self.rule.upper is None else self.rule.upper.to_dict(),
-            chosen=self.rule.chosen,
+            **self.rule.to_dict(),
             policy=Policy(undefined=self.calibration.undefined, failure=on_failure),
             data=DataRecord(
-                source=self.data["source"],
-                format=self.data["format"],
-                sha256=self.data["sha256"],
-                n_examples=self.data["n_examples"],
-                n_quarantined=self.data["n_quarantined"],
-                seed=split["seed"],
+                **{name: self.data[name] for name in origin},
+                seed=self.data["split"]["seed"],
                 calibration_examples=list(self.calibration_examples),
             ),
             headline=Headline(
                 verdict=report["verdict"],
-                reason=report["certificate"]["reason"],
-                max_fpr=report["certificate"]["max_fpr"],
-                min_coverage=report["certificate"]["min_coverage"],
-                confidence=report["certificate"]["confidence"],
-                coverage=report["test"]["coverage"],
-                fpr=report["test"]["fpr"],
-                auroc=(report["test"]["auroc"] or {}).get("estimate"),
+                **{
+                    name: certificate[name]
+                    for name in ("reason", "max_fpr", "min_coverage", "confidence")
+                },
+                coverage=test["coverage"],
+                fpr=test["fpr"],
+                auroc=(test["auroc"] or {}).get("estimate"),
                 warnings=[warning["code"] for warning in report["warnings"]],
             ),
             versions=dict(self.versions),
@@ -194,13 +185,12 @@ class Run:
         return Guardrail(FrozenConfig.from_bytes(config.to_bytes()), score)
 
     def _calibration_dict(self) -> dict[str, Any]:
+        rule = self.rule.to_dict()
         return {
             "schema": SCHEMA,
-            **self.calibration.to_dict(),
+            **rule.pop("calibration"),
             "by": self.report.promise.by,
-            "groups": None if self.rule.groups is None else self.rule.groups.to_dict(),
-            "upper": None if self.rule.upper is None else self.rule.upper.to_dict(),
-            "chosen": self.rule.chosen,
+            **rule,
             "risks": list(self.report.requirement.risks),
             "score": self.spec.model_dump(exclude={"state"}),
             "state_sha256": None if self.state is None else hashlib.sha256(self.state).hexdigest(),
@@ -210,20 +200,12 @@ class Run:
         }
 
 
-def _in_base64(state: bytes | None) -> str | None:
-    return None if state is None else base64.b64encode(state).decode("ascii")
-
-
 def _read_state(path: Path, digest: str | None) -> bytes | None:
     if digest is None:
         return None
-    try:
+    action = f"cannot read {path}, what the detector has learnt"
+    with file_errors(action, "; run `calibrail calibrate` again"):
         raw = path.read_bytes()
-    except OSError as error:
-        raise DataError(
-            f"cannot read {path}, what the detector has learnt: {error.strerror or error}; run "
-            "`calibrail calibrate` again"
-        ) from error
     if hashlib.sha256(raw).hexdigest() != digest:
         raise DataError(f"{path} was changed after the run; run `calibrail calibrate` again")
     return raw
@@ -237,11 +219,6 @@ def score_config(score: Score) -> ScoreSpecConfig:
         fingerprint=plain(score.fingerprint()),
         tolerance=float(score.tolerance),
     )
-
-
-def describe(score: Score, key: str | None = None) -> dict[str, Any]:
-    """Return how a report names a detector: name, short key (its column), every parameter."""
-    return {"name": score.name, "key": key or key_of(score), "params": plain(score.params)}
 
 
 def calibration_digests(

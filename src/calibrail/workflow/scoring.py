@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from calibrail.data.splits import CALIBRATION, FIT, TEST
 from calibrail.engine.local import score_examples
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation.sample import Sample
+from calibrail.guardrail.frozen import plain
 from calibrail.models.call_limits import account
 from calibrail.scores.base import Fittable, Pinning, Score
 from calibrail.scores.judge import NO_REPLY
@@ -64,9 +64,22 @@ class Scored:
         return tuple(self.table.columns)[: len(self.detectors)]
 
     @property
+    def specs(self) -> dict[str, dict[str, Any]]:
+        """How a report names each detector: name, short key (its column), every parameter."""
+        return {
+            key: {"name": score.name, "key": key, "params": plain(score.params)}
+            for key, score in zip(self.keys, self.detectors, strict=True)
+        }
+
+    @property
     def baselines(self) -> tuple[str, ...]:
         """The columns of what was computed beside the detectors."""
         return tuple(key_of(score) for score in self.beside)
+
+    @property
+    def lessons(self) -> list[str]:
+        """What a reader should know of what detectors have learnt."""
+        return [lesson for score in self.detectors for lesson in getattr(score, "lessons", ())]
 
     @property
     def groups(self) -> NDArray[np.int64]:
@@ -86,15 +99,11 @@ class Scored:
 
 def resolve_scores(scores: str | Score | Sequence[str | Score]) -> tuple[Score, ...]:
     """Turn names, specs such as ``"rad:weighting=question"`` or objects into scores."""
-    items: list[str | Score]
-    items = [scores] if isinstance(scores, str | Score) else list(scores)
-    built: list[Score] = []
-    for item in items:
-        if isinstance(item, str):
-            built.extend(build(spec) for spec in parse_specs(item))
-        else:
-            built.append(item)
-    return tuple(built)
+    return tuple(
+        score
+        for item in ([scores] if isinstance(scores, str | Score) else scores)
+        for score in (map(build, parse_specs(item)) if isinstance(item, str) else [item])
+    )
 
 
 def baselines_beside(detectors: Sequence[Score], first: Example) -> tuple[Score, ...]:
@@ -102,8 +111,7 @@ def baselines_beside(detectors: Sequence[Score], first: Example) -> tuple[Score,
     if not first.response:
         return ()
     named = {score.name for score in detectors}
-    baselines = (build(spec) for spec in parse_specs(",".join(BASELINES)))
-    return tuple(score for score in baselines if score.name not in named)
+    return tuple(score for score in resolve_scores(BASELINES) if score.name not in named)
 
 
 def score_source(
@@ -146,27 +154,29 @@ def score_source(
     DataError
         If no row is usable or a split is impossible.
     """
-    reading = reading or ReadOptions()
     detectors = resolve_scores(scores)
-    by_split = (splitting.column,) if splitting is not None and splitting.column is not None else ()
+    split = splitting or SplitOptions()
+    by_split = () if split.column is None else (split.column,)
     columns = tuple(dict.fromkeys((*keep, *by_split)))
     learning = any(map(learns, detectors))
-    objects = [scores] if not isinstance(scores, Sequence) else scores
     learnt_before = [
-        score.name
-        for score in objects
-        if isinstance(score, Fittable) and isinstance(score, Score) and score.fitted
+        score.name for score in detectors if isinstance(score, Fittable) and score.fitted
     ]
-    if learning:
-        # Once to see who belongs to the fit split, once to learn, and then as always.
-        if not isinstance(source, str | Path):
-            source = list(source)
-        detectors = fitted(detectors, source, reading, splitting or SplitOptions(), columns)
-    examples, opened = open_for(detectors, source, reading, keep=columns)
+    # Once to see who belongs to the fit split, once to learn, and then as always.
+    detectors, source = fitted(detectors, source, reading, split, columns)
+    opened = open_for(detectors, source, reading, keep=columns)
+    examples = iter(opened)
     first = next(examples, None)
     if first is None:
         raise DataError("there is no example to score; the source is empty")
-    further = _companions(detectors) if companions else ()
+    named = {key_of(score) for score in detectors}
+    # What detectors have shown beside them at no further cost, unless it is one of them.
+    companion_scores = {
+        key_of(other): other
+        for score in detectors
+        for other in (getattr(score, "companions", ()) if companions else ())
+        if key_of(other) not in named
+    }
     others = tuple(beside(detectors, first))
     # Scores without texts have nothing that could be alike.
     sketcher = Sketcher() if first.question or first.response else None
@@ -179,30 +189,38 @@ def score_source(
                 watch(example)
             yield example
 
-    table = score_examples(
-        watched(), (*detectors, *further, *others), keep=columns, progress=progress
-    )
-    unusable = [key_of(score) for score in further if np.isnan(table.columns[key_of(score)]).all()]
+    all_scores = (*detectors, *companion_scores.values(), *others)
+    table = score_examples(watched(), all_scores, keep=columns, progress=progress)
+    unusable = {key for key in companion_scores if np.isnan(table.columns[key]).all()}
     table = table.without(unusable)
-    listed = (*detectors, *(score for score in further if key_of(score) not in unusable))
+    listed = (
+        *detectors,
+        *(score for key, score in companion_scores.items() if key not in unusable),
+    )
     if splitting is None:
         codes = np.full(len(table), TEST, dtype=np.int8)
     else:
         codes = split_codes(table, splitting, learning)
-    unanswered = _unanswered(table, [key_of(score) for score in detectors])
+    # The rows on which a call to a judge failed.
+    reasons = (item for key in named for item in table.reasons.get(key, {}).items())
+    unanswered = sorted({row for row, reason in reasons if reason.startswith(NO_REPLY)})
     # Whether a call failed says nothing of the answer: counted as caught, it would flatter.
     codes[unanswered] = FIT
     sketches = None if sketcher is None else sketcher.finish()
     duplicates = None
     if sketches is not None and splitting is not None:
         duplicates = cross_split_duplicates(sketches, codes, group_codes(table), ids=table.ids)
-    data: dict[str, Any] = {
+    data = {
         "source": source_name(source),
-        "format": opened.format if opened is not None else "examples",
-        "sha256": opened.digest() if opened is not None else None,
+        "format": opened.format,
+        "sha256": opened.digest(),
         "n_examples": len(table),
-        "n_quarantined": opened.n_quarantined if opened is not None else 0,
-        "split": _split_dict(splitting or SplitOptions(), learning),
+        "n_quarantined": opened.n_quarantined,
+        "split": {
+            "column": split.column,
+            "seed": None if split.column is not None else split.seed,
+            **split.shares(learning),
+        },
         "near_duplicates": None if duplicates is None else duplicates.to_dict(),
         "n_truncated": table.n_truncated,
         "n_cut": table.n_cut,
@@ -211,7 +229,7 @@ def score_source(
         "calls": [
             cost.calls.to_dict(cost.score, account().limits.price)
             for cost in table.costs
-            if cost.calls is not None and cost.score in map(key_of, detectors)
+            if cost.calls is not None and cost.score in named
         ],
     }
     pinned = tuple(score.pinned() if isinstance(score, Pinning) else score for score in listed)
@@ -271,36 +289,6 @@ def require_defined(scored: Scored, index: int = 0) -> None:
         )
 
 
-def _split_dict(splitting: SplitOptions, learning: bool) -> dict[str, Any]:
-    calibration_share, fit_share = splitting.shares(learning)
-    return {
-        "column": splitting.column,
-        "seed": None if splitting.column is not None else splitting.seed,
-        "calibration_share": calibration_share,
-        "fit_share": fit_share,
-    }
-
-
-def _unanswered(table: ScoreTable, keys: Sequence[str]) -> list[int]:
-    """Return the rows on which a call to a judge failed."""
-    rows = {
-        row
-        for key in keys
-        for row, reason in table.reasons.get(key, {}).items()
-        if reason.startswith(NO_REPLY)
-    }
-    return sorted(rows)
-
-
-def _companions(detectors: Sequence[Score]) -> tuple[Score, ...]:
-    """Return what detectors have shown beside them at no further cost, unless it was asked for."""
-    known = {key_of(score) for score in detectors}
-    companions = {
-        key_of(other): other for score in detectors for other in getattr(score, "companions", ())
-    }
-    return tuple(other for key, other in companions.items() if key not in known)
-
-
 def score_only(
     source: Source,
     scores: str | Score | Sequence[str | Score],
@@ -315,6 +303,5 @@ def score_only(
             f"{names} learns from labelled examples before it can score; use calibrate or compare, "
             "or score with the guardrail that came of it"
         )
-    examples, opened = open_for(detectors, source, reading or ReadOptions(), labelled=False)
-    table = score_examples(examples, detectors, progress=progress)
-    return table, opened.n_quarantined if opened is not None else 0
+    examples = open_for(detectors, source, reading, labelled=False)
+    return score_examples(examples, detectors, progress=progress), examples.n_quarantined

@@ -16,17 +16,17 @@ from calibrail.conformal import (
     discoveries,
     minimum_n_for_selection,
 )
-from calibrail.data.example import Example
 from calibrail.errors import DataError, InputError
 from calibrail.guardrail.frozen import write_atomically
 from calibrail.guardrail.runtime import Guardrail
+from calibrail.record import plain
 from calibrail.settings import ReadOptions
 from calibrail.workflow.check import decide_source
 from calibrail.workflow.context import Progress
-from calibrail.workflow.sources import Source
+from calibrail.workflow.sources import Fresh, Source
 
 #: Cut-offs of the p-value that a table for people shows.
-SHOWN: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
+CUTOFFS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,57 +62,45 @@ class BatchSelection:
 
     def table(self) -> list[dict[str, Any]]:
         """Return a few cut-offs and the selection's own: released, most hallucinated among them."""
-        cutoffs = sorted({*SHOWN, *([self.selection.cutoff] if self.selection.n_released else [])})
-        rows = []
-        for cutoff in cutoffs:
-            released, most = self.bounds.at(cutoff)
-            rows.append(
-                {
-                    "cutoff": cutoff,
-                    "released": released,
-                    "most_hallucinated": most,
-                    "share": most / released if released else None,
-                    "chosen": self.selection.n_released > 0 and cutoff == self.selection.cutoff,
-                }
-            )
-        return rows
+        chosen = self.selection.cutoff if self.selection.n_released else None
+        cutoffs = {*CUTOFFS} | ({chosen} if chosen is not None else set())
+        return [
+            {
+                "cutoff": cutoff,
+                "released": released,
+                "most_hallucinated": most,
+                "share": most / released if released else None,
+                "chosen": cutoff == chosen,
+            }
+            for cutoff in sorted(cutoffs)
+            for released, most in (self.bounds.at(cutoff),)
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return what ``calibrail select --json`` prints: counts and bounds, no answers."""
-        m = len(self.ids)
+        counts = ("n_calibration", "n_undefined", "n_errors", "n_seen_before")
         return {
             "schema": "calibrail.selection/1",
-            "n": m,
+            "n": len(self.ids),
             "n_released": self.selection.n_released,
             "fdr": self.selection.fdr,
             "cutoff": self.selection.cutoff,
-            "n_calibration": self.n_calibration,
-            "n_undefined": self.n_undefined,
-            "n_errors": self.n_errors,
-            "n_seen_before": self.n_seen_before,
+            **{name: getattr(self, name) for name in counts},
             "confidence": self.bounds.confidence,
             "most_hallucinated_in_batch": self.bounds.most_hallucinated,
-            "n_calibration_for_one": minimum_n_for_selection(self.selection.fdr, max(1, m)),
+            "n_calibration_for_one": minimum_n_for_selection(
+                self.selection.fdr, len(self.ids) or 1
+            ),
             "table": self.table(),
         }
 
     def lines(self) -> str:
         """Return one JSON object a line: id, released, score, p_value."""
-        columns = self.selection.released, self.scores, self.selection.p_values
-        rows = zip(self.ids, *(column.tolist() for column in columns), strict=True)
-        return "".join(
-            json.dumps(
-                {
-                    "id": name,
-                    "released": released,
-                    "score": None if np.isnan(score) else score,
-                    "p_value": None if np.isnan(score) else p,
-                },
-                ensure_ascii=False,
-            )
-            + "\n"
-            for name, released, score, p in rows
-        )
+        names = ("id", "released", "score", "p_value")
+        p_values = np.where(np.isnan(self.scores), np.nan, self.selection.p_values)
+        columns = plain([self.ids, self.selection.released, self.scores, p_values])
+        lines = (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
+        return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
 
     def save(self, path: str | Path) -> None:
         """Write ``lines`` to a file, whole or not at all."""
@@ -162,16 +150,9 @@ def select(
     ids: list[str] = []
     p_values: list[float] = []
     scores: list[float] = []
-    undefined = errors = left_out = 0
-    calibrated_on = set(guardrail.config.data.calibration_examples)
-
-    def fresh(example: Example) -> bool:
-        nonlocal left_out
-        known = example.digest() in calibrated_on
-        left_out += known
-        return not known
-
-    for decision in decide_source(guardrail, source, reading=reading, wanted=fresh):
+    undefined = errors = 0
+    fresh = Fresh(guardrail)
+    for decision in decide_source(guardrail, source, reading=reading, wanted=fresh.admits):
         ids.append(decision.id)
         p_values.append(np.nan if decision.p_value is None else decision.p_value)
         scores.append(np.nan if decision.score is None else decision.score)
@@ -182,7 +163,7 @@ def select(
     if not ids:
         raise DataError(
             "there is no answer to select from: the source is empty"
-            + (", or holds calibration examples alone" if left_out else "")
+            + (", or holds calibration examples alone" if fresh.n_seen_before else "")
         )
     return BatchSelection(
         selection=conformal_selection(p_values, fdr),
@@ -192,5 +173,5 @@ def select(
         n_calibration=calibration.n,
         n_undefined=undefined,
         n_errors=errors,
-        n_seen_before=left_out,
+        n_seen_before=fresh.n_seen_before,
     )

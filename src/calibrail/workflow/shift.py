@@ -18,8 +18,7 @@ from calibrail.scores.learned import learns
 from calibrail.settings import Promise, ReadOptions, Requirement, ShiftSplit
 from calibrail.settings.short import Short, collect, from_keywords
 from calibrail.workflow.context import Context
-from calibrail.workflow.run import describe
-from calibrail.workflow.run_folder import RunFolder
+from calibrail.workflow.run_folder import write_run
 from calibrail.workflow.scoring import Scored, require_defined, resolve_scores, score_source
 from calibrail.workflow.sources import Source, source_name
 
@@ -62,11 +61,8 @@ class ShiftRun:
 
     def save(self, folder: str | Path) -> Path:
         """Write ``shift.json``, ``report.html``, ``cost.json`` and ``figures/``."""
-        files = RunFolder(folder)
-        files.json("shift.json", self.content)
-        files.costs(*(scored.table for scored in self.scored))
-        files.document(document(self.content))
-        return files.path
+        tables = (scored.table for scored in self.scored)
+        return write_run(folder, {"shift.json": self.content}, document(self.content), *tables)
 
 
 def shift(
@@ -125,7 +121,6 @@ def shift(
     context = context or Context()
     scored = tuple(_scored(source, score, split, reading or ReadOptions(), context))
     sample, features = _joined(scored)
-    detector = scored[0].detectors[0]
     results, failures = [], list[TooFewExamplesError]()
     for item in _parts(scored, split):
         # An answer on which no judge could be asked says nothing on either side.
@@ -145,7 +140,7 @@ def shift(
     content = {
         "schema": SCHEMA,
         "finding": finding(judged, promise.alpha, len(failures)),
-        "score": describe(detector, scored[0].keys[0]),
+        "score": scored[0].specs[scored[0].keys[0]],
         "alpha": promise.alpha,
         "guarantee": promise.guarantee,
         "delta": promise.delta if promise.guarantee == "pac" else None,
@@ -192,22 +187,17 @@ def _scored(
             f"{detector.name} learns, and here it would learn from what it is tested on; "
             "calibrate it on one set and certify its guardrail on the other"
         )
-    sides = [(source, reading, [name for name in (split.by, split.time) if name is not None])]
-    aside = None
+    sides, aside = [(source, reading)], None
     if reading.quarantine is not None:
         aside = reading.quarantine.with_stem(f"{reading.quarantine.stem}-test")
         # An earlier run's must not stand beside this run's results.
         aside.unlink(missing_ok=True)
     if split.test is not None:
-        sides.append((split.test, split.test_reading or replace(reading, quarantine=aside), []))
-    for answers, how, keep in sides:
+        sides.append((split.test, split.test_reading or replace(reading, quarantine=aside)))
+    keep = [name for name in (split.by, split.time) if name is not None]
+    for answers, how in sides:
         scored = score_source(
-            answers,
-            detector,
-            reading=how,
-            companions=False,
-            keep=keep,
-            progress=context.progress,
+            answers, detector, reading=how, companions=False, keep=keep, progress=context.progress
         )
         require_defined(scored)
         yield scored
@@ -216,7 +206,6 @@ def _scored(
 def _joined(scored: tuple[Scored, ...]) -> tuple[Sample, Features]:
     """Return all answers with the features that each side has."""
     samples = [side.sample() for side in scored]
-    names = [name for name in scored[0].baselines if all(name in side.baselines for side in scored)]
     sample = Sample(
         np.concatenate([sample.values for sample in samples]),
         np.concatenate([sample.labels for sample in samples]),
@@ -224,7 +213,9 @@ def _joined(scored: tuple[Scored, ...]) -> tuple[Sample, Features]:
         tolerance=samples[0].tolerance,
     )
     return sample, {
-        name: np.concatenate([side.table.columns[name] for side in scored]) for name in names
+        name: np.concatenate([side.table.columns[name] for side in scored])
+        for name in scored[0].baselines
+        if all(name in side.baselines for side in scored)
     }
 
 

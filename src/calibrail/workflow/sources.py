@@ -1,55 +1,104 @@
 """How is a file of answers opened for one streaming pass?"""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.reading import Reading, read
+from calibrail.guardrail.runtime import Guardrail
 from calibrail.scores.base import Score
 from calibrail.settings.reading import ReadOptions
 
 #: A file, a folder, ``example:NAME``, or examples that are already in memory.
 Source = str | Path | Iterable[Example]
 
+#: Answers that are decided about, or counted, at a time.
+BLOCK = 256
+
+_Item = TypeVar("_Item")
+
+
+class InMemory:
+    """Examples in memory, for one pass, with what a `Reading` says of a file."""
+
+    format, n_quarantined = "examples", 0
+
+    def __init__(self, examples: Iterable[Example]) -> None:
+        self._examples = iter(examples)
+
+    def __iter__(self) -> Iterator[Example]:
+        """Return the rest of the examples."""
+        return self._examples
+
+    def digest(self) -> str | None:
+        """Return None: there is no file."""
+        return None
+
 
 def open_source(
     source: Source,
-    reading: ReadOptions,
+    reading: ReadOptions | None = None,
     *,
-    require: Sequence[str],
+    require: Sequence[str] = (),
     keep: Sequence[str] = (),
     labelled: bool = True,
     allow_none: bool = False,
-) -> tuple[Iterator[Example], Reading | None]:
-    """Open examples for one streaming pass; the reading is None for examples in memory."""
+) -> Reading | InMemory:
+    """Open examples for one streaming pass."""
     if not isinstance(source, str | Path):
-        return iter(source), None
-    opened = read(
-        source,
-        reading,
-        keep=tuple(keep),
-        # Answers without samples are read, and the score that wants them is undefined there.
-        require=tuple(name for name in require if name in TEXT_FIELDS),
-        labelled=labelled,
-        allow_none=allow_none,
+        return InMemory(source)
+    # Answers without samples are read, and the score that wants them is undefined there.
+    require = [name for name in require if name in TEXT_FIELDS]
+    keep = tuple(dict.fromkeys(keep))
+    return read(
+        source, reading, keep=keep, require=require, labelled=labelled, allow_none=allow_none
     )
-    return (example for example in opened), opened
 
 
 def open_for(
     scores: Iterable[Score],
     source: Source,
-    reading: ReadOptions,
+    reading: ReadOptions | None,
     *,
     keep: Sequence[str] = (),
     labelled: bool = True,
-) -> tuple[Iterator[Example], Reading | None]:
+) -> Reading | InMemory:
     """Open examples with the fields and columns that scores read, and those named in ``keep``."""
     scores = tuple(scores)
     require = dict.fromkeys(name for score in scores for name in score.requires)
     columns = [name for score in scores for name in getattr(score, "columns", ())]
-    needed = tuple(dict.fromkeys((*columns, *keep)))
-    return open_source(source, reading, require=tuple(require), keep=needed, labelled=labelled)
+    keep = (*columns, *keep)
+    return open_source(source, reading, require=tuple(require), keep=keep, labelled=labelled)
+
+
+class Fresh:
+    """Which answers did not set a guardrail's threshold? Counts those that did.
+
+    Parameters
+    ----------
+    guardrail : Guardrail or None
+        Without one, every answer is fresh.
+    """
+
+    def __init__(self, guardrail: Guardrail | None) -> None:
+        known = () if guardrail is None else guardrail.config.data.calibration_examples
+        self._known = set(known)
+        self.n_seen_before = 0
+
+    def admits(self, example: Example) -> bool:
+        """Return whether the threshold was found without this answer."""
+        known = bool(self._known) and example.digest() in self._known
+        self.n_seen_before += known
+        return not known
+
+
+def batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
+    """Yield `BLOCK` items at a time."""
+    rest = (item for item in items)
+    while batch := list(islice(rest, BLOCK)):
+        yield batch
 
 
 def source_name(source: Source | None) -> str | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -23,27 +24,25 @@ def split_codes(table: ScoreTable, splitting: SplitOptions, learning: bool) -> N
         return split_from_column(
             table.kept[splitting.column], table.groups.to_pylist(), column=splitting.column
         )
-    calibration_share, fit_share = splitting.shares(learning)
-    return split(
-        table.labels,
-        group_codes(table),
-        seed=splitting.seed,
-        calibration_share=calibration_share,
-        fit_share=fit_share,
-    )
+    shares = splitting.shares(learning)
+    return split(table.labels, group_codes(table), seed=splitting.seed, **shares)
 
 
 def fitted(
-    detectors: Sequence[Score],
+    detectors: tuple[Score, ...],
     source: Source,
-    reading: ReadOptions,
+    reading: ReadOptions | None,
     splitting: SplitOptions,
     keep: Sequence[str],
-) -> tuple[Score, ...]:
-    """Return the scores with those that learn fitted to the fit split."""
+) -> tuple[tuple[Score, ...], Source]:
+    """Return the scores with those that learn fitted to the fit split, and what is read again."""
+    if not any(map(learns, detectors)):
+        return detectors, source
+    if not isinstance(source, str | Path):
+        source = list(source)
     # What is unusable is set aside when the scores are computed.
-    quiet = replace(reading, quarantine=None)
-    examples, _ = open_for(detectors, source, quiet, keep=keep)
+    quiet = replace(reading or ReadOptions(), quarantine=None)
+    examples = open_for(detectors, source, quiet, keep=keep)
     codes = split_codes(score_examples(examples, (), keep=keep), splitting, learning=True)
     if not (codes == FIT).any():
         names = ", ".join(score.name for score in detectors if learns(score))
@@ -55,18 +54,16 @@ def fitted(
         raise InputError(
             f"{names} learns from examples of its own, and none are set aside; {remedy}"
         )
-    examples, _ = open_for(detectors, source, quiet, keep=keep)
+    examples = open_for(detectors, source, quiet, keep=keep)
     chosen = [example for example, code in zip(examples, codes, strict=True) if code == FIT]
-    learnt = []
-    for score in detectors:
+    learnt = list(detectors)
+    for index, score in enumerate(detectors):
         if learns(score):
             for model in score.models if isinstance(score, Demanding) else ():
                 # In whichever order scores learn, the same examples give the same state.
                 model.forget()
-            learnt.append(cast(Fittable, score).fit(chosen))
-        else:
-            learnt.append(score)
-    return tuple(learnt)
+            learnt[index] = cast(Fittable, score).fit(chosen)
+    return tuple(learnt), source
 
 
 def group_codes(table: ScoreTable) -> NDArray[np.int64]:

@@ -117,10 +117,7 @@ def _joined(row: Row, source: Mapping[str, object]) -> Row | Problem:
         "group": row.values.get("source_id"),
         "id": row.values.get("id"),
         "task": source.get("task_type"),
-        "model": row.values.get("model"),
-        "temperature": row.values.get("temperature"),
-        "split": row.values.get("split"),
-        "quality": row.values.get("quality"),
+        **{name: row.values.get(name) for name in ("model", "temperature", "split", "quality")},
         "spans": len(spans),
     }
     if question is not None:

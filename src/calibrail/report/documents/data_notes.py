@@ -1,16 +1,22 @@
 """What should a reader of any report know about the data and the detectors behind it?"""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable
 
-from calibrail.workflow.scoring import Scored
+from calibrail.report.blocks import Json
 
 
-def notes_on(scored: Scored) -> tuple[str, ...]:
-    """Return what a reader of any report on this data should know about it."""
-    data, duplicates = scored.data, scored.data["near_duplicates"] or {"count": 0}
-    notes = [lesson for score in scored.detectors for lesson in getattr(score, "lessons", ())]
-    notes.extend(_of_calls(calls) for calls in data["calls"])
+def data_notes(data: Json, lessons: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return what a reader of any report on this data should know about it.
+
+    Parameters
+    ----------
+    data : mapping
+        The report's ``data``: source, split and counts.
+    lessons : iterable of str
+        What the detectors themselves say of what they learnt.
+    """
+    duplicates = data["near_duplicates"] or {"count": 0}
+    notes = [*lessons, *map(_of_calls, data["calls"])]
     if data["n_unanswered"]:
         notes.append(
             f"Answers on which the judge could not be asked: {data['n_unanswered']}; they "
@@ -47,7 +53,7 @@ def notes_on(scored: Scored) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _of_calls(item: Mapping[str, Any]) -> str:
+def _of_calls(item: Json) -> str:
     """Return what a score asked of an endpoint, and what that costs."""
     judged = f"{item['n_judged']:,} of {item['n']:,} answers"
     parts = [f"{item['score']} asked a model behind an endpoint about {judged}"]

@@ -1,0 +1,51 @@
+"""What weakens a certificate, in words?"""
+
+from collections.abc import Iterator, Mapping
+
+from calibrail.report.blocks import Json
+
+
+def certify_warnings(
+    certificate: Json, *, same_file: bool, n_sharing: Mapping[str, int], policy: str
+) -> Iterator[str]:
+    """Say what weakens a certificate.
+
+    Parameters
+    ----------
+    certificate : mapping
+        What ``calibrail certify --json`` prints.
+    same_file : bool
+        Whether the data is the file that the guardrail was calibrated on.
+    n_sharing : mapping of str to int
+        By class: how many answers share a group with an earlier one of their class.
+    policy : str
+        What the guardrail does with answers without a score.
+    """
+    if certificate["n_seen_before"]:
+        yield (
+            f"{certificate['n_seen_before']} answers set the threshold and were left out; "
+            "certify on data that the calibration has not seen"
+        )
+    if same_file:
+        yield (
+            "this is the very file that the guardrail was calibrated on: its test half has "
+            "been looked at, and its faithful answers share questions with the calibration "
+            "half; a certificate needs fresh data"
+        )
+    for name, side in (("hallucinated", "coverage"), ("faithful", "fpr")):
+        if n_sharing[name]:
+            yield (
+                f"{n_sharing[name]} of {certificate[side]['n']} {name} answers share a group "
+                "(a question, a source) with another one; the bounds take answers as "
+                "independent, so they are somewhat too narrow"
+            )
+    if n := certificate["n_errors"]:
+        yield f"the detector failed on {n} answers; they count as not passed"
+    if n := certificate["n_undefined"]:
+        yield f"{n} answers have no score; the guardrail's policy is {policy}"
+    # Groups may be rejected although the verdict about all answers together is not.
+    rows = certificate["by_group"]["rows"] if certificate["by_group"] else ()
+    rejected = [row["group"] for row in rows if row["verdict"] == "rejected"]
+    if rejected and certificate["verdict"] != "rejected":
+        names = ", ".join(rejected)
+        yield f"the verdict is about all answers together; rejected by itself: {names}"
