@@ -28,7 +28,12 @@ def _taken(kind: type[Any], options: dict[str, Any]) -> Any:
     return kind(**{name: options.pop(name) for name in names})
 
 
-def measure(
+def measure(sample: Sample, **options: Any) -> Report:
+    """Evaluate, in words; the options are those of ``evaluated``."""
+    return worded(evaluated(sample, **options))
+
+
+def evaluated(
     sample: Sample,
     *,
     rule: Rule | None = None,
@@ -38,7 +43,7 @@ def measure(
     others: Mapping[str, NDArray[np.float64]] | None = None,
     **options: Any,
 ) -> Report:
-    """Evaluate, in words; further options are fields of promise, requirement and origin."""
+    """Evaluate; further options are fields of the promise, the requirement and the origin."""
     options = {"alpha": 0.1, **options}
     promise, requirement = _taken(Promise, options), _taken(Requirement, options)
     if rule is None:
@@ -53,7 +58,7 @@ def measure(
         return {name: replace(sample, values=column) for name, column in (table or {}).items()}
 
     risks = options.pop("control", None)
-    report = evaluate(
+    return evaluate(
         rule,
         sample,
         promise,
@@ -63,7 +68,6 @@ def measure(
         names=names,
         risks=risks,
     )
-    return worded(report)
 
 
 def compare(

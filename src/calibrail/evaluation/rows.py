@@ -82,13 +82,8 @@ def row(
         Level of the intervals.
     """
     test = other.rows(TEST)
-    ranked = ranked_values(other.values, like.undefined)
-    difference = auroc_difference(
-        ranked[test],
-        ranked_values(detector.values[test], like.undefined),
-        detector.labels[test],
-        confidence=confidence,
-    )
+    ranked, beside = (ranked_values(item.values, like.undefined) for item in (other, detector))
+    difference = auroc_difference(ranked[test], beside[test], other.labels[test], confidence)
     bare = Row(
         name,
         threshold=None,

@@ -48,9 +48,8 @@ def confounds(
         other = ranked_values(column, undefined)
         area = auroc(*sample.by_class(other), confidence=confidence)
         turned = area.estimate is not None and area.estimate < 0.5
-        difference = auroc_difference(
-            -other[test] if turned else other[test], ranked[test], labels, confidence=confidence
-        )
+        turn = -1.0 if turned else 1.0
+        difference = auroc_difference(turn * other[test], ranked[test], labels, confidence)
         both = ~np.isnan(values) & ~np.isnan(column[test])
         spearman = rank_correlation(values[both], column[test][both], confidence)
         rows.append(
