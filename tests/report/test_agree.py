@@ -29,13 +29,13 @@ from tests.evaluation.agree.tables import ALONE, BOTH, counted, made
 def test_few_labels_of_a_kind(hallucinated: Any, sentence: str) -> None:
     few = made((((50, 10), (6, 4)), hallucinated), ALONE)
     estimate = corrected_rates(few)["coverage"].prediction_powered
-    assert words.caution(str(estimate.caution), "coverage", estimate) == sentence
+    assert words.caution("coverage", estimate) == sentence
 
 
 def test_few_labels_of_a_class_name_the_other_one() -> None:
     small = made((((15, 4), (2, 1)), ((3, 5), (7, 35))), ALONE)
     estimate = corrected_rates(small)["coverage"].rogan_gladen
-    assert words.caution(str(estimate.caution), "coverage", estimate) == (
+    assert words.caution("coverage", estimate) == (
         "the judge's error rate on faithful answers rests on 22 human labels; about 30 are wanted, "
         "so about 99 human labels in all"
     )
@@ -44,7 +44,7 @@ def test_few_labels_of_a_class_name_the_other_one() -> None:
 def test_a_judge_that_knows_nothing_in_numbers() -> None:
     coin = made((((20, 10), (20, 10)), ((10, 20), (10, 20))), ALONE)
     found = corrected_rates(coin)["fpr"].rogan_gladen
-    assert words.reason(str(found.measure.reason), "fpr", found.values).startswith(
+    assert str(words.reason("fpr", found)).startswith(
         "sensitivity + specificity - 1 is 0.00, not clearly above 0 (Fisher's exact test, p = "
     )
 
@@ -55,7 +55,7 @@ def test_the_missing_class_is_named_as_it_is(rate: Any, missing: str) -> None:
     label = int(missing == "faithful")
     counts = counted([label] * 9, [0, 1, 1] * 3, [True, False, True] * 3)
     found = corrected_rates(counts)[rate].rogan_gladen
-    assert words.reason(str(found.measure.reason), rate, found.values) == (
+    assert words.reason(rate, found) == (
         f"people call no answer {missing} that the judge has labelled, too"
     )
 

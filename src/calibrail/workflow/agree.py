@@ -83,7 +83,7 @@ class JudgedRates:
         """Return what ``calibrail agree --json`` prints."""
         agreement = self.agreement.to_dict()
         for name in ("agreement", "sensitivity", "specificity"):
-            agreement[name]["reason"] = None if agreement[name]["n"] else words.AGREEMENT[name]
+            agreement[name]["reason"] = None if agreement[name]["n"] else words.WORDS[name]
         return {
             "schema": SCHEMA,
             "confidence": self.confidence,
@@ -180,7 +180,7 @@ def agree(
             raise DataError(words.no_label(name, column, role, unreadable.n, unreadable.first))
     sample = sample_tests(counts)
     random = not (fresh.n_seen_before or any(test.differs for test in sample))
-    rates = {rate: _in_words(rate, found) for rate, found in corrected_rates(counts, level).items()}
+    rates = {key: _in_words(key, rate) for key, rate in corrected_rates(counts, level).items()}
     result = JudgedRates(
         counts=counts,
         agreement=_agreement(counts, level),
@@ -206,45 +206,39 @@ def agree(
     content = result.to_dict()
     doubt = words.doubt(content)
     trust = {
-        rate: replace(chosen, reason=words.trust(chosen.reason, content["rates"][rate], doubt))
-        for rate, chosen in result.trust.items()
+        key: replace(item, reason=words.trust(item.reason, content["rates"][key], doubt))
+        for key, item in result.trust.items()
     }
     return replace(result, trust=trust, warnings=tuple(words.warnings(content)))
 
 
 def _in_words(name: RateName, rate: Rate) -> Rate:
     """Return the estimates with sentences in place of codes."""
-    estimates = []
-    for method, item in rate:
-        code, caution = item.measure.reason, item.caution
-        if code is not None:
-            reason = words.reason(code, name, item.values)
-            item = replace(item, measure=replace(item.measure, reason=reason))
-        if caution is not None:
-            item = replace(item, caution=words.caution(caution, name, item))
-        assumption = words.assumption(name, method)
-        estimates.append(replace(item, assumption=assumption, promise=words.PROMISES[method]))
-    return Rate(*estimates)
+    return Rate(
+        *(
+            replace(
+                item,
+                measure=replace(item.measure, reason=words.reason(name, item)),
+                assumption=words.assumption(name, method),
+                promise=words.PROMISES[method],
+                caution=words.caution(name, item),
+            )
+            for method, item in rate
+        )
+    )
 
 
 def _agreement(counts: LabelCounts, level: float) -> Agreement:
     """Return the agreement with sentences in place of codes."""
     result = agreement(counts, level)
-    kappa, lean = result.kappa, result.asymmetry
-    if kappa.reason is not None:
-        kappa = replace(kappa, reason=words.AGREEMENT[kappa.reason])
-    if lean.reason is not None:
-        lean = replace(lean, reason=words.AGREEMENT[lean.reason])
-    return replace(result, kappa=kappa, asymmetry=lean)
+    kappa = replace(result.kappa, reason=words.say(result.kappa.reason))
+    asymmetry = replace(result.asymmetry, reason=words.say(result.asymmetry.reason))
+    return replace(result, kappa=kappa, asymmetry=asymmetry)
 
 
 def _tests(tests: tuple[ShareTest, ...]) -> tuple[ShareTest, ...]:
     """Return tests with words in place of codes."""
     return tuple(
-        replace(
-            test,
-            share=words.SHARE_TESTS[test.share],
-            reason=None if test.reason is None else words.SHARE_TESTS[test.reason],
-        )
+        replace(test, share=words.WORDS[test.share], reason=words.say(test.reason))
         for test in tests
     )

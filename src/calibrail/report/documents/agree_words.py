@@ -1,7 +1,7 @@
 """What do the codes of a comparison of a judge with people say, and what weakens it?"""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from calibrail.evaluation.agree.corrections import FEWEST_OF_A_CLASS, FEWEST_OF_A_KIND, RateEstimate
 from calibrail.phrases import count, percent
@@ -42,18 +42,14 @@ _REASONS: Final = {
     "denominator_near_zero": "the share that the rate divides by is not clearly above 0",
 }
 
-#: What agreement lacks where something is missing.
-AGREEMENT: Final = {
+#: Why agreement, or a test of two shares, is missing; which share is compared.
+WORDS: Final = {
     "agreement": "no answer has both labels",
     "sensitivity": "people call none of the doubly labelled answers hallucinated",
     "specificity": "people call none of the doubly labelled answers faithful",
     "no_row": "no answer has both labels",
     "one_label": "judge and people give every answer the same label",
     "no_disagreement": "judge and people never disagree",
-}
-
-#: Which share is compared between two kinds of rows, and why it cannot be.
-SHARE_TESTS: Final = {
     "called": "called hallucinated by the judge",
     "called_of_hallucinated": "called hallucinated by the judge, of answers that people call "
     "hallucinated",
@@ -64,6 +60,11 @@ SHARE_TESTS: Final = {
     "no_flagged": "no row is flagged",
     "no_passed": "no row is passed",
 }
+
+
+def say(code: str | None) -> str | None:
+    """Return what a code without numbers says."""
+    return None if code is None else WORDS[code]
 
 
 def assumption(rate: str, method: str) -> str:
@@ -79,15 +80,20 @@ def _class(rate: str, label: int) -> str:
     return "hallucinated" if label == (rate != "fpr") else "faithful"
 
 
-def reason(code: str, rate: str, values: Mapping[str, Any]) -> str:
-    """Say why a rate has no estimate."""
+def reason(rate: str, estimate: RateEstimate) -> str | None:
+    """Say why a rate has no estimate, where it has none."""
+    code, values = estimate.measure.reason, estimate.values
+    if code is None:
+        return None
     return _REASONS[code].format(name=_class(rate, values.get("label", 1)), **values)
 
 
-def caution(code: str, rate: str, estimate: RateEstimate) -> str:
+def caution(rate: str, estimate: RateEstimate) -> str | None:
     """Say why there are too few human labels to rely on an estimate, and how many would do."""
+    if estimate.caution is None:
+        return None
     values, needed = estimate.values, f"about {estimate.n_needed:,} human labels"
-    if code == "few_of_a_class":
+    if estimate.caution == "few_of_a_class":
         return (
             f"the judge's error rate on {_class(rate, values['label'])} answers rests on "
             f"{count(values['n_labels'], 'human label')}; about {FEWEST_OF_A_CLASS} are wanted, so "
