@@ -78,13 +78,11 @@ def pair_agreement(detectors: Mapping[str, Floats], answers: Answers) -> tuple[P
     answers : Answers
         Labels and groups.
     """
-    return tuple(
-        _pair(first, second, answers) for first, second in combinations(detectors.items(), 2)
-    )
+    return tuple(_pair(names, detectors, answers) for names in combinations(detectors, 2))
 
 
-def _pair(first: tuple[str, Floats], second: tuple[str, Floats], answers: Answers) -> Pair:
-    x, y = first[1], second[1]
+def _pair(names: tuple[str, str], detectors: Mapping[str, Floats], answers: Answers) -> Pair:
+    x, y = (detectors[name] for name in names)
     rows = ~np.isnan(x) & ~np.isnan(y)
     x, y, answers = x[rows], y[rows], answers.where(rows)
     classes = answers.labels.astype(np.float64)
@@ -92,8 +90,7 @@ def _pair(first: tuple[str, Floats], second: tuple[str, Floats], answers: Answer
     given_label = partial(ranks, spearman(x, classes), spearman(y, classes))
     few = "fewer than three answers have both scores, or one of the two does not vary"
     return Pair(
-        first[0],
-        second[0],
+        *names,
         n=len(x),
         pearson=answers.correlation(pearson(x, y), "pearson", few),
         spearman=answers.correlation(ranks, "spearman", few),

@@ -66,21 +66,10 @@ def attainable(
         # A threshold that no answer stays below keeps any promise, and detects nothing.
         if is_used and promise - target <= slack and not reached[sample.rows(TEST)].all():
             is_attainable = True
-        steps.append(
-            {
-                "threshold": threshold,
-                "promise": promise,
-                "is_used": is_used,
-                "coverage": coverage.to_dict(),
-                "fpr": fpr.to_dict(),
-            }
-        )
-    return {
-        "target": target,
-        "is_attainable": is_attainable,
-        "n_distinct": n_distinct,
-        "steps": steps,
-    }
+        step = {"threshold": threshold, "promise": promise, "is_used": is_used}
+        steps.append({**step, "coverage": coverage.to_dict(), "fpr": fpr.to_dict()})
+    section = {"target": target, "is_attainable": is_attainable, "n_distinct": n_distinct}
+    return {**section, "steps": steps}
 
 
 def _least_alpha(below: int, calibration: Calibration) -> float:

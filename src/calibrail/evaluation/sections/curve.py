@@ -41,15 +41,12 @@ def operating_curve(sample: Sample, *, undefined: str, confidence: float) -> dic
     if len(distinct) > MOST:
         # Evenly by rank, so that the curve is drawn evenly whatever the scale of the score.
         distinct = distinct[np.linspace(0, len(distinct) - 1, MOST).round().astype(np.intp)]
-    curve: dict[str, Any] = {
-        "thresholds": distinct.tolist(),
-        "confidence": confidence,
-        "method": "berk-jones",
-    }
+    rates = {}
     for name, scores in zip(("coverage", "fpr"), classes, strict=True):
         n = len(scores)
         counts = n - np.searchsorted(scores, distinct)
         lower, upper = simultaneous_bounds(counts, n, 1.0 - (1.0 - confidence) / 2.0)
         ends = {"estimate": counts / n, "lower": lower, "upper": upper}
-        curve[name] = {key: column.tolist() for key, column in ends.items()} | {"n": n}
-    return curve
+        rates[name] = {key: column.tolist() for key, column in ends.items()} | {"n": n}
+    about = {"thresholds": distinct.tolist(), "confidence": confidence, "method": "berk-jones"}
+    return {**about, **rates}
