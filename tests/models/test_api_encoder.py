@@ -8,7 +8,7 @@ import pytest
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError, ModelError
-from calibrail.models.api_encoder import ApiEncoder, load_api_encoder, read_vectors
+from calibrail.models.api_encoder import ApiEncoder, read_vectors
 from calibrail.models.call_limits import BudgetError, CallLimits, limit_calls
 from calibrail.models.encoder import load_encoder
 from calibrail.models.remote import RemoteModel
@@ -258,7 +258,7 @@ def test_an_encoder_behind_an_endpoint_is_named(monkeypatch: pytest.MonkeyPatch)
     assert named.fingerprint() == {"model": "emb", "endpoint": "http://host/v1", "prompt": ""}
     for wrong in ("openai:", "openai:@http://host/v1"):
         with pytest.raises(InputError, match="openai:MODEL"):
-            load_api_encoder(wrong)
+            load_encoder(wrong)
     with pytest.raises(InputError, match="base_url"):
         load_encoder("openai:emb@host")
     with pytest.raises(InputError, match="not ours to choose"):

@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -24,16 +25,14 @@ class _Frozen(BaseModel):
     )
 
 
-#: A record is read and written by its own checks, not by pydantic's.
-_WRITE: Final = PlainSerializer(lambda value: value.to_dict())
-_Promise = Annotated[Promise, BeforeValidator(lambda value: _read(Promise, value)), _WRITE]
-_Requirement = Annotated[
-    Requirement, BeforeValidator(lambda value: _read(Requirement, value)), _WRITE
-]
-
-
 def _read(kind: type[Record], value: Any) -> Record:
     return value if isinstance(value, kind) else kind.from_dict(value)
+
+
+#: A record is read and written by its own checks, not by pydantic's.
+_WRITE: Final = PlainSerializer(lambda value: value.to_dict())
+_Promise = Annotated[Promise, BeforeValidator(partial(_read, Promise)), _WRITE]
+_Requirement = Annotated[Requirement, BeforeValidator(partial(_read, Requirement)), _WRITE]
 
 
 class ScoreSpecConfig(_Frozen):

@@ -241,10 +241,8 @@ class Guardrail:
             return "this guardrail flags everything: there were too few calibration examples"
         upper = self._rule.flag_above
         if outcome == "review":
-            return (
-                f"score {value:.6g} reaches the threshold {threshold:.6g} but not the one for "
-                f"flagging, {upper:.6g}"
-            )
+            edges = f"the threshold {threshold:.6g} but not the one for flagging, {upper:.6g}"
+            return f"score {value:.6g} reaches {edges}"
         if outcome == "flag" and upper is not None and upper >= threshold:
             return f"score {value:.6g} exceeds the threshold for flagging, {upper:.6g}"
         near = "is within rounding of" if value < threshold else "reaches"

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from calibrail.errors import InputError, ModelError
 from calibrail.models.chat import read_tokens
 from calibrail.models.embedding import Encoder
-from calibrail.models.endpoint import resolve_endpoint
 from calibrail.models.remote import Question, RemoteModel, Session
-from calibrail.models.store import blocks, shared
+from calibrail.models.store import blocks
 from calibrail.models.transport import RefusedError
 
 #: How an encoder behind an endpoint is named: ``openai:MODEL`` or ``openai:MODEL@ADDRESS``.
@@ -87,11 +86,10 @@ class ApiEncoder(RemoteModel, Encoder):
         session = self.session()
         missing = []
         for text, _ in items:
-            known = session.cache.get(self._key(text))
-            if known is None:
-                missing.append(text)
-            else:
+            if (known := session.cache.get(self._key(text))) is not None:
                 self._put(text, known, n_cached=1)
+            else:
+                missing.append(text)
         batches = list(blocks(missing, len, BATCH_TEXTS, BATCH_CHARACTERS))
         for texts, values in self.ask_each(self._ask, batches, session):
             for text, value in zip(texts, values, strict=True):
@@ -171,17 +169,3 @@ def read_vectors(answer: Any, n: int) -> Embedded:
     if not all(np.isfinite(vector).all() and vector.any() for vector in vectors):
         raise ValueError("the endpoint answered with a vector that is zero or not finite")
     return vectors, read_tokens(answer, "prompt_tokens")
-
-
-def load_api_encoder(model: str, prompt: str = "") -> ApiEncoder:
-    """Return the process's one encoder for ``openai:MODEL`` or ``openai:MODEL@ADDRESS``.
-
-    Raises
-    ------
-    InputError
-        If no model is named, or the address is none.
-    """
-    name, _, address = model.removeprefix(PREFIX).partition("@")
-    if not name:
-        raise InputError(f"an encoder behind an endpoint is named {PREFIX}MODEL; got {model!r}")
-    return shared(ApiEncoder, name, resolve_endpoint(address or None), prompt)

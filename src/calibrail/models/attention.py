@@ -152,10 +152,8 @@ class AttentionModel(ReadingModel[DocumentsAndResponse, Network, AttentionShare]
             for index, tokens in enumerate(tokenised)
             for window in _windows(tokens, self.length, self.window)
         ]
-        places = [
-            document_of(tokens.long.offsets, of_item)
-            for tokens, of_item in zip(tokenised, documents, strict=True)
-        ]
+        offsets = [tokens.long.offsets for tokens in tokenised]
+        places = list(map(document_of, offsets, documents))
         config = network.module.config.get_text_config()
         n_heads: int = config.num_hidden_layers * config.num_attention_heads
 
@@ -219,8 +217,7 @@ def document_of(offsets: Sequence[tuple[int, int]], documents: Sequence[str]) ->
     spans = np.array(offsets, dtype=np.int64).reshape(-1, 2)
     # A token that reaches over a break is told by its last character.
     place = np.searchsorted(ends, np.maximum(spans[:, 1] - 1, 0))
-    result: NDArray[np.int64] = np.where(spans[:, 0] < ends[place], place, -1)
-    return result
+    return np.where(spans[:, 0] < ends[place], place, -1)
 
 
 def token_shares(

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models.api_encoder import PREFIX, load_api_encoder
+from calibrail.models.api_encoder import PREFIX, ApiEncoder
 from calibrail.models.embedding import Encoder
+from calibrail.models.endpoint import resolve_endpoint
 from calibrail.models.loading import LocalModel
 from calibrail.models.location import DEFAULT_MODEL, full_name
 from calibrail.models.store import batches, shared, text_key
@@ -49,8 +50,7 @@ class WordSums:
         # the vocabulary drops) keeps a zero vector: it resembles nothing.
         norms = np.linalg.norm(self._sums, axis=1, keepdims=True)
         norms[norms == 0.0] = 1.0
-        vectors: NDArray[np.float32] = self._sums / norms
-        return vectors
+        return np.asarray(self._sums / norms)
 
 
 class LocalEncoder(LocalModel, Encoder):
@@ -188,7 +188,7 @@ def load_encoder(
     Raises
     ------
     InputError
-        If the dtype is none of these.
+        If the dtype is none of these, or no model is named, or the address is none.
 
     Examples
     --------
@@ -200,5 +200,8 @@ def load_encoder(
             raise InputError(
                 f"{model} lies behind an endpoint, where revision and dtype are not ours to choose"
             )
-        return load_api_encoder(model, prompt)
+        name, _, address = model.removeprefix(PREFIX).partition("@")
+        if not name:
+            raise InputError(f"an encoder behind an endpoint is named {PREFIX}MODEL; got {model!r}")
+        return shared(ApiEncoder, name, resolve_endpoint(address or None), prompt)
     return shared(LocalEncoder, full_name(model), revision, prompt, dtype)

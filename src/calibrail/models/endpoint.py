@@ -91,12 +91,8 @@ def key_for(endpoint: str) -> str | None:
 
 def is_trusted(endpoint: str) -> bool:
     """Return whether what the environment says of OpenAI, the key above all, may go there."""
-    named = os.environ.get(ADDRESS_VARIABLE, "").strip()
-    return (
-        endpoint == OPENAI
-        or _is_loopback(endpoint)
-        or (bool(named) and named.rstrip("/") == endpoint)
-    )
+    named = os.environ.get(ADDRESS_VARIABLE, "").strip().rstrip("/") or OPENAI
+    return endpoint in (OPENAI, named) or _is_loopback(endpoint)
 
 
 def _is_loopback(endpoint: str) -> bool:

@@ -35,7 +35,6 @@ class LanguageModel(RemoteModel):
 
     def __init__(self, model: str, endpoint: str) -> None:
         super().__init__(model, endpoint)
-        self.model = model
         self._held: Answers = {}
 
     def prepare(self, requests: Iterable[ChatRequest]) -> None:
@@ -77,12 +76,11 @@ class LanguageModel(RemoteModel):
         session = self.session()
         unknown = []
         for request in [request for request in wanted if request not in answers]:
-            known = session.cache.get(self._key(request))
-            if known is None:
-                unknown.append(request)
-            else:
+            if (known := session.cache.get(self._key(request))) is not None:
                 answers[request] = ChatAnswer.from_dict(known)
                 self._note(request, answers[request], n_cached=1)
+            else:
+                unknown.append(request)
         for request, answer in self.ask_each(self._ask, unknown, session):
             answers[request] = answer
             self._note(request, answer)

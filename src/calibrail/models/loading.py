@@ -165,7 +165,7 @@ class LocalModel:
         """
         folder = self.place.folder
         closed = {"local_files_only": True, "trust_remote_code": False}
-        options = dict(architecture.options)
+        options = {**architecture.options, "use_safetensors": True, "output_loading_info": True}
         with self.loading(architecture.purpose, "transformers") as transformers:
             import torch
 
@@ -173,17 +173,10 @@ class LocalModel:
                 name, figures = architecture.configuration
                 options["config"] = getattr(transformers, name)(**figures)
             module, report = getattr(transformers, architecture.kind).from_pretrained(
-                str(folder),
-                dtype=getattr(torch, self.dtype),
-                use_safetensors=True,
-                output_loading_info=True,
-                **closed,
-                **options,
+                str(folder), dtype=getattr(torch, self.dtype), **closed, **options
             )
-            reader_kind, reader_folder = architecture.tokenizer or ("AutoTokenizer", folder)
-            reader = getattr(transformers, reader_kind).from_pretrained(
-                str(reader_folder), **closed
-            )
+            name, folder = architecture.tokenizer or ("AutoTokenizer", folder)
+            tokenizer = getattr(transformers, name).from_pretrained(str(folder), **closed)
             optional = set(architecture.may_lack)
             wrong = [name for name in report["missing_keys"] if not optional & set(name.split("."))]
             wrong += map(str, report["mismatched_keys"])
@@ -194,10 +187,10 @@ class LocalModel:
                     f"its weights are not those of {type(module).__name__} "
                     f"({len(wrong)} do not fit, e.g. {min(wrong)})"
                 )
-        if not reader.is_fast:
+        if not tokenizer.is_fast:
             raise ModelError(f"{self.model} has no fast tokenizer, which tells where words lie")
         module.to("cuda" if torch.cuda.is_available() else "cpu").eval()
-        return Network(module, reader, self.model)
+        return Network(module, tokenizer, self.model)
 
     @contextmanager
     def loading(self, purpose: str, library: str) -> Iterator[Any]:

@@ -83,10 +83,8 @@ class EntailmentModel(PairModel):
         """
         judgements = []
         for best in self.results(pairs):
-            values, spans = (*best.values, None), (*best.spans, (0, 0))
-            judgements.append(
-                Judgement(best.values[0], values[1], *spans[0], *spans[1], best.n_windows)
-            )
+            values, spans, n = (*best.values, None), (*best.spans, (0, 0)), best.n_windows
+            judgements.append(Judgement(best.values[0], values[1], *spans[0], *spans[1], n))
         return judgements
 
     def open(self) -> heads.EntailmentHead:

@@ -129,10 +129,8 @@ class MiniCheck(EntailmentHead):
 
     def answered(self, windows: Sequence[Window]) -> NDArray[np.float64]:
         """Return how likely the answer is one of the two at all, shape (windows,)."""
-        total: NDArray[np.float64] = _softmax(self._first_token(windows))[:, self._answers].sum(
-            axis=1
-        )
-        return total
+        either = _softmax(self._first_token(windows))[:, self._answers]
+        return np.asarray(either.sum(axis=1))
 
     def _first_token(self, windows: Sequence[Window]) -> Any:
         import torch
@@ -242,5 +240,4 @@ def label_order(id2label: Any, model: str) -> tuple[str, ...]:
 def _softmax(logits: Any) -> NDArray[np.float64]:
     import torch
 
-    result: NDArray[np.float64] = torch.softmax(logits.double(), dim=-1).cpu().numpy()
-    return result
+    return np.asarray(torch.softmax(logits.double(), dim=-1).cpu())

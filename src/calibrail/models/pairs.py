@@ -62,8 +62,7 @@ class PairHead:
 
     def values(self, windows: Sequence[Window]) -> NDArray[np.float64]:
         """Return the values of one batch, shape (windows, kinds)."""
-        values: NDArray[np.float64] = self.logits(windows).double().cpu().numpy()
-        return values
+        return np.asarray(self.logits(windows).double().cpu())
 
 
 class PairModel(ReadingModel[Pair, PairHead, Best]):

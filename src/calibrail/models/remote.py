@@ -109,10 +109,9 @@ class RemoteModel:
     kind: str
     #: Questions that one call holds.
     batch = 1
-    model: str
 
     def __init__(self, name: str, endpoint: str) -> None:
-        self.name, self.endpoint = name, endpoint
+        self.name, self.model, self.endpoint = name, name, endpoint
         self.usage = Usage()
         self._caller = Caller(endpoint)
         self._source = Source(endpoint, name, self.kind)

@@ -42,9 +42,8 @@ class Reranker(PairModel):
         # Two outputs are what transformers makes of a config that states none.
         n = len(labels) if isinstance(labels, dict) else stated if isinstance(stated, int) else 2
         if n != 1:
-            names = (
-                f"labels {', '.join(map(str, labels.values()))}" if labels else "states no labels"
-            )
+            listed = ", ".join(map(str, (labels or {}).values()))
+            names = f"labels {listed}" if labels else "states no labels"
             raise ModelError(
                 f"{self.model} is no reranker: a reranker has one output, its relevance, and this "
                 f"model has {n} ({names}). Give one as model=, e.g. BAAI/bge-reranker-v2-m3"

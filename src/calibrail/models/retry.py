@@ -167,10 +167,9 @@ class Caller:
             answer = self._send(plain)
         except (AgainError, RefusedError):
             return False
-        if not (isinstance(answer, dict) and answer.get(expected)):
-            return False
-        self._note_answer()
-        return True
+        if is_answer := isinstance(answer, dict) and bool(answer.get(expected)):
+            self._note_answer()
+        return is_answer
 
     def _note_answer(self) -> None:
         with self._lock:

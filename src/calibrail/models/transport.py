@@ -123,12 +123,9 @@ class OpenAITransport:
             logging.getLogger(name).addFilter(_above_debug)
         # The SDK wants some key; servers without one ignore it.
         # A redirection would take texts, and headers from the environment, to any other host.
+        http = openai.DefaultHttpxClient(follow_redirects=False)
         self._client = openai.OpenAI(
-            api_key=self._key or "none",
-            base_url=endpoint,
-            max_retries=0,
-            timeout=60.0,
-            http_client=openai.DefaultHttpxClient(follow_redirects=False),
+            api_key=self._key or "none", base_url=endpoint, max_retries=0, http_client=http
         )
         if not is_trusted(endpoint):
             # The SDK takes further headers from the environment; they may hold keys as well.

@@ -98,12 +98,9 @@ def readable(texts: Sequence[str], special: Sequence[str]) -> list[str]:
     end the premise where it likes; its first character becomes a blank. Offsets stay as they are.
     """
     signs = [re.escape(sign) for sign in sorted(special, key=len, reverse=True) if sign]
-    sign = re.compile("|".join(signs)) if signs else None
-    result = []
-    for text in texts:
-        whole = whole_characters(text)
-        result.append(sign.sub(lambda match: " " + match[0][1:], whole) if sign else whole)
-    return result
+    # Without any sign, the pattern matches nowhere.
+    sign = re.compile("|".join(signs) or "(?!)")
+    return [sign.sub(lambda match: " " + match[0][1:], whole_characters(text)) for text in texts]
 
 
 def read(
