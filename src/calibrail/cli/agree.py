@@ -1,6 +1,6 @@
 """``calibrail agree``: how good is it, when most labels come from a judge and few from people?"""
 
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,23 +11,25 @@ from calibrail.cli import options as opt
 from calibrail.cli.output import unusable
 from calibrail.cli.progress import counting
 from calibrail.settings import ScoreThreshold
+from calibrail.settings.option import setting
+
+
+@dataclass(frozen=True, slots=True)
+class LabelColumns:
+    """Where the labels of people and of the judge stand."""
+
+    human: str = setting(
+        "Column of human labels: 1 = hallucinated, 0 = faithful, or blank.", metavar="COL"
+    )
+    judge: str = setting(
+        "Column of the judge's labels: 1 = hallucinated, 0 = faithful.", metavar="COL"
+    )
 
 
 @opt.takes_settings
 def run(
     data: opt.Data,
-    human: Annotated[
-        str,
-        typer.Option(
-            metavar="COL", help="Column of human labels: 1 = hallucinated, 0 = faithful, or blank."
-        ),
-    ],
-    judge: Annotated[
-        str,
-        typer.Option(
-            metavar="COL", help="Column of the judge's labels: 1 = hallucinated, 0 = faithful."
-        ),
-    ],
+    labels: LabelColumns,
     requirement: Annotated[
         opt.Requirement,
         opt.Pick(only=("confidence",), help={"confidence": "Level of every interval."}),
@@ -50,8 +52,7 @@ def run(
     with counting("comparing") as context:
         result = calibrail.agree(
             data,
-            human=human,
-            judge=judge,
+            **asdict(labels),
             guardrail=None if guardrail is None else calibrail.Guardrail.load(guardrail),
             scores=scores,
             confidence=requirement.confidence,

@@ -1,28 +1,32 @@
 """``calibrail cache``: what endpoints have answered so far, and how it is removed."""
 
-from typing import Annotated
-
-import typer
+from dataclasses import dataclass
 
 from calibrail.cli import options as opt
 from calibrail.errors import InputError
+from calibrail.settings.option import setting
+
+
+@dataclass(frozen=True, slots=True)
+class Clearing:
+    """What is removed."""
+
+    clear: bool = setting("Remove answers: all, or those that the options name.", False)
+    model: str | None = setting("With --clear: only this model's.", None, metavar="NAME")
+    older_than: float | None = setting(
+        "With --clear: only those older than so many days.", None, metavar="DAYS"
+    )
+
+    def __post_init__(self) -> None:
+        days = self.older_than
+        if not self.clear and (self.model is not None or days is not None):
+            raise InputError("--model and --older-than say what --clear removes; add --clear")
+        if days is not None and not 0.0 <= days < float("inf"):
+            raise InputError(f"--older-than must be a number of days from 0; got {days!r}")
 
 
 @opt.takes_settings
-def run(
-    *,
-    clear: Annotated[
-        bool, typer.Option("--clear", help="Remove answers: all, or those that the options name.")
-    ] = False,
-    model: Annotated[
-        str | None, typer.Option(metavar="NAME", help="With --clear: only this model's.")
-    ] = None,
-    older_than: Annotated[
-        float | None,
-        typer.Option(metavar="DAYS", help="With --clear: only those older than so many days."),
-    ] = None,
-    show: opt.ShowJson,
-) -> None:
+def run(clearing: Clearing, show: opt.ShowJson) -> None:
     """Show the answers of language models that are kept, or clear them.
 
     They are stored in one SQLite file, in the user's cache folder or where CALIBRAIL_CACHE says:
@@ -33,17 +37,15 @@ def run(
     from calibrail.models.answer_cache import AnswerCache
     from calibrail.models.call_limits import default_cache
 
-    if not clear and (model is not None or older_than is not None):
-        raise InputError("--model and --older-than say what --clear removes; add --clear")
-    if older_than is not None and not 0.0 <= older_than < float("inf"):
-        raise InputError(f"--older-than must be a number of days from 0; got {older_than!r}")
     path = default_cache()
     if path is None:
         raise InputError("CALIBRAIL_CACHE=off: no answers are kept")
     cache = AnswerCache(path) if path.exists() else None
-    removed = cache.clear(model, older_than) if clear and cache is not None else 0
-    kept = [] if cache is None else cache.contents()
-    size = 0 if cache is None else cache.size()
+    removed, kept, size = 0, [], 0
+    if cache is not None:
+        if clearing.clear:
+            removed = cache.clear(clearing.model, clearing.older_than)
+        kept, size = cache.contents(), cache.size()
     content = {
         "schema": "calibrail.cache/1",
         "path": str(path),
@@ -51,7 +53,7 @@ def run(
         "removed": removed,
         "models": [item.to_dict() for item in kept],
     }
-    lines = [f"removed {removed:,} answers"] if clear else []
+    lines = [f"removed {removed:,} answers"] if clearing.clear else []
     lines.append(f"{path}: {sum(item.n for item in kept):,} answers, {size / 2**20:.1f} MiB")
     for item in kept:
         first, last = (
