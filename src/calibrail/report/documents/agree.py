@@ -42,16 +42,14 @@ def document(result: Json) -> Document:
 
 
 def _headline(result: Json) -> str:
-    data, agreement = result["data"], result["agreement"]["agreement"]
+    data, agreed = result["data"], result["agreement"]["agreement"]
     labels = (
         f"{count(data['n'], 'labelled answer')}: {data['n_judge']:,} by the judge, "
         f"{data['n_human']:,} by people, {data['n_both']:,} by both."
     )
-    if agreement["estimate"] is None:
+    if agreed["estimate"] is None:
         return f"{labels} The judge cannot be compared with people."
-    return (
-        f"{labels} Judge and people agree on {share(agreement)} of those ({interval(agreement)})."
-    )
+    return f"{labels} Judge and people agree on {share(agreed)} of those ({interval(agreed)})."
 
 
 def _agreement(result: Json) -> parts.Section:
@@ -67,12 +65,8 @@ def _agreement(result: Json) -> parts.Section:
     if kappa["estimate"] is not None:
         span, beyond = bounds(kappa, 2), "agreement beyond chance"
     rows.append(("Cohen's kappa", estimate(kappa, 2), span, beyond))
-    span = f"{percent(result['confidence'])} interval"
-    columns = (
-        parts.Column("Measure", brief=""),
-        parts.Column("Value", "right"),
-        *parts.texts(span, "Counts"),
-    )
+    heads = parts.texts(f"{percent(result['confidence'])} interval", "Counts")
+    columns = (parts.Column("Measure", brief=""), parts.Column("Value", "right"), *heads)
     title = "The judge, where people have labelled, too"
     return parts.section(
         title, parts.Table(title, columns, rows), parts.Text(_leaning(agreement["asymmetry"]))

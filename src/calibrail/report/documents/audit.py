@@ -39,6 +39,15 @@ def document(audit: Json) -> Document:
     clustered = audit["n_groups"] < audit["n_hallucinated"] + audit["n_faithful"]
     groups = f", in {count(audit['n_groups'], 'group')}" if clustered else ""
     left_out = [f"{item['part']}: {item['reason']}" for item in audit["left_out"]]
+    together = "; they count answers of one group as belonging together" if clustered else ""
+    assumptions = (
+        "Pairs are alike in one feature at a time, and in nothing else. What a feature explains "
+        "may be due to something that goes with it, and pairs that are alike may be unlike the "
+        "rest of the data.",
+        f"Intervals hold at the {percent(audit['confidence'])} level each, not all together"
+        f"{together}. Tests of strata are corrected for the number of divisions (Holm).",
+        "The labels are right.",
+    )
     return Document(
         "audit of",
         subject=", ".join(plain(item["name"]) for item in detectors),
@@ -55,7 +64,7 @@ def document(audit: Json) -> Document:
             _agreement(audit["agreement"]),
             _leakage(audit["leakage"]),
             parts.listing("Left out", left_out),
-            _limits(percent(audit["confidence"]), clustered),
+            parts.listing("What this rests on", assumptions, where="page"),
         ),
         reproduce=audit["reproduce"],
         data=audit["data"],
@@ -109,10 +118,8 @@ def _agreement(pairs: Sequence[Json]) -> parts.Section | None:
         for pair in pairs
     ]
     heads = parts.numbers("Pearson", "Spearman", "Spearman given the label", *tops)
-    title = "Do they agree?"
-    return parts.section(
-        title, parts.Table(title, (parts.Column("Pair"), *heads), rows), where="page"
-    )
+    table = parts.Table("Do they agree?", (parts.Column("Pair"), *heads), rows)
+    return parts.section("Do they agree?", table, where="page")
 
 
 def _leakage(leakage: Json) -> parts.Section:
@@ -147,16 +154,3 @@ def _leakage(leakage: Json) -> parts.Section:
     return parts.section(
         title, parts.Facts(brief, where="terminal"), parts.Table(title, columns, rows, where="page")
     )
-
-
-def _limits(confidence: str, clustered: bool) -> parts.Section:
-    together = "; they count answers of one group as belonging together" if clustered else ""
-    lines = (
-        "Pairs are alike in one feature at a time, and in nothing else. What a feature explains "
-        "may be due to something that goes with it, and pairs that are alike may be unlike the "
-        "rest of the data.",
-        f"Intervals hold at the {confidence} level each, not all together{together}. Tests of "
-        "strata are corrected for the number of divisions (Holm).",
-        "The labels are right.",
-    )
-    return parts.listing("What this rests on", lines, where="page")

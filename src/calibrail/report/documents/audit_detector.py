@@ -6,20 +6,11 @@ from typing import Final
 
 from calibrail.phrases import count, number, percent
 from calibrail.report import blocks as parts
+from calibrail.report import phrases
 from calibrail.report.audit_figures import deciles_svg, matched_svg, reliability_svg, strata_svg
 from calibrail.report.blocks import Json
 from calibrail.report.documents.audit_words import EXPLAINS, third
-from calibrail.report.phrases import (
-    bounds,
-    capital,
-    estimate,
-    measure_cell,
-    p_number,
-    plain,
-    share_cell,
-    threshold,
-    with_bounds,
-)
+from calibrail.report.documents.measures import LABELS
 
 #: What each verdict on a feature means, in a cell.
 _VERDICTS: Final = {
@@ -45,12 +36,12 @@ def detector_section(place: int, detector: Json, audit: Json) -> parts.Section:
     """Show what explains a detector's result, where it works, and how it reads as probability."""
     means, missing = _means(detector), detector["n_undefined"]
     return parts.section(
-        f"{plain(detector['name'])}: AUROC {with_bounds(detector['auroc'])}",
+        f"{phrases.plain(detector['name'])}: AUROC {phrases.with_bounds(detector['auroc'])}",
         parts.note(
-            f"Cohen's d {estimate(detector['cohens_d'], 2)}; mean score {means[0]} of hallucinated "
-            f"and {means[1]} of faithful answers. Undefined for {missing['hallucinated']} and "
-            f"{missing['faithful']} of them (policy: {audit['undefined']}). Higher = more likely "
-            "hallucinated."
+            f"Cohen's d {phrases.estimate(detector['cohens_d'], 2)}; mean score {means[0]} of "
+            f"hallucinated and {means[1]} of faithful answers. Undefined for "
+            f"{missing['hallucinated']} and {missing['faithful']} of them (policy: "
+            f"{audit['undefined']}). Higher = more likely hallucinated."
         ),
         _confounds(place, detector),
         _strata(place, detector) if detector["strata"] else None,
@@ -65,35 +56,32 @@ def matched_figure(place: int, detector: Json) -> parts.Figure | None:
     return parts.Figure(
         f"{place}-matched",
         partial(matched_svg, detector),
-        f"{plain(detector['name'])}. First line: how often a hallucinated answer scores higher "
-        "than a faithful one. Orange: the same among pairs that are alike in a feature. Where "
-        "orange falls to 0.5 while the first line is far from it, the feature explains the result. "
-        "Grey: the feature by itself.",
+        f"{phrases.plain(detector['name'])}. First line: how often a hallucinated answer scores "
+        "higher than a faithful one. Orange: the same among pairs that are alike in a feature. "
+        "Where orange falls to 0.5 while the first line is far from it, the feature explains the "
+        "result. Grey: the feature by itself.",
         size="fixed",
     )
 
 
 def _confounds(place: int, detector: Json) -> parts.Section | None:
-    name, rows, area = plain(detector["name"]), detector["confounds"], detector["auroc"]
+    name, rows, area = phrases.plain(detector["name"]), detector["confounds"], detector["auroc"]
     if not (figure := matched_figure(place, detector)):
         return None
-    alike: list[parts.Row] = [("(all pairs)", estimate(area), bounds(area), "", "")]
+    alike: list[parts.Row] = [("(all pairs)", phrases.estimate(area), phrases.bounds(area), "", "")]
     alike += [
         (
             row["called"],
-            estimate(row["matched"]),
-            bounds(row["matched"]),
-            estimate(row["feature_auroc"]),
+            phrases.estimate(row["matched"]),
+            phrases.bounds(row["matched"]),
+            phrases.estimate(row["feature_auroc"]),
             _VERDICTS[row["verdict"]],
         )
         for row in rows
         if row["verdict"] != "is the score"
     ]
-    columns = (
-        parts.Column("Alike in"),
-        *parts.numbers("AUROC", "Interval", "Feature alone"),
-        parts.Column(""),
-    )
+    heads = parts.numbers("AUROC", "Interval", "Feature alone")
+    columns = (parts.Column("Alike in"), *heads, parts.Column(""))
     above = parts.note("The figure is at the top of the page.")
     return parts.section(
         "What explains it?",
@@ -111,12 +99,12 @@ def _features_table(name: str, rows: Sequence[Json]) -> parts.Table:
     """Return everything that is known about each feature beside one detector."""
     cells: list[parts.Row] = [
         (
-            parts.Cell(capital(row["called"]), f"n = {row['n']:,}"),
-            *(measure_cell(row[field], digits) for _, field, digits in _MEASURES),
+            parts.Cell(phrases.capital(row["called"]), f"n = {row['n']:,}"),
+            *(phrases.measure_cell(row[field], digits) for _, field, digits in _MEASURES),
             parts.Cell(
                 f"{row['n_pairs']:,}", f"{row['n_bins']} bins" if row["n_bins"] else "equal values"
             ),
-            measure_cell(row["balance"], 2),
+            phrases.measure_cell(row["balance"], 2),
             _VERDICTS[row["verdict"]],
         )
         for row in rows
@@ -127,26 +115,27 @@ def _features_table(name: str, rows: Sequence[Json]) -> parts.Table:
 
 
 def _strata(place: int, detector: Json) -> parts.Section:
-    name = plain(detector["name"])
+    name = phrases.plain(detector["name"])
     short: list[parts.Row] = []
     full: list[parts.Row] = []
     for division in detector["strata"]:
         p = division["test"]["p_holm"]
-        brief = "no test" if p is None else f"differ? p {p_number(p)}"
+        brief = "no test" if p is None else f"differ? p {phrases.p_number(p)}"
         short.append(parts.Heading(f"{division['called']} ({brief})"))
-        full.append(parts.Heading(f"{capital(division['called'])}: {_test(division)}"))
+        full.append(parts.Heading(f"{phrases.capital(division['called'])}: {_test(division)}"))
         for row in division["strata"]:
             called, area = third(division["name"], row["name"]), row["auroc"]
             sizes = (f"{row['n_hallucinated']:,}", f"{row['n_faithful']:,}")
-            short.append((called, *sizes, estimate(area), bounds(area)))
+            short.append((called, *sizes, phrases.estimate(area), phrases.bounds(area)))
             turned = " (reversed)" if row["reversed"] else ""
+            reached = parts.Cell(phrases.estimate(area) + turned, phrases.measure_cell(area).below)
             full.append(
                 (
                     parts.Cell(called, " to ".join(map(number, row["range"] or ()))),
                     *sizes,
                     *_means(row),
-                    estimate(row["cohens_d"], 2),
-                    parts.Cell(f"{estimate(area)}{turned}", measure_cell(area).below),
+                    phrases.estimate(row["cohens_d"], 2),
+                    reached,
                 )
             )
     brief_columns = (parts.Column(""), *parts.numbers("Hall.", "Faithful", "AUROC", "Interval"))
@@ -162,14 +151,14 @@ def _strata(place: int, detector: Json) -> parts.Section:
 
 def _means(item: Json) -> list[str]:
     """Return the mean scores of hallucinated and of faithful answers."""
-    return [threshold(item["means"][label]["mean"]) for label in ("hallucinated", "faithful")]
+    return [phrases.threshold(item["means"][label]["mean"]) for label in LABELS]
 
 
 def _test(division: Json) -> str:
     test, missing = division["test"], division["n_missing"]
     text = f"no test, {test['reason']}"
     if test["p_value"] is not None:
-        p, corrected = p_number(test["p_value"]), p_number(test["p_holm"])
+        p, corrected = phrases.p_number(test["p_value"]), phrases.p_number(test["p_holm"])
         text = f"same everywhere? p = {p}, corrected {corrected}"
     return f"{text}; {count(missing, 'answer')} without a value" if missing else text
 
@@ -189,7 +178,7 @@ def _reliability(place: int, detector: Json, confidence: str) -> parts.Section |
             f"{number(item['lower'])} to {number(item['upper'])}",
             f"{item['rate']['n']:,}",
             f"{item['rate']['count']:,}",
-            share_cell(item["rate"]),
+            phrases.share_cell(item["rate"]),
         )
         for tenth, item in enumerate(measured["deciles"], start=1)
     ]

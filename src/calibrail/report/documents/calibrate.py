@@ -7,29 +7,14 @@ from numpy.typing import NDArray
 
 from calibrail.phrases import count, number, percent
 from calibrail.report import blocks as parts
+from calibrail.report import phrases
 from calibrail.report.blocks import Json
 from calibrail.report.document import Document
+from calibrail.report.documents import measures
 from calibrail.report.documents.calibrate_sections import of_report
 from calibrail.report.documents.calibrate_words import VERDICTS, assumptions, next_step, title
 from calibrail.report.documents.error_examples import error_examples
-from calibrail.report.documents.measures import (
-    details_table,
-    flips,
-    measures,
-    measures_table,
-    with_baselines,
-    without_threshold,
-)
 from calibrail.report.figures import CURVE_RANGE, curve_svg, distributions_svg, drawn_range
-from calibrail.report.phrases import (
-    bounds,
-    estimate,
-    measure_cell,
-    plain,
-    score_name,
-    share_cell,
-    threshold,
-)
 from calibrail.report.slider import operating_points
 
 _Scores = tuple[NDArray[np.float64], NDArray[np.float64]] | None
@@ -48,26 +33,26 @@ def document(report: Json, scores: _Scores = None, examples: Json | None = None)
     examples : mapping, optional
         The worst errors of the test part, ``ErrorExamples.to_dict()``, for the page.
     """
-    area, lines = report["test"]["auroc"], measures(report)
+    area, lines = report["test"]["auroc"], measures.of_test_part(report)
     return Document(
         "report for",
-        subject=score_name(report),
+        subject=phrases.score_name(report),
         headline=report["verdict"].capitalize(),
         verdict=report["verdict"],
         summary=f"{VERDICTS[report['verdict']]} {report['reason']}",
         tiles=(
             parts.Tile("Caught", *lines[0][1:4]),
             parts.Tile("False alarms", *lines[1][1:4]),
-            parts.Tile("AUROC", estimate(area), bounds(area)),
+            parts.Tile("AUROC", phrases.estimate(area), phrases.bounds(area)),
         ),
         blocks=(
             _threshold(report, scores),
             _other_thresholds(report, scores),
             parts.section(
                 "On the test part",
-                measures_table("On the test part", lines, report["confidence"]),
-                parts.folded("More measures", details_table(report)),
-                parts.Text(flips(report["certificate"])),
+                measures.table("On the test part", lines, report["confidence"]),
+                parts.folded("More measures", measures.details(report)),
+                parts.Text(measures.flips(report["certificate"])),
             ),
             *of_report(report),
             _other_scores(report),
@@ -104,8 +89,8 @@ def _threshold(report: Json, scores: _Scores) -> parts.Section:
 
 def _threshold_sentence(report: Json) -> str:
     """Say which answers are flagged, what that promises and where the threshold comes from."""
-    name, limit, guarantee = score_name(report), report["threshold"], report["guarantee"]
-    flag = f"Flag an answer when its {name} score is at least {threshold(limit)}."
+    name, limit, guarantee = phrases.score_name(report), report["threshold"], report["guarantee"]
+    flag = f"Flag an answer when its {name} score is at least {phrases.threshold(limit)}."
     if risks := report["risks"]:
         return (
             f"{flag} With {percent(risks['confidence'])} confidence this threshold, like all "
@@ -120,7 +105,7 @@ def _threshold_sentence(report: Json) -> str:
         how = f"with {confidence} confidence {which} (guarantee: pac)"
     if report["by_group"]:
         return (
-            f"Groups of {plain(report['by_group']['column'])} with enough examples have a "
+            f"Groups of {phrases.plain(report['by_group']['column'])} with enough examples have a "
             f"threshold of their own on the {name} score, which catches at least {target} of their "
             f"hallucinations {how}. The table of groups shows them."
         )
@@ -160,7 +145,7 @@ def _other_thresholds(report: Json, scores: _Scores) -> parts.Section | None:
 
     def cell(name: str, place: int) -> parts.Cell:
         ends = ("estimate", "lower", "upper")
-        return share_cell({end: curve[name][end][place] for end in ends})
+        return phrases.share_cell({end: curve[name][end][place] for end in ends})
 
     steps = [
         (number(curve["thresholds"][place]), cell("coverage", place), cell("fpr", place))
@@ -214,10 +199,10 @@ def _other_scores(report: Json) -> parts.Section | None:
     def row(item: Json) -> parts.Row:
         return (
             parts.Cell(str(item["name"]), style="strong" if item is this else ""),
-            threshold(item.get("threshold")),
-            share_cell(item.get("coverage")),
-            share_cell(item.get("fpr")),
-            measure_cell(item.get("auroc")),
+            phrases.threshold(item.get("threshold")),
+            phrases.share_cell(item.get("coverage")),
+            phrases.share_cell(item.get("fpr")),
+            phrases.measure_cell(item.get("auroc")),
             "this one" if item is this else _compared(item),
         )
 
@@ -226,11 +211,9 @@ def _other_scores(report: Json) -> parts.Section | None:
     if report["risks"]:
         heading = f"Other scores at {target} caught, for comparison"
     tested = any(item.get("auroc_difference") for item in baselines)
-    columns = (
-        parts.Column("Score", most=26),
-        *parts.numbers("Threshold", "Caught", "False alarms", "AUROC"),
-        parts.Column("Compared", where="both" if tested else "page"),
-    )
+    heads = parts.numbers("Threshold", "Caught", "False alarms", "AUROC")
+    compared = parts.Column("Compared", where="both" if tested else "page")
+    columns = (parts.Column("Score", most=26), *heads, compared)
     return parts.section(
         "Against other scores",
         parts.Text(
@@ -240,8 +223,8 @@ def _other_scores(report: Json) -> parts.Section | None:
             "been shown to detect anything.",
             where="page",
         ),
-        parts.Table(heading, columns, with_baselines(row, (this, *detectors), baselines)),
-        without_threshold((*detectors, *baselines)),
+        parts.Table(heading, columns, measures.with_baselines(row, (this, *detectors), baselines)),
+        measures.without_threshold((*detectors, *baselines)),
     )
 
 

@@ -5,19 +5,10 @@ from functools import partial
 
 from calibrail.phrases import count, number, percent
 from calibrail.report import blocks as parts
+from calibrail.report import phrases
 from calibrail.report.blocks import Json
-from calibrail.report.documents.measures import LABELS, measures_table, risk_lines, share_line
+from calibrail.report.documents import measures
 from calibrail.report.figures import MOST_GROUPS, groups_svg
-from calibrail.report.phrases import (
-    bounds,
-    count_of,
-    estimate,
-    interval,
-    measure_cell,
-    plain,
-    share,
-    share_with_bounds,
-)
 
 
 def of_report(report: Json) -> Iterator[parts.Block]:
@@ -32,8 +23,8 @@ def of_report(report: Json) -> Iterator[parts.Block]:
     if report["shift"]:
         yield parts.listing("Production", shift_sentences(report["shift"]))
     if risks := report["risks"]:
-        lines = risk_lines(risks["measured"])
-        table = measures_table("The risks on the test part", lines, confidence)
+        lines = measures.risk_lines(risks["measured"])
+        table = measures.table("The risks on the test part", lines, confidence)
         yield parts.section("Several risks at once", table, parts.Text(_risk_sentence(risks)))
     if report["three_way"]:
         yield _review(report["three_way"], confidence)
@@ -43,7 +34,7 @@ def of_report(report: Json) -> Iterator[parts.Block]:
 
 def _groups(by_group: Json) -> parts.Section:
     """Show every group's threshold, bounds and verdict, and which groups are let down."""
-    rows, title = by_group["rows"], f"By {plain(by_group['column'])}"
+    rows, title = by_group["rows"], f"By {phrases.plain(by_group['column'])}"
     first = f" The first {MOST_GROUPS} groups; the table has all." * (len(rows) > MOST_GROUPS)
     figure = parts.Figure(
         "groups",
@@ -55,22 +46,23 @@ def _groups(by_group: Json) -> parts.Section:
         parts.texts("Group", "Threshold", "Caught", "False alarms", "Verdict", "Caught, shared"),
         [
             (
-                plain(row["group"]) or "(none)",
+                phrases.plain(row["group"]) or "(none)",
                 ("" if row["own"] else "shared ")
                 + ("all" if row["threshold"] is None else number(row["threshold"])),
-                share_with_bounds(row["coverage"]),
-                share_with_bounds(row["fpr"]),
+                phrases.share_with_bounds(row["coverage"]),
+                phrases.share_with_bounds(row["fpr"]),
                 str(row["verdict"]),
-                share(row["shared_coverage"]),
+                phrases.share(row["shared_coverage"]),
             )
             for row in rows
         ],
     )
     # By a corrected test at 5 %.
     broken = [
-        f"In {plain(row['group'])!r} {what} catches {share(row[f'{key}coverage'])} "
-        f"({count_of(row[f'{key}coverage'])}), less than the {percent(row['min_coverage'])} "
-        f"required (Holm-adjusted p = {row[f'{key}p_undercovered']:.2g})."
+        f"In {phrases.plain(row['group'])!r} {what} catches "
+        f"{phrases.share(row[f'{key}coverage'])} ({phrases.count_of(row[f'{key}coverage'])}), less "
+        f"than the {percent(row['min_coverage'])} required (Holm-adjusted p = "
+        f"{row[f'{key}p_undercovered']:.2g})."
         for row in rows
         for key, what in (("", "its threshold"), ("shared_", "one shared threshold"))
         if row[f"{key}p_undercovered"] <= 0.05
@@ -88,7 +80,7 @@ def _groups_sentence(by_group: Json) -> str:
     """Say what the table of groups shows and at which level."""
     alone = sum(row["own"] for row in by_group["rows"])
     text = (
-        f"{count(alone, 'group')} of {plain(by_group['column'])} with a threshold of "
+        f"{count(alone, 'group')} of {phrases.plain(by_group['column'])} with a threshold of "
         f"{'its' if alone == 1 else 'their'} own (at least {by_group['min_n']:,} hallucinated "
         "calibration examples)"
     )
@@ -120,8 +112,8 @@ def _attainable(attainable: Json) -> parts.Section:
         (
             f"{number(step['threshold'])}{' (in use)' if step['is_used'] else ''}",
             percent(max(0.0, step["promise"])),
-            share_with_bounds(step["coverage"]),
-            share_with_bounds(step["fpr"]),
+            phrases.share_with_bounds(step["coverage"]),
+            phrases.share_with_bounds(step["fpr"]),
         )
         for step in reversed(attainable["steps"])
     ]
@@ -134,7 +126,8 @@ def _clusters(clustering: Json) -> str:
 
     def effect(rule: Json) -> str:
         limit = "flags all" if rule["threshold"] is None else number(rule["threshold"])
-        return f"{limit}, {share(rule['coverage'])} caught, {share(rule['fpr'])} false alarms"
+        caught, wrongly = phrases.share(rule["coverage"]), phrases.share(rule["fpr"])
+        return f"{limit}, {caught} caught, {wrongly} false alarms"
 
     return (
         f"The {count(clustering['n'], 'hallucinated calibration answer')} come from "
@@ -148,7 +141,7 @@ def _clusters(clustering: Json) -> str:
 def shift_sentences(shift: Json) -> list[str]:
     """Say how production differs, what is left of the calibration examples, and what follows."""
     area, moved = shift["auroc"], shift["weighted_threshold"]
-    span = "" if area["lower"] is None else f", {bounds(area)}"
+    span = "" if area["lower"] is None else f", {phrases.bounds(area)}"
     answers = count(shift["n"], "hallucinated calibration answer")
     move = (
         "An answer of typical weight would always be flagged: production looks like nothing that "
@@ -158,7 +151,7 @@ def shift_sentences(shift: Json) -> list[str]:
         move = f"The threshold would move from {number(shift['threshold'])} to {number(moved)}."
     sentences = [
         f"{count(shift['n_target'], 'production answer')} can be told from the calibration "
-        f"answers by {', '.join(shift['features'])} with an AUROC {estimate(area)}{span} "
+        f"answers by {', '.join(shift['features'])} with an AUROC {phrases.estimate(area)}{span} "
         "(0.5 = no difference seen).",
         f"Weighted towards production, the {answers} are worth {shift['effective_n']:,.0f}.",
         f"{move} The weights are estimated, so no exact promise follows; fresh labels from "
@@ -185,13 +178,13 @@ def _review(review: Json, confidence: float) -> parts.Section:
     """Show the two promises, what they cost, and what no detector can do."""
     alpha, beta = percent(review["alpha"]), percent(review["beta"])
     withheld, sent, counts = review["least_withheld"], review["review"], review["counts"]
-    of_each = ", ".join(f"{counts[label]['review']:,} {label}" for label in LABELS)
+    of_each = ", ".join(f"{counts[label]['review']:,} {label}" for label in measures.LABELS)
     passed, flagged = (f"; {review['shown'][outcome]}" for outcome in ("pass", "flag"))
     lines = [
-        share_line("Hallucinations that pass", review["missed"], f"<= {alpha}", passed),
-        share_line("Faithful answers flagged", review["blocked"], f"<= {beta}", flagged),
-        ("Sent to review", share(sent), interval(sent), "", of_each),
-        share_line("Hallucinated among passed", review["released_hallucinated"]),
+        measures.share_line("Hallucinations that pass", review["missed"], f"<= {alpha}", passed),
+        measures.share_line("Faithful answers flagged", review["blocked"], f"<= {beta}", flagged),
+        ("Sent to review", phrases.share(sent), phrases.interval(sent), "", of_each),
+        measures.share_line("Hallucinated among passed", review["released_hallucinated"]),
     ]
     feasible = ""
     if withheld > 0.0:
@@ -199,12 +192,13 @@ def _review(review: Json, confidence: float) -> parts.Section:
             f"{percent(review['base_rate'])} of the test answers are hallucinated. To release "
             f"answers of which at most {alpha} are, ANY detector, even a perfect one, has to "
             f"withhold at least {percent(withheld)} of them; this one withholds "
-            f"{share(review['withheld'])}. (That share among the released is not promised here.)"
+            f"{phrases.share(review['withheld'])}. (That share among the released is not promised "
+            "here.)"
         )
     return parts.section(
         "Pass, review, flag",
         parts.Text(_review_sentence(review)),
-        measures_table("Pass, review, flag on the test part", lines, confidence),
+        measures.table("Pass, review, flag on the test part", lines, confidence),
         parts.Text(feasible),
     )
 
@@ -244,16 +238,16 @@ def _confounds(confounds: Json) -> parts.Section:
     )
     this: parts.Row = (
         parts.Cell("this score", style="strong"),
-        measure_cell(confounds["auroc"]),
+        phrases.measure_cell(confounds["auroc"]),
         "",
         "",
     )
     rows = [
         (
             row["name"],
-            measure_cell(row["auroc"]),
+            phrases.measure_cell(row["auroc"]),
             parts.Cell(row["ranks"] or "cannot tell", "turned round" if row["reversed"] else ""),
-            measure_cell(row["spearman"], 2),
+            phrases.measure_cell(row["spearman"], 2),
         )
         for row in confounds["rows"]
     ]

@@ -3,8 +3,8 @@
 from calibrail.phrases import percent
 from calibrail.report.blocks import Bullet, Json, Section, Table, Text, Tile, section, texts
 from calibrail.report.document import Document
+from calibrail.report.documents import measures
 from calibrail.report.documents.calibrate_words import STATE_LIMIT, VERDICTS, label_more
-from calibrail.report.documents.measures import flips, measures_table, rates, risk_lines
 from calibrail.report.phrases import interval, plain, share, share_with_bounds
 
 
@@ -17,12 +17,12 @@ def document(certificate: Json) -> Document:
         What ``calibrail certify --json`` prints; ``name``, where it is there, is the guardrail's.
     """
     coverage, verdict = certificate["coverage"], certificate["verdict"]
-    lines = rates(coverage, certificate["fpr"], certificate["min_coverage"], certificate["max_fpr"])
+    lines = measures.rates(certificate, certificate)
     joint, blocked = certificate["confidence"], ""
     if flagged := certificate.get("blocked"):
         rate = f"{share(flagged)} ({interval(flagged)})"
         blocked = f"Faithful answers flagged, not merely reviewed: {rate}."
-    risks = measures_table("The risks", risk_lines(certificate.get("risks") or ()), joint)
+    risks = measures.table("The risks", measures.risk_lines(certificate.get("risks") or ()), joint)
     return Document(
         "certificate of",
         subject=str(certificate.get("name", "the guardrail")),
@@ -33,13 +33,13 @@ def document(certificate: Json) -> Document:
         blocks=(
             section(
                 "On the held-out data",
-                measures_table("On the held-out data", lines, coverage["confidence"]),
+                measures.table("On the held-out data", lines, coverage["confidence"]),
                 Text(
                     "The bounds are exact (Clopper-Pearson). Those that decide, coverage from "
                     f"below and the FPR from above, hold together with {percent(joint)} "
                     "confidence."
                 ),
-                Text(flips(certificate)),
+                Text(measures.flips(certificate)),
                 Text(blocked),
             ),
             section("The risks", risks),

@@ -126,12 +126,10 @@ def _cost(comparison: Json, cost: Json) -> parts.Section | None:
     heads = parts.numbers(
         "One answer", "1,000 answers", "Forward passes", "Calls", "Price of 1,000"
     )
-    title = "What the scores cost"
+    columns = (parts.Column("Score"), *heads, parts.Column("Shares passes with"))
     return parts.section(
-        title,
-        parts.Table(
-            title, (parts.Column("Score"), *heads, parts.Column("Shares passes with")), rows
-        ),
+        "What the scores cost",
+        parts.Table("What the scores cost", columns, rows),
         parts.note(
             "Measured when these answers were scored, models that several scores share included; "
             "in cost.json."

@@ -55,10 +55,8 @@ def headline(comparison: Json) -> str:
 
 def _worse(test: Json, measure: str, winner: Json) -> bool:
     """Return whether a test shows that the reference has more of a measure than the score."""
-    difference = test[measure]
-    return bool(
-        difference["p_adjusted"] <= winner["level"] and (difference["estimate"] or 0.0) < 0.0
-    )
+    gap = test[measure]
+    return bool(gap["p_adjusted"] <= winner["level"] and (gap["estimate"] or 0.0) < 0.0)
 
 
 def _undecided(winner: Json, tests: Sequence[Json]) -> str:

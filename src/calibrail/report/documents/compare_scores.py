@@ -8,7 +8,7 @@ from calibrail.phrases import percent
 from calibrail.report import blocks as parts
 from calibrail.report.blocks import Json
 from calibrail.report.compare_figures import MOST_SERIES, coverage_svg, sweep_rows, sweep_svg
-from calibrail.report.documents.measures import with_baselines, without_threshold
+from calibrail.report.documents import measures
 from calibrail.report.phrases import (
     count_of,
     interval,
@@ -55,11 +55,11 @@ def all_scores(comparison: Json) -> parts.Section:
         parts.Column("Overlap", "right"),
         parts.Column("Verdict"),
     )
-    rows = with_baselines(row, (*comparison["detectors"], *others), baselines)
+    rows = measures.with_baselines(row, (*comparison["detectors"], *others), baselines)
     return parts.section(
         "All scores on the same split",
         parts.Table("Fewest false alarms first, on the test part", columns, rows),
-        without_threshold((*others, *baselines)),
+        measures.without_threshold((*others, *baselines)),
         parts.note(
             f"{_expected(comparison)}AUROC at high coverage counts only thresholds that catch "
             f"at least {least}, standardised (0.5 = guessing, 1 = perfect). Overlap: 0 = the "
@@ -291,10 +291,8 @@ def other_targets(comparison: Json) -> parts.Section:
     )
 
 
-def _target(entry: Json | None) -> parts.Cell:
-    if not entry or not entry["fpr"]:
+def _target(row: Json | None) -> parts.Cell:
+    if not row or not row["fpr"]:
         return parts.Cell("none")
-    caught, limit = share(entry["coverage"]), threshold(entry["threshold"])
-    return parts.Cell(
-        share(entry["fpr"]), f"{interval(entry['fpr'])}; caught {caught}; from {limit}"
-    )
+    caught, limit = share(row["coverage"]), threshold(row["threshold"])
+    return parts.Cell(share(row["fpr"]), f"{interval(row['fpr'])}; caught {caught}; from {limit}")

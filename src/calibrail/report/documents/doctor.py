@@ -89,9 +89,7 @@ def _contents(diagnosis: Json) -> Iterator[tuple[str, str]]:
 
 def _candidates(diagnosis: Json) -> Iterator[tuple[str, str]]:
     """Yield the scores that can run, and the columns that hold some."""
-    names = ", ".join(
-        f"{item['name']} ({item['n']:,})" for item in diagnosis["scores"] if item["n"]
-    )
+    names = ", ".join(f"{row['name']} ({row['n']:,})" for row in diagnosis["scores"] if row["n"])
     yield "Scores that can run", names or "none: no texts were found"
     for item in diagnosis["numeric_columns"]:
         area, detail = item["auroc"], "no AUROC without both classes"

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Final
 
 from calibrail.phrases import number
@@ -33,8 +34,16 @@ _HEADINGS: Final = {
 
 #: Numbers of an item, in the order in which they are shown.
 _MEASURES: Final = (
-    *("support", "contradiction", "contradicted_by", "factuality", "relevance", "weight"),
-    *("rank", "probability", "to_question", "to_context"),
+    "support",
+    "contradiction",
+    "contradicted_by",
+    "factuality",
+    "relevance",
+    "weight",
+    "rank",
+    "probability",
+    "to_question",
+    "to_context",
 )
 
 #: Verdicts on a part of the answer that are no objection to it.
@@ -60,7 +69,7 @@ def document(decision: Json, score: str) -> Document:
             f"About {100.0 * p_value:.3g} in 100 hallucinated answers look as harmless as this "
             f"one, or more so (p-value {number(p_value)})."
         )
-    evidence = evidence_block(decision["evidence"] or {}, most=10_000, characters=1_000_000)
+    evidence = evidence_block(decision["evidence"], most=10_000, characters=1_000_000)
     nothing = "" if evidence else "The detector says nothing about parts of the answer."
     return Document(
         "decision of",
@@ -91,18 +100,10 @@ def evidence_block(
     if not isinstance(evidence, Mapping) or not items or depth > _DEEPEST:
         return None
     kind = str(evidence.get("kind", "evidence"))
+    deeper = partial(evidence_block, most=most, characters=characters, depth=depth + 1)
     return Evidence(
         short(_HEADINGS.get(kind, kind), 60),
-        [
-            _item(
-                item,
-                characters,
-                evidence_block(
-                    item.get("evidence"), most=most, characters=characters, depth=depth + 1
-                ),
-            )
-            for item in items[:most]
-        ],
+        [_item(item, characters, deeper(item.get("evidence"))) for item in items[:most]],
         more=max(0, len(items) - most),
     )
 
@@ -117,6 +118,10 @@ def _item(item: Json, characters: int, nested: Evidence | None) -> EvidenceItem:
         for name in _MEASURES
         if (amount := _finite(item.get(name))) is not None
     ]
+    chunk, start, end = chunk_place(item)
+    source = "" if chunk is None else f"chunk {chunk + 1}"
+    if source and start is not None and end is not None:
+        source += f", characters {start} to {end}"
     verdict, value = text("verdict", 30), ""
     if combined := "score" in item:
         known = _finite(item.get("value"))
@@ -131,18 +136,9 @@ def _item(item: Json, characters: int, nested: Evidence | None) -> EvidenceItem:
         remark="" if combined else text("reason"),
         measures=", ".join(measures),
         quote=text("quote"),
-        place=_source(item),
+        place=source,
         nested=nested,
     )
-
-
-def _source(item: Json) -> str:
-    """Return where a quote stands in the context."""
-    chunk, start, end = chunk_place(item)
-    if chunk is None:
-        return ""
-    known = start is not None and end is not None
-    return f"chunk {chunk + 1}" + (f", characters {start} to {end}" if known else "")
 
 
 def chunk_place(item: Json) -> list[int | None]:

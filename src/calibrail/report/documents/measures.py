@@ -14,13 +14,10 @@ LABELS: Final = ("hallucinated", "faithful")
 Line = tuple[str, str, str, str, str]
 
 
-def measures_table(title: str, lines: Sequence[Line], confidence: float) -> Table:
+def table(title: str, lines: Sequence[Line], confidence: float) -> Table:
     """Return measures with their intervals and what was asked."""
-    columns = (
-        Column("Measure", brief=""),
-        Column("Value", "right"),
-        *texts(f"{percent(confidence)} interval", "Asked", "Counts"),
-    )
+    heads = texts(f"{percent(confidence)} interval", "Asked", "Counts")
+    columns = (Column("Measure", brief=""), Column("Value", "right"), *heads)
     return Table(title, columns, [(*line[:4], Cell(line[4], style="muted")) for line in lines])
 
 
@@ -29,27 +26,29 @@ def share_line(name: str, value: Json, asked: str = "", about: str = "") -> Line
     return (name, share(value), interval(value), asked, f"{count_of(value)}{about}")
 
 
-def rates(coverage: Json, fpr: Json, min_coverage: float, max_fpr: float | None) -> list[Line]:
+def rates(measured: Json, asked: Json) -> list[Line]:
     """Return what is caught and what is wrongly flagged, beside what was asked."""
+    coverage, fpr, max_fpr = measured["coverage"], measured["fpr"], asked["max_fpr"]
     limit = "no limit" if max_fpr is None else f"<= {percent(max_fpr)}"
+    least = f">= {percent(asked['min_coverage'])}"
     return [
-        share_line("Caught", coverage, f">= {percent(min_coverage)}", " hallucinated"),
+        share_line("Caught", coverage, least, " hallucinated"),
         share_line("False alarms (FPR)", fpr, limit, " faithful"),
     ]
 
 
-def measures(report: Json) -> list[Line]:
+def of_test_part(report: Json) -> list[Line]:
     """Return the measures of the test part: value, interval, what was asked, counts."""
     test = report["test"]
     return [
-        *rates(test["coverage"], test["fpr"], report["min_coverage"], report["max_fpr"]),
+        *rates(test, report),
         share_line("Accuracy", test["accuracy"]),
         _measure("AUROC", test["auroc"], "0.5 = guessing, 1 = perfect"),
         _measure("Overlap", test["overlap"], "1 = same, 0 = separate"),
     ]
 
 
-def details_table(report: Json) -> Table:
+def details(report: Json) -> Table:
     """Return the measures that specialists ask for."""
     test = report["test"]
     lines = [

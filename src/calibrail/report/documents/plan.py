@@ -115,11 +115,8 @@ def _curve(plan: Json) -> parts.Section:
         for point in plan["points"]
     ]
     title = "Probability of each verdict"
-    columns = (
-        parts.Column("Labelled", "right"),
-        parts.Column("", where="terminal"),
-        *parts.numbers(*map(str.capitalize, VERDICTS)),
-    )
+    heads = parts.numbers(*map(str.capitalize, VERDICTS))
+    columns = (parts.Column("Labelled", "right"), parts.Column("", where="terminal"), *heads)
     figure = parts.Figure(
         "plan", partial(plan_svg, plan), "Dotted: the probability that is asked for."
     )

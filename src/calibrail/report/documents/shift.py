@@ -22,6 +22,7 @@ def document(content: Json) -> Document:
     """
     promised = f"{percent(1 - content['alpha'])} promised"
     name, guarantee = score_name(content), content["guarantee"]
+    sentences = [item["sentence"] for item in content["tests"]]
     broken = [item["sentence"] for item in content["tests"] if item["finding"] == BROKEN]
     figure = parts.Figure(
         "shift",
@@ -47,9 +48,7 @@ def document(content: Json) -> Document:
         headline=content["finding"],
         blocks=(
             parts.section("Caught, where the threshold was not set", figure),
-            parts.listing(
-                "Test by test", [item["sentence"] for item in content["tests"]], where="page"
-            ),
+            parts.listing("Test by test", sentences, where="page"),
             _table(f"{name}, {promised} ({guarantee})", content["tests"]),
             parts.Bullets("Broken", broken, "bad", where="terminal"),
             parts.listing("Assumptions", assumptions, where="page"),
@@ -143,14 +142,11 @@ def sentence(item: Json, alpha: float) -> str:
         return f"{text}: no contradiction to the promise (p = {number(item['p_value'])})."
     text += f": the promise is broken (corrected p = {number(item['adjusted_p'])})."
     if needed := item["needed"]:
-        text += f" A threshold of {number(needed['threshold'])} "
-        if needed["fpr"]["estimate"] is None:
-            text += "would be needed."
-        else:
-            text += (
-                f"instead of {number(item['threshold'])} would be needed, at "
-                f"{share(needed['fpr'])} false alarms."
-            )
+        instead = cost = ""
+        if needed["fpr"]["estimate"] is not None:
+            instead = f"instead of {number(item['threshold'])} "
+            cost = f", at {share(needed['fpr'])} false alarms"
+        text += f" A threshold of {number(needed['threshold'])} {instead}would be needed{cost}."
     weighted = item["weighted"]
     if item["repair"] == "repaired" and weighted["fpr"]["estimate"] is not None:
         text += (
