@@ -118,7 +118,7 @@ def calibrate(
             reproduce=context.reproduce(),
             notes=data_notes(scored.data, scored.lessons),
         ),
-        others=_others(scored, sample, target, reading),
+        others=_others(scored, target, reading),
         names=names,
         risks=control,
     )
@@ -170,11 +170,9 @@ def _thresholds(
     return replace(rule, chosen=control.threshold), control
 
 
-def _others(
-    scored: Scored, sample: Sample, target: Source | None, reading: ReadOptions | None
-) -> Others:
+def _others(scored: Scored, target: Source | None, reading: ReadOptions | None) -> Others:
     """Return what stands beside the first detector: baselines, further detectors, production."""
-    columns, production = scored.table.columns, None
+    sample, columns, production = scored.sample(), scored.table.columns, None
     if target is not None:
         if not scored.baselines:
             raise InputError("target needs answers with their texts; this data holds scores alone")
@@ -182,9 +180,6 @@ def _others(
         production = dict(score_only(target, scored.baselines, reading=options)[0].columns)
     return Others(
         baselines={name: sample.with_scores(columns[name]) for name in scored.baselines},
-        detectors={
-            key: sample.with_scores(columns[key], detector.tolerance)
-            for key, detector in list(zip(scored.keys, scored.detectors, strict=True))[1:]
-        },
+        detectors={key: scored.sample(index) for index, key in enumerate(scored.keys) if index > 0},
         target=production,
     )

@@ -88,22 +88,18 @@ def decide_source(
         )
         chosen = (example for example in examples if wanted is None or wanted(example))
         yield from guardrail.stream(chosen)
-        if examples.n_quarantined:
-            yield from _unreadable(quarantine, guardrail)
-
-
-def _unreadable(quarantine: Path, guardrail: Guardrail) -> Iterator[Decision]:
-    """Yield an ``error`` for every row that the reader had to set aside."""
-    rule = guardrail.rule
-    # The group of a row that cannot be read is not known.
-    edge = None if rule.groups is not None else float(rule.thresholds(1)[0])
-    with quarantine.open(encoding="utf-8") as file:
-        for row in map(json.loads, file):
-            yield Decision(
-                id=f"row-{row['row']}",
-                outcome="error",
-                score=None,
-                threshold=None if edge is None or np.isinf(edge) else edge,
-                p_value=None,
-                reason=f"row {row['row']} cannot be used: {row['field']}: {row['reason']}",
-            )
+        if not examples.n_quarantined:
+            return
+        # The group of a row that cannot be read is not known.
+        rule = guardrail.rule
+        edge = None if rule.groups is not None else float(rule.thresholds(1)[0])
+        with quarantine.open(encoding="utf-8") as file:
+            for row in map(json.loads, file):
+                yield Decision(
+                    id=f"row-{row['row']}",
+                    outcome="error",
+                    score=None,
+                    threshold=None if edge is None or np.isinf(edge) else edge,
+                    p_value=None,
+                    reason=f"row {row['row']} cannot be used: {row['field']}: {row['reason']}",
+                )

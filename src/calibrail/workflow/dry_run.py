@@ -12,7 +12,7 @@ from calibrail.scores.base import Score
 from calibrail.scores.registry import key_of
 from calibrail.settings import ReadOptions, SplitOptions
 from calibrail.workflow.scoring import resolve_scores
-from calibrail.workflow.sources import Source, batches, open_for
+from calibrail.workflow.sources import Source, batches, open_source
 from calibrail.workflow.splitting import fitted
 
 #: Bytes of UTF-8 a token, where no answer of the model has been counted yet: English prose.
@@ -102,7 +102,7 @@ def plan_calls(
     splitting = splitting or SplitOptions()
     keep = () if splitting.column is None else (splitting.column,)
     detectors, source = fitted(detectors, source, reading, splitting, keep)
-    examples = open_for(detectors, source, reading, keep=keep, labelled=labelled)
+    examples = open_source(source, reading, detectors, keep=keep, labelled=labelled)
     plans: dict[tuple[str, int], _Plan] = {}
     n_examples = 0
     for batch in batches(examples):

@@ -16,7 +16,7 @@ from calibrail.record import Record
 from calibrail.scores.base import Score
 from calibrail.settings import ReadOptions
 from calibrail.workflow.scoring import Scored
-from calibrail.workflow.sources import Source, open_for
+from calibrail.workflow.sources import Source, open_source
 
 #: Misses, and false alarms, that a page shows at most.
 MOST: Final = 5
@@ -200,7 +200,7 @@ def _read(
     examples = {}
     try:
         # Opened exactly as for scoring, so that rows are the same.
-        again = open_for(scored.detectors, source, quiet, keep=tuple(scored.table.kept))
+        again = open_source(source, quiet, scored.detectors, keep=tuple(scored.table.kept))
         for row, example in enumerate(islice(again, max(rows) + 1)):
             # A source that has changed since must not lend its texts to other scores.
             if row in rows and int(example.digest(), 16) == int(scored.table.digests[row]):

@@ -24,7 +24,7 @@ from calibrail.scores.registry import BASELINES, build, key_of, parse_specs
 from calibrail.scores.table import ScoreTable
 from calibrail.settings import ReadOptions, SplitOptions
 from calibrail.workflow.context import Progress
-from calibrail.workflow.sources import Source, open_for, source_name
+from calibrail.workflow.sources import Source, open_source, source_name
 from calibrail.workflow.splitting import fitted, group_codes, split_codes
 
 #: What is computed beside the detectors, told from them and the first example.
@@ -164,7 +164,7 @@ def score_source(
     ]
     # Once to see who belongs to the fit split, once to learn, and then as always.
     detectors, source = fitted(detectors, source, reading, split, columns)
-    opened = open_for(detectors, source, reading, keep=columns)
+    opened = open_source(source, reading, detectors, keep=columns)
     examples = iter(opened)
     first = next(examples, None)
     if first is None:
@@ -303,5 +303,5 @@ def score_only(
             f"{names} learns from labelled examples before it can score; use calibrate or compare, "
             "or score with the guardrail that came of it"
         )
-    examples = open_for(detectors, source, reading, labelled=False)
+    examples = open_source(source, reading, detectors, labelled=False)
     return score_examples(examples, detectors, progress=progress), examples.n_quarantined

@@ -147,31 +147,28 @@ def select(
             "select needs a guardrail with one threshold from independent answers; this one was "
             "calibrated with --by or --clustered. Calibrate without, one answer per group"
         )
-    ids: list[str] = []
-    p_values: list[float] = []
-    scores: list[float] = []
-    undefined = errors = 0
+    rows = []
     fresh = Fresh(guardrail)
     for decision in decide_source(guardrail, source, reading=reading, wanted=fresh.admits):
-        ids.append(decision.id)
-        p_values.append(np.nan if decision.p_value is None else decision.p_value)
-        scores.append(np.nan if decision.score is None else decision.score)
-        errors += decision.outcome == "error"
-        undefined += decision.score is None and decision.outcome != "error"
+        rows.append((decision.id, decision.p_value, decision.score, decision.outcome))
         if progress is not None:
-            progress(len(ids))
-    if not ids:
+            progress(len(rows))
+    if not rows:
         raise DataError(
             "there is no answer to select from: the source is empty"
             + (", or holds calibration examples alone" if fresh.n_seen_before else "")
         )
+    ids, *numbers, outcomes = zip(*rows, strict=True)
+    # What is undefined is NaN.
+    p_values, scores = np.array(numbers, dtype=np.float64)
+    failed = np.array(outcomes) == "error"
     return BatchSelection(
         selection=conformal_selection(p_values, fdr),
         bounds=discoveries(p_values, calibration.n, confidence),
-        ids=tuple(ids),
-        scores=np.array(scores, dtype=np.float64),
+        ids=ids,
+        scores=scores,
         n_calibration=calibration.n,
-        n_undefined=undefined,
-        n_errors=errors,
+        n_undefined=int((np.isnan(scores) & ~failed).sum()),
+        n_errors=int(failed.sum()),
         n_seen_before=fresh.n_seen_before,
     )

@@ -40,37 +40,41 @@ class InMemory:
 def open_source(
     source: Source,
     reading: ReadOptions | None = None,
+    scores: Iterable[Score] = (),
     *,
-    require: Sequence[str] = (),
     keep: Sequence[str] = (),
     labelled: bool = True,
     allow_none: bool = False,
 ) -> Reading | InMemory:
-    """Open examples for one streaming pass."""
+    """Open examples for one streaming pass.
+
+    Parameters
+    ----------
+    source : path, str or iterable of Example
+        Where the examples are.
+    reading : ReadOptions, optional
+        How to read a file.
+    scores : iterable of Score
+        Every row needs the fields that they read; their columns are kept.
+    keep : sequence of str
+        Further columns to keep.
+    labelled, allow_none : bool
+        Whether every row needs a label, and whether a file without a usable row is fine.
+    """
     if not isinstance(source, str | Path):
         return InMemory(source)
-    # Answers without samples are read, and the score that wants them is undefined there.
-    require = [name for name in require if name in TEXT_FIELDS]
-    keep = tuple(dict.fromkeys(keep))
-    return read(
-        source, reading, keep=keep, require=require, labelled=labelled, allow_none=allow_none
-    )
-
-
-def open_for(
-    scores: Iterable[Score],
-    source: Source,
-    reading: ReadOptions | None,
-    *,
-    keep: Sequence[str] = (),
-    labelled: bool = True,
-) -> Reading | InMemory:
-    """Open examples with the fields and columns that scores read, and those named in ``keep``."""
     scores = tuple(scores)
-    require = dict.fromkeys(name for score in scores for name in score.requires)
+    # Answers without samples are read, and the score that wants them is undefined there.
+    texts = [name for score in scores for name in score.requires if name in TEXT_FIELDS]
     columns = [name for score in scores for name in getattr(score, "columns", ())]
-    keep = (*columns, *keep)
-    return open_source(source, reading, require=tuple(require), keep=keep, labelled=labelled)
+    return read(
+        source,
+        reading,
+        keep=tuple(dict.fromkeys((*columns, *keep))),
+        require=tuple(dict.fromkeys(texts)),
+        labelled=labelled,
+        allow_none=allow_none,
+    )
 
 
 class Fresh:

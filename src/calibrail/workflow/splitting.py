@@ -15,7 +15,7 @@ from calibrail.scores.base import Demanding, Fittable, Score
 from calibrail.scores.learned import learns
 from calibrail.scores.table import ScoreTable
 from calibrail.settings import ReadOptions, SplitOptions
-from calibrail.workflow.sources import Source, open_for
+from calibrail.workflow.sources import Source, open_source
 
 
 def split_codes(table: ScoreTable, splitting: SplitOptions, learning: bool) -> NDArray[np.int8]:
@@ -42,7 +42,7 @@ def fitted(
         source = list(source)
     # What is unusable is set aside when the scores are computed.
     quiet = replace(reading or ReadOptions(), quarantine=None)
-    examples = open_for(detectors, source, quiet, keep=keep)
+    examples = open_source(source, quiet, detectors, keep=keep)
     codes = split_codes(score_examples(examples, (), keep=keep), splitting, learning=True)
     if not (codes == FIT).any():
         names = ", ".join(score.name for score in detectors if learns(score))
@@ -54,7 +54,7 @@ def fitted(
         raise InputError(
             f"{names} learns from examples of its own, and none are set aside; {remedy}"
         )
-    examples = open_for(detectors, source, quiet, keep=keep)
+    examples = open_source(source, quiet, detectors, keep=keep)
     chosen = [example for example, code in zip(examples, codes, strict=True) if code == FIT]
     learnt = list(detectors)
     for index, score in enumerate(detectors):
