@@ -14,7 +14,16 @@ from calibrail.data.benchmarks.ragtruth import RAGTRUTH_FIELDS, ragtruth_files, 
 from calibrail.data.delimited import csv_rows
 from calibrail.data.example import FIELDS, Example
 from calibrail.data.jsonl import json_rows
-from calibrail.data.rows import Filtered, Item, OpenTable, Problem, Reader, Row
+from calibrail.data.rows import (
+    Filtered,
+    Item,
+    OpenTable,
+    ParsedItem,
+    Problem,
+    Reader,
+    Row,
+    TableItem,
+)
 from calibrail.errors import DataError, InputError
 from calibrail.settings import ReadOptions
 
@@ -36,7 +45,7 @@ _SUFFIXES: Final = {
 
 
 #: How the rows of a kind of table are read, and the reader options that some take.
-_TABLES: Final[Mapping[str, Callable[..., Iterator[Row | Problem]]]] = {
+_TABLES: Final[Mapping[str, Callable[..., Iterator[TableItem]]]] = {
     "jsonl": json_rows,
     "csv": csv_rows,
     "parquet": parquet_rows,
@@ -67,7 +76,7 @@ class Opened:
     table: bool
     cells: bool
     files: tuple[Path, ...]
-    items: Iterator[Row | Problem | Filtered]
+    items: Iterator[ParsedItem]
 
 
 def plugin_readers() -> dict[str, Reader]:
@@ -161,14 +170,12 @@ def open_rows(
     return Opened(table, True, table == "csv", files, open_table())
 
 
-def peek(
-    items: Iterator[Row | Problem | Filtered],
-) -> tuple[list[Row | Problem | Filtered], dict[str, None]]:
+def peek(items: Iterator[ParsedItem]) -> tuple[list[ParsedItem], dict[str, None]]:
     """Take the first items; return them with the field names of their rows, in order.
 
     Goes on past `PEEKED` items for as long as none could be parsed, 100 times as far at most.
     """
-    head: list[Row | Problem | Filtered] = []
+    head: list[ParsedItem] = []
     fields: dict[str, None] = {}
     for item in islice(items, 100 * PEEKED):
         head.append(item)
@@ -179,7 +186,7 @@ def peek(
     return head, fields
 
 
-def _numbered(items: Iterable[Item]) -> Iterator[Row | Problem | Filtered]:
+def _numbered(items: Iterable[Item]) -> Iterator[ParsedItem]:
     """Yield a plug-in's items, with mappings and finished examples as rows by their position."""
     for position, item in enumerate(items, start=1):
         if isinstance(item, Row | Problem | Filtered):

@@ -14,7 +14,7 @@ from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.formats import Opened, peek
 from calibrail.data.ids import SeenIds
 from calibrail.data.row_parser import Interpreter
-from calibrail.data.rows import Filtered, Problem, Row
+from calibrail.data.rows import Filtered, ParsedItem, Problem, Row
 from calibrail.data.sources import digest_files, open_source
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.settings import ReadOptions, ReadShort
@@ -93,9 +93,7 @@ class Reading:
             ],
         }
 
-    def _run(
-        self, rows: Iterator[Row | Problem | Filtered], interpreter: Interpreter
-    ) -> Iterator[Example]:
+    def _run(self, rows: Iterator[ParsedItem], interpreter: Interpreter) -> Iterator[Example]:
         seen, last = SeenIds(), 0
         with closing(_Quarantine(self._quarantine)) as quarantine:
             for row in rows:

@@ -75,9 +75,12 @@ class Filtered:
 #: What the reader of a table yields.
 TableItem: TypeAlias = Row | Problem
 
+#: What every format comes to.
+ParsedItem: TypeAlias = Row | Problem | Filtered
+
 #: What the reader of a format may yield. Plain mappings and finished examples are for third-party
 #: readers; they are numbered by their position.
-Item: TypeAlias = Row | Problem | Filtered | Mapping[str, object] | Example
+Item: TypeAlias = ParsedItem | Mapping[str, object] | Example
 
 #: Opens a table from its start; may be called more than once.
 OpenTable: TypeAlias = Callable[[], Iterator[TableItem]]

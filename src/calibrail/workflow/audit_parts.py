@@ -85,10 +85,36 @@ class Beside:
         if not (first.question or first.response or first.contexts):
             self.absent = NO_TEXTS
         elif self._geometry:
-            self.triangles, self.absent = angle_scores(detectors)
+            self._find_angles(detectors)
         known = {key_of(score) for score in detectors}
         surface = [kind() for kind in _SURFACE if key_of(kind()) not in known]
         return [*surface, *(angle for angles in self.triangles.values() for angle in angles)]
+
+    def _find_angles(self, detectors: Sequence[Score]) -> None:
+        """Take every encoder that a detector uses, else the embedded one if it is there."""
+        encoders: dict[str, dict[str, Any]] = {}
+        self.absent = None
+        for score in detectors:
+            # An encoder behind an endpoint is not asked for more than the detector itself needs.
+            if isinstance(score, Embedding) and isinstance(score.encoder, Encoder):
+                names = ("model", "revision", "prompt", "dtype")
+                options = {name: getattr(score.encoder, name) for name in names}
+                chosen = [f"{key}={options[key]}" for key in ("revision", "prompt") if options[key]]
+                precision = [] if options["dtype"] == "float32" else [options["dtype"]]
+                encoders[", ".join([options["model"], *chosen, *precision])] = options
+        if not encoders:
+            default = ANGLES[0]()
+            try:
+                # Reads files only; a model that is not installed is found out here.
+                default.fingerprint()
+                default.encoder.sentences(["?"])
+            except (ModelError, ImportError) as error:
+                self.absent = str(error)
+                return
+            encoders = {DEFAULT_MODEL: {}}
+        self.triangles = {
+            name: tuple(angle(**options) for angle in ANGLES) for name, options in encoders.items()
+        }
 
     def features(
         self, scored: Scored, columns: Mapping[str, Floats]
@@ -106,32 +132,6 @@ class Beside:
         if angles:
             features["theta_qc"] = next(iter(angles.values()))["theta_qc"]
         return features, angles
-
-
-def angle_scores(detectors: Sequence[Score]) -> tuple[dict[str, tuple[Angle, ...]], str | None]:
-    """Return the angles on every encoder that a detector uses, else on the embedded one.
-
-    Without an encoder on this machine none, and the reason.
-    """
-    encoders: dict[str, dict[str, Any]] = {}
-    for score in detectors:
-        # An encoder behind an endpoint is not asked for more than the detector itself needs.
-        if isinstance(score, Embedding) and isinstance(score.encoder, Encoder):
-            names = ("model", "revision", "prompt", "dtype")
-            options = {name: getattr(score.encoder, name) for name in names}
-            chosen = [f"{key}={options[key]}" for key in ("revision", "prompt") if options[key]]
-            precision = [] if options["dtype"] == "float32" else [options["dtype"]]
-            encoders[", ".join([options["model"], *chosen, *precision])] = options
-    if not encoders:
-        default = ANGLES[0]()
-        try:
-            # Reads files only; a model that is not installed is found out here.
-            default.fingerprint()
-            default.encoder.sentences(["?"])
-        except (ModelError, ImportError) as error:
-            return {}, str(error)
-        encoders = {DEFAULT_MODEL: {}}
-    return {name: tuple(one(**known) for one in ANGLES) for name, known in encoders.items()}, None
 
 
 def has_angles(triangle: Mapping[str, Floats]) -> bool:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from calibrail.data.rows import Filtered, OpenTable, Problem, Row
+from calibrail.data.rows import Filtered, OpenTable, ParsedItem, Problem, Row
 from calibrail.errors import InputError
 
 #: What becomes of a row: an example's values under calibrail's field names, or why there are none.
@@ -35,9 +35,7 @@ class Native:
     options: tuple[str, ...]
     converter: Callable[[OpenTable, Mapping[str, object]], Convert]
 
-    def rows(
-        self, open_table: OpenTable, options: Mapping[str, object]
-    ) -> Iterator[Row | Problem | Filtered]:
+    def rows(self, open_table: OpenTable, options: Mapping[str, object]) -> Iterator[ParsedItem]:
         """Yield rows under calibrail's field names; what cannot be parsed stays a problem."""
         convert = self.converter(open_table, options)
         for row in open_table():

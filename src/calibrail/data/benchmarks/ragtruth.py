@@ -14,7 +14,7 @@ from typing import Final
 
 from calibrail.data.example import FAITHFUL, HALLUCINATED
 from calibrail.data.jsonl import json_rows
-from calibrail.data.rows import Filtered, Problem, Row, shorten
+from calibrail.data.rows import Filtered, ParsedItem, Problem, Row, shorten
 from calibrail.errors import DataError
 
 #: Fields that tell a file of RAGTruth: of its responses, and of its sources.
@@ -44,9 +44,7 @@ def ragtruth_files(path: Path) -> tuple[Path, Path]:
     return files
 
 
-def ragtruth_rows(
-    path: Path, task: object = None, split: object = None
-) -> Iterator[Row | Problem | Filtered]:
+def ragtruth_rows(path: Path, task: object = None, split: object = None) -> Iterator[ParsedItem]:
     """Yield one row a response, joined with its source.
 
     Parameters
