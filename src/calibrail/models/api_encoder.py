@@ -27,9 +27,6 @@ BATCH_CHARACTERS: Final = 200_000
 #: A text that is still refused at this length is not refused for its length.
 _SHORTEST: Final = 64
 
-#: Vectors in the order of their texts, and the tokens that they cost.
-Embedded = tuple[list[NDArray[np.float32]], int | None]
-
 
 class ApiEncoder(RemoteModel, Encoder):
     """An embedding model behind an OpenAI-compatible endpoint; gives sentence vectors only.
@@ -142,7 +139,7 @@ class ApiEncoder(RemoteModel, Encoder):
         return hashlib.sha256(json.dumps(content).encode("ascii")).hexdigest()
 
 
-def read_vectors(answer: Any, n: int) -> Embedded:
+def read_vectors(answer: Any, n: int) -> tuple[list[NDArray[np.float32]], int | None]:
     """Read the body of an embedding answer: n vectors in order, and the tokens they cost.
 
     Raises

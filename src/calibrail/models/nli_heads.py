@@ -34,7 +34,6 @@ _NAMES: Final = {name: label for label, names in _MEANINGS.items() for name in n
 #: What a model may know besides entailment.
 _OTHERS: Final = ({NEUTRAL, CONTRADICTION}, {NOT_ENTAILMENT}, {CONTRADICTION})
 
-HHEM_FOUNDATION: Final = "google/flan-t5-base"
 HHEM_PROMPT: Final = (
     "<pad> Determine if the hypothesis is true given the premise?\n\n"
     "Premise: {long}\n\nHypothesis: {short}"
@@ -210,7 +209,7 @@ def hhem_tokenizer(place: Location) -> Location:
     if place.has("tokenizer.json"):
         return place
     foundation = place.config("foundation")
-    return locate_tokenizer(foundation if isinstance(foundation, str) else HHEM_FOUNDATION)
+    return locate_tokenizer(foundation if isinstance(foundation, str) else "google/flan-t5-base")
 
 
 def label_order(id2label: Any, model: str) -> tuple[str, ...]:

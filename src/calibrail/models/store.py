@@ -11,8 +11,6 @@ Model = TypeVar("Model")
 
 #: Padded tokens per batch: enough to keep the cores busy, small enough for the caches.
 BATCH_TOKENS: Final = 4096
-#: Models that a process holds at most.
-MOST_MODELS: Final = 32
 
 
 def text_key(*texts: str) -> bytes:
@@ -74,7 +72,7 @@ def shared(kind: Callable[..., Model], *specification: Hashable) -> Model:
     return model
 
 
-@lru_cache(maxsize=MOST_MODELS)
+@lru_cache(maxsize=32)
 def shared_models(kind: Callable[..., Any], specification: tuple[Hashable, ...]) -> Any:
     """Make a model; the same one for the same specification."""
     return kind(*specification)
