@@ -50,18 +50,52 @@ TEMPLATE = (
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 
-# fmt: off
 _ENGLISH = [
-    "you", "are", "judge", "answer", "context", "question", "sentence", "claim", "source",
-    "whether", "supported", "by", "or", "with", "one", "word", "that", "to", "this", "given",
-    "user", "system", "assistant", "document", "does", "it", "for", "an", "be", "text",
+    "you",
+    "are",
+    "judge",
+    "answer",
+    "context",
+    "question",
+    "sentence",
+    "claim",
+    "source",
+    "whether",
+    "supported",
+    "by",
+    "or",
+    "with",
+    "one",
+    "word",
+    "that",
+    "to",
+    "this",
+    "given",
+    "user",
+    "system",
+    "assistant",
+    "document",
+    "does",
+    "it",
+    "for",
+    "an",
+    "be",
+    "text",
 ]
 #: What a request may state beside the messages; a value of None is always welcome.
 _HONOURED = {
-    "model", "messages", "n", "seed", "temperature", "max_tokens", "max_completion_tokens",
-    "logprobs", "top_logprobs", "user", "metadata",
+    "model",
+    "messages",
+    "n",
+    "seed",
+    "temperature",
+    "max_tokens",
+    "max_completion_tokens",
+    "logprobs",
+    "top_logprobs",
+    "user",
+    "metadata",
 }
-# fmt: on
 
 #: The command line of transformers, for where accelerate is missing: to name a device, be it the
 #: one where models are loaded anyway, needs it, and ``serve`` always names one.

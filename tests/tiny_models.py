@@ -12,15 +12,43 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-# fmt: off
 WORDS = [
-    "the", "river", "rhine", "flows", "from", "alps", "in", "snow", "sea", "mountain", "city",
-    "bridge", "old", "tower", "bell", "rings", "not", "museum", "closed", "open", "monday",
-    "garden", "train", "leaves", "at", "noon", "ship", "sails", "north", "is", "a", "of", "and",
+    "the",
+    "river",
+    "rhine",
+    "flows",
+    "from",
+    "alps",
+    "in",
+    "snow",
+    "sea",
+    "mountain",
+    "city",
+    "bridge",
+    "old",
+    "tower",
+    "bell",
+    "rings",
+    "not",
+    "museum",
+    "closed",
+    "open",
+    "monday",
+    "garden",
+    "train",
+    "leaves",
+    "at",
+    "noon",
+    "ship",
+    "sails",
+    "north",
+    "is",
+    "a",
+    "of",
+    "and",
 ]
 #: Words that no fact of a test contains.
 PADDING = ["lorem", "ipsum", "dolor", "amet", "elit", "sed", "tempor", "magna"]
-# fmt: on
 
 LABELS = ("contradiction", "neutral", "entailment")
 CLASSIFIERS = ("bert", "roberta", "xlm-roberta", "deberta-v2", "bart")

@@ -22,8 +22,14 @@ def cells(script: Any) -> ModuleType:
     return script("cells")
 
 
-def measure(cells: ModuleType, text: str, *numbers: float, n: int = 100, m: int | None = None,
-            stand_in: str = "") -> Any:  # fmt: skip
+def measure(
+    cells: ModuleType,
+    text: str,
+    *numbers: float,
+    n: int = 100,
+    m: int | None = None,
+    stand_in: str = "",
+) -> Any:
     figure = cells.Published("1", "row", "AUC", text, m)
     return cells.Cell(figure, cells.Measured(*numbers, n, stand_in))
 
@@ -159,9 +165,12 @@ SCRIPTS = ("sgi", "semantic_illusion", "provenance", "displacement")
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_without_data_nothing_is_runnable(
-    name: str, script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    script: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setattr(script("page"), "FOLDER", tmp_path)
     script(name).main(["--data", str(tmp_path / "none")])
     page = (tmp_path / f"papers_{name}.md").read_text(encoding="utf-8")

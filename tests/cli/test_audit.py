@@ -29,9 +29,19 @@ def data(tmp_path: Path) -> Path:
 
 def test_conclusions_first_then_tables(data: Path, tmp_path: Path) -> None:
     done = calibrail(
-        data, "--score", "novelty", "--score-column", "detector", "--higher", "hallucinated",
-        "--by", "model", "--no-geometry", "-o", tmp_path / "run",
-    )  # fmt: skip
+        data,
+        "--score",
+        "novelty",
+        "--score-column",
+        "detector",
+        "--higher",
+        "hallucinated",
+        "--by",
+        "model",
+        "--no-geometry",
+        "-o",
+        tmp_path / "run",
+    )
     assert done.exit_code == 0, done.output
     content = json.loads((tmp_path / "run" / "audit.json").read_text())
     lead = content["conclusions"][0]["message"]
@@ -46,9 +56,16 @@ def test_conclusions_first_then_tables(data: Path, tmp_path: Path) -> None:
 
 def test_json_is_what_is_written(data: Path, tmp_path: Path) -> None:
     done = calibrail(
-        data, "--score", "length", "--no-geometry", "--confidence", 0.9, "--json", "-o",
+        data,
+        "--score",
+        "length",
+        "--no-geometry",
+        "--confidence",
+        0.9,
+        "--json",
+        "-o",
         tmp_path / "run",
-    )  # fmt: skip
+    )
     assert done.exit_code == 0
     assert json.loads(done.stdout) == json.loads((tmp_path / "run" / "audit.json").read_text())
     assert json.loads(done.stdout)["confidence"] == 0.9

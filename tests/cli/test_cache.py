@@ -48,8 +48,12 @@ def test_an_absent_cache_is_empty_and_stays_absent(path: Path) -> None:
     assert run() == f"{path}: 0 answers, 0.0 MiB\n"
     assert run("--clear").startswith("removed 0 answers\n")
     assert json.loads(run("--json")) == {
-        "schema": "calibrail.cache/1", "path": str(path), "bytes": 0, "removed": 0, "models": [],
-    }  # fmt: skip
+        "schema": "calibrail.cache/1",
+        "path": str(path),
+        "bytes": 0,
+        "removed": 0,
+        "models": [],
+    }
     assert not path.exists()
 
 
@@ -76,11 +80,13 @@ def test_answers_are_cleared_by_model_and_age(filled: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--model", "old"), "add --clear"), (("--older-than", "3"), "add --clear"),
+        (("--model", "old"), "add --clear"),
+        (("--older-than", "3"), "add --clear"),
         (("--clear", "--older-than", "-1"), "from 0; got -1.0"),
-        (("--clear", "--older-than", "nan"), "from 0"), (("--clear", "--older-than", "inf"), "0"),
+        (("--clear", "--older-than", "nan"), "from 0"),
+        (("--clear", "--older-than", "inf"), "0"),
     ],
-)  # fmt: skip
+)
 def test_mistakes_remove_nothing(arguments: tuple[str, ...], says: str, filled: Path) -> None:
     with pytest.raises(InputError, match=says):
         run(*arguments)

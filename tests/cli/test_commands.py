@@ -121,9 +121,16 @@ def test_certify_on_fresh_data(guardrail: Path, tmp_path: Path) -> None:
 
 def test_compare_and_score(answers: Path, tmp_path: Path) -> None:
     done = calibrail(
-        "compare", answers, "--score", "length,rouge_l", *COLUMN, "--alpha", 0.1,
-        "-o", tmp_path / "run",
-    )  # fmt: skip
+        "compare",
+        answers,
+        "--score",
+        "length,rouge_l",
+        *COLUMN,
+        "--alpha",
+        0.1,
+        "-o",
+        tmp_path / "run",
+    )
     assert done.returncode == 0, done.stderr
     content = json.loads((tmp_path / "run" / "compare.json").read_text())
     assert {item["name"] for item in content["detectors"]} == {"length", "rouge_l", "detector"}
@@ -132,8 +139,11 @@ def test_compare_and_score(answers: Path, tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
     assert pq.read_table(tmp_path / "scores.parquet").column_names == [
-        "id", "group", "label", "length",
-    ]  # fmt: skip
+        "id",
+        "group",
+        "label",
+        "length",
+    ]
 
 
 def test_doctor_reports_without_writing(answers: Path, tmp_path: Path) -> None:
@@ -178,9 +188,12 @@ def test_an_unwritable_place_is_a_plain_error(answers: Path, tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     "arguments",
-    [("calibrate", "--help"), ("doctor", "{data}"),
-     ("calibrate", "{data}", *COLUMN, "--alpha", "0.1", "-o", "run")],
-)  # fmt: skip
+    [
+        ("calibrate", "--help"),
+        ("doctor", "{data}"),
+        ("calibrate", "{data}", *COLUMN, "--alpha", "0.1", "-o", "run"),
+    ],
+)
 def test_nothing_heavy_is_imported_without_need(
     arguments: tuple[str, ...], answers: Path, tmp_path: Path
 ) -> None:

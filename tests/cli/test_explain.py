@@ -26,10 +26,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 ANSWER = (
-    "--question", "How high is Mount Ard?",
-    "--context", "Mount Ard is 320 metres high.",
-    "--response", "Mount Ard is 320 metres high, loved by wealthy painters.",
-)  # fmt: skip
+    "--question",
+    "How high is Mount Ard?",
+    "--context",
+    "Mount Ard is 320 metres high.",
+    "--response",
+    "Mount Ard is 320 metres high, loved by wealthy painters.",
+)
 
 
 def test_explain_shows_the_decision_and_what_it_rests_on(folder: Path) -> None:

@@ -67,8 +67,9 @@ def test_select_names_a_bad_rate(guardrail: Path, tmp_path: Path) -> None:
 def test_every_further_promise_is_printed_and_drawn(
     tmp_path: Path, options: tuple[object, ...], said: str
 ) -> None:
-    items = [{**item, "kind": "<b>odd</b>" if i % 4 < 2 else "even"} for i, item in
-             enumerate(rows(150))]  # fmt: skip
+    items = [
+        {**item, "kind": "<b>odd</b>" if i % 4 < 2 else "even"} for i, item in enumerate(rows(150))
+    ]
     answers = write(tmp_path / "answers.jsonl", items)
     done = calibrail("calibrate", answers, *COLUMN, "--alpha", 0.2, *options, "-o", tmp_path / "r")
     assert done.returncode in (0, 3, 4), done.stderr

@@ -47,9 +47,11 @@ def by_trying(cells: tuple[int, ...], required: float, limit: float, level: floa
         flips = out + back + hide + show
         if flips < broken_by:
             moved = (
-                caught - out + back, missed + hide - show,
-                alarms + out - back, passed - hide + show,
-            )  # fmt: skip
+                caught - out + back,
+                missed + hide - show,
+                alarms + out - back,
+                passed - hide + show,
+            )
             if not holds(moved, required, limit, level):
                 broken_by = flips
     return None if broken_by == 0 else int(min(broken_by - 1, sum(cells)))

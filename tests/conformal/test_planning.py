@@ -53,13 +53,23 @@ def within(hits: int, runs: int, share: float) -> bool:
     ],
 )
 def test_the_odds_are_the_sum_over_all_counts(
-    coverage: float, fpr: float, required: float, limit: float, confidence: float, n: int,
+    coverage: float,
+    fpr: float,
+    required: float,
+    limit: float,
+    confidence: float,
+    n: int,
     base: float,
-) -> None:  # fmt: skip
+) -> None:
     odds = at(
-        n, coverage=coverage, fpr=fpr, min_coverage=required, max_fpr=limit,
-        confidence=confidence, base_rate=base,
-    )  # fmt: skip
+        n,
+        coverage=coverage,
+        fpr=fpr,
+        min_coverage=required,
+        max_fpr=limit,
+        confidence=confidence,
+        base_rate=base,
+    )
     m, f = odds.n_hallucinated, odds.n_faithful
     assert m + f == n and abs(m - base * n) <= 0.5
     expected = dict.fromkeys(("certified", "rejected", "inconclusive"), 0.0)
@@ -316,26 +326,48 @@ closed = st.floats(0.0, 1.0)
 
 @settings(max_examples=25, deadline=None)
 @given(
-    alpha=inner, delta=st.floats(0.001, 0.4), required=st.none() | closed, limit=closed,
-    confidence=st.floats(0.5, 0.9999), base=st.floats(0.01, 0.99), share=st.floats(0.05, 0.95),
-    guarantee=st.sampled_from(["marginal", "pac"]), withhold=st.booleans(),
+    alpha=inner,
+    delta=st.floats(0.001, 0.4),
+    required=st.none() | closed,
+    limit=closed,
+    confidence=st.floats(0.5, 0.9999),
+    base=st.floats(0.01, 0.99),
+    share=st.floats(0.05, 0.95),
+    guarantee=st.sampled_from(["marginal", "pac"]),
+    withhold=st.booleans(),
     assumed=st.one_of(
         st.fixed_dictionaries({"coverage": closed, "fpr": closed}),
         st.fixed_dictionaries({"auroc": inner}),
         st.fixed_dictionaries({"separation": st.floats(-1e6, 1e6)}),
     ),
     n=st.lists(st.integers(1, 3000), min_size=1, max_size=3),
-)  # fmt: skip
+)
 def test_every_plan_holds_probabilities(
-    alpha: float, delta: float, required: float | None, limit: float, confidence: float,
-    base: float, share: float, guarantee: Any, withhold: bool, assumed: dict[str, float],
+    alpha: float,
+    delta: float,
+    required: float | None,
+    limit: float,
+    confidence: float,
+    base: float,
+    share: float,
+    guarantee: Any,
+    withhold: bool,
+    assumed: dict[str, float],
     n: list[int],
-) -> None:  # fmt: skip
+) -> None:
     made = planned(
-        alpha, delta=delta, guarantee=guarantee, max_fpr=limit, min_coverage=required,
-        confidence=confidence, base_rate=base, calibration_share=share, n=n, withhold=withhold,
+        alpha,
+        delta=delta,
+        guarantee=guarantee,
+        max_fpr=limit,
+        min_coverage=required,
+        confidence=confidence,
+        base_rate=base,
+        calibration_share=share,
+        n=n,
+        withhold=withhold,
         **assumed,
-    )  # fmt: skip
+    )
     assert isinstance(made, Plan)
     assert (made.at is None) == (made.reason is not None)
     assert made.base_rate == base

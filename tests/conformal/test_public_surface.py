@@ -69,7 +69,7 @@ ACCEPTED: Mapping[str, dict[str, Any]] = {
     "rank": {"n": 60, "alpha": 0.2, "guarantee": "pac", "delta": 0.1},
     "simultaneous_band": {"scores": RAMP, "confidence": 0.9, "method": "dkw"},
     "three_way": {"hallucinated": RAMP, "faithful": RAMP, "promise": PROMISE},
-}  # fmt: skip
+}
 
 NO_NUMBER = ["0.5", True, [0.5], 1j]
 SHARE = [0.0, 1.0, -0.1, 1.3, math.nan, math.inf, -math.inf, None, *NO_NUMBER]

@@ -43,8 +43,11 @@ def test_one_threshold_comes_from_hallucinated_calibration_answers_alone(guarant
     rule = fit_rule(VALUES, LABELS, CALIBRATING, promise)
     expected = calibrate_threshold(VALUES[BAD], Promise(0.2, guarantee, 0.05, "review"))  # type: ignore[arg-type]
     assert rule.to_dict() == {
-        "calibration": expected.to_dict(), "groups": None, "upper": None, "chosen": None
-    }  # fmt: skip
+        "calibration": expected.to_dict(),
+        "groups": None,
+        "upper": None,
+        "chosen": None,
+    }
     changed = np.where(BAD, VALUES, 0.0)
     assert fit_rule(changed, LABELS, CALIBRATING, promise).to_dict() == rule.to_dict()
 

@@ -14,9 +14,14 @@ import pytest
 from calibrail.evaluation.stats.auroc import auroc
 
 KINDS = {
-    "swapped_entity", "altered_number", "negation", "unsupported_addition",
-    "confidence_inflation", "merged_facts", "off_topic",
-}  # fmt: skip
+    "swapped_entity",
+    "altered_number",
+    "negation",
+    "unsupported_addition",
+    "confidence_inflation",
+    "merged_facts",
+    "off_topic",
+}
 
 
 @pytest.fixture(scope="module")

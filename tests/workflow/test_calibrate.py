@@ -54,8 +54,13 @@ def test_the_run_folder_holds_what_was_computed(answers: Path, tmp_path: Path) -
     assert report["test"]["fpr"]["count"] == alarms
     assert report["test"]["n_hallucinated"] == int((test.label == 1).sum())
     assert {item["name"] for item in report["baselines"]} == {
-        "length", "novelty", "novel_count", "rouge_l", "numbers", "entities",
-    }  # fmt: skip
+        "length",
+        "novelty",
+        "novel_count",
+        "rouge_l",
+        "numbers",
+        "entities",
+    }
     assert (folder / "report.html").read_text().startswith("<!")
 
 

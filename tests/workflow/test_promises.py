@@ -101,8 +101,15 @@ def test_a_clustered_threshold_counts_each_question_once(column: Any, tmp_path: 
     # One question of each part is answered fifty times, always with a low score.
     for place in range(50):
         for name in ("crowd", "throng"):
-            items.append({**items[1], "id": f"{name}{place}", "group": name, "detector": -5.0,
-                          "split": "calibration" if name == "crowd" else "test"})  # fmt: skip
+            items.append(
+                {
+                    **items[1],
+                    "id": f"{name}{place}",
+                    "group": name,
+                    "detector": -5.0,
+                    "split": "calibration" if name == "crowd" else "test",
+                }
+            )
     for item in items[:240]:
         item["split"] = "calibration" if int(str(item["group"])[1:]) % 2 else "test"
     answers = write(tmp_path / "answers.jsonl", items)

@@ -30,8 +30,10 @@ SPEC = 'fused:scores="novelty,novel_count,length"'
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    items = [{**item, "part": ("fit", "calibration", "test")[index // 2 % 3]}
-             for index, item in enumerate(rows(150))]  # fmt: skip
+    items = [
+        {**item, "part": ("fit", "calibration", "test")[index // 2 % 3]}
+        for index, item in enumerate(rows(150))
+    ]
     return write(tmp_path_factory.mktemp("learning") / "answers.jsonl", items)
 
 
@@ -147,8 +149,10 @@ def test_score_alone_cannot_learn(answers: Path) -> None:
 
 
 def test_a_reversed_member_stands_in_the_notes(tmp_path: Path) -> None:
-    items = [{**item, "odd": -float(item["label"]) + index % 7 / 10}
-             for index, item in enumerate(rows(100))]  # fmt: skip
+    items = [
+        {**item, "odd": -float(item["label"]) + index % 7 / 10}
+        for index, item in enumerate(rows(100))
+    ]
     source = write(tmp_path / "a.jsonl", items)
     spec = 'fused:scores="novelty,column:column=odd,higher=hallucinated"'
     report = calibrate(source, spec, alpha=0.2).report.to_dict()
