@@ -29,9 +29,10 @@ lint: $(VENV)/.installed-dev
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
-# One thread a worker: two workers fill two cores.
+# One thread a worker: two workers fill two cores. The tests of a file or class go to one of them,
+# so that what they share is made once.
 test: lint types
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadscope $(PYTEST_ARGS)
 
 # Branches of the core that the tests of the core and of the commands take.
 coverage: $(VENV)/.installed-dev

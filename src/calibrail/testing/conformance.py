@@ -49,7 +49,8 @@ def check_score(
     columns : mapping, optional
         Cells that every example gets, for a score that reads a column.
     huge : int
-        Characters of the largest answer tried; fewer where a model reads every word of it.
+        Characters of the largest answer tried, and words of the largest context, up to 20,000;
+        fewer where a model reads every word.
 
     Raises
     ------

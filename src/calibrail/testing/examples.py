@@ -80,10 +80,13 @@ def strange() -> list[Example]:
 
 
 def long(characters: int) -> list[Example]:
-    """Return a context of 20,000 words, and an answer of as many characters."""
-    context = " ".join(f"word{index % 997}" for index in range(20_000))
+    """Return an answer of so many characters, and a context of as many words, at most 20,000."""
+    n_words = min(characters, 20_000)
+    context = " ".join(f"word{index % 997}" for index in range(n_words))
     answer = "word5 " * (characters // 6)
     return [
-        Example("What is it?", (context,), "It is word5 and word9.", id="a 20,000-word context"),
+        Example(
+            "What is it?", (context,), "It is word5 and word9.", id=f"a {n_words:,}-word context"
+        ),
         Example("What is it?", ("It is word5.",), answer, id="a huge answer"),
     ]
