@@ -113,6 +113,10 @@ class Guardrail:
             raise GuardrailError(f"cannot read {path}: {error.strerror or error}") from error
         return cls(FrozenConfig.from_bytes(raw, source=str(path)))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel to another process as the file's bytes; models and connections are made there."""
+        return _from_bytes, (self._config.to_bytes(),)
+
     def save(self, path: str | Path) -> None:
         """Write the guardrail file; the same guardrail always gives the same bytes."""
         write_atomically(Path(path), self._config.to_bytes())
@@ -263,6 +267,10 @@ def group_name(value: object) -> str:
 
 def _finite(threshold: float) -> float | None:
     return None if np.isinf(threshold) else float(threshold)
+
+
+def _from_bytes(raw: bytes) -> Guardrail:
+    return Guardrail(FrozenConfig.from_bytes(raw, source="a guardrail of another process"))
 
 
 def _refuse_other_detector(config: FrozenConfig, score: Score) -> None:

@@ -13,6 +13,7 @@ from threading import Lock
 from typing import Any, Final, NamedTuple
 
 from calibrail.errors import CalibrailError
+from calibrail.models.forks import leave_to_parent, renewed
 from calibrail.record import Record
 
 #: Those of a question and of its answer, None where they were not counted.
@@ -88,7 +89,8 @@ class AnswerCache:
     """A SQLite file of JSON values, for several threads and processes at once.
 
     A value is written, and safe, as soon as its answer is in. The file holds digests of what was
-    asked, never the question itself.
+    asked, never the question itself. A forked process opens the file anew; one in memory starts
+    empty there.
 
     Parameters
     ----------
@@ -103,38 +105,50 @@ class AnswerCache:
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
-        self._lock = Lock()
         self._puts = count(1)
+        self._lock = Lock()
         with self._explained():
-            if path is not None:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                # A judge may quote what it read: the file is its owner's alone.
-                path.touch(mode=0o600)
-            self._connection = sqlite3.connect(
-                ":memory:" if path is None else path,
-                timeout=_PATIENCE,
-                isolation_level=None,
-                check_same_thread=False,
+            self._connection: sqlite3.Connection | None = self._opened()
+        renewed(self)
+
+    def renew_after_fork(self) -> None:
+        """Open the file anew when it is next used; the parent's connection stays the parent's."""
+        leave_to_parent(self._connection)
+        self._lock, self._connection = Lock(), None
+
+    def _opened(self) -> sqlite3.Connection:
+        path = self.path
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # A judge may quote what it read: the file is its owner's alone.
+            path.touch(mode=0o600)
+        connection = sqlite3.connect(
+            ":memory:" if path is None else path,
+            timeout=_PATIENCE,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        run = connection.execute
+        tables = run("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        if tables and ("answers",) not in tables:
+            raise CacheError(
+                f"{path} is the database of another program; name another file with the "
+                "environment variable CALIBRAIL_CACHE"
             )
-            tables = self._rows("SELECT name FROM sqlite_master WHERE type = 'table'")
-            if tables and ("answers",) not in tables:
-                raise CacheError(
-                    f"{path} is the database of another program; name another file with the "
-                    "environment variable CALIBRAIL_CACHE"
-                )
-            if path is not None:
-                # Readers and a writer at once, and no answer is lost when a process is killed.
-                self._rows("PRAGMA journal_mode = WAL")
-                self._rows("PRAGMA synchronous = NORMAL")
-            self._rows(_TABLE)
-            ((version,),) = self._rows("PRAGMA user_version")
-            if version == 0:
-                self._rows(f"PRAGMA user_version = {VERSION}")
+        if path is not None:
+            # Readers and a writer at once, and no answer is lost when a process is killed.
+            run("PRAGMA journal_mode = WAL").fetchall()
+            run("PRAGMA synchronous = NORMAL")
+        run(_TABLE)
+        ((version,),) = run("PRAGMA user_version").fetchall()
+        if version == 0:
+            run(f"PRAGMA user_version = {VERSION}")
         if version not in (0, VERSION):
             raise CacheError(
                 f"the cache {path} was written by another version (layout {version}, this one is "
                 f"{VERSION}); remove the file"
             )
+        return connection
 
     def get(self, key: str) -> Any | None:
         """Return the value kept under a key, None if there is none."""
@@ -185,13 +199,13 @@ class AnswerCache:
             Only those older than so many days.
         """
         latest = None if older_than is None else time.time() - 86_400.0 * older_than
-        with self._explained(), self._lock:
-            removed = self._connection.execute(
+        with self._used() as connection:
+            removed = connection.execute(
                 "DELETE FROM answers WHERE model = COALESCE(?1, model) AND (?2 IS NULL OR "
                 "created < ?2)",
                 (model, latest),
             ).rowcount
-            self._connection.execute("VACUUM")
+            connection.execute("VACUUM")
         return removed
 
     def size(self) -> int:
@@ -201,12 +215,19 @@ class AnswerCache:
 
     def close(self) -> None:
         """Close the file."""
-        with self._lock:
-            self._connection.close()
+        with self._used() as connection:
+            connection.close()
 
     def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with self._used() as connection:
+            return connection.execute(statement, values).fetchall()
+
+    @contextmanager
+    def _used(self) -> Iterator[sqlite3.Connection]:
         with self._explained(), self._lock:
-            return self._connection.execute(statement, values).fetchall()
+            if self._connection is None:
+                self._connection = self._opened()
+            yield self._connection
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

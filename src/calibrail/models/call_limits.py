@@ -10,6 +10,7 @@ from threading import Lock
 from typing import Final
 
 from calibrail.errors import CalibrailError, InputError
+from calibrail.models.forks import renewed
 from calibrail.settings.option import setting
 
 #: Environment variable with the file of the answer cache; ``off`` keeps answers in memory only.
@@ -145,6 +146,11 @@ class Account:
         self.limits = limits
         self.n_sent = self.n_answered = 0
         self._watch = watch
+        self._lock = Lock()
+        renewed(self)
+
+    def renew_after_fork(self) -> None:
+        """Make a lock that no thread of the parent holds; each process spends for itself."""
         self._lock = Lock()
 
     def spend(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 from calibrail.models.answer_cache import AnswerCache, Source, Tokens, open_cache
 from calibrail.models.call_limits import Account, account
+from calibrail.models.forks import renewed
 from calibrail.models.retry import Caller, Request
 
 Item = TypeVar("Item")
@@ -115,6 +116,11 @@ class RemoteModel:
         self.usage = Usage()
         self._caller = Caller(endpoint)
         self._source = Source(endpoint, name, self.kind)
+        self._lock = Lock()
+        renewed(self)
+
+    def renew_after_fork(self) -> None:
+        """Make a lock that no thread of the parent holds; answers in memory stay good."""
         self._lock = Lock()
 
     def question(self, item: Any) -> Question:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from calibrail.errors import ModelError
 from calibrail.models.call_limits import Account
+from calibrail.models.forks import leave_to_parent, renewed
 from calibrail.models.transport import INSTALL, AgainError, OpenAITransport, RefusedError, Transport
 
 #: Waits between attempts, in seconds: the first, and the longest that is not asked for.
@@ -73,11 +74,20 @@ class Caller:
 
     def __init__(self, endpoint: str, transport: Transport | None = None) -> None:
         self.endpoint, self._transport = endpoint, transport
+        self._makes_transport = transport is None
         self.n_sent = self._failed_in_a_row = self._refused_in_a_row = 0
         self._ever_answered = self._fewer_logprobs = False
         self._hold_until = 0.0
         self._lock = Lock()
         self._unknown: set[str] = set()
+        renewed(self)
+
+    def renew_after_fork(self) -> None:
+        """Open connections of this process's own: replies on the parent's are the parent's."""
+        self._lock = Lock()
+        if self._makes_transport:
+            leave_to_parent(self._transport)
+            self._transport = None
 
     def call(self, request: Request) -> Any:
         """Send a request until its ``read`` accepts the answer, and return what it made of it.
