@@ -49,7 +49,12 @@ def test_many_values_are_looked_up_like_few(n: int) -> None:
 @pytest.mark.parametrize(
     ("scores", "values", "message"),
     [
-        ([1.0, math.nan], [1.0], "calibration_scores must not hold NaN"),
+        (
+            [1.0, math.nan],
+            [1.0],
+            "calibration_scores must not hold NaN: an undefined score has no p-value and follows "
+            "the policy for undefined scores$",
+        ),
         ([2.0, 1.0], [1.0], "calibration_scores must be sorted ascending"),
         ([1.0, 2.0], [math.nan], "values must not hold NaN"),
         ([[1.0]], [1.0], r"calibration_scores must have shape \(n,\)"),

@@ -312,7 +312,10 @@ def test_simulated_batches_break_the_bounds_no_more_often_than_stated(m: int, ru
     assert failures / runs <= 1 - level + 4 * math.sqrt(level * (1 - level) / runs)
 
 
-def test_a_good_detector_is_recognised() -> None:
+@pytest.mark.parametrize("largest_exact", [1000, 0])
+def test_a_good_detector_is_recognised(monkeypatch: pytest.MonkeyPatch, largest_exact: int) -> None:
+    """By limits that are exact, and by those for batches too large for them."""
+    monkeypatch.setattr("calibrail.conformal.selection._EXACT", largest_exact)
     rng = np.random.default_rng(0)
     made = calibrate_threshold(rng.normal(5.0, 1.0, 2000), Promise(0.1))
     p = made.p_value(np.concatenate([rng.normal(5.0, 1.0, 100), rng.normal(0.0, 1.0, 900)]))

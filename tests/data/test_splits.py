@@ -137,6 +137,8 @@ def test_a_users_own_split() -> None:
         split_from_column([1.0])
     with pytest.raises(DataError, match=r"group 'b' on several sides \(calibration, test\)"):
         split_from_column(["fit", "calibration", "test"], ["a", "b", "b"])
+    with pytest.raises(InputError, match="one entry a label \\(2\\); got 1"):
+        split_from_column(["fit", "test"], ["a"])
 
 
 def test_steps_grow_no_faster_than_the_rows() -> None:

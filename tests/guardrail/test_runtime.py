@@ -124,6 +124,22 @@ def test_a_decision_is_written_with_its_evidence_where_asked() -> None:
     assert replace(decision, evidence=None).to_dict(evidence=True)["evidence"] is None
 
 
+class Reluctant(Noisy):
+    """A detector that gives evidence for high scores alone."""
+
+    def score(self, examples: Sequence[Example]) -> Scores:
+        scores = super().score(examples)
+        entries = tuple({"kind": "why"} if value > 5.0 else None for value in scores.values)
+        return replace(scores, evidence=entries)  # type: ignore[arg-type]
+
+
+def test_an_answer_without_evidence_does_not_end_its_batch() -> None:
+    detector = Reluctant(noise=0.0)
+    guardrail = calibrate(numbered(), detector, alpha=0.2).freeze(score=detector)
+    for example, decision in zip(numbered(), guardrail.decide(numbered()), strict=True):
+        assert decision.evidence == ({"kind": "why"} if float(example.response) > 5.0 else None)
+
+
 def test_a_near_tie_is_flagged_and_says_so(noisy: tuple[Noisy, Guardrail]) -> None:
     _, guardrail = noisy
     decision = guardrail.check(response=repr(guardrail.calibration.threshold - 5e-7))

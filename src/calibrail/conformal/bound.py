@@ -151,7 +151,7 @@ def further(bound: Bound, requirement: float, *, good_above: bool) -> int | None
         None where the rate equals the requirement, nothing was seen yet, or more than 10^9 are
         needed.
     """
-    if not bound.n or bound.estimate is None or bound.estimate == requirement:
+    if bound.estimate is None or bound.estimate == requirement:
         return None
     above = bound.estimate > requirement
     away = bound.count if above else bound.n - bound.count

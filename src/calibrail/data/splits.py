@@ -186,8 +186,12 @@ def straddling_groups(codes: NDArray[np.int8], groups: Groups) -> list[tuple[str
     >>> straddling_groups(np.array([1, 2, 2], dtype=np.int8), ["a", "a", "b"])
     [('a', ('calibration', 'test'))]
     """
+    if groups is None:
+        return []
+    if len(groups) != len(codes):
+        raise InputError(f"groups must have one entry a label ({len(codes)}); got {len(groups)}")
     sides: dict[object, int] = {}
-    for group, code in zip(() if groups is None else groups, codes.tolist(), strict=False):
+    for group, code in zip(groups, codes.tolist(), strict=True):
         if group is not None:
             sides[group] = sides.get(group, 0) | 1 << code
     return [

@@ -228,7 +228,7 @@ class Guardrail:
                 decisions.append(self.decide([example])[0])
                 continue
             outcome, threshold = DECISIONS[codes[row]], _finite(thresholds[row])
-            evidence = None if scores.evidence is None else dict(scores.evidence[row]) or None
+            evidence = (scores.evidence[row] or None) if scores.evidence else None
             if missing[row]:
                 value, p_value = None, None
                 reason = f"undefined score ({scores.reasons[row]}); policy: {outcome}"

@@ -37,9 +37,12 @@ class ResultStore(Generic[Result]):
 
     def get(self, key: bytes) -> Result | None:
         """Return a result, or None; it counts as used."""
-        if key in self._kept:
-            self._kept[key] = self._kept.pop(key)
-        return self.peek(key)
+        # Taken out in one step: another thread may drop it at any moment.
+        kept = self._kept.pop(key, None)
+        if kept is None:
+            return None
+        self._kept[key] = kept
+        return kept[0]
 
     def peek(self, key: bytes) -> Result | None:
         """Return a result, or None; it does not count as used."""
@@ -47,9 +50,10 @@ class ResultStore(Generic[Result]):
 
     def get_or(self, key: bytes, compute: Callable[[], None]) -> Result:
         """Return a result; where it was dropped, ``compute`` puts it back before."""
-        if key not in self._kept:
-            compute()
         result = self.get(key)
+        if result is None:
+            compute()
+            result = self.get(key)
         assert result is not None
         return result
 
