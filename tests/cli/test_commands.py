@@ -92,11 +92,21 @@ def test_what_was_done_has_a_schema_and_a_page(
 def test_what_is_next_is_said_once_with_the_folder(answers: Path, tmp_path: Path) -> None:
     run = ("calibrate", answers, *COLUMN, "--alpha", 0.1, "-o", "my runs/one")
     command = "calibrail export 'my runs/one' -o guardrail.json"
-    for options in (("--max-fpr", 0.9, "--min-coverage", 0.5), ()):
+    certified = calibrail(*run, "--max-fpr", 0.9, "--min-coverage", 0.5, cwd=tmp_path)
+    assert certified.returncode == 0 and "Next: " not in certified.stdout
+    assert "export" not in certified.stdout and certified.stderr.endswith(f"next: {command}\n")
+    # What is not certified is not sent on to be frozen.
+    for options, code in (((), 0), (("--max-fpr", 0.0), 3)):
         done = calibrail(*run, *options, cwd=tmp_path)
-        assert done.returncode == 0
-        assert "export" not in done.stdout and done.stderr.endswith(f"next: {command}\n")
-        assert ("Next: " in done.stdout) is not bool(options)
+        assert done.returncode == code
+        assert done.stdout.count("Next: ") == 1 and "next: " not in done.stderr
+
+
+def test_a_folder_that_cannot_be_made_is_named(answers: Path, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    done = calibrail("calibrate", answers, *COLUMN, "-o", tmp_path / "taken" / "run")
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert str(tmp_path / "taken") in done.stderr
 
 
 def test_check_streams_to_standard_output(guardrail: Path, answers: Path, tmp_path: Path) -> None:

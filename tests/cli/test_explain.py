@@ -42,6 +42,7 @@ def test_explain_shows_the_decision_and_what_it_rests_on(folder: Path) -> None:
     assert '"loved by wealthy painters"' in done.stdout
     told = calibrail("explain", folder / "stretch.json", *ANSWER, "--json")
     decision = json.loads(told.stdout)
+    assert decision["schema"] == "calibrail.explain/1"
     (item,) = decision["evidence"]["items"]
     assert ANSWER[5][item["start"] : item["end"]] == item["text"] == "loved by wealthy painters"
 

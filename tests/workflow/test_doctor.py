@@ -12,6 +12,8 @@ import pytest
 from calibrail import diagnose
 from calibrail.data.diagnosis import Diagnosis
 from calibrail.errors import DataError
+from calibrail.report.documents.doctor import document
+from calibrail.scores import DEFAULT_SCORE
 from tests.rows import Write, good
 
 
@@ -48,6 +50,15 @@ def test_a_sound_file(write: Write) -> None:
     assert diagnosis.length_auroc == 0.5
     assert {s.name: s.n for s in diagnosis.scores}["sgi"] == 600
     assert len(diagnosis.sha256) == 64
+
+
+@pytest.mark.parametrize(("n", "alpha"), [(600, "0.05"), (60, "0.1"), (4, None)])
+def test_the_next_step_is_one_that_the_file_allows(write: Write, n: int, alpha: str | None) -> None:
+    step = document(diagnose(write(*_rows(n))).to_dict()).next_step
+    if alpha is None:
+        assert step.startswith("Label more hallucinated examples")
+    else:
+        assert f"--score {DEFAULT_SCORE} --alpha {alpha} -o RUN" in step
 
 
 def test_what_the_calibration_half_supports(write: Write) -> None:

@@ -35,4 +35,5 @@ def run(guardrail: opt.Guardrail, answer: Answer, show: opt.Show) -> None:
     loaded = calibrail.Guardrail.load(guardrail)
     decision = loaded.check(**asdict(answer))
     code = FAILURE if decision.outcome == "error" else DONE
-    show.finish("explain", decision.to_dict(evidence=True), code=code, score=loaded.score.name)
+    content = {"schema": "calibrail.explain/1", **decision.to_dict(evidence=True)}
+    show.finish("explain", content, code=code, score=loaded.score.name)

@@ -90,7 +90,9 @@ class Showing:
         elif self.page is not None or not silent:
             module = importlib.import_module(f"calibrail.report.documents.{words}")
             document = module.document(content, **details)
-            if next_step and "RUN" in document.next_step:
+            # A document that sends elsewhere, as that of a rejected run does, has the last word.
+            next_step = next_step if "RUN" in document.next_step else ""
+            if next_step:
                 document = replace(document, next_step="")
             self._say(document, silent=silent)
         if next_step and not self.json:

@@ -24,7 +24,7 @@ GUARANTEES: Final = ("marginal", "pac")
 DELTA: Final = 0.1
 
 # What can be computed from texts without a choice to make.
-_SCORES: Final = "sgi,rad,tfg,novelty,novel_count,rouge_l,numbers,entities,length"
+_SCORES: Final = "rouge_l,novelty,novel_count,sgi,rad,tfg,numbers,entities,length"
 
 
 def diagnose(

@@ -46,7 +46,8 @@ def write_run(
     """
     path = Path(folder)
     figures = path / "figures"
-    figures.mkdir(parents=True, exist_ok=True)
+    with file_errors(f"cannot write into the folder {path}", "; name another one"):
+        figures.mkdir(parents=True, exist_ok=True)
     if codes is not None:
         tables[0].to_parquet(path / "scores.parquet", codes)
     for name, content in {**files, "cost.json": cost_dict(*tables)}.items():

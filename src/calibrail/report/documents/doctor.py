@@ -51,7 +51,13 @@ def _next_step(diagnosis: Json) -> str:
     if columns and not names:
         best = max(columns, key=lambda column: abs(column["auroc"] - 0.5))
         score = f"--score-column {shlex.quote(best['name'])} --higher {_higher(best['auroc'])}"
-    return f"calibrail calibrate {shlex.quote(diagnosis['source'])} {score} --alpha 0.05 -o RUN"
+    marginal = [item for item in diagnosis["supports"] if item["guarantee"] == "marginal"]
+    alphas = [item["alpha"] for item in marginal if item["possible"] and item["alpha"] >= 0.05]
+    alpha = min(alphas, default=None)
+    if alpha is None:
+        return "Label more hallucinated examples: there are too few for any alpha listed here."
+    source = shlex.quote(diagnosis["source"])
+    return f"calibrail calibrate {source} {score} --alpha {alpha:g} -o RUN"
 
 
 def _higher(auroc: float) -> str:
