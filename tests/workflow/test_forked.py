@@ -18,7 +18,6 @@ from tests.workflow.test_judging import supported
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 
-N_CHILDREN = 8
 #: As a server that loads first and forks then: the parent decides once, its children all the rest.
 SERVER = """
 import json, os, sys
@@ -43,12 +42,12 @@ sys.exit(sum(os.waitpid(child, 0)[1] for child in children))
 
 
 def decided_by_children(
-    guardrail: Path, answers: Path, folder: Path, **environment: str
+    n_children: int, guardrail: Path, answers: Path, folder: Path, **environment: str
 ) -> dict[str, dict[str, object]]:
     """Return every decision by the id of its answer."""
     folder.mkdir()
     subprocess.run(
-        [sys.executable, "-c", SERVER, str(guardrail), str(answers), str(folder), str(N_CHILDREN)],
+        [sys.executable, "-c", SERVER, str(guardrail), str(answers), str(folder), str(n_children)],
         env={**os.environ, "TOKENIZERS_PARALLELISM": "false", **environment},
         check=True,
         timeout=180,
@@ -69,7 +68,7 @@ def test_no_child_reads_the_reply_to_another(
         run.freeze().save(tmp_path / "guardrail.json")
         expected = {item.id: item.to_dict() for item in run.freeze().decide(list(read(answers)))}
         decided = decided_by_children(
-            tmp_path / "guardrail.json", answers, tmp_path / "out", CALIBRAIL_CACHE=file
+            8, tmp_path / "guardrail.json", answers, tmp_path / "out", CALIBRAIL_CACHE=file
         )
         assert decided == expected
         if cache != "off":
@@ -87,7 +86,7 @@ def test_a_local_model_answers_in_every_child(tmp_path: Path) -> None:
     run.freeze().save(tmp_path / "guardrail.json")
     expected = {item.id: item for item in run.freeze().decide(list(read(answers)))}
     decided = decided_by_children(
-        tmp_path / "guardrail.json", answers, tmp_path / "out", OMP_NUM_THREADS="2"
+        2, tmp_path / "guardrail.json", answers, tmp_path / "out", OMP_NUM_THREADS="2"
     )
     assert decided.keys() == expected.keys()
     for id, decision in decided.items():
@@ -97,7 +96,7 @@ def test_a_local_model_answers_in_every_child(tmp_path: Path) -> None:
 
 def test_a_guardrail_travels_to_a_process_that_is_not_forked(tmp_path: Path) -> None:
     answers = write(tmp_path / "answers.jsonl", rows(60))
-    guardrail = calibrate(answers, "fused", alpha=0.2).freeze()
+    guardrail = calibrate(answers, "novelty", alpha=0.2).freeze()
     examples = list(read(answers))
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         (decided,) = pool.map(guardrail.decide, [examples])
