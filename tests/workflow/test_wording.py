@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from calibrail import evaluation
 from calibrail.evaluation import Report, Sample
-from calibrail.workflow.wording import worded
+from calibrail.report.documents.missing_measures import WORDS
+from calibrail.workflow.wording import spelled, worded
 from tests.measured import evaluated
 
 RNG = np.random.default_rng(0)
@@ -49,3 +53,34 @@ def test_the_remedy_for_shared_groups_is_named_where_it_was_not_taken(clustered:
     warnings = {item.code: item.message for item in worded(report(clustered=clustered)).warnings}
     assert ("--clustered" in warnings["clustered"]) is not clustered
     assert warnings["clustered"].startswith("300 of 300 examples share a group")
+
+
+def test_why_a_measure_is_missing_is_put_into_words() -> None:
+    """However deep it stands, as in the test part of a report without faithful answers."""
+    codes = evaluated(Sample(VALUES, np.ones_like(LABELS), CODES, np.arange(400)))
+    assert codes.to_dict()["test"]["auroc"]["reason"] == "no_faithful"
+    words = worded(codes)
+    assert words.to_dict()["test"]["auroc"]["reason"] == "there is no faithful example"
+    content = {"rows": ({"reason": "few_strata:10", "n": 3}, {"reason": None}), "n": codes}
+    assert spelled(content)["rows"] == (
+        {"reason": "fewer than two strata hold 10 answers of each class", "n": 3},
+        {"reason": None},
+    )
+    assert spelled(words) is words
+
+
+def test_every_code_of_a_missing_measure_has_words() -> None:
+    """The codes that ``missing`` is called with, and those that are handed on to it."""
+    room = Path(evaluation.__file__).parent
+    # agree has words of its own.
+    files = [*room.glob("stats/*.py"), *room.glob("audit/*.py")]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in files)
+    codes = set(re.findall(r'missing\([^()]*?, f?"([^"]+)"', text))
+    codes |= set(re.findall(r'(?:without_test|reason or)[ (]f?"([^"]+)"', text))
+    codes = {code.split(":")[0] for code in codes}
+    named = {
+        code.replace("{name}", name) for code in codes for name in ("faithful", "hallucinated")
+    }
+    assert len(named) >= 10 and named <= set(WORDS)
+    stems = {re.sub("(faithful|hallucinated)$", "{name}", code) for code in WORDS}
+    assert all(re.search(f'"{stem}[":]', text) for stem in map(re.escape, stems))

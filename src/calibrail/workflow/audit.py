@@ -23,6 +23,7 @@ from calibrail.workflow.context import Context
 from calibrail.workflow.run_folder import write_run
 from calibrail.workflow.scoring import require_usable, resolve_scores, score_source
 from calibrail.workflow.sources import Source
+from calibrail.workflow.wording import spelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,4 +163,4 @@ def audit(
     unused = [
         key for key, column in table.columns.items() if key not in keys and np.isnan(column).all()
     ]
-    return AuditRun(result, table.without(unused), scored.codes)
+    return AuditRun(spelled(result), table.without(unused), scored.codes)

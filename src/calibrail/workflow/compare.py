@@ -17,7 +17,7 @@ from calibrail.workflow.context import Context
 from calibrail.workflow.run_folder import cost_dict, write_run
 from calibrail.workflow.scoring import Scored, require_usable, score_source
 from calibrail.workflow.sources import Source
-from calibrail.workflow.wording import worded
+from calibrail.workflow.wording import spelled, worded
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,4 +108,4 @@ def compare(
         seed=splitting.seed,
     )
     reports = tuple((name, worded(report)) for name, report in comparison.detectors)
-    return ComparisonRun(replace(comparison, detectors=reports), scored)
+    return ComparisonRun(spelled(replace(comparison, detectors=reports)), scored)

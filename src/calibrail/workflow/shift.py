@@ -21,6 +21,7 @@ from calibrail.workflow.context import Context
 from calibrail.workflow.run_folder import write_run
 from calibrail.workflow.scoring import Scored, require_defined, resolve_scores, score_source
 from calibrail.workflow.sources import Source, source_name
+from calibrail.workflow.wording import spelled
 
 SCHEMA: Final = "calibrail.shift/1"
 
@@ -159,7 +160,7 @@ def shift(
         },
         "reproduce": context.reproduce(),
     }
-    return ShiftRun(content, scored)
+    return ShiftRun(spelled(content), scored)
 
 
 def _refuse_unused(promise: Promise, requirement: Requirement) -> None:

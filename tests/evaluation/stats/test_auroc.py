@@ -98,7 +98,7 @@ def test_infinite_values_rank_at_the_ends() -> None:
 def test_an_empty_class_has_a_reason_instead_of_a_number() -> None:
     result = auroc(np.array([]), np.array([1.0]))
     assert result.estimate is None
-    assert "no hallucinated" in str(result.reason)
+    assert "no_hallucinated" in str(result.reason)
     with pytest.raises(InputError, match=r"confidence must lie in \(0, 1\); got 1"):
         auroc(np.ones(2), np.zeros(2), confidence=1.0)
 

@@ -89,7 +89,7 @@ class Answers:
     def matched_auroc(self, ranking: Ranking, reason: str | None) -> Measure:
         """Return an AUROC over matched pairs with its interval, or why there is none."""
         if reason is not None or ranking.area is None:
-            reason = reason or "no two answers of both classes are alike"
+            reason = reason or "none_alike_of_both_classes"
             return missing(CLUSTERED, reason, self.confidence)
         pairs = min(ranking.n_hallucinated, ranking.n_faithful)
         return without_variance(self.measured(ranking.area, CLUSTERED, "logit"), pairs)

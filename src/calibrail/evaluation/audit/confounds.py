@@ -184,7 +184,7 @@ def confound(feature: Matched, ranks: Floats, answers: Answers) -> Confound:
     lead = difference_from_half(answers.ranked(values), of_score)
     alone = answers.ranked(feature.alone)
     together = answers.ranked(cross_fitted((values, score), answers))
-    undetermined = "the score does not vary, or the feature determines score or label"
+    undetermined = "undetermined"
     added = chained(together.value - alone.value, ((together, 1.0), (alone, -1.0)))
     return Confound(
         feature.name,
@@ -234,10 +234,9 @@ def _share(
     """Return which share of the distance to 1/2 goes in matched pairs."""
     method = "delta method"
     if not (area.lies_above(0.5) or area.lies_below(0.5)):
-        reason = "the AUROC is not shown to differ from 0.5, so there is nothing to explain"
-        return missing(method, reason, answers.confidence)
+        return missing(method, "nothing_to_explain", answers.confidence)
     if alike.area is None or matched.estimate is None:
-        return missing(method, matched.reason or "no two answers are alike", answers.confidence)
+        return missing(method, matched.reason or "none_alike", answers.confidence)
     whole, left = everywhere.value - 0.5, alike.area.value - 0.5
     parts = ((alike.area, -1.0 / whole), (everywhere, left / whole**2))
     return answers.measured(chained(1.0 - left / whole, parts), method)

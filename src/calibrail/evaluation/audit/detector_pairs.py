@@ -88,7 +88,7 @@ def _pair(names: tuple[str, str], detectors: Mapping[str, Floats], answers: Answ
     classes = answers.labels.astype(np.float64)
     ranks = spearman(x, y)
     given_label = partial(ranks, spearman(x, classes), spearman(y, classes))
-    few = "fewer than three answers have both scores, or one of the two does not vary"
+    few = "few_have_both_or_constant"
     return Pair(
         *names,
         n=len(x),

@@ -207,7 +207,7 @@ def giveaway(column: str, members: Ints, answers: Answers) -> Giveaway:
     hallucinated = np.bincount(member, weights=labels, minlength=len(size)).astype(np.int64)
     several = size > 1
     mixed = several & (hallucinated > 0) & (hallucinated < size)
-    area = missing(CLUSTERED, "no group holds two answers", answers.confidence)
+    area = missing(CLUSTERED, "no_group_of_two", answers.confidence)
     if several.any():
         rows = several[member]
         group, labels = member[rows].astype(np.int64), labels[rows]

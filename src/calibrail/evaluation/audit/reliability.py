@@ -96,7 +96,7 @@ def reliability(values: Floats, answers: Answers) -> Reliability | None:
     if probabilities is not None:
         bins = tenths(probabilities, probabilities, answers.labels, answers.confidence)
     rates = [item.rate.estimate or 0.0 for item in deciles]
-    few = "there are too few groups to fit on one part and try on another"
+    few = "few_groups_to_fit"
     return Reliability(
         n=len(score),
         n_undefined=int(np.sum(~rows)),

@@ -232,7 +232,7 @@ def heterogeneity(division: Division, ranks: Floats, answers: Answers) -> Hetero
         influences.append(column)
         logits.append(np.log(area.value / (1.0 - area.value)))
     if len(logits) < 2:
-        return without_test(f"fewer than two strata hold {TESTED} answers of each class")
+        return without_test(f"few_strata:{TESTED}")
     totals = cluster_sums(np.stack(influences, axis=1), answers.clusters)
     covariance = totals.T @ totals * len(totals) / (len(totals) - 1)
     k = len(logits)
@@ -240,7 +240,7 @@ def heterogeneity(division: Division, ranks: Floats, answers: Answers) -> Hetero
     apart = contrasts @ np.array(logits)
     spread = contrasts @ covariance @ contrasts.T
     if np.linalg.matrix_rank(spread) < k - 1:
-        return without_test("too few groups for so many strata")
+        return without_test("few_groups_for_strata")
     statistic = float(apart @ np.linalg.solve(spread, apart))
     p_value = float(chi2.sf(statistic, k - 1))
     return Heterogeneity(statistic, k - 1, p_value, None, tuple(left_out))

@@ -79,7 +79,7 @@ def without_variance(area: Measure, pairs: int) -> Measure:
 
 def _without_a_class(method: str, n_hallucinated: int, confidence: float) -> Measure:
     name = "faithful" if n_hallucinated else "hallucinated"
-    return missing(method, f"there is no {name} example", confidence)
+    return missing(method, f"no_{name}", confidence)
 
 
 def placements(values: Floats, labels: Codes, bins: Ints | None = None) -> Ints:

@@ -16,7 +16,7 @@ from calibrail.evaluation.stats.influence import Estimated, chained
 from calibrail.evaluation.stats.measure import Measure, missing
 
 #: Why two columns have no correlation.
-CONSTANT: Final = "one of the two does not vary"
+CONSTANT: Final = "one_is_constant"
 
 
 def spearman(x: Floats, y: Floats) -> Estimated | None:
@@ -93,7 +93,7 @@ def rank_correlation(x: Floats, y: Floats, confidence: float = 0.95) -> Measure:
     """
     method, n = "spearman, bonett-wright", len(x)
     if n < 3:
-        return missing(method, "fewer than 3 answers have both", confidence)
+        return missing(method, "few_have_both", confidence)
     u, v = _centred_ranks(x), _centred_ranks(y)
     scale = math.sqrt(float(u @ u) * float(v @ v))
     if scale == 0.0:

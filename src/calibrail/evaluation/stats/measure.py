@@ -22,7 +22,8 @@ class Measure(Record):
     confidence : float or None
         Level of the interval.
     reason : str or None
-        Why ``estimate`` is None; None otherwise.
+        Code that says why ``estimate`` is None, with the numbers it speaks of after colons; None
+        otherwise.
     """
 
     estimate: float | None

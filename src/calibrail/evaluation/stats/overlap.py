@@ -50,7 +50,7 @@ def overlap(
     """
     m, n = len(hallucinated), len(faithful)
     if m == 0 or n == 0:
-        return missing("bootstrap-basic", "both classes need at least one example", confidence)
+        return missing("bootstrap-basic", "one_class", confidence)
     counts_h, counts_f = _common_counts(hallucinated, faithful)
     share_h, share_f = counts_h / m, counts_f / n
     estimate = _clip(float(np.minimum(share_h, share_f).sum()))
@@ -80,7 +80,7 @@ def median_overlap(hallucinated: Floats, faithful: Floats) -> Measure:
     """
     method = "median-crossing"
     if len(hallucinated) == 0 or len(faithful) == 0:
-        return missing(method, "both classes need at least one example")
+        return missing(method, "one_class")
     crossed_f = float(np.mean(faithful > _median(hallucinated)))
     crossed_h = float(np.mean(hallucinated < _median(faithful)))
     return Measure(min(crossed_f, crossed_h), None, None, method)

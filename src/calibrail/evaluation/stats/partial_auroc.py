@@ -69,7 +69,7 @@ def partial_auroc(
     """
     m, n = int(np.sum(labels == 1)), int(np.sum(labels == 0))
     if m == 0 or n == 0:
-        return missing(_METHOD, "both classes need at least one example", confidence)
+        return missing(_METHOD, "one_class", confidence)
     order = np.argsort(ranked, kind="stable")
     ordered, hallucinated, most = ranked[order], labels[order] == 1, 1.0 - least_coverage
     # Examples of one value are passed together: only where a value ends is there a threshold.

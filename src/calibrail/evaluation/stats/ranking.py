@@ -127,8 +127,7 @@ def match(feature: Floats, labels: Codes) -> Matching:
         if off <= BALANCE:
             break
     if UNEVEN < nearest < np.inf:
-        uneven = "no bins are narrow enough to make pairs alike and wide enough to hold any"
-        return replace(best, reason=uneven)
+        return replace(best, reason="bins_uneven")
     return best
 
 
@@ -136,7 +135,4 @@ def too_few(balance: Ranking) -> str | None:
     """Return why too few answers are alike to say anything; None where there are enough."""
     if min(balance.n_hallucinated, balance.n_faithful) >= FEWEST:
         return None
-    return (
-        f"only {balance.n_hallucinated:,} hallucinated and {balance.n_faithful:,} faithful answers "
-        f"are alike in it ({FEWEST} of each are needed)"
-    )
+    return f"few_alike:{balance.n_hallucinated:,}:{balance.n_faithful:,}:{FEWEST}"

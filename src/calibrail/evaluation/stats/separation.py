@@ -85,10 +85,10 @@ def cohens_d(hallucinated: Floats, faithful: Floats) -> Measure:
     (n_h, mean_h, var_h), (n_f, mean_f, var_f) = scaled
     pooled = ((n_h - 1) * var_h + (n_f - 1) * var_f) / (n_h + n_f - 2)
     if pooled <= 0.0:
-        return missing(method, "the score does not vary within either class")
+        return missing(method, "constant_within_classes")
     value = (mean_h - mean_f) / math.sqrt(pooled)
     if not math.isfinite(value):
-        return missing(method, "the value is too large to hold")
+        return missing(method, "value_too_large")
     return Measure(float(value), None, None, method)
 
 
@@ -101,12 +101,12 @@ def welch(hallucinated: Floats, faithful: Floats) -> Welch:
     part_h, part_f = var_h / n_h, var_f / n_f
     total = part_h + part_f
     if total <= 0.0:
-        return Welch(None, None, None, "the score does not vary within either class")
+        return Welch(None, None, None, "constant_within_classes")
     share_h, share_f = part_h / total, part_f / total
     df = 1.0 / (share_h**2 / (n_h - 1) + share_f**2 / (n_f - 1))
     statistic = (mean_h - mean_f) / math.sqrt(total)
     if not math.isfinite(statistic):
-        return Welch(None, None, None, "the statistic is too large to hold")
+        return Welch(None, None, None, "statistic_too_large")
     p_value = min(1.0, 2.0 * float(stdtr(df, -abs(statistic))))
     return Welch(statistic, df, p_value)
 
@@ -119,7 +119,7 @@ def _scaled_pair(hallucinated: Floats, faithful: Floats) -> tuple[_Triple, _Trip
     defined = [values[~np.isnan(values)] for values in (hallucinated, faithful)]
     for name, values in zip(("hallucinated", "faithful"), defined, strict=True):
         if len(values) < 2:
-            return f"fewer than two {name} examples have a defined score"
+            return f"few_defined_{name}"
     common = max(float(np.abs(values).max()) for values in defined) or 1.0
     triples = []
     for values in defined:
