@@ -136,8 +136,17 @@ class AnswerCache:
                 "environment variable CALIBRAIL_CACHE"
             )
         if path is not None:
-            # Readers and a writer at once, and no answer is lost when a process is killed.
-            run("PRAGMA journal_mode = WAL").fetchall()
+            # Readers and a writer at once, and no answer is lost when a process is killed. SQLite
+            # does not wait for another one that switches at the same moment.
+            end = time.monotonic() + _PATIENCE
+            while True:
+                try:
+                    run("PRAGMA journal_mode = WAL").fetchall()
+                    break
+                except sqlite3.OperationalError:
+                    if time.monotonic() > end:
+                        raise
+                    time.sleep(0.02)
             run("PRAGMA synchronous = NORMAL")
         run(_TABLE)
         ((version,),) = run("PRAGMA user_version").fetchall()
