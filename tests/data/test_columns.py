@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from calibrail.data import read
-from calibrail.data.columns import PRESETS, resolve_columns
+from calibrail.data.aliases import PRESETS
+from calibrail.data.columns import resolve_columns
 from calibrail.errors import DataError, InputError
 from tests.rows import Write
 
@@ -34,9 +35,15 @@ def test_mapping_overrides_single_fields(write: Write) -> None:
         read(write(row), mapping={"answer": "response"})
 
 
-def test_what_cannot_be_guessed_lists_the_columns_and_the_presets(write: Write) -> None:
-    with pytest.raises(DataError, match=r"Columns seen: prompt, answer.*ragas \(user_input"):
+def test_what_cannot_be_guessed_is_named_alone_with_the_columns(write: Write) -> None:
+    said = r"cannot tell which columns hold question, contexts \(found: response in 'answer'\)"
+    with pytest.raises(DataError, match=rf"{said}\. Columns seen: prompt, answer\..*ragas"):
         read(write({"prompt": "q", "answer": "r"}))
+    said = r"cannot tell which column holds response \(found: question in 'q', contexts in 'doc'\)"
+    with pytest.raises(DataError, match=said):
+        read(write({"q": "q", "doc": "c", "mine": "r"}), mapping={"question": "q"})
+    with pytest.raises(DataError, match="response may be in any of the columns answer, summary"):
+        read(write({"question": "q", "doc": "c", "answer": "r", "summary": "s"}))
     with pytest.raises(InputError, match="preset must be one of calibrail, ragas"):
         read(write({"prompt": "q"}), preset="other")
 

@@ -35,12 +35,15 @@ BAD_ROWS = [
     (good(id="b", response=""), "response", "empty"),
     (good(id="b", response=...), "response", "missing"),
     (good(id="b", response=7), "response", "wrong type"),
-    (good(id="b", response=["r"]), "response", "wrong type"),
+    (good(id="b", response=[7]), "response", "wrong type"),
     (good(id="b", label=...), "label", "missing"),
     (good(id="b", label=2), "label", "not 0 or 1"),
     (good(id="b", label="yes"), "label", "not 0 or 1"),
     (good(id="b", label=0.5), "label", "not 0 or 1"),
-    (good(id="b", label=[1]), "label", "not 0 or 1"),
+    (good(id="b", label=["maybe"]), "label", "not 0 or 1"),
+    (good(id="b", label=[0, 1]), "label", "annotators tie"),
+    (good(id="b", label=[]), "label", "missing"),
+    (good(id="b", response=["r"], label=[0, 1]), "label", "not one label for each answer"),
     (good(id="b", group=["g"]), "group", "wrong type"),
     (good(id={"b": 1}), "id", "wrong type"),
     (good(id="b", samples="s"), "samples", "wrong type"),
@@ -77,15 +80,19 @@ def test_strict_stops_at_the_first_bad_row(
 
 
 def test_a_label_under_another_encoding_is_named_with_its_remedy(write: Write) -> None:
-    reading = read(write(good(), good(id="b", label="PASS")), strict=True)
-    with pytest.raises(DataError, match=r"got 'PASS'\. Write 0 \(faithful\) in place of 'PASS'"):
+    reading = read(write(good(), good(id="b", label="Benign")), strict=True)
+    with pytest.raises(DataError, match=r"got 'Benign'\. Say what it means: --label-map benign=1"):
+        list(reading)
+    reading = read(write(good(), good(id="b", label="yes")), strict=True)
+    with pytest.raises(DataError, match=r"--positive yes if it means hallucinated, else .* no$"):
         list(reading)
 
 
 def test_labels_accepted(write: Write) -> None:
-    values = [0, 1, "0", "1", True, False, "true", "False"]
+    values = [0, 1, "0", "1", True, False, "true", "False", 0.0, 1.0, "0.0", "1.0", [1], [0, 0, 1]]
     rows = [good(id=i, label=value) for i, value in enumerate(values)]
-    assert [e.label for e in read(write(*rows))] == [0, 1, 0, 1, 1, 0, 1, 0]
+    expected = [0, 1, 0, 1, 1, 0, 1, 0, 0, 1, 0, 1, 1, 0]
+    assert [e.label for e in read(write(*rows))] == expected
 
 
 def test_no_usable_row_is_an_error_that_counts_the_reasons(write: Write, tmp_path: Path) -> None:

@@ -178,9 +178,18 @@ def test_a_label_that_says_neither_is_set_aside_with_row_and_field(tmp_path: Pat
         agree(source, **COLUMNS, reading=ReadOptions(strict=True))
 
 
+def test_labels_in_words_and_of_several_people_are_read_as_everywhere(tmp_path: Path) -> None:
+    lines = ["judge,human", 'FAIL,"[1, 0, 1]"', 'Fine,"[0]"', "Fine,FAIL", 'Fine,"[0, 1]"']
+    source = table(tmp_path / "a.csv", lines)
+    reading = ReadOptions(label_map={"FAIL": 1, "Fine": 0, "1": 1, "0": 0})
+    result = agree(source, **COLUMNS, reading=reading)
+    assert (result.counts.n_both, result.n_quarantined) == (3, 1)
+    assert result.rates["prevalence"].human_only.measure.estimate == pytest.approx(2 / 3)
+
+
 def test_a_row_with_an_id_is_named_by_it(tmp_path: Path) -> None:
-    source = table(tmp_path / "a.csv", ["id,judge,human", "a-1,1,1", "b-2,0,PASS"])
-    with pytest.raises(DataError, match=r"id 'b-2', field human: .* got 'PASS'\. Write 0 "):
+    source = table(tmp_path / "a.csv", ["id,judge,human", "a-1,1,1", "b-2,0,Benign"])
+    with pytest.raises(DataError, match=r"id 'b-2', field human: .* got 'Benign'\. Say what it"):
         agree(source, **COLUMNS, reading=ReadOptions(strict=True))
     quarantine = tmp_path / "quarantine.jsonl"
     agree(source, **COLUMNS, reading=ReadOptions(quarantine=quarantine))

@@ -52,7 +52,10 @@ ThresholdPromise = Annotated[Promise, Pick(only=("alpha", "guarantee", "delta", 
 Requirement = Annotated[settings.Requirement, Pick()]
 #: Answers with labels, and answers whose labels and groups are not read.
 Reading = Annotated[settings.ReadOptions, Pick()]
-ReadingUnlabelled = Annotated[Reading, Pick(without=("label_column", "group_column"))]
+ReadingUnlabelled = Annotated[
+    Reading,
+    Pick(without=("label_column", "group_column", "label_map", "positive", "annotators")),
+]
 Splitting = Annotated[settings.SplitOptions, Pick()]
 #: With a price where costs are reported.
 Calls = Annotated[CallLimits, Pick()]

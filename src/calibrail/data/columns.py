@@ -1,24 +1,16 @@
 """Which columns does a reading use, and are the ones that a user named really there?"""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
+from calibrail.data.aliases import PRESETS, aliases_of
 from calibrail.data.example import FIELDS, TEXT_FIELDS
 from calibrail.data.formats import Opened
+from calibrail.data.labels import LabelReader
+from calibrail.data.paths import value_at
+from calibrail.data.texts import parse_cell
 from calibrail.errors import DataError, InputError
 from calibrail.settings import ReadOptions
-
-#: Preset name to the columns of (question, contexts, response), as the tool of that name writes
-#: them. Phoenix and TruLens share theirs.
-PRESETS: Final[Mapping[str, tuple[str, str, str]]] = {
-    "calibrail": ("question", "contexts", "response"),
-    "ragas": ("user_input", "retrieved_contexts", "response"),
-    "deepeval": ("input", "retrieval_context", "actual_output"),
-    "llamaindex": ("query", "contexts", "response"),
-    "trulens": ("input", "context", "output"),
-    "phoenix": ("input", "context", "output"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +46,7 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Where each field is stored.
+    """Where each field is stored, and what its labels mean.
 
     Parameters
     ----------
@@ -62,21 +54,37 @@ class Columns:
         Field to column, for every field of an example.
     present : frozenset of str
         The fields whose column was seen in the first rows.
+    label_columns : tuple of str
+        Where labels are; several columns are several annotators'.
+    labels : LabelReader
+        Reads them, and counts what it has read.
     """
 
     by_field: Mapping[str, str]
     present: frozenset[str]
+    label_columns: tuple[str, ...]
+    labels: LabelReader
+
+    def label_of(self, values: Mapping[str, object]) -> object:
+        """Return a row's label as it is stored, or the list of its annotators' labels."""
+        if len(self.label_columns) == 1:
+            return value_at(values, self.label_columns[0])
+        return [value_at(values, column) for column in self.label_columns]
 
 
 def choose_columns(
-    fields: Mapping[str, None], opened: Opened, reading: ReadOptions, needs: Needs, source: str
+    rows: Sequence[Mapping[str, object]],
+    opened: Opened,
+    reading: ReadOptions,
+    needs: Needs,
+    source: str,
 ) -> Columns:
     """Return the column of every field.
 
     Parameters
     ----------
-    fields : mapping of str to None
-        Column names of the first rows, in order.
+    rows : sequence of mapping
+        The first rows.
     opened : Opened
         The source; only a table has column names of the user's own.
     reading : ReadOptions
@@ -91,38 +99,81 @@ def choose_columns(
     DataError
         A column that the user named is not there, or the text columns cannot be guessed.
     """
+    seen = _Seen(rows)
+    named = {
+        field: column
+        for field in ("group", "id")
+        if (column := getattr(reading, f"{field}_column")) is not None
+    }
+    label_columns = _label_columns(reading, opened, seen)
     by_field = {field: field for field in FIELDS}
     mapping = reading.mapping or {}
     if opened.table:
         # With nothing parsed there are no names to judge by: the rows tell what is wrong.
-        required = needs.require if fields and reading.preset is None else ()
+        required = needs.require if rows and reading.preset is None else ()
+        fields = (*seen.names, *(column for column in mapping.values() if column in seen))
         by_field |= resolve_columns(
-            tuple(fields), preset=reading.preset, mapping=mapping, require=required, source=source
+            fields, preset=reading.preset, mapping=mapping, require=required, source=source
         )
         by_field |= mapping
-    named = {
-        field: column
-        for field in ("label", "group", "id")
-        if (column := getattr(reading, f"{field}_column")) is not None
-    }
-    by_field |= named
-    if fields:
-        roles = [(f"{field} column", column) for field, column in named.items()]
+    by_field |= {"label": ",".join(label_columns)} | named
+    if rows:
+        roles = [("label column", column) for column in label_columns if reading.label_column]
+        roles += [(f"{field} column", column) for field, column in named.items()]
         for role, column in (*roles, *(("column to keep", name) for name in needs.keep)):
-            if column not in fields:
-                raise DataError(_absent(source, role, column, fields))
+            if column not in seen:
+                raise DataError(_absent(source, role, column, seen.names))
         # Of JSON lines a later row can have a column that the first rows lack.
         definite = opened.table and opened.format != "jsonl"
-        if needs.labelled and definite and by_field["label"] not in fields:
+        if needs.labelled and definite and not any(column in seen for column in label_columns):
             raise DataError(
-                _absent(source, "label column", by_field["label"], fields)
+                _absent(source, "label column", by_field["label"], seen.names)
                 + "; name the column of 0 (faithful) and 1 (hallucinated) with --label-column"
             )
-    return Columns(by_field, frozenset(field for field in FIELDS if by_field[field] in fields))
+    present = {field for field, column in by_field.items() if column in seen}
+    present |= {"label"} if any(column in seen for column in label_columns) else set()
+    spans = len(label_columns) == 1 and any(map(_is_spans, seen.values(label_columns[0])))
+    labels = LabelReader(reading, label_columns[0], spans)
+    return Columns(by_field, frozenset(present), label_columns, labels)
 
 
-def _absent(source: str, role: str, column: str, fields: Mapping[str, None]) -> str:
-    return f"{source} has no {role} {column!r}; columns seen: {', '.join(list(fields)[:30])}"
+class _Seen:
+    """The columns of the first rows, paths into their objects among them."""
+
+    def __init__(self, rows: Sequence[Mapping[str, object]]) -> None:
+        self.rows = rows
+        self.names = dict.fromkeys(name for row in rows for name in row)
+
+    def __contains__(self, column: object) -> bool:
+        if column in self.names or "." not in str(column):
+            return column in self.names
+        return any(value not in (None, []) for value in self.values(str(column)))
+
+    def values(self, column: str) -> list[object]:
+        return [value_at(row, column) for row in self.rows]
+
+
+def _label_columns(reading: ReadOptions, opened: Opened, seen: _Seen) -> tuple[str, ...]:
+    """Return the columns of labels that were named, or the one that is there by its name."""
+    named = reading.label_column or (reading.mapping or {}).get("label")
+    if isinstance(named, tuple | list):
+        return tuple(named)
+    if named is not None:
+        return (named,) if named in seen else tuple(name.strip() for name in named.split(","))
+    found = aliases_of("label", seen.names) if opened.table else []
+    return (found[0],) if len(found) == 1 else ("label",)
+
+
+def _is_spans(value: object) -> bool:
+    """Say whether a label is a list of spans that were marked in the answer, or spells one."""
+    value = parse_cell(value) if isinstance(value, str) else value
+    return isinstance(value, list) and any(
+        isinstance(item, Mapping) and {"start", "end"} <= item.keys() for item in value
+    )
+
+
+def _absent(source: str, role: str, column: str, fields: Collection[str]) -> str:
+    return f"{source} has no {role} {column!r}; columns seen: {_list(fields)}"
 
 
 def resolve_columns(
@@ -179,27 +230,42 @@ def resolve_columns(
         return options[preset]
     if set(options["calibrail"].values()) <= set(fields):
         return options["calibrail"]
-    # The columns that are there, of every preset that has all that is required.
-    seen = {
-        name: tuple(column for column in columns.values() if column in fields)
+    rivals: dict[str, list[str]] = {}
+    complete = {
+        name: tuple(columns.values())
         for name, columns in options.items()
-        if all(columns[field] in fields for field in require)
+        if set(columns.values()) <= set(fields)
     }
-    if not seen:
-        presets = "; ".join(f"{name} ({', '.join(columns)})" for name, columns in PRESETS.items())
+    if len(set(complete.values())) > 1:
         raise DataError(
-            f"{source}: cannot tell which columns hold {', '.join(require)}. Columns seen: "
-            f"{_list(fields)}. Presets: {presets}. Name one with --preset, or single columns "
-            "with --map, e.g. --map question=my_column"
-        )
-    most = max(map(len, seen.values()))
-    best = {name: columns for name, columns in seen.items() if len(columns) == most}
-    if len(set(best.values())) > 1:
-        raise DataError(
-            f"{source}: the columns {_list(fields)} fit several presets ({', '.join(best)}); "
+            f"{source}: the columns {_list(fields)} fit several presets ({', '.join(complete)}); "
             "choose one with --preset, or map single columns with --map"
         )
-    return options[next(iter(best))]
+    if complete:
+        return options[next(iter(complete))]
+    chosen = {}
+    for field in TEXT_FIELDS:
+        found = [named[field]] if field in named else aliases_of(field, fields)
+        chosen[field] = found[0] if len(found) == 1 else field
+        if len(found) > 1:
+            rivals[field] = found
+    if unclear := [field for field in require if field in rivals]:
+        field = unclear[0]
+        raise DataError(
+            f"{source}: {field} may be in any of the columns {', '.join(rivals[field])}; choose "
+            f"one with --map, e.g. --map {field}={rivals[field][0]}"
+        )
+    if missing := [field for field in require if chosen[field] not in fields]:
+        there = [f"{field} in {chosen[field]!r}" for field in require if field not in missing]
+        found_ones = f" (found: {', '.join(there)})" if there else ""
+        verb = "column holds" if len(missing) == 1 else "columns hold"
+        raise DataError(
+            f"{source}: cannot tell which {verb} {', '.join(missing)}{found_ones}. Columns seen: "
+            f"{_list(fields)}. Name single columns with --map, e.g. --map "
+            f"{missing[0]}=my_column; `calibrail doctor` shows what is in each. --preset takes "
+            f"the names of {', '.join(list(PRESETS)[1:])}"
+        )
+    return chosen
 
 
 def _list(fields: Collection[str]) -> str:

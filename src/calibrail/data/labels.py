@@ -1,60 +1,239 @@
 """Which values of a label column mean hallucinated, which faithful, and which neither?"""
 
-from typing import Final
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, TypeAlias
 
 from calibrail.data.example import FAITHFUL, HALLUCINATED
+from calibrail.settings import ReadOptions
+from calibrail.settings.reading import SKIP
 
-_TEXTS: Final = {"0": FAITHFUL, "1": HALLUCINATED, "false": FAITHFUL, "true": HALLUCINATED}
+#: A class, the mark of a label that is left out on request, or None where a value says neither.
+Meaning: TypeAlias = int | str | None
+
+_YES: Final = frozenset({"1", "true", "yes", "y", "t"})
+_NO: Final = frozenset({"0", "false", "no", "n", "f"})
+#: Those of them that a column need not explain by its name.
+_PLAIN: Final = frozenset({"0", "1", "true", "false"})
 
 
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
+def _words(words: str) -> frozenset[str]:
+    return frozenset(word.replace("_", " ") for word in words.split())
 
 
-_LIKE_HALLUCINATED: Final = _set(
-    "hallucinated hallucination unfaithful ungrounded unsupported wrong inconsistent contradiction"
-    " contradicted incorrect fail failed nonfactual non-factual"
+_HALLUCINATED: Final = _words(
+    "hallucinated hallucination hallucinations hallucinatory unfaithful not_faithful ungrounded"
+    " not_grounded unsupported not_supported inconsistent not_consistent contradiction contradicted"
+    " contradictory refuted refutes incorrect not_correct wrong nonfactual non_factual not_factual"
+    " unfactual fail failed inaccurate not_accurate minor_inaccurate major_inaccurate not_entailed"
+    " unattributable not_attributable contains_hallucination"
 )
-_LIKE_FAITHFUL: Final = _set(
-    "faithful grounded supported consistent entailment entailed correct right pass passed factual"
+_FAITHFUL: Final = _words(
+    "faithful grounded supported supports fully_supported consistent entailment entailed correct"
+    " right factual pass passed accurate attributable not_hallucinated non_hallucinated"
+    " no_hallucination no_hallucinations hallucination_free"
 )
-_EITHER: Final = _set("yes no y n t f positive negative")
+
+_NAME: Final = (
+    r"(?:(?:is|has|label|gold|human|sent|sentence|answer|response|summary|overall)_)*(?:{})"
+    r"(?:_(?:label|gold|human|score|flag))?"
+)
+_NAMED_FAITHFUL: Final = re.compile(
+    _NAME.format(
+        "faithful|faithfulness|consistent|consistency|supported|grounded|groundedness|factual|"
+        "factuality|correct|correctness|entailed|entailment|attributable|adherence|adherent|"
+        "accurate|hallucination_free"
+    )
+)
+_NAMED_HALLUCINATED: Final = re.compile(
+    _NAME.format(
+        "hallucinated|hallucination|hallucinations|unfaithful|ungrounded|unsupported|inconsistent|"
+        "nonfactual|non_factual|incorrect|inaccurate|contradicted|contradiction"
+    )
+)
+
+_OTHER: Final = {"yes": "no", "no": "yes", "y": "n", "n": "y", "t": "f", "f": "t"}
+
+# So many different values are counted; a column with more is no column of labels.
+_COUNTED: Final = 50
+
+
+def label_key(value: object) -> str:
+    """Return how a label's value is compared: lower case, whole numbers without a point.
+
+    >>> label_key(" PASS "), label_key(1.0), label_key("0.0"), label_key(True), label_key([])
+    ('pass', '1', '0', 'true', '[]')
+    """
+    text = str(value).strip().lower()
+    if not isinstance(value, bool) and re.fullmatch(r"[+-]?\d{1,9}\.0*", text):
+        text = text.partition(".")[0]
+    return text
 
 
 def parse_label(value: object) -> int | None:
     """Return 0 (faithful), 1 (hallucinated), or None where the value says neither.
 
-    Accepted are 0 and 1, the texts ``"0"`` and ``"1"``, and true and false. Nothing else is
-    guessed: a label read the wrong way round turns every number of a report around.
+    Accepted are 0 and 1 as numbers of any kind or texts, true and false, and the words of which
+    only one class is meant, such as ``faithful`` or ``FAIL``. Nothing else is guessed: a label
+    read the wrong way round turns every number of a report around.
 
-    >>> parse_label("1"), parse_label(False), parse_label("yes")
-    (1, 0, None)
+    >>> parse_label("1"), parse_label(0.0), parse_label("PASS"), parse_label("yes")
+    (1, 0, 0, None)
     """
-    if isinstance(value, str):
-        return _TEXTS.get(value.strip().lower())
-    if isinstance(value, (bool, int, float)) and value in (0, 1):
-        return int(value)
-    return None
+    key = label_key(value)
+    return _plain(key, HALLUCINATED) if key in _PLAIN else _word(key)
 
 
-def label_remedy(value: object) -> str:
-    """Say how a value that `parse_label` refuses can be turned into 0 or 1.
+def meaning_of_one(column: str) -> int | None:
+    """Return the class that a label of 1, true or yes has by its column's name, if by any.
 
-    >>> label_remedy("PASS")
-    "write 0 (faithful) in place of 'PASS' if that is what it means"
+    >>> meaning_of_one("is_faithful"), meaning_of_one("meta.hallucinated"), meaning_of_one("label")
+    (0, 1, None)
     """
-    text = str(value).strip().lower() if isinstance(value, (str, int, float)) else ""
+    name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", column.rpartition(".")[2])
+    name = re.sub(r"[\W_]+", "_", name).strip("_").lower()
+    if _NAMED_FAITHFUL.fullmatch(name):
+        return FAITHFUL
+    return HALLUCINATED if _NAMED_HALLUCINATED.fullmatch(name) else None
+
+
+class LabelReader:
+    """Reads the labels of one source as its user, or else its column's name, says.
+
+    Parameters
+    ----------
+    reading : ReadOptions
+        Its ``label_map``, ``positive`` and ``annotators`` are used.
+    column : str
+        Where the labels are; its name may say what a 1 means.
+    spans : bool
+        Whether a label is a list of marked spans: hallucinated when there is any.
+
+    Attributes
+    ----------
+    seen : Counter of (str, int)
+        How often each value was read as which class.
+    n_several, n_divided : int
+        Rows with labels of several annotators, and those on which these disagree.
+    """
+
+    def __init__(self, reading: ReadOptions, column: str, spans: bool = False) -> None:
+        self.column, self.spans, self.annotators = column, spans, reading.annotators
+        self.named = meaning_of_one(column)
+        self.seen: Counter[tuple[str, int]] = Counter()
+        self.n_several = self.n_divided = 0
+        self.is_explicit = reading.label_map is not None or reading.positive is not None
+        self._positive = None if reading.positive is None else label_key(reading.positive)
+        self._map: Mapping[str, Meaning] | None = None
+        if reading.label_map is not None:
+            self._map = {label_key(k): v for k, v in reading.label_classes().items()}
+
+    def __call__(self, value: object) -> Meaning:
+        """Return a class, `SKIP`, or None where the value says neither; lists are combined.
+
+        Raises
+        ------
+        TieError
+            Annotators disagree, half against half.
+        """
+        if isinstance(value, (list, tuple)) and self.spans and not self.is_explicit:
+            return self._count(f"{'some' if value else 'no'} marked spans", int(bool(value)))
+        if isinstance(value, (list, tuple)) and (value or "[]" not in (self._map or {})):
+            return self._combine(value)
+        label = None if value != [] and self.is_missing(value) else self._one(value)
+        return self._count(value, label) if isinstance(label, int) else label
+
+    def is_missing(self, value: object) -> bool:
+        """Return whether there is no label at all."""
+        if isinstance(value, (list, tuple)):
+            return all(map(self.is_missing, value))
+        blank = isinstance(value, str) and not value.strip()
+        return value is None or blank or (isinstance(value, float) and math.isnan(value))
+
+    def _one(self, value: object) -> Meaning:
+        key = label_key(value)
+        if self._positive is not None:
+            return HALLUCINATED if key == self._positive else FAITHFUL
+        if self._map is not None:
+            # Of a finer kind, such as Unwanted.Intrinsic, the kind is known.
+            return self._map.get(key, self._map.get(key.partition(".")[0]))
+        if self.named is not None and key in _YES | _NO:
+            return _plain(key, self.named)
+        return parse_label(value)
+
+    def _combine(self, values: Sequence[object]) -> Meaning:
+        """Return the class that the annotators' labels come to; those missing do not count."""
+        flat = [item for value in values for item in _annotation(value)]
+        given = [(item, self._one(item)) for item in flat if not self.is_missing(item)]
+        if not given or any(label is None for _, label in given):
+            return None
+        votes = [label for _, label in given if isinstance(label, int)]
+        if not votes:
+            return SKIP
+        self.n_several += len(votes) > 1
+        self.n_divided += len(set(votes)) > 1
+        for item, label in given:
+            if isinstance(label, int):
+                self._count(item, label)
+        hallucinated = sum(votes)
+        if self.annotators == "any":
+            return int(hallucinated > 0)
+        if self.annotators == "all":
+            return int(hallucinated == len(votes))
+        if 2 * hallucinated == len(votes):
+            raise TieError(f"{hallucinated} of {len(votes)} say hallucinated")
+        return int(2 * hallucinated > len(votes))
+
+    def _count(self, value: object, label: int) -> int:
+        key = (str(value).strip()[:40], label)
+        if key in self.seen or len(self.seen) < _COUNTED:
+            self.seen[key] += 1
+        return label
+
+
+class TieError(Exception):
+    """Annotators disagree, half against half; says how many there are."""
+
+
+def _annotation(value: object) -> Iterable[object]:
+    """Return an annotation's labels: of a kind with its finer kinds, the kind alone."""
+    if not isinstance(value, (list, tuple)):
+        return (value,)
+    first = [item for item in value if "." not in str(item)]
+    return first or value
+
+
+def _plain(key: str, meaning_of_one: int) -> int:
+    return meaning_of_one if key in _YES else 1 - meaning_of_one
+
+
+def _word(key: str) -> int | None:
+    word = re.sub(r"[\s_-]+", " ", key)
+    if word in _HALLUCINATED:
+        return HALLUCINATED
+    return FAITHFUL if word in _FAITHFUL else None
+
+
+def label_remedy(value: object, reader: LabelReader | None = None) -> str:
+    """Say how a value that is not read as a label can be turned into one.
+
+    >>> label_remedy("yes")
+    "'yes' can mean either class: --positive yes if it means hallucinated, else --positive no"
+    """
+    key = label_key(value)
     start = value if not isinstance(value, str) or len(value) < 40 else value[:40]
-    if text in _LIKE_HALLUCINATED:
-        return f"write 1 (hallucinated) in place of {start!r} if that is what it means"
-    if text in _LIKE_FAITHFUL:
-        return f"write 0 (faithful) in place of {start!r} if that is what it means"
-    if text in _EITHER:
-        return f"{start!r} can mean either class: write 1 for hallucinated and 0 for faithful"
-    if text in ("0.0", "1.0"):
-        return f"write whole numbers: {text[0]} in place of {start!r}"
-    if text == "-1":
-        return "labels of -1 and 1 are not read: write 1 for hallucinated and 0 for faithful"
+    if reader is not None and reader.is_explicit:
+        return f"give {start!r} a class, too: --label-map {key}=1 (hallucinated), 0, or skip"
+    if key in _OTHER:
+        yes = f"--positive {key} if it means hallucinated"
+        return f"{start!r} can mean either class: {yes}, else --positive {_OTHER[key]}"
     if isinstance(value, (int, float)) and 0 < value < 1:
         return "a graded label needs a cut-off: write 1 where it counts as hallucinated, else 0"
+    if isinstance(value, (int, str)) and key and len(key) < 40:
+        return (
+            f"say what it means: --label-map {key}=1 (hallucinated) or {key}=0 (faithful), with "
+            "every other value, or --positive VALUE for the one that means hallucinated"
+        )
     return "write 1 for hallucinated and 0 for faithful, or name another column (--label-column)"

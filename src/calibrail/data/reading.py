@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Final, Unpack, cast
 
+from calibrail.data.answers import answers_of
 from calibrail.data.columns import Needs, choose_columns
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.formats import Opened, peek
@@ -35,8 +36,10 @@ class Reading:
         Name of the format.
     fields : tuple of str
         The column names seen in the first rows.
+    head : tuple of mapping
+        The first rows as they were read.
     columns : Columns
-        Which column holds which field.
+        Which column holds which field, and what its labels mean.
     n_rows : int
         Rows of the source so far; one row of a benchmark may make two examples.
     n_examples, n_quarantined, n_filtered : int
@@ -50,14 +53,23 @@ class Reading:
     def __init__(self, source: str, opened: Opened, reading: ReadOptions, needs: Needs) -> None:
         head, fields = peek(opened.items)
         self.source, self.format, self.fields = source, opened.format, tuple(fields)
-        self.columns = choose_columns(fields, opened, reading, needs, source)
+        self.head = tuple(item.values for item in head if isinstance(item, Row))
+        self.columns = choose_columns(self.head, opened, reading, needs, source)
         self.n_rows = self.n_examples = self.n_quarantined = self.n_filtered = 0
         self.reasons: Counter[tuple[str, str]] = Counter()
         self.filtered: Counter[str] = Counter()
         self._files, self._strict, self._allow_none = opened.files, reading.strict, needs.allow_none
         self._quarantine = reading.quarantine
-        interpreter = Interpreter(self.columns.by_field, needs, opened.cells)
-        self._stream = self._run(chain(head, opened.items), interpreter)
+        interpreter = Interpreter(self.columns, needs, opened.cells)
+        items = chain(head, opened.items)
+        answers = (
+            answer
+            for item in items
+            for answer in (
+                answers_of(item, self.columns, opened.cells) if isinstance(item, Row) else (item,)
+            )
+        )
+        self._stream = self._run(answers, interpreter)
         self._done = False
 
     def __iter__(self) -> Iterator[Example]:
@@ -100,11 +112,11 @@ class Reading:
                 number = row.number if isinstance(row, Row) else row.row
                 self.n_rows += number != last
                 last = number
-                if isinstance(row, Filtered):
-                    self.n_filtered += 1
-                    self.filtered[row.reason] += 1
-                    continue
                 result = interpreter(row) if isinstance(row, Row) else row
+                if isinstance(result, Filtered):
+                    self.n_filtered += 1
+                    self.filtered[result.reason] += 1
+                    continue
                 if isinstance(result, Example):
                     if seen.add(result.id):
                         self.n_examples += 1
@@ -175,7 +187,8 @@ def read(
         - ``preset``: whose column names the file has (see `PRESETS`); None guesses.
         - ``mapping``: field to column, for single fields.
         - ``label_column``, ``group_column``, ``id_column``: default ``label``, ``group`` and
-          ``id``. Without an id a row is called ``row-<number>``.
+          ``id``. Without an id a row is called ``row-<number>``. Every column may be a path.
+        - ``label_map``, ``positive``, ``annotators``: what labels mean, and several of one row.
         - ``options``: options of the format's reader, e.g. ``min_chars`` for HaluEval.
         - ``strict``: stop at the first row that cannot be used.
         - ``quarantine``: file that gets one JSON line for every row that cannot be used; made when

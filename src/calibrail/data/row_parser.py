@@ -1,16 +1,17 @@
 """When is a row an example, and what is wrong with it when it is not?"""
 
-import ast
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from calibrail.data.columns import Needs
+from calibrail.data.columns import Columns, Needs
 from calibrail.data.example import Example
-from calibrail.data.labels import label_remedy, parse_label
-from calibrail.data.rows import Problem, Row, shorten
+from calibrail.data.labels import TieError, label_remedy
+from calibrail.data.paths import value_at
+from calibrail.data.rows import Filtered, Problem, Row, shorten
+from calibrail.data.texts import chunks_of, parse_cell, text_of
+from calibrail.settings.reading import SKIP
 
 _T = TypeVar("_T")
 _BLANK: Final = "write a text, or leave the row out"
@@ -30,7 +31,7 @@ class Interpreter:
 
     Parameters
     ----------
-    columns : mapping of str to str
+    columns : Columns
         Column of every field; a column that a row lacks is a missing field.
     needs : Needs
         What a row must have, and which columns are kept.
@@ -39,24 +40,27 @@ class Interpreter:
         Python printed, as pandas writes them).
     """
 
-    columns: Mapping[str, str]
+    columns: Columns
     needs: Needs
     cells: bool
 
-    def __call__(self, row: Row) -> Example | Problem:
+    def __call__(self, row: Row) -> Example | Problem | Filtered:
         """Return the example in ``row``, or the first thing that is wrong with it."""
-        values, columns = row.values, self.columns
+        values, by_field = row.values, self.columns.by_field
         try:
-            return Example(
-                question=self._text("question", values.get(columns["question"])),
-                contexts=self._chunks(values.get(columns["contexts"])),
-                response=self._text("response", values.get(columns["response"])),
-                label=self._label(values.get(columns["label"])),
-                group=_name("group", values.get(columns["group"])),
-                id=_name("id", values.get(columns["id"])) or f"row-{row.number}",
-                samples=self._samples(values.get(columns["samples"])),
-                columns={name: column_value(values.get(name)) for name in self.needs.keep},
+            example = Example(
+                question=self._text("question", value_at(values, by_field["question"])),
+                contexts=self._chunks(value_at(values, by_field["contexts"])),
+                response=self._text("response", value_at(values, by_field["response"])),
+                group=_name("group", value_at(values, by_field["group"])),
+                id=_name("id", value_at(values, by_field["id"])) or f"row-{row.number}",
+                samples=self._samples(value_at(values, by_field["samples"])),
+                columns={name: column_value(value_at(values, name)) for name in self.needs.keep},
             )
+            label = self._label(self.columns.label_of(values))
+            if label == SKIP:
+                return Filtered(row.number, f"label left out on request ({SKIP})")
+            return replace(example, label=label) if isinstance(label, int) else example
         except _FieldError as bad:
             value = "" if bad.reason == "missing" else shorten(bad.value)
             return Problem(row.number, bad.field, bad.reason, value, "", bad.remedy)
@@ -64,40 +68,52 @@ class Interpreter:
     def _text(self, field: str, value: object) -> str:
         if value is None:
             return self._absent(field, "")
-        if not isinstance(value, str):
+        spelt = parse_cell(value) if self.cells and isinstance(value, str) else None
+        text = text_of(value) if spelt is None else text_of(spelt) or str(value)
+        if text is None:
             raise _FieldError(field, "wrong type", value, f"{field} must be a text")
-        if field in self.needs.require and not value.strip():
+        if field in self.needs.require and not text.strip():
             raise _FieldError(field, "empty", value, _BLANK)
-        return value
+        return text
 
     def _chunks(self, value: object) -> tuple[str, ...]:
-        if isinstance(value, str):
-            listed = _parse_list(value) if self.cells else None
-            value = [value] if listed is None else listed
         if value is None:
             return self._absent("contexts", ())
-        chunks = tuple(chunk for chunk in _texts("contexts", value) if chunk.strip())
+        chunks = tuple(chunk for chunk in self._texts("contexts", value) if chunk.strip())
         if not chunks and "contexts" in self.needs.require:
             raise _FieldError("contexts", "empty", value, _BLANK)
         return chunks
 
     def _samples(self, value: object) -> tuple[str, ...]:
-        if isinstance(value, str) and self.cells:
-            value = _parse_list(value)
-        return () if value is None else _texts("samples", value)
+        if isinstance(value, str) and not self.cells:
+            raise _FieldError("samples", "wrong type", value, "samples must be a list of texts")
+        return () if value is None else self._texts("samples", value)
+
+    def _texts(self, field: str, value: object) -> tuple[str, ...]:
+        texts = chunks_of(value, self.cells)
+        if texts is None:
+            raise _FieldError(field, "wrong type", value, f"{field} must be a list of texts")
+        return texts
 
     def _absent(self, field: str, stand_in: _T) -> _T:
         if field in self.needs.require:
-            column = self.columns[field]
+            column = self.columns.by_field[field]
             raise _FieldError(field, "missing", None, f"give every row a {column!r}")
         return stand_in
 
-    def _label(self, value: object) -> int | None:
-        label = parse_label(value)
+    def _label(self, value: object) -> int | str | None:
+        labels, column = self.columns.labels, self.columns.by_field["label"]
+        try:
+            label = labels(value)
+        except TieError as tie:
+            if not self.needs.labelled:
+                return None
+            remedy = f"decide ties with --annotators any or all ({tie})"
+            raise _FieldError("label", "annotators tie", value, remedy) from tie
         if label is None and self.needs.labelled:
-            reason, remedy = "not 0 or 1", label_remedy(value)
-            if value is None:
-                reason, remedy = "missing", f"give every row a {self.columns['label']!r} of 0 or 1"
+            reason, remedy = "not 0 or 1", label_remedy(value, labels)
+            if labels.is_missing(value):
+                reason, remedy = "missing", f"give every row a {column!r} of 0 or 1"
             raise _FieldError("label", reason, value, remedy)
         return label
 
@@ -124,12 +140,6 @@ def column_value(value: object) -> float | str | None:
     return None if math.isnan(number) else number
 
 
-def _texts(field: str, value: object) -> tuple[str, ...]:
-    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
-        return tuple(value)
-    raise _FieldError(field, "wrong type", value, f"{field} must be a list of texts")
-
-
 def _name(field: str, value: object) -> str | None:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
@@ -141,18 +151,3 @@ def _name(field: str, value: object) -> str | None:
         except ValueError:  # a whole number of more digits than Python will print
             return hex(int(value))
     raise _FieldError(field, "wrong type", value, f"{field} must be a text or a number")
-
-
-def _parse_list(cell: str) -> list[str] | None:
-    """Return the list of texts that a CSV cell holds, or None where it holds a plain text."""
-    text = cell.strip()
-    if not (text.startswith("[") and text.endswith("]")):
-        return None
-    for parse in (json.loads, ast.literal_eval):
-        try:
-            listed = parse(text)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            continue
-        texts = isinstance(listed, list) and all(isinstance(item, str) for item in listed)
-        return listed if texts else None
-    return None

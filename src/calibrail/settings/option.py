@@ -1,5 +1,6 @@
 """How does a field of a settings object say what it means, once for Python and the command line?"""
 
+import re
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field
 from typing import Any, Final
@@ -57,7 +58,8 @@ def pairs(items: list[str] | None, flag: str) -> dict[str, str]:
     from calibrail.errors import InputError
 
     result = {}
-    for item in items or []:
+    # A comma parts two items only where another KEY= follows it.
+    for item in (part for given in items or [] for part in re.split(r",(?=[^,=]+=)", given)):
         key, separator, value = item.partition("=")
         if not separator or not key or not value:
             raise InputError(f"{flag} must look like KEY=VALUE; got {item!r}")

@@ -3,9 +3,24 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, Final, Literal, TypedDict
 
+from calibrail.errors import InputError
+from calibrail.settings.checks import one_of
 from calibrail.settings.option import setting
+
+Annotators = Literal["majority", "any", "all"]
+
+#: The class of a label whose rows are left out on request.
+SKIP: Final = "skip"
+
+_CLASSES: Final[Mapping[str, int | str]] = {
+    "0": 0,
+    "1": 1,
+    "faithful": 0,
+    "hallucinated": 1,
+    SKIP: SKIP,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +34,19 @@ class ReadOptions:
     preset : str or None
         Another tool whose field names the file has.
     mapping : mapping of str to str
-        Column of each field whose column is named otherwise.
-    label_column, group_column, id_column : str or None
-        Columns of labels (1 = hallucinated, 0 = faithful), of what a split keeps whole, of ids.
+        Column of each field whose column is named otherwise. Here and below, a column may be a
+        path into objects, such as ``metadata.label``.
+    label_column : str, tuple of str or None
+        Column of labels; several, or names with commas between them, hold an annotator's each.
+    label_map : mapping or None
+        What each value of the labels means: 1 or ``hallucinated``, 0 or ``faithful``, or ``skip``
+        for rows to leave out. Without, 1 = hallucinated and 0 = faithful, or what the words say.
+    positive : str, number or None
+        The one value that means hallucinated, where every other one means faithful.
+    annotators : {"majority", "any", "all"}
+        When a row with several labels is hallucinated; a tie of the majority is set aside.
+    group_column, id_column : str or None
+        Columns of what a split keeps whole, and of ids.
     options : mapping
         For the format's own reader.
     strict : bool
@@ -45,7 +70,17 @@ class ReadOptions:
         flag="map",
         metavar="FIELD=COL",
     )
-    label_column: str | None = setting("Column of labels: 1 = hallucinated, 0 = faithful.", None)
+    label_column: str | tuple[str, ...] | None = setting(
+        "Column of labels: 1 = hallucinated, 0 = faithful, or words. Of several annotators: A,B,C.",
+        None,
+    )
+    label_map: Mapping[str, Any] | None = setting(
+        "What labels mean, e.g. Unwanted=1,Benign=0,Questionable=skip.", None, metavar="VALUE=CLASS"
+    )
+    positive: str | float | None = setting(
+        "The label that means hallucinated; every other means faithful.", None, metavar="VALUE"
+    )
+    annotators: Annotators = setting("When several labels of a row mean hallucinated.", "majority")
     group_column: str | None = setting("Column of groups that a split must keep whole.", None)
     id_column: str | None = setting("Column of ids.", None)
     options: Mapping[str, Any] | None = setting(
@@ -57,6 +92,34 @@ class ReadOptions:
     def __post_init__(self) -> None:
         if self.quarantine is not None:
             object.__setattr__(self, "quarantine", Path(self.quarantine))
+        one_of(self.annotators, Annotators, "annotators")
+        self.label_classes()
+        if self.label_map is not None and self.positive is not None:
+            raise InputError("give label_map or positive, not both: each says what labels mean")
+
+    def label_classes(self) -> dict[Any, int | str]:
+        """Return the class of every value of ``label_map``: 0, 1 or `SKIP`.
+
+        Raises
+        ------
+        InputError
+            A class is none of these.
+
+        Examples
+        --------
+        >>> ReadOptions(label_map={"PASS": "faithful", "FAIL": 1}).label_classes()
+        {'PASS': 0, 'FAIL': 1}
+        """
+        classes: dict[Any, int | str] = {}
+        for value, name in (self.label_map or {}).items():
+            key = str(int(name)) if isinstance(name, int | float) else str(name).strip().lower()
+            if key not in _CLASSES:
+                raise InputError(
+                    f"label_map must give each value 1 (hallucinated), 0 (faithful) or {SKIP}; got "
+                    f"{value}={name}"
+                )
+            classes[value] = _CLASSES[key]
+        return classes
 
 
 class ReadShort(TypedDict, total=False):
@@ -65,7 +128,10 @@ class ReadShort(TypedDict, total=False):
     format: str | None
     preset: str | None
     mapping: Mapping[str, str] | None
-    label_column: str | None
+    label_column: str | tuple[str, ...] | None
+    label_map: Mapping[str, Any] | None
+    positive: str | float | None
+    annotators: Annotators
     group_column: str | None
     id_column: str | None
     options: Mapping[str, Any] | None

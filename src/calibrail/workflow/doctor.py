@@ -53,7 +53,7 @@ def diagnose(
     how = replace(reading or ReadOptions(), **cast(Any, fields))
     first = read(source, how, require=(), labelled=False, allow_none=True)
     present = first.columns.present
-    used = {first.columns.by_field[field] for field in present}
+    used = {first.columns.by_field[field] for field in present} | {*first.columns.label_columns}
     keep = tuple(name for name in first.fields if name not in used)
     require = ("response",) if "response" in present else ()
     opened = read(

@@ -11,13 +11,15 @@ from typing import IO, Any
 import numpy as np
 
 from calibrail.data.example import Example
-from calibrail.data.labels import label_remedy, parse_label
+from calibrail.data.labels import LabelReader, TieError, label_remedy
 from calibrail.data.rows import shorten
+from calibrail.data.texts import parse_cell
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.evaluation.agree.judge_labels import NONE
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.scores.registry import build_column
 from calibrail.settings import ReadOptions, ScoreThreshold
+from calibrail.settings.reading import SKIP
 
 #: Index of the human and of the judge label in ``LabelCounts.cells``.
 Labels = tuple[int, int]
@@ -105,7 +107,7 @@ class Unreadable:
 
     def __init__(self, source: str, reading: ReadOptions) -> None:
         self.source, self.strict, self.path = source, reading.strict, reading.quarantine
-        self.n = 0
+        self.reading, self.n = reading, 0
         self.first: str | None = None
         self._entries: IO[str] = TemporaryFile("w+", encoding="utf-8", newline="\n")  # noqa: SIM115
 
@@ -119,20 +121,23 @@ class Unreadable:
         self, examples: Iterable[Example], human: str, judge: str
     ) -> Iterator[tuple[Example, Labels]]:
         """Yield the examples whose two labels can be read."""
+        readers = [LabelReader(self.reading, column) for column in (human, judge)]
         for example in examples:
-            labels = [_label(example.columns.get(column)) for column in (human, judge)]
+            labels = [_label(example.columns.get(reader.column), reader) for reader in readers]
             if None in labels:
-                self._set_aside(example, (human, judge)[labels.index(None)])
+                self._set_aside(example, readers[labels.index(None)])
             else:
                 yield example, (int(labels[0] or 0), int(labels[1] or 0))
 
-    def _set_aside(self, example: Example, column: str) -> None:
+    def _set_aside(self, example: Example, reader: LabelReader) -> None:
+        column = reader.column
         value = example.columns[column]
         # The reader numbers rows without an id of their own.
         number = example.id.removeprefix("row-")
         row = int(number) if number.isdecimal() and number != example.id else None
         where = f"id {example.id!r}" if row is None else f"row {row}"
-        remedy = label_remedy(value).removesuffix(", or name another column (--label-column)")
+        remedy = label_remedy(value, reader)
+        remedy = remedy.removesuffix(", or name another column (--label-column)")
         problem = (
             f"{self.source}, {where}, field {column}: not 0 or 1, got {shorten(value)}. "
             f"{remedy[0].upper()}{remedy[1:]}; leave the cell empty where there is no label"
@@ -155,7 +160,13 @@ class Unreadable:
                 file.writelines(self._entries)
 
 
-def _label(value: object) -> int | None:
+def _label(value: object, reader: LabelReader) -> int | None:
     """Return a label's index in the counts; None where it can be read as neither."""
-    blank = value is None or (isinstance(value, str) and not value.strip())
-    return NONE if blank else parse_label(value)
+    listed = parse_cell(value) if isinstance(value, str) else None
+    try:
+        label = reader(value if listed is None else listed)
+    except TieError:
+        return None
+    if reader.is_missing(value) or label == SKIP:
+        return NONE
+    return label if isinstance(label, int) else None

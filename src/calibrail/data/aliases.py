@@ -1,0 +1,66 @@
+"""Which column names, of other tools and of public data sets, stand for which field?"""
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+#: Preset name to the columns of (question, contexts, response), as the tool of that name writes
+#: them. Phoenix and TruLens share theirs.
+PRESETS: Final[Mapping[str, tuple[str, str, str]]] = {
+    "calibrail": ("question", "contexts", "response"),
+    "ragas": ("user_input", "retrieved_contexts", "response"),
+    "deepeval": ("input", "retrieval_context", "actual_output"),
+    "llamaindex": ("query", "contexts", "response"),
+    "trulens": ("input", "context", "output"),
+    "phoenix": ("input", "context", "output"),
+}
+
+#: Names by field, in tiers: one of a tier counts only where none of an earlier tier is there.
+_ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
+    "question": ("question", "user_input query user_question user_query", "input instruction"),
+    "contexts": (
+        "contexts",
+        "retrieved_contexts retrieval_context context passages passage documents document docs doc",
+        "source_document source_text source article knowledge evidence grounding",
+    ),
+    "response": (
+        "response",
+        "actual_output generated_answer model_answer model_output generated_text generated_summary",
+        "answer summary output completion generation",
+        "claim hypothesis statement summ_sent",
+    ),
+    "label": (
+        "label",
+        "labels",
+        "hallucination hallucinated is_hallucination is_hallucinated has_hallucination"
+        " hallucination_label faithful is_faithful consistent is_consistent factual is_factual"
+        " grounded is_grounded supported is_supported sent_label adherence_score",
+    ),
+}
+
+#: Names that stand for a field only beside others.
+_TOGETHER: Final[tuple[tuple[frozenset[str], Mapping[str, str]], ...]] = (
+    # FactCC and what follows it.
+    (frozenset({"text", "claim"}), {"contexts": "text"}),
+    # LettuceDetect: the prompt holds question and passages.
+    (frozenset({"prompt", "answer", "labels"}), {"contexts": "prompt"}),
+    (frozenset({"prompt", "response", "context"}), {"question": "prompt"}),
+    (frozenset({"prompt", "response", "contexts"}), {"question": "prompt"}),
+)
+
+
+def aliases_of(field: str, columns: Collection[str]) -> list[str]:
+    """Return the columns that stand for a field by their name: none, the one, or equal rivals.
+
+    >>> aliases_of("response", ["doc", "summary"]), aliases_of("contexts", ["doc", "article"])
+    (['summary'], ['doc'])
+    >>> aliases_of("response", ["answer", "summary"])
+    ['answer', 'summary']
+    """
+    by_lower = {column.strip().lower().replace(" ", "_"): column for column in columns}
+    for tier in _ALIASES[field]:
+        if found := [by_lower[name] for name in tier.split() if name in by_lower]:
+            return found
+    for names, stands_for in _TOGETHER:
+        if field in stands_for and names <= by_lower.keys():
+            return [by_lower[stands_for[field]]]
+    return []

@@ -1,0 +1,93 @@
+"""Which answers does a row hold, one or several?"""
+
+from collections.abc import Iterator, Mapping
+
+from calibrail.data.columns import Columns
+from calibrail.data.paths import value_at
+from calibrail.data.rows import Problem, Row
+from calibrail.data.texts import parse_cell
+
+
+def answers_of(row: Row, columns: Columns, cells: bool) -> Iterator[Row | Problem]:
+    """Yield a row for every answer: itself, unless it lists answers with a label each.
+
+    A list of answers without as many labels is one answer, sentence by sentence. The answers of a
+    row share its question and contexts; where it names no group, the row is their group. Contexts
+    beside the answers in one list of objects, and further columns that list a value an answer,
+    are each answer's own.
+
+    Parameters
+    ----------
+    row : Row
+        As it was read.
+    columns : Columns
+        Where each field is.
+    cells : bool
+        Whether a list may be spelt in a text, as in CSV.
+    """
+    values, by_field = row.values, columns.by_field
+    labels = columns.label_of(values) if len(columns.label_columns) == 1 else None
+    if cells and isinstance(labels, str) and isinstance(spelt := parse_cell(labels), list):
+        labels = spelt
+        row = Row(row.number, {**values, columns.label_columns[0]: spelt})
+    if not isinstance(labels, list) or columns.labels.spans:
+        yield row
+        return
+    responses = value_at(values, by_field["response"])
+    if cells and isinstance(responses, str):
+        responses = parse_cell(responses)
+    if not isinstance(responses, list):
+        # The labels are several annotators'.
+        yield row
+        return
+    n = len(responses)
+    if n != len(labels) or not n:
+        seen = f"{len(labels)} labels for {n} answers"
+        yield Problem(row.number, "label", "not one label for each answer", seen, "", _REMEDY)
+        return
+    base = value_at(values, by_field["id"])
+    ids = base if isinstance(base, list) else [_numbered(base, row.number, i, n) for i in range(n)]
+    group = value_at(values, by_field["group"])
+    if group is None and n > 1:
+        group = f"row-{row.number}" if base is None or isinstance(base, list) else base
+    used = set(by_field.values())
+    lists = {
+        name: value
+        for name, value in values.items()
+        if isinstance(value, list) and len(value) == n and name not in used
+    }
+    own = _beside(values, by_field, n)
+    for i in range(n):
+        yield Row(
+            row.number,
+            {
+                **values,
+                **{
+                    name: value[i] for name, value in lists.items() if name not in by_field.values()
+                },
+                **({by_field["contexts"]: own[i]} if own else {}),
+                by_field["response"]: responses[i],
+                by_field["label"]: labels[i],
+                by_field["group"]: group,
+                by_field["id"]: ids[i] if i < len(ids) else None,
+            },
+        )
+
+
+_REMEDY = "give every row a list of answers and a list of as many labels"
+
+
+def _numbered(base: object, number: int, position: int, n: int) -> object:
+    name = f"row-{number}" if base is None else base
+    return f"{name}/{position + 1}" if n > 1 else base
+
+
+def _beside(
+    values: Mapping[str, object], by_field: Mapping[str, str], n: int
+) -> list[object] | None:
+    """Return each answer's own contexts where both stand in one list of objects."""
+    answer, _, _ = by_field["response"].rpartition(".")
+    if not answer or by_field["contexts"].rpartition(".")[0] != answer:
+        return None
+    contexts = value_at(values, by_field["contexts"])
+    return contexts if isinstance(contexts, list) and len(contexts) == n else None
