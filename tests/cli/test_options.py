@@ -28,7 +28,7 @@ class Some:
 
 
 Base = Annotated[Some, Pick()]
-FEWER = Pick(without=("kind",), help={"rate": "Another rate."}, default={"rate": 0.25})
+FEWER = Pick(without=("kind",), help={"rate": "Another rate."})
 
 
 def called(run: Any, *arguments: str) -> Any:
@@ -65,7 +65,7 @@ def test_what_a_command_picks_replaces_what_its_type_offers() -> None:
         seen.append(some)
 
     called(run)
-    assert seen.pop() == Some(rate=0.25)
+    assert seen.pop() == Some()
     assert called(run, "--kind", "b").exit_code == 2
     assert "Another rate." in called(run, "--help").output
 

@@ -45,6 +45,8 @@ def test_a_detector_is_planned_as_calibrate_decides() -> None:
     done = calibrail(
         "--alpha",
         0.1,
+        "--guarantee",
+        "pac",
         "--auroc",
         0.95,
         "--max-fpr",
@@ -71,7 +73,6 @@ def test_a_detector_is_planned_as_calibrate_decides() -> None:
         confidence=0.9,
         power=0.7,
         calibration_share=0.4,
-        withhold=True,
     )
     found = json.loads(done.stdout)
     assert found["n"] == expected.n

@@ -134,6 +134,12 @@ def test_too_few_examples_name_the_minimum() -> None:
     assert accepted.flags([-1e300, math.nan]).all()
 
 
+def test_a_refusal_under_pass_says_that_the_promise_counts_it() -> None:
+    scores = np.append(np.arange(90.0), np.full(10, np.nan))
+    with pytest.raises(InputError, match=r"10 of 100 are undefined .* promise counts this refusal"):
+        calibrate_threshold(scores, Promise(0.1, undefined="pass"))
+
+
 def test_flagging_everything_cannot_pass_undefined_scores() -> None:
     with pytest.raises(InputError, match="undefined must be 'flag' or 'review'"):
         calibrate_threshold(np.arange(5.0), Promise(0.05, undefined="pass", allow_flag_all=True))

@@ -9,6 +9,7 @@ import pytest
 
 from calibrail.evaluation import Sample
 from calibrail.report.documents.calibrate_findings import baselines_finding, risks_reason
+from calibrail.report.documents.calibrate_words import assumptions
 from tests.measured import measure
 from tests.report.reports import report
 
@@ -88,6 +89,15 @@ def test_the_risks_that_decide_are_named() -> None:
         "Precision lies between 85.0% and 95.0%, where >= 80.0% is asked; accuracy lies between "
         "81.0% and 90.0%, where >= 80.0% is asked."
     )
+
+
+def test_a_promise_that_may_be_refused_says_that_it_counts_refusals() -> None:
+    def lines(**options: Any) -> str:
+        return " ".join(assumptions(report(**options)))
+
+    assert "promise about misses is an average over all calibrations" in lines(undefined="pass")
+    assert "including those that end without" not in lines()
+    assert "promise about false alarms is an average" in lines(beta=0.2)
 
 
 def test_with_a_review_the_bound_is_on_what_is_withheld() -> None:

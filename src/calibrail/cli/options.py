@@ -28,14 +28,11 @@ class Pick:
         The fields offered (all when empty), and those that are not.
     help : mapping of str to str
         What a field means in this command, where that is more than it says itself.
-    default : mapping of str to object
-        Defaults of this command.
     """
 
     only: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     help: Mapping[str, str] = field(default_factory=dict)
-    default: Mapping[str, Any] = field(default_factory=dict)
 
 
 Data = Annotated[
@@ -114,7 +111,11 @@ class _Offered:
     field: Field[Any]
     hint: Any
     option: Option
-    default: Any
+
+    @property
+    def default(self) -> Any:
+        """Return the field's own default: a command has no other one than Python."""
+        return self.field.default
 
     @property
     def flag(self) -> str:
@@ -207,6 +208,5 @@ def _offered(kind: type, pick: Pick) -> Iterator[_Offered]:
         option = item.metadata.get(OPTION)
         if option is None or item.name in pick.without or item.name not in (pick.only or hints):
             continue
-        default = pick.default.get(item.name, item.default)
         option = replace(option, help=pick.help.get(item.name, option.help))
-        yield _Offered(item, _present(hints[item.name]), option, default)
+        yield _Offered(item, _present(hints[item.name]), option)

@@ -49,7 +49,6 @@ def run(
         opt.Pick(
             only=("alpha", "guarantee", "delta"),
             help={"guarantee": "Promise of the threshold to be calibrated (--auroc)."},
-            default={"guarantee": "pac"},
         ),
     ],
     requirement: Annotated[
@@ -93,7 +92,6 @@ def run(
         calibration_share=labels.calibration_share,
         power=labels.power,
         n=labels.n or None,
-        withhold=True,
     ).to_dict()
     drawn = ""
     if figure is not None:

@@ -174,7 +174,7 @@ def plan(
     calibration_share: float | None = None,
     power: float = 0.8,
     n: Sequence[int] | None = None,
-    withhold: bool = False,
+    withhold: bool = True,
 ) -> Plan:
     """Return the labels that a promise needs, and how likely each verdict is under assumptions.
 

@@ -167,6 +167,16 @@ def calibrate_threshold(scores: ArrayLike, promise: Promise) -> Calibration:
         If the scores are not numbers, or so many are undefined that the threshold would be one of
         them.
 
+    Notes
+    -----
+    Under ``pass`` the promise is one over all calibrations, with those that end in a refusal
+    because too many scores are undefined: they release nothing. Among the thresholds returned it
+    may be broken, since few undefined scores in the sample are what lets one be returned. No rule
+    that ever returns a threshold can do better: where undefined scores are more frequent among
+    hallucinations than alpha, every threshold misses more than alpha. Under ``flag`` and
+    ``review`` a refusal only takes away thresholds that miss more than others, and those returned
+    keep the promise, too.
+
     Examples
     --------
     >>> calibration = calibrate_threshold([0.2, 0.9, 0.4, 0.7], Promise(alpha=0.4))
@@ -236,8 +246,16 @@ def at_rank(defined: Floats, k: int, n_undefined: int, undefined: Undefined) -> 
         if undefined == "pass"
         else ", so the threshold would be one of them; use"
     )
+    # See the notes of ``calibrate_threshold``: what fails here belongs to the promise.
+    again = (
+        ". The promise counts this refusal: other answers drawn until a threshold comes out miss "
+        "more than alpha"
+        if undefined == "pass"
+        else ""
+    )
     raise InputError(
         f"scores: {n_undefined} of {total} are undefined{what} a score that is defined more often"
+        f"{again}"
     )
 
 

@@ -26,7 +26,9 @@ class Promise(Record):
     delta : float
         Error probability of ``pac``.
     undefined : {"flag", "review", "pass"}
-        What happens to answers whose score is undefined; recorded, and counted accordingly.
+        What happens to answers whose score is undefined; recorded, and counted accordingly. Under
+        ``pass`` the promise is one over all calibrations, those refused because too many scores
+        are undefined included.
     allow_flag_all : bool
         Accept a threshold that flags everything where there are too few calibration examples.
     by : str or None

@@ -60,6 +60,7 @@ _ONE: Final = KINDS[:1]
 PROMISES: Final[tuple[Simulation[Check], ...]] = (
     Simulation(thresholds.marginal_coverage, "marginal"),
     Simulation(thresholds.training_conditional, "pac"),
+    Simulation(thresholds.undefined_passed, "marginal"),
     Simulation(thresholds.p_value_uniformity),
     Simulation(thresholds.band_coverage, "marginal"),
     Simulation(certificates.wrong_verdicts, kinds=_ONE),
@@ -88,6 +89,7 @@ PROMISES: Final[tuple[Simulation[Check], ...]] = (
     Simulation(risks.several_risks, kinds=_ONE, each=80, sizes=(30, 100)),
 )
 OTHERS: Final[tuple[Simulation[Observation], ...]] = (
+    Simulation(thresholds.undefined_passed_where_returned, "marginal", _ONE),
     Simulation(groups.naive_on_clusters, "marginal", _ONE, each=5),
     Simulation(groups.pooled_over_groups, "marginal", _ONE, each=10),
     Simulation(shift.without_known_ratio, "marginal", _ONE, each=4),

@@ -1,19 +1,23 @@
 """Do one threshold, its p-values and its coverage band keep their promises, and do two of them?"""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 from scipy.stats import betabinom
 
 from calibrail.conformal import DECISIONS, coverage_band, rank, three_way
-from calibrail.validity.check import CONFIDENCE, DELTA, Check, Setting
+from calibrail.conformal.validation import Bools
+from calibrail.validity.check import CONFIDENCE, DELTA, Check, Observation, Setting
 from calibrail.validity.distributions import Floats, below, draw, up_to
 
 #: Test examples per simulated band.
 BATCH: Final = 100
 #: The faithful scores lie this far below the hallucinated ones.
 _SHIFT: Final = 1.0
+#: Share of hallucinations without a score, in parts of alpha: nearly as many as may be missed.
+_UNDEFINED: Final = 0.9
 
 
 def marginal_coverage(at: Setting) -> Iterator[Check]:
@@ -28,6 +32,30 @@ def training_conditional(at: Setting) -> Iterator[Check]:
     thresholds = _thresholds(at, at.rng("pac"), rank(at.n, at.alpha, "pac", DELTA))
     bad = below(at.kind, thresholds) > at.alpha
     yield at.check("pac coverage", bad, DELTA, exact=at.pac_error)
+
+
+def undefined_passed(at: Setting) -> Iterator[Check]:
+    """Miss a fresh hallucination under ``pass``: at most alpha, a refusal releasing nothing."""
+    missed, returned = _undefined_passed(at)
+    yield at.check("marginal coverage, undefined scores passed", missed & returned, at.alpha)
+
+
+def undefined_passed_where_returned(at: Setting) -> Iterator[Observation]:
+    """Miss one among the thresholds that come out alone, which nothing promises."""
+    missed, returned = _undefined_passed(at)
+    if returned.any():
+        kept = replace(at, runs=int(returned.sum()))
+        what = "miss where undefined scores pass, among returned thresholds"
+        yield kept.observed(what, missed[returned], at.alpha)
+
+
+def _undefined_passed(at: Setting) -> tuple[Bools, Bools]:
+    """Return per run whether a fresh hallucination passes, and whether there is a threshold."""
+    rng, k, share = at.rng("undefined passed"), rank(at.n, at.alpha), _UNDEFINED * at.alpha
+    scores = draw(rng, at.kind, (at.runs, at.n + 1))
+    scores[rng.random(scores.shape) < share] = -np.inf
+    threshold = np.partition(scores[:, 1:], k - 1, axis=1)[:, k - 1]
+    return scores[:, 0] < threshold, np.isfinite(threshold)
 
 
 def p_value_uniformity(at: Setting) -> Iterator[Check]:

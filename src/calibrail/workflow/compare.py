@@ -11,6 +11,7 @@ from calibrail.evaluation import Comparison, Origin, compare_detectors
 from calibrail.report.documents.compare_finding import finding
 from calibrail.report.documents.data_notes import data_notes
 from calibrail.scores.base import Score
+from calibrail.scores.registry import DEFAULT_SCORE
 from calibrail.settings import Promise, ReadOptions, Requirement, SplitOptions
 from calibrail.settings.short import Short, collect
 from calibrail.workflow.context import Context
@@ -66,7 +67,7 @@ class ComparisonRun:
 
 def compare(
     source: Source,
-    scores: str | Score | Sequence[str | Score],
+    scores: str | Score | Sequence[str | Score] = DEFAULT_SCORE,
     promise: Promise | None = None,
     requirement: Requirement | None = None,
     *,

@@ -15,6 +15,7 @@ from calibrail.evaluation.shift.weighting import Features
 from calibrail.report.documents.shift import document, finding, sentence
 from calibrail.scores.base import Score
 from calibrail.scores.learned import learns
+from calibrail.scores.registry import DEFAULT_SCORE
 from calibrail.settings import Promise, ReadOptions, Requirement, ShiftSplit
 from calibrail.settings.short import Short, collect, from_keywords
 from calibrail.workflow.context import Context
@@ -68,7 +69,7 @@ class ShiftRun:
 
 def shift(
     source: Source,
-    score: str | Score,
+    score: str | Score = DEFAULT_SCORE,
     *,
     split: ShiftSplit | None = None,
     promise: Promise | None = None,

@@ -73,6 +73,15 @@ def label_more(needed: Json) -> str:
     return f"Label about {' and '.join(wanted)}: at the rates seen that settles it."
 
 
+def _refusable(report: Json) -> str:
+    """Name the promises that may be refused because undefined scores are what they forbid."""
+    if report["undefined"]["policy"] == "pass":
+        return "misses"
+    if report["three_way"] and report["undefined"]["policy"] == "flag":
+        return "false alarms"
+    return ""
+
+
 def assumptions(report: Json) -> list[str]:
     """Return what the promise and the intervals rest on."""
     policy = report["undefined"]["policy"]
@@ -87,6 +96,13 @@ def assumptions(report: Json) -> list[str]:
         f"{percent(report['certificate']['confidence'])} confidence.",
         f"An undefined score counts as {released}.",
     ]
+    if refusable := _refusable(report):
+        lines.append(
+            f"The promise about {refusable} is an average over all calibrations, including those "
+            "that end without a threshold because too many scores are undefined. Where undefined "
+            "scores are nearly as frequent as the misses allowed, the thresholds that do come out "
+            "break it more often."
+        )
     if report["risks"]:
         lines.insert(
             1,

@@ -147,7 +147,13 @@ def _next_step(plan: Json) -> str:
         base_rate = plan["base_rate"] or 0.3
         return (
             "Ask how likely a certificate is at the detector you expect, e.g. calibrail plan "
-            f"--alpha {plan['alpha']:g} --max-fpr 0.3 --base-rate {base_rate:g} --auroc 0.95."
+            f"--alpha {plan['alpha']:g} --max-fpr 0.3 --base-rate {base_rate:g} --auroc 0.95 "
+            "--guarantee pac."
+        )
+    if plan["at"] is None and plan["guarantee"] == "marginal":
+        return (
+            "Plan with --guarantee pac, whose threshold proves the coverage by the way it is made; "
+            "a marginal one aims at 1 - alpha, and a sample shows a lower --min-coverage at best."
         )
     if plan["at"] is None:
         return (

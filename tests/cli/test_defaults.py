@@ -1,0 +1,76 @@
+"""Does a command take for granted what the Python function takes, where nothing is said?"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, fields, is_dataclass
+from importlib import import_module
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+import calibrail
+from calibrail.cli.options import Detectors
+from calibrail.conformal.planning import plan
+from calibrail.models.call_limits import CallLimits
+from calibrail.settings.option import OPTION
+from calibrail.workflow.context import Context
+
+#: The Python call behind each command that computes something.
+CALLS: dict[str, Callable[..., Any]] = {
+    "agree": calibrail.agree,
+    "audit": calibrail.audit,
+    "calibrate": calibrail.calibrate,
+    "certify": calibrail.certify,
+    "compare": calibrail.compare,
+    "doctor": calibrail.diagnose,
+    "plan": plan,
+    "select": calibrail.select,
+    "shift": calibrail.shift,
+}
+#: What is set around a call.
+AROUND = (CallLimits, Context)
+#: Options that name what is read, or say where and how results are shown.
+SHOWING = {
+    *("data", "heldout", "traces", "output", "figure", "json", "page", "dry_run", "no_text"),
+    *("score", "score_column", "higher"),
+}
+
+
+def taken_for_granted(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the defaults of a Python call by option, those of settings objects field by field."""
+    result: dict[str, Any] = {}
+    hints = {name: hint for name, hint in get_type_hints(function).items() if name != "return"}
+    kinds = [kind for hint in hints.values() for kind in (hint, *get_args(hint))]
+    for kind in (*filter(is_dataclass, kinds), *AROUND):
+        for item in fields(kind):
+            option = item.metadata.get(OPTION)
+            default = item.default if item.default_factory is MISSING else item.default_factory()
+            result[((option and option.flag) or item.name).replace("-", "_")] = default
+    parameters = inspect.signature(function).parameters
+    return result | {name: item.default for name, item in parameters.items()}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_command_and_its_function_have_the_same_defaults(name: str) -> None:
+    python, compared = taken_for_granted(CALLS[name]), 0
+    command = import_module(f"calibrail.cli.{name}").run
+    for option, parameter in inspect.signature(command).parameters.items():
+        if option in SHOWING:
+            continue
+        assert option in python, f"{name} has --{option}, which its function does not take"
+        if parameter.default is inspect.Parameter.empty:
+            assert python[option] in (MISSING, inspect.Parameter.empty), option
+        else:
+            # Nothing named is an empty list there and None or an empty tuple here.
+            assert (parameter.default or None) == (python[option] or None), option
+        compared += 1
+    assert compared > 1
+
+
+@pytest.mark.parametrize("name", ["audit", "calibrate", "compare", "shift"])
+def test_the_detector_that_nobody_named_is_the_same(name: str) -> None:
+    parameters = inspect.signature(CALLS[name]).parameters
+    scores = parameters["scores"] if "scores" in parameters else parameters["score"]
+    assert [scores.default] == Detectors().scores()
