@@ -55,7 +55,8 @@ def test_check_writes_one_decision_a_row(guardrail: Path, answers: Path, tmp_pat
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in (tmp_path / "out" / "decisions.jsonl").open()]
     assert len(lines) == 62
-    assert set(lines[0]) == {"id", "outcome", "score", "threshold", "p_value", "reason"}
+    always = {"id", "outcome", "score", "threshold", "p_value", "reason"}
+    assert set(lines[0]) == always | {"column", "column_value", "column_threshold"}
     by_id = {line["id"]: line for line in lines}
     assert by_id["row-61"]["outcome"] == "error"
     assert by_id["row-62"]["outcome"] == "flag"

@@ -11,8 +11,8 @@ import pytest
 from calibrail import Example, calibrate
 from calibrail.errors import GuardrailError
 from calibrail.guardrail import FrozenConfig, Guardrail
+from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.frozen import content_digest, render
-from calibrail.guardrail.runtime import Decision
 from calibrail.scores.base import Scores
 
 from .conftest import labelled

@@ -27,6 +27,7 @@ from calibrail.report.documents.calibrate import document
 from calibrail.report.figures import distributions_svg
 from calibrail.report.plot import COLOURS
 from calibrail.report.svg import figure_files
+from calibrail.scale import Scale
 
 
 class Elements(HTMLParser):
@@ -121,7 +122,7 @@ def test_an_error_shows_what_the_detector_objects_to_and_where_it_looked() -> No
         "<mark>It is white.</mark>",
         "about 3.12 in 100 hallucinated answers",
         "support 0.01",
-        "9 in the test part; here are the 1 with the highest scores",
+        "9 in the test part; here are the 1 that look most suspicious to it",
     ):
         assert part in page
     # Of the two chunks only the one that the evidence names.
@@ -218,12 +219,12 @@ def test_odd_scores_make_a_page(values: np.ndarray) -> None:
 
 
 def test_figures_are_well_formed_and_take_their_colours_from_the_page() -> None:
-    svg = distributions_svg(*classes(), 0.5, "a & b $x$")
+    svg = distributions_svg(*classes(), 0.5, "a & b $x$", Scale())
     ElementTree.fromstring(svg)
     assert "var(--hallucinated)" in svg
     assert "var(--faithful)" in svg
     assert "a &amp; b $x$" in svg
     assert "flagged from 0.5" in svg
-    assert "flagged" not in distributions_svg(*classes(), None, "a")
-    empty = distributions_svg(np.array([]), np.array([np.nan]), None, "a")
+    assert "flagged" not in distributions_svg(*classes(), None, "a", Scale())
+    empty = distributions_svg(np.array([]), np.array([np.nan]), None, "a", Scale())
     ElementTree.fromstring(empty)

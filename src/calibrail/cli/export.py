@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 import calibrail
 from calibrail.cli import options as opt
 from calibrail.settings.option import setting
-
-if TYPE_CHECKING:
-    from calibrail.conformal.rule import Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +45,23 @@ def run(
         "guardrail": str(output),
         "digest": config.digest,
     }
-    thresholds, headline = _thresholds(guardrail.rule, config.promise.by), config.headline
-    verdict = headline.verdict
+    thresholds, headline = _thresholds(guardrail), config.headline
+    verdict, detector = headline.verdict, guardrail.scale.column or config.score.name
     show.finish(
-        [f"{output}: {config.score.name}, {thresholds}; {verdict} when calibrated"],
+        [f"{output}: {detector}, {thresholds}; {verdict} when calibrated"],
         content,
         "" if verdict == "certified" else f"this guardrail is not certified: {headline.reason}",
         next_step=f"calibrail check {output} TRACES -o decisions.jsonl",
     )
 
 
-def _thresholds(rule: Rule, by: str | None) -> str:
+def _thresholds(guardrail: calibrail.Guardrail) -> str:
     """Say in a few words how the guardrail decides."""
+    rule, scale, by = guardrail.rule, guardrail.scale, guardrail.config.promise.by
     threshold = rule.calibration.threshold if rule.chosen is None else rule.chosen
-    stops = f"{threshold:.6g} or higher"
+    stops = f"{scale.shown(threshold):.6g} or {'lower' if scale.negated else 'higher'}"
     if rule.groups is not None:
         stops = f"its own threshold in {len(rule.groups.groups)} groups of {by}, {stops} elsewhere"
     if rule.flag_above is None:
         return f"flags at {stops}"
-    return f"reviews at {stops}, flags above {rule.flag_above:.6g}"
+    return f"reviews at {stops}, flags {scale.suspicious} {scale.shown(rule.flag_above):.6g}"

@@ -24,8 +24,9 @@ def run(
 ) -> None:
     """Score every answer and write one column per detector; labels are not needed.
 
-    Higher always means more likely hallucinated. Where a score is undefined the cell is empty and
-    the column NAME__reason says why.
+    Higher always means more likely hallucinated; a column of the data in which higher means
+    faithful is negated, and stands as it was in NAME__column. Where a score is undefined the cell
+    is empty and the column NAME__reason says why.
     """
     import numpy as np
 

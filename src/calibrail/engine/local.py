@@ -14,7 +14,7 @@ from calibrail.errors import InputError
 from calibrail.models.embedding import Encoder
 from calibrail.models.store import blocks
 from calibrail.scores.base import Demand, Demanding, Score, Scores, prepare
-from calibrail.scores.registry import key_of
+from calibrail.scores.registry import key_of, scale_of
 from calibrail.scores.table import ScoreTable
 
 #: Examples at a time: enough for batches of similar length.
@@ -83,8 +83,13 @@ def score_examples(
         n += len(batch)
         if progress is not None:
             progress(n)
-    costs = ledger.costs(n)
-    return replace(_stacked(tables), costs=costs, n_truncated=len(cut), n_cut=ledger.n_cut())
+    return replace(
+        _stacked(tables),
+        costs=ledger.costs(n),
+        n_truncated=len(cut),
+        n_cut=ledger.n_cut(),
+        scales=dict(zip(keys, map(scale_of, scores), strict=True)),
+    )
 
 
 def _characters(example: Example) -> int:

@@ -9,6 +9,7 @@ from calibrail.evaluation.findings import Finding
 from calibrail.evaluation.rows import Row
 from calibrail.evaluation.tested import Tested
 from calibrail.record import Record
+from calibrail.scale import Scale
 from calibrail.settings import Promise, Requirement
 
 
@@ -111,6 +112,9 @@ class Report(Record):
             "delta": promise.delta if promise.guarantee == "pac" else None,
             "confidence": self.requirement.confidence,
         }
+        scale = Scale.of(self.score)
+        if scale.column is not None:
+            beside["column_threshold"] = scale.in_column(self.threshold)
         return Record.to_dict(self) | beside
 
     def to_json(self) -> str:
@@ -126,7 +130,7 @@ class Report(Record):
         InputError
             If the dictionary is not of this schema, or a field is missing or unknown.
         """
-        repeated = ("alpha", "guarantee", "delta", "confidence")
+        repeated = ("alpha", "guarantee", "delta", "confidence", "column_threshold")
         return super(Report, cls).from_dict(
             {key: value for key, value in content.items() if key not in repeated}
         )

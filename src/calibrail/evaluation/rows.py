@@ -1,6 +1,8 @@
 """How do other detectors and trivial baselines do on the same split at the same target?"""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from calibrail.conformal import Bound, Calibration, calibrate_threshold
 from calibrail.errors import InputError
@@ -36,6 +38,8 @@ class Row(Record):
         The interval of ``auroc_difference`` lies entirely below zero.
     reason : str or None
         Why it could not be calibrated.
+    score : mapping or None
+        The detector's specification, as in a report; None for a baseline.
     """
 
     name: str
@@ -48,6 +52,7 @@ class Row(Record):
     beats_detector: bool = False
     detector_beats: bool = False
     reason: str | None = None
+    score: Mapping[str, Any] | None = None
 
     @property
     def unclear(self) -> bool:

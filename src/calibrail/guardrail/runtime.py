@@ -1,10 +1,9 @@
 """How does a frozen guardrail decide about an answer?"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -12,56 +11,13 @@ from calibrail.conformal import DECISIONS, Calibration
 from calibrail.conformal.rule import Rule
 from calibrail.data.example import Example
 from calibrail.errors import GuardrailError, InputError, ModelError
+from calibrail.guardrail.decision import Decision, Outcome
 from calibrail.guardrail.frozen import FrozenConfig, plain, write_atomically
 from calibrail.models.call_limits import BudgetError
+from calibrail.scale import Scale
 from calibrail.scores.base import Score, Scores
 from calibrail.scores.learned import learns, state_bytes, with_state
-from calibrail.scores.registry import ScoreSpec, build
-
-Outcome = Literal["pass", "flag", "review", "error"]
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What the guardrail says about one answer.
-
-    Attributes
-    ----------
-    id : str
-        The example's id.
-    outcome : {"pass", "flag", "review", "error"}
-        ``error`` is a failure of the detector: the answer was not judged, and was not passed.
-    score : float or None
-        The nonconformity score; higher = more likely hallucinated. None where it is undefined.
-    threshold : float or None
-        Flagged at or above it. None when everything is flagged.
-    p_value : float or None
-        Conformal p-value of "this answer is hallucinated": the share of calibration hallucinations
-        that looked at least as harmless. None where the score is undefined.
-    reason : str
-        Why, in one sentence.
-    evidence : mapping or None
-        What the score rests on, for a reviewer: the sentences, claims or sources with their
-        verdicts and places. None where the detector gives none.
-    """
-
-    id: str
-    outcome: Outcome
-    score: float | None
-    threshold: float | None
-    p_value: float | None
-    reason: str
-    evidence: Mapping[str, Any] | None = None
-
-    @property
-    def flagged(self) -> bool:
-        """Whether the answer must not be released as it is: every outcome but ``pass``."""
-        return self.outcome != "pass"
-
-    def to_dict(self, *, evidence: bool = False) -> dict[str, Any]:
-        """Return the JSON object that ``calibrail check`` writes, with its evidence if asked."""
-        names = [name for name in self.__dataclass_fields__ if evidence or name != "evidence"]
-        return {name: getattr(self, name) for name in names}
+from calibrail.scores.registry import ScoreSpec, build, scale_of
 
 
 class Guardrail:
@@ -146,6 +102,11 @@ class Guardrail:
     def score(self) -> Score:
         """The detector."""
         return self._score
+
+    @property
+    def scale(self) -> Scale:
+        """In which numbers its user knows the score."""
+        return scale_of(self._score)
 
     def check(
         self,
@@ -236,28 +197,34 @@ class Guardrail:
                 value, p_value = float(values[row]), float(p_values[row])
                 reason = self._explain(value, threshold, outcome)
             decisions.append(
-                Decision(example.id, outcome, value, threshold, p_value, reason, evidence)
+                Decision(
+                    example.id, outcome, value, threshold, p_value, reason, evidence, self.scale
+                )
             )
         return decisions
 
     def _explain(self, value: float, threshold: float | None, outcome: Outcome) -> str:
         if threshold is None:
             return "this guardrail flags everything: there were too few calibration examples"
-        upper = self._rule.flag_above
-        if outcome == "review":
-            edges = f"the threshold {threshold:.6g} but not the one for flagging, {upper:.6g}"
-            return f"score {value:.6g} reaches {edges}"
-        if outcome == "flag" and upper is not None and upper >= threshold:
-            return f"score {value:.6g} exceeds the threshold for flagging, {upper:.6g}"
-        near = "is within rounding of" if value < threshold else "reaches"
-        relation = "is below" if outcome == "pass" else near
-        return f"score {value:.6g} {relation} the threshold {threshold:.6g}"
+        upper, scale = self._rule.flag_above, self.scale
+        score = f"{scale.column or 'score'} {scale.shown(value):.6g}"
+        edge = f"the threshold {scale.shown(threshold):.6g}"
+        if upper is not None and outcome != "pass" and (upper >= threshold or outcome == "review"):
+            flagging = f"the one for flagging, {scale.shown(upper):.6g}"
+            if outcome == "review":
+                return f"{score} is {scale.reaching} {edge} but not {scale.suspicious} {flagging}"
+            return f"{score} is {scale.suspicious} {flagging.replace('one', 'threshold')}"
+        if outcome == "pass":
+            return f"{score} is {scale.harmless} {edge}"
+        if value < threshold:
+            return f"{score} is within rounding of {edge}"
+        return f"{score} is {scale.reaching} {edge}"
 
     def _failed(self, example: Example, error: Exception) -> Decision:
         policy = self._config.policy.failure
         threshold = _finite(self._rule.thresholds(1, self._groups([example]))[0])
         reason = f"the detector failed: {type(error).__name__}: {error}; policy: {policy}"
-        return Decision(example.id, policy, None, threshold, None, reason)
+        return Decision(example.id, policy, None, threshold, None, reason, scale=self.scale)
 
 
 def group_name(value: object) -> str:

@@ -102,7 +102,7 @@ def deciles_svg(detector: Json, narrow: bool = False) -> str:
         plot.axes.bar(tenths, heights, color=HALLUCINATED, alpha=0.35, width=0.8)
         plot.upright_intervals(tenths, rates, HALLUCINATED, 1.6, 100)
         plot.axes.set(xticks=tenths, ylim=(0, 102), ylabel="hallucinated, %")
-        plot.axes.set_xlabel("tenth of the scores, lowest to highest")
+        plot.axes.set_xlabel("tenth of the answers, least to most suspicious")
         return plot.svg(
             f"Share of hallucinated answers in every tenth of {_name(detector)}'s scores."
         )

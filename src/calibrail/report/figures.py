@@ -16,6 +16,7 @@ from calibrail.report.plot import (
     axis_text,
     drawing,
 )
+from calibrail.scale import Scale
 
 #: What joins two parts of a label, by whether the figure is narrow.
 _NEXT: Final = (" ", "\n")
@@ -32,6 +33,7 @@ def distributions_svg(
     faithful: NDArray[np.float64],
     threshold: float | None,
     name: str,
+    scale: Scale,
     narrow: bool = False,
 ) -> str:
     """Draw the two classes' test scores as histograms with the threshold between them.
@@ -39,11 +41,13 @@ def distributions_svg(
     Parameters
     ----------
     hallucinated, faithful : ndarray of float64, shapes (m,) and (n,)
-        Scores, higher = more likely hallucinated; undefined (NaN) ones are left out.
+        Scores as the user knows them; undefined (NaN) ones are left out.
     threshold : float or None
-        Answers at or right of it are flagged; no line if None.
+        The threshold, likewise; no line if None.
     name : str
-        Name of the score, for the axis.
+        What the values are called, for the axis.
+    scale : Scale
+        What a higher value means.
     narrow : bool
         Draw for a phone: stack what else stands side by side.
 
@@ -71,11 +75,10 @@ def distributions_svg(
             plot.target(threshold, 1.4)
             offset = -5 if (threshold - low) / (high - low) > 0.7 else 5
             place = ("data", "axes fraction")
-            text = f"flagged from {number(threshold)}"
+            text = f"flagged {'up to' if scale.negated else 'from'} {number(threshold)}"
             plot.note(text, (threshold, 0.99), (offset, 0), xycoords=place, va="top")
         axes.set(xlim=(low, high), ylabel="% of the class")
-        meaning = "(higher = more likely hallucinated)"
-        axes.set_xlabel(f"{axis_text(name)} score{_NEXT[narrow]}{meaning}")
+        axes.set_xlabel(f"{axis_text(name)}{_NEXT[narrow]}({scale.meaning})")
         above = (0.5, 1.2 if narrow else 1.08)
         plot.legend(1 if narrow else 2, "upper center", bbox_to_anchor=above)
         return plot.svg("Histogram of the test scores of hallucinated and faithful answers.")

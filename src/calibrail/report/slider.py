@@ -7,6 +7,7 @@ import math
 from typing import Any, Final
 
 from calibrail.report.blocks import Json
+from calibrail.scale import Scale
 
 #: Thresholds that the slider offers at most, beside the one in use.
 MOST: Final = 400
@@ -28,18 +29,28 @@ def operating_points(report: Json) -> dict[str, Any] | None:
     Returns
     -------
     dict or None
-        ``points``, ascending lists of the threshold and of what ``FIELDS`` names; ``start`` and
-        ``in_use``, places in it, the latter None where no single threshold decides. None without a
-        curve.
+        ``points``, lists of the threshold, ascending as shown, and of what ``FIELDS`` names;
+        ``start`` and ``in_use``, places in it, the latter None where no single threshold decides.
+        None without a curve.
 
     Notes
     -----
     Between two thresholds of the curve, the band is that of its neighbours: what is caught and
     what is flagged only fall as the threshold rises, so their bounds hold in between, too.
     """
-    curve = report["curve"]
-    if not curve:
+    if not report["curve"]:
         return None
+    points, start, in_use = _kept(report)
+    scale, last = Scale.of(report["score"]), len(points) - 1
+    if scale.negated:
+        points = [[scale.shown(point[0]), *point[1:]] for point in points[::-1]]
+        start, in_use = last - start, None if in_use is None else last - in_use
+    return {"points": points, "start": start, "in_use": in_use}
+
+
+def _kept(report: Json) -> tuple[list[list[float]], int, int | None]:
+    """Return points, start and place in use by thresholds as they are kept."""
+    curve = report["curve"]
     points = [
         [threshold, *(round(curve[name][end][place], 6) for name, end in FIELDS)]
         for place, threshold in enumerate(curve["thresholds"])
@@ -53,7 +64,7 @@ def operating_points(report: Json) -> dict[str, Any] | None:
     if used is None or not math.isfinite(used) or None in rates:
         wanted = 1.0 - report["alpha"]
         start = max((place for place, point in enumerate(points) if point[1] >= wanted), default=0)
-        return {"points": points, "start": start, "in_use": None}
+        return points, start, None
     place = sum(point[0] < used for point in points)
     # Beyond the ends of the curve all that is known of a share is that it lies in [0, 1].
     before = points[place - 1] if place else [1.0] * 7
@@ -64,7 +75,7 @@ def operating_points(report: Json) -> dict[str, Any] | None:
     for column, rate in ((1, round(rates[0], 6)), (4, round(rates[1], 6))):
         row += [rate, min(after[column + 1], rate), max(before[column + 2], rate)]
     points[place : place + on_curve] = [row]
-    return {"points": points, "start": place, "in_use": place}
+    return points, place, place
 
 
 def embedded_json(value: Any) -> str:

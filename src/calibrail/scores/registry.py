@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from calibrail.errors import InputError
+from calibrail.scale import Scale
 from calibrail.scores.base import JSON, Score
 from calibrail.scores.presets import PRESETS
 
@@ -212,6 +213,11 @@ def key_of(score: Score) -> str:
     if score.name == "column":
         return str(score.params["column"])
     return _spelled(score, _brief)
+
+
+def scale_of(score: Score) -> Scale:
+    """Return in which numbers a user knows a score."""
+    return Scale.of({"name": score.name, "params": score.params})
 
 
 def _spelled(score: Score, write: Callable[[JSON], str]) -> str:

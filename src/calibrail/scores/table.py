@@ -17,6 +17,7 @@ from calibrail.data.splits import SPLIT_NAMES
 from calibrail.errors import DataError
 from calibrail.models.call_limits import Price
 from calibrail.models.remote import Usage
+from calibrail.scale import Scale
 
 #: Columns that are not scores.
 RESERVED = ("id", "group", "label", "split")
@@ -125,6 +126,8 @@ class ScoreTable:
     n_cut : int
         Pairs whose short side (an answer, a claim) left no room for the long one, and was read
         without its end.
+    scales : mapping of str to Scale
+        Which scores are columns of the data, and which of those are kept negated.
     """
 
     ids: pa.Array
@@ -137,6 +140,7 @@ class ScoreTable:
     costs: tuple[Cost, ...] = ()
     n_truncated: int = 0
     n_cut: int = 0
+    scales: Mapping[str, Scale] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -153,8 +157,8 @@ class ScoreTable:
     def to_parquet(self, path: str | Path, codes: NDArray[np.int8] | None = None) -> None:
         """Write ``id``, ``group``, ``label``, ``split`` (with ``codes``) and one column a score.
 
-        A score that is undefined somewhere has a column ``NAME__reason``. The same table gives the
-        same bytes.
+        A score that is undefined somewhere has a column ``NAME__reason``, one that is kept negated
+        its own values in ``NAME__column``. The same table gives the same bytes.
 
         Raises
         ------
@@ -168,7 +172,9 @@ class ScoreTable:
             arrays["split"] = string_array(SPLIT_NAMES).take(number_array(codes, known))
         for name, values in self.columns.items():
             key = f"score:{name}" if name in RESERVED else name
-            arrays[key] = number_array(values, ~np.isnan(values))
+            arrays[key] = number_array(values, known := ~np.isnan(values))
+            if (scale := self.scales.get(name)) and scale.negated:
+                arrays[f"{key}__column"] = number_array(scale.shown(values), known)
             if reasons := self.reasons.get(name):
                 arrays[f"{key}__reason"] = string_array(
                     [reasons.get(row) for row in range(len(self))]

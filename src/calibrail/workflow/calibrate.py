@@ -122,6 +122,8 @@ def calibrate(
         names=names,
         risks=control,
     )
+    others = tuple(replace(row, score=scored.specs[row.name]) for row in report.detectors)
+    report = replace(report, detectors=others)
     state = state_bytes(detector)
     return Run(
         report=worded(report),

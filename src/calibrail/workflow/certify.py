@@ -20,7 +20,8 @@ from calibrail.conformal.certificate import Verdict
 from calibrail.data.example import Example
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation.sections.measured_risks import risk_bounds, risk_verdict
-from calibrail.guardrail.runtime import Decision, Guardrail, group_name
+from calibrail.guardrail.decision import Decision
+from calibrail.guardrail.runtime import Guardrail, group_name
 from calibrail.record import plain
 from calibrail.report.documents.calibrate_findings import risks_reason
 from calibrail.report.documents.certify_warnings import certify_warnings

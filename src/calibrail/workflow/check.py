@@ -13,7 +13,8 @@ from typing import TextIO
 import numpy as np
 
 from calibrail.data.example import Example
-from calibrail.guardrail.runtime import Decision, Guardrail
+from calibrail.guardrail.decision import Decision
+from calibrail.guardrail.runtime import Guardrail
 from calibrail.settings import ReadOptions
 from calibrail.workflow.context import Progress
 from calibrail.workflow.sources import Source, open_source
@@ -101,5 +102,6 @@ def decide_source(
                     score=None,
                     threshold=None if edge is None or np.isinf(edge) else edge,
                     p_value=None,
+                    scale=guardrail.scale,
                     reason=f"row {row['row']} cannot be used: {row['field']}: {row['reason']}",
                 )

@@ -13,6 +13,7 @@ from calibrail.evaluation.shift.labelled import drift, judge_drift
 from calibrail.evaluation.shift.parts import Part, group_parts, time_parts
 from calibrail.evaluation.shift.weighting import Features
 from calibrail.report.documents.shift import document, finding, sentence
+from calibrail.scale import Scale
 from calibrail.scores.base import Score
 from calibrail.scores.learned import learns
 from calibrail.scores.registry import DEFAULT_SCORE
@@ -138,18 +139,21 @@ def shift(
         results.append({**names, **measured})
     if not results:
         raise failures[0]
+    spec = scored[0].specs[scored[0].keys[0]]
     judged = judge_drift(results, promise.alpha, requirement.confidence)
     content = {
         "schema": SCHEMA,
         "finding": finding(judged, promise.alpha, len(failures)),
-        "score": scored[0].specs[scored[0].keys[0]],
+        "score": spec,
         "alpha": promise.alpha,
         "guarantee": promise.guarantee,
         "delta": promise.delta if promise.guarantee == "pac" else None,
         "confidence": requirement.confidence,
         "undefined": promise.undefined,
         "split": {"by": split.by, "time": split.time, "test": split.test is not None},
-        "tests": [{**item, "sentence": sentence(item, promise.alpha)} for item in judged],
+        "tests": [
+            {**item, "sentence": sentence(item, promise.alpha, Scale.of(spec))} for item in judged
+        ],
         "left_out": len(failures),
         "data": {
             **{

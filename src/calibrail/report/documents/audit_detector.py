@@ -11,6 +11,7 @@ from calibrail.report.audit_figures import deciles_svg, matched_svg, reliability
 from calibrail.report.blocks import Json
 from calibrail.report.documents.audit_words import EXPLAINS, third
 from calibrail.report.documents.measures import LABELS
+from calibrail.scale import Scale
 
 #: What each verdict on a feature means, in a cell.
 _VERDICTS: Final = {
@@ -34,14 +35,15 @@ _MEASURES: Final = (
 
 def detector_section(place: int, detector: Json, audit: Json) -> parts.Section:
     """Show what explains a detector's result, where it works, and how it reads as probability."""
-    means, missing = _means(detector), detector["n_undefined"]
+    scale, missing = Scale.of(detector["score"]), detector["n_undefined"]
+    means, called = _means(detector, scale), phrases.plain(scale.column or "score")
     return parts.section(
         f"{phrases.plain(detector['name'])}: AUROC {phrases.with_bounds(detector['auroc'])}",
         parts.note(
-            f"Cohen's d {phrases.estimate(detector['cohens_d'], 2)}; mean score {means[0]} of "
-            f"hallucinated and {means[1]} of faithful answers. Undefined for "
-            f"{missing['hallucinated']} and {missing['faithful']} of them (policy: "
-            f"{audit['undefined']}). Higher = more likely hallucinated."
+            f"Cohen's d {phrases.estimate(detector['cohens_d'], 2)}; mean "
+            f"{called} {means[0]} of hallucinated and {means[1]} of faithful answers. "
+            f"Undefined for {missing['hallucinated']} and {missing['faithful']} of them (policy: "
+            f"{audit['undefined']}). {phrases.capital(scale.meaning)}."
         ),
         _confounds(place, detector),
         _strata(place, detector) if detector["strata"] else None,
@@ -56,10 +58,10 @@ def matched_figure(place: int, detector: Json) -> parts.Figure | None:
     return parts.Figure(
         f"{place}-matched",
         partial(matched_svg, detector),
-        f"{phrases.plain(detector['name'])}. First line: how often a hallucinated answer scores "
-        "higher than a faithful one. Orange: the same among pairs that are alike in a feature. "
-        "Where orange falls to 0.5 while the first line is far from it, the feature explains the "
-        "result. Grey: the feature by itself.",
+        f"{phrases.plain(detector['name'])}. First line: how often a hallucinated answer looks "
+        "more suspicious than a faithful one. Orange: the same among pairs that are alike in a "
+        "feature. Where orange falls to 0.5 while the first line is far from it, the feature "
+        "explains the result. Grey: the feature by itself.",
         size="fixed",
     )
 
@@ -133,7 +135,7 @@ def _strata(place: int, detector: Json) -> parts.Section:
                 (
                     parts.Cell(called, " to ".join(map(number, row["range"] or ()))),
                     *sizes,
-                    *_means(row),
+                    *_means(row, Scale.of(detector["score"])),
                     phrases.estimate(row["cohens_d"], 2),
                     reached,
                 )
@@ -149,9 +151,9 @@ def _strata(place: int, detector: Json) -> parts.Section:
     )
 
 
-def _means(item: Json) -> list[str]:
+def _means(item: Json, scale: Scale) -> list[str]:
     """Return the mean scores of hallucinated and of faithful answers."""
-    return [phrases.threshold(item["means"][label]["mean"]) for label in LABELS]
+    return [scale.text(item["means"][label]["mean"]) for label in LABELS]
 
 
 def _test(division: Json) -> str:
@@ -166,7 +168,7 @@ def _test(division: Json) -> str:
 def _reliability(place: int, detector: Json, confidence: str) -> parts.Section | None:
     if not (measured := detector["reliability"]):
         return None
-    after = ""
+    scale, after = Scale.of(detector["score"]), ""
     if measured["ece_isotonic"] is not None:
         after = (
             f", {measured['ece_isotonic']:.3f} after isotonic calibration fitted on other answers "
@@ -175,7 +177,7 @@ def _reliability(place: int, detector: Json, confidence: str) -> parts.Section |
     rows = [
         (
             f"{tenth}",
-            f"{number(item['lower'])} to {number(item['upper'])}",
+            f"{scale.text(item['lower'])} to {scale.text(item['upper'])}",
             f"{item['rate']['n']:,}",
             f"{item['rate']['count']:,}",
             phrases.share_cell(item["rate"]),

@@ -8,6 +8,7 @@ from calibrail.phrases import count, listed, percent
 from calibrail.report.blocks import Json
 from calibrail.report.documents.audit_words import COMPONENTS, EXPLAINS, called, third
 from calibrail.report.phrases import capital, estimate, share, with_bounds
+from calibrail.scale import Scale
 
 
 def with_sentences(audit: Json) -> dict[str, Any]:
@@ -208,8 +209,8 @@ def _reversed(item: Json) -> str:
     """Say that a detector points away from hallucinations, everywhere or in some strata."""
     if item["reversed"]:
         return (
-            f"{item['name']} runs the wrong way: AUROC {with_bounds(item['auroc'])}, so faithful "
-            "answers score higher than hallucinated ones. Nothing was turned round."
+            f"{item['name']} runs the wrong way: AUROC {with_bounds(item['auroc'])}, so "
+            f"{Scale.of(item['score']).reversed}. Nothing was turned round."
         )
     where = [
         f"{called(division['name'])}: {third(division['name'], stratum['name'])}"
@@ -233,8 +234,9 @@ def _reliability(name: str, section: Json | None) -> str:
         )
     return (
         f"Read as probabilities, the scores of {name} are off by {percent(section['ece_scaled'])} "
-        f"on average (ECE); {after}. Of its lowest tenth {share(section['deciles'][0]['rate'])} "
-        f"are hallucinated, of its highest {share(section['deciles'][-1]['rate'])}."
+        f"on average (ECE); {after}. Of its least suspicious tenth "
+        f"{share(section['deciles'][0]['rate'])} are hallucinated, of its most suspicious "
+        f"{share(section['deciles'][-1]['rate'])}."
     )
 
 

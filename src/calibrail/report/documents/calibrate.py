@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.phrases import count, number, percent
+from calibrail.phrases import count, percent
 from calibrail.report import blocks as parts
 from calibrail.report import phrases
 from calibrail.report.blocks import Json
@@ -16,6 +16,7 @@ from calibrail.report.documents.calibrate_words import VERDICTS, assumptions, ne
 from calibrail.report.documents.error_examples import error_examples
 from calibrail.report.figures import CURVE_RANGE, curve_svg, distributions_svg, drawn_range
 from calibrail.report.slider import operating_points
+from calibrail.scale import Scale
 
 _Scores = tuple[NDArray[np.float64], NDArray[np.float64]] | None
 
@@ -34,6 +35,9 @@ def document(report: Json, scores: _Scores = None, examples: Json | None = None)
         The worst errors of the test part, ``ErrorExamples.to_dict()``, for the page.
     """
     area, lines = report["test"]["auroc"], measures.of_test_part(report)
+    scale = Scale.of(report["score"])
+    if scores is not None:
+        scores = scale.shown(scores[0]), scale.shown(scores[1])
     return Document(
         "report for",
         subject=phrases.score_name(report),
@@ -56,7 +60,7 @@ def document(report: Json, scores: _Scores = None, examples: Json | None = None)
             ),
             *of_report(report),
             _other_scores(report),
-            None if examples is None else error_examples(examples),
+            None if examples is None else error_examples(examples, scale),
             parts.listing("What the promise rests on", assumptions(report), where="page"),
         ),
         warnings=[
@@ -76,11 +80,15 @@ def _threshold(report: Json, scores: _Scores) -> parts.Section:
     """Say which answers are flagged, beside the scores of both classes."""
     figure = None
     if scores is not None:
-        used = None if report["by_group"] else report["threshold"]
-        flagged = "" if used is None else " Answers at or right of the dashed line are flagged."
+        scale, used, flagged = Scale.of(report["score"]), None, ""
+        if report["threshold"] is not None and not report["by_group"]:
+            used = scale.shown(report["threshold"])
+            side = "left" if scale.negated else "right"
+            flagged = f" Answers at or {side} of the dashed line are flagged."
+        name = scale.named(scale.column or str(report["score"]["name"]))
         figure = parts.Figure(
             "distributions",
-            partial(distributions_svg, *scores, used, str(report["score"]["name"])),
+            partial(distributions_svg, *scores, used, name, scale),
             f"Test scores of the two classes.{flagged}",
             limits=(*drawn_range(*scores, used), 0.0, 1.0),
         )
@@ -89,8 +97,9 @@ def _threshold(report: Json, scores: _Scores) -> parts.Section:
 
 def _threshold_sentence(report: Json) -> str:
     """Say which answers are flagged, what that promises and where the threshold comes from."""
-    name, limit, guarantee = phrases.score_name(report), report["threshold"], report["guarantee"]
-    flag = f"Flag an answer when its {name} score is at least {phrases.threshold(limit)}."
+    scale, limit, guarantee = Scale.of(report["score"]), report["threshold"], report["guarantee"]
+    name = scale.named(phrases.score_name(report))
+    flag = f"Flag an answer when its {name} is {scale.reaching} {scale.text(limit)}."
     if risks := report["risks"]:
         return (
             f"{flag} With {percent(risks['confidence'])} confidence this threshold, like all "
@@ -106,7 +115,7 @@ def _threshold_sentence(report: Json) -> str:
     if report["by_group"]:
         return (
             f"Groups of {phrases.plain(report['by_group']['column'])} with enough examples have a "
-            f"threshold of their own on the {name} score, which catches at least {target} of their "
+            f"threshold of their own on the {name}, which catches at least {target} of their "
             f"hallucinations {how}. The table of groups shows them."
         )
     if report["flag_all"] or limit is None:
@@ -120,13 +129,13 @@ def _threshold_sentence(report: Json) -> str:
         promise = f"This is the paper's rule for {target}; {less}"
     if report["three_way"]:
         return (
-            f"An answer passes when its {name} score is below {number(limit)}; the others are "
-            f"flagged or reviewed. {promise}."
+            f"An answer passes when its {name} is {scale.harmless} {scale.text(limit)}; the others "
+            f"are flagged or reviewed. {promise}."
         )
     if report["clustering"]:
         return f"{flag} {promise}, for an answer from a new group."
     return (
-        f"{flag} {promise}. The threshold is number {report['rank']:,} from below of "
+        f"{flag} {promise}. The threshold is number {report['rank']:,} from {scale.harmless} of "
         f"{count(n, 'hallucinated calibration score')}."
     )
 
@@ -135,6 +144,7 @@ def _other_thresholds(report: Json, scores: _Scores) -> parts.Section | None:
     """Show what every other threshold would catch and cost."""
     curve, test, max_fpr = report["curve"], report["test"], report["max_fpr"]
     points = operating_points(report)
+    scale = Scale.of(report["score"])
     known = None not in (test["fpr"]["estimate"], test["coverage"]["estimate"])
     if scores is None or points is None or not known:
         return None
@@ -148,7 +158,7 @@ def _other_thresholds(report: Json, scores: _Scores) -> parts.Section | None:
         return phrases.share_cell({end: curve[name][end][place] for end in ends})
 
     steps = [
-        (number(curve["thresholds"][place]), cell("coverage", place), cell("fpr", place))
+        (scale.text(curve["thresholds"][place]), cell("coverage", place), cell("fpr", place))
         for step, place in sorted(highest.items(), reverse=True)
         if step >= 8
     ]
@@ -192,14 +202,15 @@ def _other_scores(report: Json) -> parts.Section | None:
         return None
     this = {
         **{key: report["test"][key] for key in ("coverage", "fpr", "auroc")},
-        "name": report["score"]["name"],
+        "name": report["score"].get("key") or report["score"]["name"],
+        "score": report["score"],
         "threshold": None if report["by_group"] else report["threshold"],
     }
 
     def row(item: Json) -> parts.Row:
         return (
             parts.Cell(str(item["name"]), style="strong" if item is this else ""),
-            phrases.threshold(item.get("threshold")),
+            Scale.of(item.get("score")).text(item.get("threshold")),
             phrases.share_cell(item.get("coverage")),
             phrases.share_cell(item.get("fpr")),
             phrases.measure_cell(item.get("auroc")),

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from calibrail.phrases import count, listed, number, percent
+from calibrail.phrases import count, listed, percent
 from calibrail.report.blocks import Json
+from calibrail.scale import Scale
 
 
 def reason(report: Json) -> str:
@@ -57,12 +58,12 @@ class _Warnings:
         self.report, self.values, self.test = report, values, report["test"]
 
     def reversed_direction(self) -> str:
-        area = self.test["auroc"]
+        area, scale = self.test["auroc"], Scale.of(self.report["score"])
+        remedy = "" if scale.column is None else " Check what a higher value means (--higher)."
         return (
             f"The score runs the wrong way: AUROC is {area['estimate']:.3f} ({area['lower']:.3f} "
-            f"to {area['upper']:.3f}), so faithful answers score higher than hallucinated ones. "
-            "Nothing was flipped: on this data the detector points away from hallucinations. (For "
-            "a column of your own, check --higher.)"
+            f"to {area['upper']:.3f}), so {scale.reversed}. Nothing was flipped: on this data the "
+            f"detector points away from hallucinations.{remedy}"
         )
 
     def flags_everything(self) -> str:
@@ -122,12 +123,13 @@ class _Warnings:
         )
 
     def few_distinct_scores(self) -> str:
-        offered, can_be_had = self.report["attainable"], _can_be_had(self.report["attainable"])
+        offered, scale = self.report["attainable"], Scale.of(self.report["score"])
+        can_be_had = _can_be_had(offered, scale)
         examples = count(self.values["n"], "hallucinated calibration example")
         if offered["n_distinct"] > len(offered["steps"]):
             return (
                 f"{self.values['n_tied']:,} of {examples} share the score "
-                f"{number(self.report['threshold'])}. {can_be_had}Use a score that tells them "
+                f"{scale.text(self.report['threshold'])}. {can_be_had}Use a score that tells them "
                 "apart, such as mode=logprob of a judge."
             )
         shares = [percent(k / self.report["n_calibration"]) for k in self.values["caught"]]
@@ -178,7 +180,7 @@ class _Warnings:
         )
 
 
-def _can_be_had(offered: Json) -> str:
+def _can_be_had(offered: Json, scale: Scale) -> str:
     """Say that the target itself cannot be had, where that is so, and what can."""
     if offered["is_attainable"]:
         return ""
@@ -186,8 +188,8 @@ def _can_be_had(offered: Json) -> str:
     for used in (step for step in offered["steps"] if step["is_used"]):
         fpr = used["fpr"]
         text += (
-            f": the threshold in use, {number(used['threshold'])}, catches more than was asked and "
-            f"flags {fpr['count']:,} of {count(fpr['n'], 'faithful test answer')}"
+            f": the threshold in use, {scale.text(used['threshold'])}, catches more than was asked "
+            f"and flags {fpr['count']:,} of {count(fpr['n'], 'faithful test answer')}"
         )
     lower = [
         f"{percent(step['promise'])} (at {percent(step['fpr']['estimate'])} false alarms)"

@@ -3,36 +3,37 @@
 from collections.abc import Iterator
 from functools import partial
 
-from calibrail.phrases import count, number, percent
+from calibrail.phrases import count, percent
 from calibrail.report import blocks as parts
 from calibrail.report import phrases
 from calibrail.report.blocks import Json
 from calibrail.report.documents import measures
 from calibrail.report.figures import MOST_GROUPS, groups_svg
+from calibrail.scale import Scale
 
 
 def of_report(report: Json) -> Iterator[parts.Block]:
     """Yield the sections that only some reports have."""
-    confidence = report["confidence"]
+    confidence, scale = report["confidence"], Scale.of(report["score"])
     if report["by_group"]:
-        yield _groups(report["by_group"])
+        yield _groups(report["by_group"], scale)
     if report["attainable"]:
-        yield _attainable(report["attainable"])
-    if report["clustering"]:
-        yield parts.section("Groups that count once", parts.Text(_clusters(report["clustering"])))
+        yield _attainable(report["attainable"], scale)
+    if clustering := report["clustering"]:
+        yield parts.section("Groups that count once", parts.Text(_clusters(clustering, scale)))
     if report["shift"]:
-        yield parts.listing("Production", shift_sentences(report["shift"]))
+        yield parts.listing("Production", shift_sentences(report["shift"], scale))
     if risks := report["risks"]:
         lines = measures.risk_lines(risks["measured"])
         table = measures.table("The risks on the test part", lines, confidence)
         yield parts.section("Several risks at once", table, parts.Text(_risk_sentence(risks)))
     if report["three_way"]:
-        yield _review(report["three_way"], confidence)
+        yield _review(report["three_way"], confidence, scale)
     if report["confounds"]:
         yield _confounds(report["confounds"])
 
 
-def _groups(by_group: Json) -> parts.Section:
+def _groups(by_group: Json, scale: Scale) -> parts.Section:
     """Show every group's threshold, bounds and verdict, and which groups are let down."""
     rows, title = by_group["rows"], f"By {phrases.plain(by_group['column'])}"
     first = f" The first {MOST_GROUPS} groups; the table has all." * (len(rows) > MOST_GROUPS)
@@ -47,8 +48,7 @@ def _groups(by_group: Json) -> parts.Section:
         [
             (
                 phrases.plain(row["group"]) or "(none)",
-                ("" if row["own"] else "shared ")
-                + ("all" if row["threshold"] is None else number(row["threshold"])),
+                ("" if row["own"] else "shared ") + scale.text(row["threshold"], "all"),
                 phrases.share_with_bounds(row["coverage"]),
                 phrases.share_with_bounds(row["fpr"]),
                 str(row["verdict"]),
@@ -97,7 +97,7 @@ def _groups_sentence(by_group: Json) -> str:
     )
 
 
-def _attainable(attainable: Json) -> parts.Section:
+def _attainable(attainable: Json, scale: Scale) -> parts.Section:
     """Show all that a score with few distinct values can promise."""
     title, target = "All thresholds that this score offers", percent(attainable["target"])
     if attainable["n_distinct"] > len(attainable["steps"]):
@@ -110,7 +110,7 @@ def _attainable(attainable: Json) -> parts.Section:
     )
     rows = [
         (
-            f"{number(step['threshold'])}{' (in use)' if step['is_used'] else ''}",
+            f"{scale.text(step['threshold'])}{' (in use)' if step['is_used'] else ''}",
             percent(max(0.0, step["promise"])),
             phrases.share_with_bounds(step["coverage"]),
             phrases.share_with_bounds(step["fpr"]),
@@ -121,11 +121,11 @@ def _attainable(attainable: Json) -> parts.Section:
     return parts.section(title, parts.Table(title, columns, rows), parts.Text(sentence))
 
 
-def _clusters(clustering: Json) -> str:
+def _clusters(clustering: Json, scale: Scale) -> str:
     """Say what counting each group once changed."""
 
     def effect(rule: Json) -> str:
-        limit = "flags all" if rule["threshold"] is None else number(rule["threshold"])
+        limit = scale.text(rule["threshold"], "flags all")
         caught, wrongly = phrases.share(rule["coverage"]), phrases.share(rule["fpr"])
         return f"{limit}, {caught} caught, {wrongly} false alarms"
 
@@ -138,7 +138,7 @@ def _clusters(clustering: Json) -> str:
     )
 
 
-def shift_sentences(shift: Json) -> list[str]:
+def shift_sentences(shift: Json, scale: Scale) -> list[str]:
     """Say how production differs, what is left of the calibration examples, and what follows."""
     area, moved = shift["auroc"], shift["weighted_threshold"]
     span = "" if area["lower"] is None else f", {phrases.bounds(area)}"
@@ -148,7 +148,8 @@ def shift_sentences(shift: Json) -> list[str]:
         "was labelled."
     )
     if moved is not None:
-        move = f"The threshold would move from {number(shift['threshold'])} to {number(moved)}."
+        before = scale.text(shift["threshold"])
+        move = f"The threshold would move from {before} to {scale.text(moved)}."
     sentences = [
         f"{count(shift['n_target'], 'production answer')} can be told from the calibration "
         f"answers by {', '.join(shift['features'])} with an AUROC {phrases.estimate(area)}{span} "
@@ -174,7 +175,7 @@ def _risk_sentence(risks: Json) -> str:
     )
 
 
-def _review(review: Json, confidence: float) -> parts.Section:
+def _review(review: Json, confidence: float, scale: Scale) -> parts.Section:
     """Show the two promises, what they cost, and what no detector can do."""
     alpha, beta = percent(review["alpha"]), percent(review["beta"])
     withheld, sent, counts = review["least_withheld"], review["review"], review["counts"]
@@ -197,34 +198,35 @@ def _review(review: Json, confidence: float) -> parts.Section:
         )
     return parts.section(
         "Pass, review, flag",
-        parts.Text(_review_sentence(review)),
+        parts.Text(_review_sentence(review, scale)),
         measures.table("Pass, review, flag on the test part", lines, confidence),
         parts.Text(feasible),
     )
 
 
-def _review_sentence(review: Json) -> str:
+def _review_sentence(review: Json, scale: Scale) -> str:
     """Say where answers pass, where they are flagged and what lies between."""
-    below, above = review["pass_below"], review["flag_above"]
+    passed = f"{scale.harmless} {scale.text(review['pass_below'])}"
+    flagged = f"{scale.suspicious} {scale.text(review['flag_above'])}"
     promises = (
         f"At most {percent(review['alpha'])} of hallucinations are to pass, and at most "
         f"{percent(review['beta'])} of faithful answers to be flagged."
     )
     if review["by_group"]:
         return (
-            "An answer passes below its group's threshold; of the others, those above "
-            f"{number(above)} are flagged and the rest goes to review. {promises}"
+            f"An answer passes {scale.harmless} its group's threshold; of the others, those "
+            f"{flagged} are flagged and the rest goes to review. {promises}"
         )
-    if below is None:
+    if review["pass_below"] is None:
         return "No answer passes: there were too few hallucinated calibration examples."
     if not review["needs_review"]:
         return (
-            f"An answer passes below {number(below)} and is flagged from there on: one threshold "
+            f"An answer passes {passed} and is flagged from there on: one threshold "
             "keeps both promises, and nothing needs review."
         )
     return (
-        f"An answer passes below {number(below)}, is flagged above {number(above)}, and goes to "
-        f"review between the two. {promises}"
+        f"An answer passes {passed}, is flagged {flagged}, and goes to review between the two. "
+        f"{promises}"
     )
 
 

@@ -18,8 +18,8 @@ from calibrail.report.phrases import (
     plain,
     share,
     share_cell,
-    threshold,
 )
+from calibrail.scale import Scale
 
 #: Characters of a name in a terminal's table.
 _NAME_WIDTH: Final = 22
@@ -35,7 +35,7 @@ def all_scores(comparison: Json) -> parts.Section:
         low = band and not band["inside"] and test["coverage"]["count"] <= band["highest"]
         return (
             parts.Cell(str(item["name"]), style="strong" if item["name"] == winner else ""),
-            threshold(item.get("threshold")),
+            Scale.of(item.get("score")).text(item.get("threshold")),
             parts.Cell(share(caught), interval(caught) + ", below the expected range" * bool(low)),
             share_cell(test.get("fpr")),
             measure_cell(test.get("auroc")),
@@ -258,10 +258,17 @@ def other_targets(comparison: Json) -> parts.Section:
     sweep = comparison["alpha_sweep"]
     short: list[parts.Row] = []
     full: list[parts.Row] = []
+    scales = {item["name"]: Scale.of(item["score"]) for item in comparison["detectors"]}
     for name, baseline, entries in sweep_rows(comparison):
+        scale = scales.get(name, Scale())
         if not baseline:
             short.append((name, *(share(e["fpr"]) if e and e["fpr"] else "-" for e in entries)))
-        full.append((parts.Cell(name, "baseline" if baseline else ""), *map(_target, entries)))
+        full.append(
+            (
+                parts.Cell(name, "baseline" if baseline else ""),
+                *(_target(entry, scale) for entry in entries),
+            )
+        )
     notes = [
         f"{percent(1 - entry['alpha'])} cannot be promised with n = {entry['n']:,}: "
         f"{entry['minimum_n']:,} hallucinated calibration answers are needed."
@@ -291,8 +298,9 @@ def other_targets(comparison: Json) -> parts.Section:
     )
 
 
-def _target(row: Json | None) -> parts.Cell:
+def _target(row: Json | None, scale: Scale) -> parts.Cell:
     if not row or not row["fpr"]:
         return parts.Cell("none")
-    caught, limit = share(row["coverage"]), threshold(row["threshold"])
-    return parts.Cell(share(row["fpr"]), f"{interval(row['fpr'])}; caught {caught}; from {limit}")
+    caught, limit = share(row["coverage"]), scale.text(row["threshold"])
+    below = f"{interval(row['fpr'])}; caught {caught}; threshold {limit}"
+    return parts.Cell(share(row["fpr"]), below)

@@ -7,23 +7,33 @@ from calibrail.phrases import count, number
 from calibrail.report.blocks import Block, Card, Json, Quote, Section, Text, note, section
 from calibrail.report.documents.explain import all_items, chunk_place, evidence_block, objections
 from calibrail.report.sanitize import excerpt, short
+from calibrail.scale import Scale
 
 #: Chunks of a context that are shown.
 _MOST_CHUNKS: Final = 3
 
+#: By kind of error: its name, and which ones are shown where not all are.
+_TITLES: Final = {
+    "misses": ("Miss", "that look most harmless to the detector"),
+    "alarms": ("False alarm", "that look most suspicious to it"),
+}
+
 _OUTCOMES: Final = {"pass": "passed", "flag": "flagged", "review": "sent to review"}
 
 
-def error_examples(examples: Json) -> Section:
+def error_examples(examples: Json, scale: Scale) -> Section:
     """Return the worst errors of the test part, for the page.
 
     Parameters
     ----------
     examples : mapping
         ``ErrorExamples.to_dict()``; nothing in its texts and its evidence is trusted.
+    scale : Scale
+        How the scores are shown.
     """
-    misses = _kind(examples["misses"], examples["n_misses"], "Miss", "lowest")
-    alarms = _kind(examples["alarms"], examples["n_alarms"], "False alarm", "highest")
+    misses, alarms = (
+        _kind(examples[kind], examples[f"n_{kind}"], _TITLES[kind], scale) for kind in _TITLES
+    )
     return section(
         "What it gets wrong",
         Text(short(examples["note"], 400)),
@@ -37,15 +47,17 @@ def error_examples(examples: Json) -> Section:
     )
 
 
-def _kind(examples: Sequence[Json], n: int, title: str, which: str) -> list[Block]:
+def _kind(examples: Sequence[Json], n: int, titles: tuple[str, str], scale: Scale) -> list[Block]:
     """Return how many errors of one kind there are, and the worst of them."""
     if not examples:
         return [Text("None in the test part.")]
-    here = f"; here are the {len(examples)} with the {which} scores" if n > len(examples) else ""
-    return [Text(f"{n:,} in the test part{here}."), *(_card(item, title) for item in examples)]
+    title, which = titles
+    here = f"; here are the {len(examples)} {which}" if n > len(examples) else ""
+    cards = (_card(item, title, scale) for item in examples)
+    return [Text(f"{n:,} in the test part{here}."), *cards]
 
 
-def _card(item: Json, title: str) -> Card:
+def _card(item: Json, title: str, scale: Scale) -> Card:
     """Return one wrongly decided answer."""
     evidence, answer, contexts = item["evidence"], item["response"], item["contexts"]
     chunks = _chunks(contexts, evidence)
@@ -53,7 +65,7 @@ def _card(item: Json, title: str) -> Card:
     return Card(
         title,
         name=short(item["id"], 80),
-        facts=list(_facts(item)),
+        facts=list(_facts(item, scale)),
         quotes=[
             *_quote("Question", item["question"], (), most=400),
             *_quote("Answer", answer, objections(evidence, len(answer)), most=600, style="answer"),
@@ -65,11 +77,11 @@ def _card(item: Json, title: str) -> Card:
     )
 
 
-def _facts(item: Json) -> Iterator[str]:
+def _facts(item: Json, scale: Scale) -> Iterator[str]:
     yield _OUTCOMES[item["outcome"]]
-    yield f"score {'undefined' if item['score'] is None else number(item['score'])}"
+    yield f"{short(scale.column or 'score', 60)} {scale.text(item['score'], 'undefined')}"
     if item["threshold"] is not None:
-        yield f"threshold {number(item['threshold'])}"
+        yield f"threshold {scale.text(item['threshold'])}"
     if item["group"] is not None:
         yield f"group {short(item['group'], 80)}"
     if (p_value := item["p_value"]) is not None:

@@ -5,10 +5,24 @@ from typing import Final
 
 from calibrail.phrases import count, number, percent
 from calibrail.report.blocks import Bullets, Cell, Column, Heading, Json, Row, Table, texts
-from calibrail.report.phrases import bounds, count_of, estimate, interval, plain, share, threshold
+from calibrail.report.phrases import (
+    bounds,
+    capital,
+    count_of,
+    estimate,
+    interval,
+    p_value,
+    plain,
+    share,
+    threshold,
+)
+from calibrail.scale import Scale
 
 #: The two classes, in the order in which they are named.
 LABELS: Final = ("hallucinated", "faithful")
+
+#: What the sign of a difference between the classes means, whatever way a column runs.
+_SIGN: Final = "; positive = hallucinated answers are the more suspicious ones"
 
 #: Measure, value, interval, what was asked, counts.
 Line = tuple[str, str, str, str, str]
@@ -50,19 +64,20 @@ def of_test_part(report: Json) -> list[Line]:
 
 def details(report: Json) -> Table:
     """Return the measures that specialists ask for."""
-    test = report["test"]
+    test, scale = report["test"], Scale.of(report["score"])
     lines = [
         _measure("Overlap across medians", test["median_overlap"], "0.5 = same, 0 = separate"),
-        _measure("Cohen's d", test["cohens_d"], "in pooled standard deviations"),
+        _measure("Cohen's d", test["cohens_d"], f"in pooled standard deviations{_SIGN}"),
     ]
     for label in LABELS:
         stats = test["means"][label]
-        mean = threshold(stats["mean"])
+        mean = scale.text(stats["mean"])
         sd = "" if stats["sd"] is None else f"SD {number(stats['sd'])}, "
-        lines.append((f"Mean score, {label}", mean, "", "", f"{sd}n = {stats['n']:,}"))
+        called = capital(f"mean {scale.column or 'score'}, {label}")
+        lines.append((called, mean, "", "", f"{sd}n = {stats['n']:,}"))
     welch, detail = test["welch"], test["welch"]["reason"]
     if welch["statistic"] is not None:
-        detail = f"df = {welch['df']:.1f}, p = {welch['p_value']:.2g}"
+        detail = f"df = {welch['df']:.1f}, {p_value(welch['p_value'])}{_SIGN}"
     lines.append(("Welch's t", threshold(welch["statistic"]), "", "", detail))
     if band := test["coverage_band"]:
         place = "inside" if band["inside"] else "outside"

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from functools import partial
 
 from calibrail.evaluation.shift.labelled import BROKEN, HOLDS, UNTESTED
-from calibrail.phrases import count, number, percent
+from calibrail.phrases import count, percent
 from calibrail.report import blocks as parts
 from calibrail.report.blocks import Json
 from calibrail.report.document import Document
 from calibrail.report.figures import shift_svg
-from calibrail.report.phrases import score_name, share, share_with_bounds
+from calibrail.report.phrases import p_number, p_value, score_name, share, share_with_bounds
+from calibrail.scale import Scale
 
 
 def document(content: Json) -> Document:
@@ -49,7 +50,7 @@ def document(content: Json) -> Document:
         blocks=(
             parts.section("Caught, where the threshold was not set", figure),
             parts.listing("Test by test", sentences, where="page"),
-            _table(f"{name}, {promised} ({guarantee})", content["tests"]),
+            _table(f"{name}, {promised} ({guarantee})", content),
             parts.Bullets("Broken", broken, "bad", where="terminal"),
             parts.listing("Assumptions", assumptions, where="page"),
         ),
@@ -65,20 +66,21 @@ def document(content: Json) -> Document:
     )
 
 
-def _table(title: str, tests: Sequence[Json]) -> parts.Section:
-    rows = []
-    for item in tests:
-        needed, weighted, p = item["needed"], item["weighted"], item["adjusted_p"]
+def _table(title: str, content: Json) -> parts.Section:
+    rows, scale = [], Scale.of(content["score"])
+    for item in content["tests"]:
+        needed, weighted = item["needed"], item["weighted"]
         rows.append(
             (
                 str(item["tested_on"]),
-                number(item["threshold"]),
+                scale.text(item["threshold"]),
                 share_with_bounds(item["coverage"]),
                 share_with_bounds(item["fpr"]),
                 share_with_bounds(item["home_fpr"]),
-                f"{number(needed['threshold'])} at {share(needed['fpr'])}" if needed else "?",
+                f"{scale.text(needed['threshold'])} at {share(needed['fpr'])}" if needed else "?",
                 f"{share(weighted['coverage'])} at {share(weighted['fpr'])}" if weighted else "?",
-                "" if p is None else number(p),
+                "" if item["p_value"] is None else p_number(item["p_value"]),
+                "" if item["adjusted_p"] is None else p_number(item["adjusted_p"]),
             )
         )
     columns = (
@@ -87,7 +89,8 @@ def _table(title: str, tests: Sequence[Json]) -> parts.Section:
         parts.Column("Threshold", where="page"),
         *parts.texts("Caught", "False alarms"),
         parts.Column("At home", where="page"),
-        *parts.texts("Needed", "Weighted", "p"),
+        *parts.texts("Needed", "Weighted"),
+        *parts.numbers("p", "p, corrected"),
     )
     return parts.section(
         "Figures",
@@ -128,8 +131,8 @@ def finding(results: Sequence[Json], alpha: float, left_out: int) -> str:
     return text
 
 
-def sentence(item: Json, alpha: float) -> str:
-    """Return what one test shows, in words."""
+def sentence(item: Json, alpha: float, scale: Scale) -> str:
+    """Return what one test shows, in words, its thresholds as the user knows them."""
     coverage, name = item["coverage"], item["tested_on"]
     text = f"{name}: {coverage['count']:,} of {count(coverage['n'], 'hallucinated answer')} caught"
     if item["finding"] == UNTESTED:
@@ -138,15 +141,16 @@ def sentence(item: Json, alpha: float) -> str:
         f" ({share(coverage)}, {percent(coverage['lower'])} to {percent(coverage['upper'])}), "
         f"{percent(1.0 - alpha)} promised"
     )
+    tested = f"({p_value(item['p_value'])}; corrected, {p_value(item['adjusted_p'])})"
     if item["finding"] == HOLDS:
-        return f"{text}: no contradiction to the promise (p = {number(item['p_value'])})."
-    text += f": the promise is broken (corrected p = {number(item['adjusted_p'])})."
+        return f"{text}: no contradiction to the promise {tested}."
+    text += f": the promise is broken {tested}."
     if needed := item["needed"]:
         instead = cost = ""
         if needed["fpr"]["estimate"] is not None:
-            instead = f"instead of {number(item['threshold'])} "
+            instead = f"instead of {scale.text(item['threshold'])} "
             cost = f", at {share(needed['fpr'])} false alarms"
-        text += f" A threshold of {number(needed['threshold'])} {instead}would be needed{cost}."
+        text += f" A threshold of {scale.text(needed['threshold'])} {instead}would be needed{cost}."
     weighted = item["weighted"]
     if item["repair"] == "repaired" and weighted["fpr"]["estimate"] is not None:
         text += (

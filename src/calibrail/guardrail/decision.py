@@ -1,0 +1,89 @@
+"""What does a guardrail say about one answer?"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from calibrail.scale import Scale
+
+Outcome = Literal["pass", "flag", "review", "error"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Decision:
+    """What the guardrail says about one answer.
+
+    Attributes
+    ----------
+    id : str
+        The example's id.
+    outcome : {"pass", "flag", "review", "error"}
+        ``error`` is a failure of the detector: the answer was not judged, and was not passed.
+    score : float or None
+        The nonconformity score; higher = more likely hallucinated. None where it is undefined.
+    threshold : float or None
+        Flagged at or above it. None when everything is flagged.
+    p_value : float or None
+        Conformal p-value of "this answer is hallucinated": the share of calibration hallucinations
+        that looked at least as harmless. None where the score is undefined.
+    reason : str
+        Why, in one sentence.
+    evidence : mapping or None
+        What the score rests on, for a reviewer: the sentences, claims or sources with their
+        verdicts and places. None where the detector gives none.
+    scale : Scale
+        Which column of the data the score is read from, if any, and which way it runs. ``score``
+        and ``threshold`` are negated where a higher value of the column means faithful;
+        ``column_value`` and ``column_threshold`` are as the column holds them.
+    """
+
+    id: str
+    outcome: Outcome
+    score: float | None
+    threshold: float | None
+    p_value: float | None
+    reason: str
+    evidence: Mapping[str, Any] | None = None
+    scale: Scale = field(default_factory=Scale)
+
+    def __repr__(self) -> str:
+        """Return the decision in the numbers that its user knows."""
+        name, values = self.scale.column or "score", (self.score, self.threshold, self.p_value)
+        value, threshold, p_value = (
+            None if number is None else float(f"{number:.6g}") for number in values
+        )
+        if self.scale.negated:
+            value, threshold = map(self.scale.in_column, (value, threshold))
+        return (
+            f"Decision(id={self.id!r}, outcome={self.outcome!r}, {name}={value}, "
+            f"threshold={threshold}, p_value={p_value}, reason={self.reason!r})"
+        )
+
+    @property
+    def column_value(self) -> float | None:
+        """The score as the data's column holds it; None for a score that is no column."""
+        return self.scale.in_column(self.score)
+
+    @property
+    def column_threshold(self) -> float | None:
+        """The threshold likewise."""
+        return self.scale.in_column(self.threshold)
+
+    @property
+    def flagged(self) -> bool:
+        """Whether the answer must not be released as it is: every outcome but ``pass``."""
+        return self.outcome != "pass"
+
+    def to_dict(self, *, evidence: bool = False) -> dict[str, Any]:
+        """Return the JSON object that ``calibrail check`` writes, with its evidence if asked.
+
+        Where the score is a column of the data it holds ``column``, ``column_value`` and
+        ``column_threshold``, too.
+        """
+        left_out = {"scale"} if evidence else {"scale", "evidence"}
+        names = [name for name in self.__dataclass_fields__ if name not in left_out]
+        content = {name: getattr(self, name) for name in names}
+        if self.scale.column is not None:
+            content["column"] = self.scale.column
+            content |= {name: getattr(self, name) for name in ("column_value", "column_threshold")}
+        return content
