@@ -244,7 +244,7 @@ def test_options_are_given_as_an_object_or_one_by_one(write: Write) -> None:
 def test_a_missing_file_and_an_unknown_suffix_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no file or folder"):
         read(tmp_path / "nothing.jsonl")
-    (tmp_path / "data.xyz").write_text("{}")
+    (tmp_path / "data.xyz").write_text("some words")
     with pytest.raises(DataError, match=r"cannot guess the format .* --format \(jsonl, csv"):
         read(tmp_path / "data.xyz")
     with pytest.raises(InputError, match="format must be one of jsonl"):
@@ -281,15 +281,16 @@ def test_whatever_the_bytes_each_line_is_an_example_or_an_entry(
 ) -> None:
     path, target = tmp_path / "rows.jsonl", tmp_path / "quarantine.jsonl"
     path.write_bytes(b"\n".join(rows))
-    # A byte order mark of UTF-16 at the very start is the one thing that is refused as a whole.
-    if rows and rows[0][:2] in (b"\xff\xfe", b"\xfe\xff"):
+    # UTF-16 and a broken archive, known by how they begin, are all that is refused as a whole.
+    if rows and rows[0][:2] in (b"\xff\xfe", b"\xfe\xff", b"\x1f\x8b"):
         return
     reading = read(path, preset="calibrail", quarantine=target, allow_none=True)
     examples = list(reading)
     lines = [line.removeprefix(b"\xef\xbb\xbf") if not i else line for i, line in enumerate(rows)]
     filled = sum(bool(line) and not line.isspace() for line in lines)
     entries = target.read_bytes().splitlines() if target.exists() else []
-    assert len(examples) + len(entries) == filled
-    assert reading.n_examples + reading.n_quarantined == reading.n_rows == filled
+    # Of several answers in one row, each is an example or an entry.
+    assert len(examples) + len(entries) == reading.n_examples + reading.n_quarantined >= filled
+    assert reading.n_rows == filled
     assert all(e.response.strip() and e.label in (0, 1) and e.contexts for e in examples)
     assert len({e.id for e in examples}) == len(examples)

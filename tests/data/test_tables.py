@@ -188,12 +188,12 @@ def test_the_hub_is_read_through_its_package(
     assert len(reading.digest()) == 64
 
 
-def test_a_folder_is_read_when_it_holds_one_file(tmp_path: Path) -> None:
+def test_a_folder_is_read_when_it_holds_files_of_one_format(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("about")
     (tmp_path / "a.jsonl").write_text(json.dumps(good()))
     assert len(list(read(tmp_path))) == 1
     (tmp_path / "b.csv").write_text(HEADER)
-    with pytest.raises(DataError, match=r"name one of them: a\.jsonl, b\.csv"):
+    with pytest.raises(DataError, match=r"name the files to read, .*: a\.jsonl, b\.csv"):
         read(tmp_path)
 
 

@@ -16,7 +16,8 @@ from calibrail.cli.progress import counting
 def run(
     guardrail: opt.Guardrail,
     heldout: Annotated[
-        str, typer.Argument(metavar="HELDOUT", help="Fresh labelled answers, not seen before.")
+        list[str],
+        typer.Argument(metavar="HELDOUT...", help="Fresh labelled answers, not seen before."),
     ],
     requirement: Annotated[
         opt.Requirement,

@@ -15,7 +15,9 @@ from calibrail.cli.progress import counting
 @opt.takes_settings
 def run(
     guardrail: opt.Guardrail,
-    traces: Annotated[str, typer.Argument(metavar="TRACES", help="Answers to decide about.")],
+    traces: Annotated[
+        list[str], typer.Argument(metavar="TRACES...", help="Answers to decide about.")
+    ],
     output: Annotated[
         Path,
         typer.Option("--output", "-o", metavar="FILE", help="JSON lines to write; - for stdout."),

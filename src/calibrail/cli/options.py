@@ -9,6 +9,7 @@ from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
+from typer.models import ArgumentInfo
 
 from calibrail import settings
 from calibrail.cli.output import Showing
@@ -36,7 +37,10 @@ class Pick:
 
 
 Data = Annotated[
-    str, typer.Argument(metavar="DATA", help="A file or folder of answers, or example:facts.")
+    list[str],
+    typer.Argument(
+        metavar="DATA...", help="Files or a folder of answers, - for stdin, or example:facts."
+    ),
 ]
 Guardrail = Annotated[
     Path, typer.Argument(metavar="GUARDRAIL", help="File that `calibrail export` wrote.")
@@ -167,6 +171,7 @@ def takes_settings(run: Callable[..., None]) -> Callable[..., None]:
     """
     hints = get_type_hints(run, include_extras=True)
     parameters: list[inspect.Parameter] = []
+    arguments: set[str] = set()
     objects: dict[str, tuple[type, bool, list[_Offered]]] = {}
     for name, parameter in inspect.signature(run).parameters.items():
         hint = hints[name]
@@ -176,6 +181,10 @@ def takes_settings(run: Callable[..., None]) -> Callable[..., None]:
         optional, kind = kind != _present(kind), _present(kind)
         if not (isinstance(kind, type) and is_dataclass(kind)):
             keyword = inspect.Parameter.KEYWORD_ONLY
+            if get_origin(kind) is list and any(
+                isinstance(item, ArgumentInfo) for item in get_args(hint)[1:]
+            ):
+                arguments.add(name)
             parameters.append(parameter.replace(kind=keyword, annotation=hint))
             continue
         offered = list(_offered(kind, picks[-1] if picks else Pick()))
@@ -188,6 +197,10 @@ def takes_settings(run: Callable[..., None]) -> Callable[..., None]:
             values = {item.field.name: item.value(given.pop(item.name)) for item in offered}
             absent = optional and all(values[item.field.name] == item.default for item in offered)
             given[name] = None if absent else kind(**values)
+        # One name stands for itself, several for one source.
+        for name, value in given.items():
+            if name in arguments and len(value) == 1:
+                given[name] = value[0]
         run(**given)
 
     del command.__wrapped__

@@ -6,7 +6,7 @@ import importlib
 import json
 import shlex
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -114,7 +114,7 @@ class Showing:
                 write_page(document, self.page)
             note(f"wrote {self.page}")
 
-    def planned(self, data: str, scores: Any, **options: Any) -> NoReturn:
+    def planned(self, data: Sequence[str], scores: Any, **options: Any) -> NoReturn:
         """Print what a run would ask of endpoints, and end; the options are ``plan_calls``'s."""
         from calibrail.workflow.dry_run import plan_calls
 

@@ -14,7 +14,7 @@ from calibrail.cli.progress import counting
 @opt.takes_settings
 def run(
     guardrail: opt.Guardrail,
-    traces: Annotated[str, typer.Argument(metavar="TRACES", help="The batch of answers.")],
+    traces: Annotated[list[str], typer.Argument(metavar="TRACES...", help="The batch of answers.")],
     reading: opt.ReadingUnlabelled,
     calls: opt.FreeCalls,
     fdr: Annotated[

@@ -1,6 +1,7 @@
 """Which answers does a row hold, one or several?"""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from calibrail.data.columns import Columns
 from calibrail.data.paths import value_at
@@ -29,7 +30,7 @@ def answers_of(row: Row, columns: Columns, cells: bool) -> Iterator[Row | Proble
     labels = columns.label_of(values) if len(columns.label_columns) == 1 else None
     if cells and isinstance(labels, str) and isinstance(spelt := parse_cell(labels), list):
         labels = spelt
-        row = Row(row.number, {**values, columns.label_columns[0]: spelt})
+        row = replace(row, values={**values, columns.label_columns[0]: spelt})
     if not isinstance(labels, list) or columns.labels.spans:
         yield row
         return
@@ -43,13 +44,14 @@ def answers_of(row: Row, columns: Columns, cells: bool) -> Iterator[Row | Proble
     n = len(responses)
     if n != len(labels) or not n:
         seen = f"{len(labels)} labels for {n} answers"
-        yield Problem(row.number, "label", "not one label for each answer", seen, "", _REMEDY)
+        reason = "not one label for each answer"
+        yield Problem(row.number, "label", reason, seen, "", _REMEDY, row.file)
         return
     base = value_at(values, by_field["id"])
-    ids = base if isinstance(base, list) else [_numbered(base, row.number, i, n) for i in range(n)]
+    ids = base if isinstance(base, list) else [_numbered(base, row.name, i, n) for i in range(n)]
     group = value_at(values, by_field["group"])
     if group is None and n > 1:
-        group = f"row-{row.number}" if base is None or isinstance(base, list) else base
+        group = row.name if base is None or isinstance(base, list) else base
     used = set(by_field.values())
     lists = {
         name: value
@@ -58,9 +60,9 @@ def answers_of(row: Row, columns: Columns, cells: bool) -> Iterator[Row | Proble
     }
     own = _beside(values, by_field, n)
     for i in range(n):
-        yield Row(
-            row.number,
-            {
+        yield replace(
+            row,
+            values={
                 **values,
                 **{
                     name: value[i] for name, value in lists.items() if name not in by_field.values()
@@ -77,8 +79,8 @@ def answers_of(row: Row, columns: Columns, cells: bool) -> Iterator[Row | Proble
 _REMEDY = "give every row a list of answers and a list of as many labels"
 
 
-def _numbered(base: object, number: int, position: int, n: int) -> object:
-    name = f"row-{number}" if base is None else base
+def _numbered(base: object, row: str, position: int, n: int) -> object:
+    name = row if base is None else base
     return f"{name}/{position + 1}" if n > 1 else base
 
 

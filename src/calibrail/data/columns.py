@@ -110,14 +110,14 @@ def choose_columns(
     mapping = reading.mapping or {}
     if opened.table:
         # With nothing parsed there are no names to judge by: the rows tell what is wrong.
-        required = needs.require if rows and reading.preset is None else ()
+        required = needs.require if seen.names and reading.preset is None else ()
         fields = (*seen.names, *(column for column in mapping.values() if column in seen))
         by_field |= resolve_columns(
             fields, preset=reading.preset, mapping=mapping, require=required, source=source
         )
         by_field |= mapping
     by_field |= {"label": ",".join(label_columns)} | named
-    if rows:
+    if seen.names:
         roles = [("label column", column) for column in label_columns if reading.label_column]
         roles += [(f"{field} column", column) for field, column in named.items()]
         for role, column in (*roles, *(("column to keep", name) for name in needs.keep)):

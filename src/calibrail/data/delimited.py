@@ -1,14 +1,16 @@
 """How are CSV files read row by row, whatever their cells hold?"""
 
 import csv
+import io
 import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from calibrail.data.files import SUFFIXES, open_bytes, suffix_of
 from calibrail.data.rows import WHOLE_ROW, Problem, Row, TableItem, shorten
-from calibrail.errors import DataError, InputError, file_errors
+from calibrail.errors import DataError, InputError
 
 #: Characters that one cell may hold. An unclosed quote would swallow the rest of the file; past
 #: this size it costs its own row and no more.
@@ -39,14 +41,12 @@ def csv_rows(path: Path, delimiter: object = None) -> Iterator[TableItem]:
     -----
     Raises the process-wide `csv.field_size_limit` to `CELL_LIMIT` when it is lower.
     """
-    delimiter = str(delimiter or ("\t" if path.suffix.lower() == ".tsv" else ","))
+    delimiter = str(delimiter or ("\t" if suffix_of(path) == ".tsv" else _separator(path)))
     if len(delimiter) != 1:
         raise InputError(f"delimiter must be a single character; got {delimiter!r}")
     if csv.field_size_limit() < CELL_LIMIT:
         csv.field_size_limit(CELL_LIMIT)
-    with file_errors(f"cannot open {path}"):
-        stream = path.open(encoding="utf-8-sig", errors="surrogateescape", newline="")
-    with stream:
+    with io.TextIOWrapper(open_bytes(path), "utf-8-sig", "surrogateescape", "") as stream:
         reader = csv.reader(stream, delimiter=delimiter)
         header = _header(path, reader)
         while True:
@@ -61,6 +61,15 @@ def csv_rows(path: Path, delimiter: object = None) -> Iterator[TableItem]:
                 continue
             if cells:
                 yield _row(number, header, cells)
+
+
+def _separator(path: Path) -> str:
+    """Return what parts the cells where the name does not tell: a tab, if the header has tabs."""
+    if suffix_of(path) in SUFFIXES:
+        return ","
+    with open_bytes(path) as stream:
+        first = stream.readline(4096)
+    return "\t" if first.count(b"\t") > first.count(b",") else ","
 
 
 def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:

@@ -1,7 +1,7 @@
 """Which reader fits this source?"""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import entry_points
 from itertools import islice
@@ -13,6 +13,7 @@ from calibrail.data.benchmarks import NATIVES
 from calibrail.data.benchmarks.ragtruth import RAGTRUTH_FIELDS, ragtruth_files, ragtruth_rows
 from calibrail.data.delimited import csv_rows
 from calibrail.data.example import FIELDS, Example
+from calibrail.data.files import data_files, file_labels, table_kind
 from calibrail.data.jsonl import json_rows
 from calibrail.data.rows import (
     Filtered,
@@ -32,17 +33,6 @@ PEEKED: Final = 100
 
 #: Entry points under which an installed package may offer readers of further formats.
 ENTRY_POINTS: Final = "calibrail.readers"
-
-_SUFFIXES: Final = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-}
-
 
 #: How the rows of a kind of table are read, and the reader options that some take.
 _TABLES: Final[Mapping[str, Callable[..., Iterator[TableItem]]]] = {
@@ -106,7 +96,7 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
     Parameters
     ----------
     path : Path
-        File, or folder of RAGTruth, of ``save_to_disk``, or with a single data file in it.
+        File, or folder of RAGTruth, of ``save_to_disk``, or with data files of one kind in it.
     reading : ReadOptions
         Its format is a name out of `format_names` or of a plug-in, or guessed. Each format refuses
         the reader options that it does not know. With a preset or a mapping, a benchmark's file
@@ -134,10 +124,13 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
     if format == "ragtruth" or (format is None and both):
         return _ragtruth(path, options)
     if path.is_dir() and not names & {"dataset_dict.json", "state.json"}:
-        path = _only_file(path)
+        inside = data_files(path)
+        if len(inside) > 1:
+            return open_files(inside, reading)
+        path = inside[0]
     table = "saved" if path.is_dir() else format or ""
     if table not in _TABLES:
-        table = _SUFFIXES.get(path.suffix.lower(), "")
+        table = table_kind(path)
     if not table:
         raise DataError(
             f"cannot guess the format of {path} from {path.suffix or 'a name without suffix'!r}; "
@@ -151,6 +144,31 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
         if any(signature <= fields for signature in RAGTRUTH_FIELDS):
             return _ragtruth(path, options)
     return open_rows(open_table, files, table, reading)
+
+
+def open_files(files: Sequence[Path], reading: ReadOptions) -> Opened:
+    """Open several files as one source; each row knows its file.
+
+    Raises
+    ------
+    DataError
+        A file is not there or its format cannot be guessed, or the formats differ.
+    """
+    opened = [open_path(path, reading) for path in files]
+    formats = list(dict.fromkeys((item.format, item.cells) for item in opened))
+    if len(formats) > 1:
+        names = ", ".join(
+            f"{path} ({item.format})" for path, item in zip(files, opened, strict=True)
+        )
+        raise DataError(f"files that are read together must have one format; got {names}")
+
+    def rows() -> Iterator[ParsedItem]:
+        for label, item in zip(file_labels(files), opened, strict=True):
+            for row in item.items:
+                yield replace(row, file=label)
+
+    read = tuple(file for item in opened for file in item.files)
+    return replace(opened[0], files=read, items=rows())
 
 
 def open_rows(
@@ -213,11 +231,3 @@ def _refuse_unknown(format: str, options: Mapping[str, object], known: Collectio
         if name not in known:
             takes = f"knows {', '.join(known)}" if known else "knows none"
             raise InputError(f"the reader of {format} {takes} as options; got {name!r}")
-
-
-def _only_file(folder: Path) -> Path:
-    files = sorted(p for p in folder.iterdir() if p.suffix.lower() in _SUFFIXES and p.is_file())
-    if len(files) != 1:
-        listed = ", ".join(p.name for p in files[:10]) or "none"
-        raise DataError(f"{folder} must hold a single data file; name one of them: {listed}")
-    return files[0]

@@ -7,12 +7,31 @@ from itertools import starmap
 from pathlib import Path
 from typing import Final
 
+from calibrail.data.files import open_bytes, suffix_of
 from calibrail.data.rows import WHOLE_ROW, Problem, Row, TableItem, shorten
-from calibrail.errors import DataError, file_errors
+from calibrail.errors import DataError
 
 _BOM: Final = b"\xef\xbb\xbf"
 _CHUNK: Final = 1 << 20
 _MARK: Final = re.compile(rb'\\.|["{}\[\],]', re.DOTALL)
+# So much of a file is looked at to find out how its rows are wrapped.
+_HEAD: Final = 1 << 16
+_ANOTHER: Final = re.compile(rb'\s*,\s*"([^"]+)"\s*:\s*\[\s*\{')
+
+_OF_LINES: Final = (".jsonl", ".ndjson")
+
+#: Names of a list of rows, wherever it stands in the one object; and of lists within a row.
+_LISTS: Final = frozenset(
+    {"examples", "data", "rows", "items", "results", "samples", "instances", "records", "entries"}
+)
+_FIELDS: Final = frozenset(
+    {
+        *("contexts", "context", "passages", "documents", "docs", "evidence", "knowledge"),
+        *("retrieved_contexts", "retrieval_context", "labels", "annotations", "spans"),
+        *("claims", "answers", "sentences", "messages"),
+    }
+)
+
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -30,11 +49,12 @@ def json_rows(path: Path) -> Iterator[TableItem]:
     DataError
         The file cannot be opened, or it is UTF-16 or UTF-32.
     """
-    if _is_array(path):
-        elements = filter(None, map(bytes.strip, _elements(path)))
+    begins = _array_start(path)
+    if begins is not None:
+        elements = filter(None, map(bytes.strip, _elements(path, begins)))
         yield from starmap(parse_object, enumerate(elements, start=1))
         return
-    with path.open("rb") as stream:
+    with open_bytes(path) as stream:
         for number, line in enumerate(stream, start=1):
             if number == 1:
                 line = line.removeprefix(_BOM)
@@ -71,22 +91,70 @@ def parse_object(number: int, raw: bytes) -> TableItem:
 _ONE_OBJECT: Final = "write one JSON object on each line"
 
 
-def _is_array(path: Path) -> bool:
-    """Say whether the file is one JSON array, and refuse encodings that are not UTF-8."""
-    with file_errors(f"cannot open {path}"), path.open("rb") as stream:
-        head = stream.read(4096)
+def _array_start(path: Path) -> int | None:
+    """Return where the file's one array of rows starts, if it is no file of lines.
+
+    Encodings that are not UTF-8 are refused.
+    """
+    with open_bytes(path) as stream:
+        head = stream.read(_HEAD)
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise DataError(f"{path} is not UTF-8 (it starts like UTF-16 or UTF-32): save it as UTF-8")
-    array = head.removeprefix(_BOM).lstrip().startswith(b"[")
-    return array and path.suffix.lower() not in (".jsonl", ".ndjson")
+    text = head.removeprefix(_BOM).lstrip()
+    start = len(head) - len(text)
+    if text.startswith(b"["):
+        return None if suffix_of(path) in _OF_LINES else start
+    within = _list_start(text, lines=suffix_of(path) in _OF_LINES)
+    return None if within is None else start + within
 
 
-def _elements(path: Path) -> Iterator[bytes]:
+def _list_start(text: bytes, lines: bool) -> int | None:
+    """Return where the list of rows starts in ``{"examples": [{...}, ...], ...}``.
+
+    A file that is named after lines holds such an object on its one line or not at all.
+    """
+    first, _, rest = text.partition(b"\n")
+    if rest.strip() and (lines or _parses(first)):
+        return None
+    # Bytes that are not UTF-8 keep their number.
+    head, position = text.decode("utf-8", "surrogateescape"), 1
+    decoder, is_first = json.JSONDecoder(), True
+    try:
+        while head[:1] == "{":
+            key, position = decoder.raw_decode(head, _next(head, position))
+            position = _next(head, _next(head, position) + 1)
+            opens_list = head[position] == "[" and head[_next(head, position + 1)] == "{"
+            if opens_list and (key in _LISTS or (is_first and not lines and key not in _FIELDS)):
+                return len(head[:position].encode("utf-8", "surrogateescape"))
+            _, position = decoder.raw_decode(head, position)
+            position, is_first = _next(head, _next(head, position) + 1), False
+    except (ValueError, IndexError, RecursionError):
+        return None
+    return None
+
+
+def _next(text: str, position: int) -> int:
+    """Return where the next character that is no white space is."""
+    while text[position].isspace():
+        position += 1
+    return position
+
+
+def _parses(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _elements(path: Path, begins: int) -> Iterator[bytes]:
     """Yield the elements of one JSON array, cut at its commas without parsing the whole of it."""
     buffer = b""
     scanned = depth = begin = 0
     in_string = ended = False
-    with path.open("rb") as stream:
+    with open_bytes(path) as stream:
+        wrapped = bool(stream.read(begins).removeprefix(_BOM).strip())
         while not ended:
             chunk = stream.read(_CHUNK)
             buffer = buffer[begin:] + chunk
@@ -115,5 +183,10 @@ def _elements(path: Path) -> Iterator[bytes]:
                 scanned = stop
                 ended = not chunk
         rest = buffer[begin:] + stream.read(_CHUNK)
-    if rest.strip():
+    if wrapped and (other := _ANOTHER.match(rest)):
+        raise DataError(
+            f"{path} holds several lists of rows; {other.group(1).decode('utf-8', 'replace')!r} is "
+            "the second: save each in a file of its own"
+        )
+    if rest.strip() and not wrapped:
         yield rest

@@ -16,7 +16,7 @@ from calibrail.data.formats import Opened, peek
 from calibrail.data.ids import SeenIds
 from calibrail.data.row_parser import Interpreter
 from calibrail.data.rows import Filtered, ParsedItem, Problem, Row
-from calibrail.data.sources import digest_files, open_source
+from calibrail.data.sources import Named, digest_files, open_source, spoken
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.settings import ReadOptions, ReadShort
 
@@ -106,23 +106,25 @@ class Reading:
         }
 
     def _run(self, rows: Iterator[ParsedItem], interpreter: Interpreter) -> Iterator[Example]:
-        seen, last = SeenIds(), 0
+        seen, last = _Ids(), ("", 0)
         with closing(_Quarantine(self._quarantine)) as quarantine:
             for row in rows:
                 number = row.number if isinstance(row, Row) else row.row
-                self.n_rows += number != last
-                last = number
+                self.n_rows += (row.file, number) != last
+                last = (row.file, number)
                 result = interpreter(row) if isinstance(row, Row) else row
                 if isinstance(result, Filtered):
                     self.n_filtered += 1
                     self.filtered[result.reason] += 1
                     continue
                 if isinstance(result, Example):
-                    if seen.add(result.id):
+                    unique = seen.unique(result.id, row.file)
+                    if unique is not None:
                         self.n_examples += 1
-                        yield result
+                        yield result if unique == result.id else replace(result, id=unique)
                         continue
-                    result = Problem(number, "id", "duplicate", repr(result.id), "", _DUPLICATE)
+                    seen_id = repr(result.id)
+                    result = Problem(number, "id", "duplicate", seen_id, "", _DUPLICATE, row.file)
                 if self._strict:
                     raise DataError(self._describe(result))
                 self.n_quarantined += 1
@@ -136,7 +138,8 @@ class Reading:
         seen = f", got {problem.value}" if problem.value else ""
         remedy = f". {problem.remedy[0].upper()}{problem.remedy[1:]}" if problem.remedy else ""
         reason = problem.entry()["reason"]
-        return f"{self.source}, row {problem.row}, field {problem.field}: {reason}{seen}{remedy}"
+        where = problem.file or self.source
+        return f"{where}, row {problem.row}, field {problem.field}: {reason}{seen}{remedy}"
 
     def _nothing_usable(self) -> str:
         if not self.n_rows:
@@ -153,7 +156,7 @@ class Reading:
 
 
 def read(
-    source: str | Path,
+    source: Named,
     reading: ReadOptions | None = None,
     *,
     keep: Collection[str] = (),
@@ -166,9 +169,10 @@ def read(
 
     Parameters
     ----------
-    source : str or Path
-        A file, the folder of a benchmark, ``example:NAME`` for data shipped with the package, or
-        ``hf:NAME[:SPLIT]``.
+    source : str, Path or sequence of them
+        A file, plain or compressed with gzip; a folder of files or of a benchmark; ``-`` for
+        standard input; ``example:NAME`` for data shipped with the package; or ``hf:NAME[:SPLIT]``.
+        Several are read one after the other, as one source.
     reading : ReadOptions or None
         How to read it; what is left out is guessed.
     keep : collection of str
@@ -220,11 +224,11 @@ def read(
     target = reading.quarantine
     if target is not None and any(target.resolve() == file.resolve() for file in opened.files):
         raise InputError(f"quarantine must not be the file that is read; got {target}")
-    return Reading(str(source), opened, reading, needs)
+    return Reading(spoken(source), opened, reading, needs)
 
 
 def read_all(
-    source: str | Path, reading: ReadOptions | None = None, **fields: Any
+    source: Named, reading: ReadOptions | None = None, **fields: Any
 ) -> tuple[tuple[Example, ...], Reading]:
     """Read every example of a source into memory; the parameters are those of `read`.
 
@@ -235,6 +239,22 @@ def read_all(
     """
     opened = read(source, reading, **fields)
     return tuple(opened), opened
+
+
+class _Ids:
+    """The ids so far; one that another file has, too, is told apart by the name of its file."""
+
+    def __init__(self) -> None:
+        self._all, self._by_file = SeenIds(), SeenIds()
+
+    def unique(self, id: str, file: str) -> str | None:
+        """Return the id that a row is given, or None where its own file has the id already."""
+        if file and not self._by_file.add(f"{file}\0{id}"):
+            return None
+        if self._all.add(id):
+            return id
+        qualified = f"{file}:{id}"
+        return qualified if file and self._all.add(qualified) else None
 
 
 class _Quarantine:

@@ -53,17 +53,17 @@ class Interpreter:
                 contexts=self._chunks(value_at(values, by_field["contexts"])),
                 response=self._text("response", value_at(values, by_field["response"])),
                 group=_name("group", value_at(values, by_field["group"])),
-                id=_name("id", value_at(values, by_field["id"])) or f"row-{row.number}",
+                id=_name("id", value_at(values, by_field["id"])) or row.name,
                 samples=self._samples(value_at(values, by_field["samples"])),
                 columns={name: column_value(value_at(values, name)) for name in self.needs.keep},
             )
             label = self._label(self.columns.label_of(values))
             if label == SKIP:
-                return Filtered(row.number, f"label left out on request ({SKIP})")
+                return Filtered(row.number, f"label left out on request ({SKIP})", row.file)
             return replace(example, label=label) if isinstance(label, int) else example
         except _FieldError as bad:
             value = "" if bad.reason == "missing" else shorten(bad.value)
-            return Problem(row.number, bad.field, bad.reason, value, "", bad.remedy)
+            return Problem(row.number, bad.field, bad.reason, value, "", bad.remedy, row.file)
 
     def _text(self, field: str, value: object) -> str:
         if value is None:

@@ -25,10 +25,18 @@ class Row:
         The row's fields under their names in the source. A benchmark's reader yields calibrail's
         own names (``question``, ``contexts``, ``response``, ``label``, ``group``, ``id``,
         ``samples``); further keys can be kept as columns.
+    file : str
+        Which of several files it comes from; empty where there is one.
     """
 
     number: int
     values: Mapping[str, object]
+    file: str = ""
+
+    @property
+    def name(self) -> str:
+        """How a row without an id is called."""
+        return f"{self.file}:row-{self.number}" if self.file else f"row-{self.number}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +57,8 @@ class Problem:
         What a parser said, if anything.
     remedy : str
         What to do about it.
+    file : str
+        Which of several files it comes from; empty where there is one.
     """
 
     row: int
@@ -57,11 +67,13 @@ class Problem:
     value: str = ""
     detail: str = ""
     remedy: str = ""
+    file: str = ""
 
     def entry(self) -> dict[str, object]:
         """Return the JSON object that a quarantine file holds for this problem."""
         reason = f"{self.reason}: {self.detail}" if self.detail else self.reason
-        return {"row": self.row, "field": self.field, "reason": reason, "value": self.value}
+        file = {"file": self.file} if self.file else {}
+        return {"row": self.row, "field": self.field, "reason": reason, "value": self.value} | file
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +82,7 @@ class Filtered:
 
     row: int
     reason: str
+    file: str = ""
 
 
 #: What the reader of a table yields.

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Final
 
+from calibrail.data.sources import is_named, spoken
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation.agree.corrected_rates import (
     Rate,
@@ -165,7 +165,7 @@ def agree(
     reading, context = reading or ReadOptions(), context or Context()
     keep = (human, judge, *flagging.columns)
     examples = open_source(source, reading, keep=keep, labelled=False)
-    name = str(source) if isinstance(source, str | Path) else "the examples"
+    name = spoken(source) if is_named(source) else "the examples"
     fresh, tally = Fresh(guardrail), Tally()
     with Unreadable(name, reading) as unreadable:
         rows = unreadable.readable(examples, human, judge)

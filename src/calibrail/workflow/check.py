@@ -97,7 +97,7 @@ def decide_source(
         with quarantine.open(encoding="utf-8") as file:
             for row in map(json.loads, file):
                 yield Decision(
-                    id=f"row-{row['row']}",
+                    id=f"{row['file']}:row-{row['row']}" if "file" in row else f"row-{row['row']}",
                     outcome="error",
                     score=None,
                     threshold=None if edge is None or np.isinf(edge) else edge,

@@ -1,7 +1,6 @@
 """What is in this file, what does it support, and what is wrong with it?"""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final, Unpack, cast
 
 import numpy as np
@@ -13,6 +12,7 @@ from calibrail.data.example import TEXT_FIELDS
 from calibrail.data.findings import findings
 from calibrail.data.profile import Survey, group_sizes, median_and_p95, repeats, text_lengths
 from calibrail.data.reading import read
+from calibrail.data.sources import Named
 from calibrail.data.splits import CALIBRATION, split
 from calibrail.evaluation.stats.auroc import auroc
 from calibrail.scores.registry import build, parse_specs
@@ -28,7 +28,7 @@ _SCORES: Final = "rouge_l,novelty,novel_count,sgi,rad,tfg,numbers,entities,lengt
 
 
 def diagnose(
-    source: str | Path, reading: ReadOptions | None = None, **fields: Unpack[ReadShort]
+    source: Named, reading: ReadOptions | None = None, **fields: Unpack[ReadShort]
 ) -> Diagnosis:
     """Read a whole source and describe it.
 

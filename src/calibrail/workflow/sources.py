@@ -2,17 +2,17 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.reading import Reading, read
+from calibrail.data.sources import Named, is_named, spoken
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.scores.base import Score
 from calibrail.settings.reading import ReadOptions
 
-#: A file, a folder, ``example:NAME``, or examples that are already in memory.
-Source = str | Path | Iterable[Example]
+#: A file, several, a folder, ``-``, ``example:NAME``, or examples that are already in memory.
+Source = Named | Iterable[Example]
 
 #: Answers that are decided about, or counted, at a time.
 BLOCK = 256
@@ -50,7 +50,7 @@ def open_source(
 
     Parameters
     ----------
-    source : path, str or iterable of Example
+    source : path, str, several of them, or iterable of Example
         Where the examples are.
     reading : ReadOptions, optional
         How to read a file.
@@ -61,8 +61,8 @@ def open_source(
     labelled, allow_none : bool
         Whether every row needs a label, and whether a file without a usable row is fine.
     """
-    if not isinstance(source, str | Path):
-        return InMemory(source)
+    if not is_named(source):
+        return InMemory(cast(Iterable[Example], source))
     scores = tuple(scores)
     # Answers without samples are read, and the score that wants them is undefined there.
     texts = [name for score in scores for name in score.requires if name in TEXT_FIELDS]
@@ -109,4 +109,4 @@ def source_name(source: Source | None) -> str | None:
     """Return how a report names a source."""
     if source is None:
         return None
-    return str(source) if isinstance(source, str | Path) else "examples in memory"
+    return spoken(source) if is_named(source) else "examples in memory"

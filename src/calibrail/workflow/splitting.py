@@ -1,13 +1,14 @@
 """How is data split, and how do scores learn from the part that is theirs?"""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrail.data.example import Example
+from calibrail.data.sources import is_named
 from calibrail.data.splits import FIT, split, split_from_column
 from calibrail.engine.local import score_examples
 from calibrail.errors import InputError
@@ -38,8 +39,8 @@ def fitted(
     """Return the scores with those that learn fitted to the fit split, and what is read again."""
     if not any(map(learns, detectors)):
         return detectors, source
-    if not isinstance(source, str | Path):
-        source = list(source)
+    if not is_named(source):
+        source = list(cast(Iterable[Example], source))
     # What is unusable is set aside when the scores are computed.
     quiet = replace(reading or ReadOptions(), quarantine=None)
     examples = open_source(source, quiet, detectors, keep=keep)

@@ -1,0 +1,155 @@
+"""Which files does a name stand for, and how are their bytes read?"""
+
+import atexit
+import gzip
+import io
+import shutil
+import sys
+import tempfile
+import zlib
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any, Final
+
+from calibrail.errors import DataError, file_errors
+
+#: The name that stands for standard input.
+STANDARD_INPUT: Final = "-"
+
+#: Suffix to the kind of table.
+SUFFIXES: Final = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+
+_GZIP: Final = b"\x1f\x8b"
+
+
+def suffix_of(path: Path) -> str:
+    """Return the suffix that names the format, in lower case, without one of compression.
+
+    >>> suffix_of(Path("rows.JSONL.gz"))
+    '.jsonl'
+    """
+    return (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
+
+
+def open_bytes(path: Path) -> IO[bytes]:
+    """Open a file for reading, through gzip where it begins like that, whatever its name.
+
+    Raises
+    ------
+    DataError
+        The file cannot be opened; or, while it is read, its compressed part is damaged.
+    """
+    with file_errors(f"cannot open {path}"):
+        stream = path.open("rb")
+        compressed = stream.read(2) == _GZIP
+        stream.seek(0)
+    return io.BufferedReader(_Gunzip(path, stream)) if compressed else stream
+
+
+class _Gunzip(io.RawIOBase):
+    """The uncompressed bytes of a file, whose damage is an error that names it."""
+
+    def __init__(self, path: Path, stream: IO[bytes]) -> None:
+        self._path, self._stream, self._inner = path, stream, gzip.GzipFile(fileobj=stream)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            raw = self._inner.read(len(buffer))
+        except (OSError, EOFError, zlib.error) as error:
+            raise DataError(
+                f"{self._path} is damaged: {error}; compress or download it again"
+            ) from error
+        buffer[: len(raw)] = raw
+        return len(raw)
+
+    def close(self) -> None:
+        self._inner.close()
+        self._stream.close()
+        super().close()
+
+
+def table_kind(path: Path) -> str:
+    """Return the kind of table that a file's name or else its beginning shows, or "".
+
+    A name without a known suffix is read as Parquet, JSON or CSV if it begins like that.
+    """
+    if kind := SUFFIXES.get(suffix_of(path), ""):
+        return kind
+    with open_bytes(path) as stream:
+        head = stream.read(4096)
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if text.startswith(b"PAR1"):
+        return "parquet"
+    if text.startswith((b"{", b"[")):
+        return "jsonl"
+    first = text.partition(b"\n")[0]
+    return "csv" if b"," in first or b"\t" in first else ""
+
+
+def data_files(folder: Path) -> tuple[Path, ...]:
+    """Return the data files of a folder in the order of their names, all of one kind.
+
+    Those of its sub-folders count where it has none itself; hidden files never do.
+
+    Raises
+    ------
+    DataError
+        There is none, or they are of several kinds.
+    """
+    files: list[Path] = []
+    for listed in (folder.iterdir(), folder.rglob("*")):
+        files = sorted(p for p in listed if suffix_of(p) in SUFFIXES and p.is_file())
+        files = [p for p in files if not p.relative_to(folder).as_posix().startswith((".", "_"))]
+        if files:
+            break
+    kinds = Counter(SUFFIXES[suffix_of(path)] for path in files)
+    if len(kinds) != 1:
+        listed_names = ", ".join(path.name for path in files[:10]) or "none"
+        problem = "holds files of several formats" if kinds else "holds no data file"
+        raise DataError(
+            f"the folder {folder} {problem}; name the files to read, one or several: {listed_names}"
+        )
+    return tuple(files)
+
+
+def file_labels(files: Sequence[Path]) -> tuple[str, ...]:
+    """Return a name for each of several files: its own, or the whole path where two share it."""
+    names = Counter(path.name for path in files)
+    return tuple(path.name if names[path.name] == 1 else str(path) for path in files)
+
+
+class _StandardInput:
+    """A copy of what came in through standard input, since data is read more than once."""
+
+    stream: object = None
+    path: Path | None = None
+
+    def copied(self) -> Path:
+        if self.path is None or self.stream is not sys.stdin:
+            with tempfile.NamedTemporaryFile(prefix="standard_input_", delete=False) as file:
+                shutil.copyfileobj(sys.stdin.buffer, file)
+            self.stream, self.path = sys.stdin, Path(file.name)
+            atexit.register(self.path.unlink, missing_ok=True)
+        return self.path
+
+
+_INPUT: Final = _StandardInput()
+
+
+def standard_input() -> Path:
+    """Return a file with what came in through standard input; removed when the process ends."""
+    if sys.stdin is None or sys.stdin.isatty():
+        raise DataError("- stands for standard input, and nothing is piped into it")
+    return _INPUT.copied()

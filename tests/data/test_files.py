@@ -1,0 +1,136 @@
+"""Is data read however it is packed: compressed, wrapped, in several files, from a pipe?"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calibrail.data import read, read_all
+from calibrail.data.files import table_kind
+from calibrail.errors import DataError
+from tests.rows import good
+
+
+def lines(*rows: dict[str, Any]) -> bytes:
+    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+
+CSV = b"id,question,contexts,response,label\na,q,c,r,1\nb,q,c,r,0\n"
+
+
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.csv.gz", "a.jsonl", "a.json.gz", "plain"])
+def test_compressed_files_are_known_by_their_beginning(tmp_path: Path, name: str) -> None:
+    body = CSV if "csv" in name else lines(good(), good(id="b", label=0))
+    (tmp_path / name).write_bytes(gzip.compress(body))
+    examples, reading = read_all(tmp_path / name)
+    assert [(e.id, e.label) for e in examples] == [("a", 1), ("b", 0)]
+    assert reading.format == ("csv" if "csv" in name else "jsonl")
+
+
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.csv.gz"])
+def test_a_damaged_archive_is_an_error_that_names_it(tmp_path: Path, name: str) -> None:
+    body = CSV * 2000 if "csv" in name else lines(*(good(id=i, x="y" * i) for i in range(2000)))
+    packed = gzip.compress(body)
+    path = tmp_path / name
+    for broken in (packed[: len(packed) // 2], packed[:200] + b"\xff" * 200 + packed[400:]):
+        path.write_bytes(broken)
+        with pytest.raises(DataError, match=rf"{name} is damaged"):
+            list(read(path))
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda rows: {"examples": rows},
+        lambda rows: {"any_name": rows},
+        lambda rows: {"version": "1", "about": {"n": [2]}, "data": rows, "license": "x"},
+    ],
+)
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("filler", [0, 100_000])
+def test_a_list_within_one_object(tmp_path: Path, wrap: Any, indent: Any, filler: int) -> None:
+    path = tmp_path / "rows.json"
+    rows = [good(question="é" * filler + "q"), good(id="b", label=0)]
+    text = json.dumps(wrap(rows), indent=indent, ensure_ascii=False)
+    path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    assert [(e.id, e.label) for e in read(path, strict=True)] == [("a", 1), ("b", 0)]
+
+
+def test_what_is_no_wrapped_list_stays_lines(tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    one = good(contexts=[{"text": "c"}])
+    path.write_bytes(lines({"contexts": one.pop("contexts"), **one}))
+    assert [e.contexts for e in read(path)] == [("c",)]
+    path.write_bytes(lines(*({"data": [{"x": 1}], **good(id=i)} for i in range(3))))
+    assert len(list(read(path))) == 3
+    path.write_text(json.dumps({"train": [good()], "test": [good(id="b")]}))
+    with pytest.raises(DataError, match="several lists of rows; 'test' is the second"):
+        list(read(path))
+
+
+def test_files_without_a_suffix(tmp_path: Path) -> None:
+    path = tmp_path / "rows.txt"
+    path.write_bytes(CSV.replace(b",", b"\t"))
+    assert [e.label for e in read(path)] == [1, 0]
+    path.write_bytes(json.dumps([good()]).encode())
+    assert (table_kind(path), len(list(read(path)))) == ("jsonl", 1)
+    path.write_bytes(b"a poem\nof two lines")
+    with pytest.raises(DataError, match="cannot guess the format"):
+        read(path)
+
+
+def test_several_files_and_a_folder_are_one_source(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    first, second = folder / "a.jsonl", folder / "b.jsonl.gz"
+    first.write_bytes(lines(good(), good(id=..., label=0), good(response="")))
+    second.write_bytes(gzip.compress(lines(good(), good(id="c"), good(id=...), good(id="c"))))
+    target = tmp_path / "q.jsonl"
+    for source in ([first, str(second)], folder):
+        examples, reading = read_all(source, quarantine=target)
+        # An id that another file has, too, is told apart by the file's name.
+        ids = ["a", "a.jsonl:row-2", "b.jsonl.gz:a", "c", "b.jsonl.gz:row-3"]
+        assert [example.id for example in examples] == ids
+        assert (reading.n_rows, reading.n_quarantined) == (7, 2)
+        entries = [json.loads(line) for line in target.open()]
+        places = [(e["file"], e["row"], e["field"]) for e in entries]
+        assert places == [("a.jsonl", 3, "response"), ("b.jsonl.gz", 4, "id")]
+        digest = reading.digest()
+    second.write_bytes(gzip.compress(lines(good(id="d"))))
+    assert read(folder).digest() != digest
+    with pytest.raises(DataError, match=r"a\.jsonl, row 3, field response: empty"):
+        list(read(folder, strict=True))
+    assert read([first, second]).source == f"{first}, {second}"
+
+
+def test_files_that_do_not_belong_together(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(lines(good()))
+    (tmp_path / "b.csv").write_bytes(CSV)
+    with pytest.raises(DataError, match=r"several formats; name the files .* a\.jsonl, b\.csv"):
+        read(tmp_path)
+    with pytest.raises(DataError, match=r"must have one format; got .*jsonl\), .*csv\)"):
+        read([tmp_path / "a.jsonl", tmp_path / "b.csv"])
+    with pytest.raises(DataError, match="no file or folder"):
+        read([tmp_path / "a.jsonl", tmp_path / "none.jsonl"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="holds no data file"):
+        read(tmp_path / "empty")
+
+
+@pytest.mark.parametrize("body", [CSV, lines(good(), good(id="b", label=0))])
+def test_standard_input_is_read_more_than_once(
+    monkeypatch: pytest.MonkeyPatch, body: bytes
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(body)))
+    for _ in range(2):
+        reading = read("-")
+        assert reading.source == "standard input"
+        assert [e.label for e in reading] == [1, 0]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(CSV[:-10])))
+    assert [e.label for e in read("-")] == [1]
