@@ -276,7 +276,7 @@ def test_examples_in_memory_and_progress() -> None:
     seen: list[int] = []
     result = agree(examples, **COLUMNS, context=Context(progress=seen.append))
     assert seen == [256, 512, 600]
-    assert result.data["source"] == "examples in memory" and result.data["sha256"] is None
+    assert result.data["source"] == "examples in memory"
     assert result.agreement.agreement.estimate == 1.0
 
 

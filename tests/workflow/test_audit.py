@@ -133,9 +133,9 @@ def test_a_fitted_detector_is_not_audited_on_what_it_learnt_from() -> None:
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        ([], "no example to score"),
-        ([Example(response="x", label=1, id="a")] * 3, "faithful"),
-        ([Example(response="x", id="a")] * 3, "no label"),
+        ([], "holds no row"),
+        ([Example(response="x", label=1, id="a")] * 1, "faithful"),
+        ([Example(response="x", id="a")] * 3, "label: missing"),
     ],
 )
 def test_what_cannot_be_audited_says_why(made: list[Example], message: str) -> None:
@@ -144,8 +144,10 @@ def test_what_cannot_be_audited_says_why(made: list[Example], message: str) -> N
 
 
 def test_an_undefined_score_says_why() -> None:
-    with pytest.raises(DataError, match="undefined for all"):
+    with pytest.raises(DataError, match="no column to keep 'nothing'"):
         audit(examples(20), [build_column("nothing", "faithful")], geometry=False)
+    with pytest.raises(DataError, match="undefined for all"):
+        audit(examples(20), [build_column("model", "faithful")], geometry=False)
 
 
 def test_angles_come_from_the_embedded_encoder(tmp_path: Path) -> None:

@@ -76,6 +76,28 @@ def saved_rows(folder: Path, split: object = None) -> Iterator[TableItem]:
     return _batched(_stream_batches(saved_files(folder, split)))
 
 
+def table_rows(source: object) -> Iterator[TableItem]:
+    """Yield the rows of a table in memory that offers itself to Arrow, numbered from 1.
+
+    Raises
+    ------
+    DataError
+        It is no table, or two of its columns have one name.
+    """
+    import pyarrow as pa
+
+    try:
+        table = pa.table(source)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise DataError(
+            f"a {type(source).__name__} cannot be read as an Arrow table: {_first_line(error)}"
+        ) from error
+    names = table.column_names
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise DataError(f"the table has several columns {twice[0]!r}; give each its own name")
+    yield from _batched(table.to_batches(max_chunksize=_BATCH))
+
+
 def string_array(values: Sequence[str | None]) -> pa.Array:
     """Return an Arrow string array; None becomes null, a lone surrogate a replacement character.
 

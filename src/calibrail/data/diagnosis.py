@@ -181,7 +181,7 @@ class Diagnosis(Record):
 
     source: str
     format: str
-    sha256: str
+    sha256: str | None
     fields: tuple[str, ...]
     columns: Mapping[str, str]
     rows: int

@@ -60,6 +60,8 @@ class Opened:
         The files that are read, for a digest.
     items : iterator
         The rows, not begun.
+    digest : callable or None
+        What identifies rows that are in no file; None where the files do.
     """
 
     format: str
@@ -67,6 +69,7 @@ class Opened:
     cells: bool
     files: tuple[Path, ...]
     items: Iterator[ParsedItem]
+    digest: Callable[[], str | None] | None = None
 
 
 def plugin_readers() -> dict[str, Reader]:

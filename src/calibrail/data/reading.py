@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Final, Unpack, cast
@@ -16,7 +17,7 @@ from calibrail.data.formats import Opened, peek
 from calibrail.data.ids import SeenIds
 from calibrail.data.row_parser import Interpreter
 from calibrail.data.rows import Filtered, ParsedItem, Problem, Row
-from calibrail.data.sources import Named, digest_files, open_source, spoken
+from calibrail.data.sources import Source, digest_files, open_source, spoken
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.settings import ReadOptions, ReadShort
 
@@ -58,7 +59,8 @@ class Reading:
         self.n_rows = self.n_examples = self.n_quarantined = self.n_filtered = 0
         self.reasons: Counter[tuple[str, str]] = Counter()
         self.filtered: Counter[str] = Counter()
-        self._files, self._strict, self._allow_none = opened.files, reading.strict, needs.allow_none
+        self._digest = opened.digest or partial(digest_files, opened.files)
+        self._strict, self._allow_none = reading.strict, needs.allow_none
         self._quarantine = reading.quarantine
         interpreter = Interpreter(self.columns, needs, opened.cells)
         items = chain(head, opened.items)
@@ -82,12 +84,13 @@ class Reading:
         """Return the next usable example."""
         return next(self._stream)
 
-    def digest(self) -> str:
+    def digest(self) -> str | None:
         """Return the SHA-256 of the file, or of the names and digests of several files.
 
-        Available before and after the examples are read.
+        Available before and after the examples are read. That of data in memory is the digest of
+        its rows, and is None until they are read.
         """
-        return digest_files(self._files)
+        return self._digest()
 
     def to_dict(self) -> dict[str, object]:
         """Return source, format, digest and counts, JSON-able."""
@@ -156,7 +159,7 @@ class Reading:
 
 
 def read(
-    source: Named,
+    source: Source,
     reading: ReadOptions | None = None,
     *,
     keep: Collection[str] = (),
@@ -169,10 +172,12 @@ def read(
 
     Parameters
     ----------
-    source : str, Path or sequence of them
+    source : path, str, sequence of them, DataFrame, Arrow table, mapping or iterable
         A file, plain or compressed with gzip; a folder of files or of a benchmark; ``-`` for
         standard input; ``example:NAME`` for data shipped with the package; or ``hf:NAME[:SPLIT]``.
-        Several are read one after the other, as one source.
+        Several are read one after the other, as one source. Or data in memory: a pandas or polars
+        frame, an Arrow table, a dict of columns, dicts or `Example` objects. The same rows are
+        read alike from each of them.
     reading : ReadOptions or None
         How to read it; what is left out is guessed.
     keep : collection of str
@@ -228,7 +233,7 @@ def read(
 
 
 def read_all(
-    source: Named, reading: ReadOptions | None = None, **fields: Any
+    source: Source, reading: ReadOptions | None = None, **fields: Any
 ) -> tuple[tuple[Example, ...], Reading]:
     """Read every example of a source into memory; the parameters are those of `read`.
 

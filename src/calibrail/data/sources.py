@@ -1,7 +1,8 @@
 """What does the name of a source stand for?"""
 
 import hashlib
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from itertools import starmap
@@ -10,6 +11,7 @@ from typing import Any, Final, TypeAlias, TypeGuard
 
 from calibrail.data.files import STANDARD_INPUT, standard_input
 from calibrail.data.formats import Opened, open_files, open_path, open_rows
+from calibrail.data.in_memory import InMemory, Rows, describe
 from calibrail.data.rows import Row
 from calibrail.errors import DataError, file_errors
 from calibrail.settings import ReadOptions
@@ -22,7 +24,10 @@ HUB: Final = "hf:"
 
 
 #: What is read by its name: one, or several that are read as one.
-Named: TypeAlias = str | Path | Sequence[str | Path]
+Named: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+#: What every function that reads data takes: names, or data in memory.
+Source: TypeAlias = Named | InMemory
 
 
 def is_named(source: object) -> TypeGuard[Named]:
@@ -31,27 +36,34 @@ def is_named(source: object) -> TypeGuard[Named]:
     >>> is_named("a.jsonl"), is_named(["a.jsonl", "b.jsonl"]), is_named([])
     (True, True, False)
     """
-    if isinstance(source, str | Path):
+    if isinstance(source, str | os.PathLike):
         return True
     if not isinstance(source, list | tuple):
         return False
-    return bool(source) and all(isinstance(item, str | Path) for item in source)
+    return bool(source) and all(isinstance(item, str | os.PathLike) for item in source)
 
 
-def spoken(source: Named) -> str:
+def spoken(source: Source) -> str:
     """Return how messages and reports call a source.
 
-    >>> spoken("-"), spoken(["a", "b", "c", "d", "e"])
-    ('standard input', 'a, b, c and 2 more')
+    >>> spoken("-"), spoken(["a", "b", "c", "d", "e"]), spoken([{"label": 1}])
+    ('standard input', 'a, b, c and 2 more', 'rows in memory')
     """
-    if isinstance(source, str | Path):
+    if not is_named(source):
+        return describe(source)
+    if isinstance(source, str | os.PathLike):
         return "standard input" if str(source) == STANDARD_INPUT else str(source)
     rest = f" and {len(source) - 3} more" if len(source) > 3 else ""
     return ", ".join(map(spoken, source[:3])) + rest
 
 
-def open_source(source: Named, reading: ReadOptions) -> Opened:
-    """Open a path, several, ``-``, ``example:NAME`` or ``hf:NAME[:SPLIT]``.
+def reusable(source: Source) -> Source:
+    """Return a source that can be read twice: what can be read once becomes a list."""
+    return list(source) if isinstance(source, Iterator) else source
+
+
+def open_source(source: Source, reading: ReadOptions) -> Opened:
+    """Open a path, several, ``-``, ``example:NAME``, ``hf:NAME[:SPLIT]``, or data in memory.
 
     Raises
     ------
@@ -59,7 +71,9 @@ def open_source(source: Named, reading: ReadOptions) -> Opened:
         Nothing of that name is there, its format cannot be guessed, or the package ``datasets``,
         which loads what is on the hub, is not installed or cannot load it.
     """
-    if not isinstance(source, str | Path):
+    if not is_named(source):
+        return _open_memory(Rows(source), reading)
+    if not isinstance(source, str | os.PathLike):
         if len(source) > 1:
             return open_files([_file(item) for item in source], reading)
         (source,) = source
@@ -72,7 +86,14 @@ def open_source(source: Named, reading: ReadOptions) -> Opened:
     return open_path(_file(source), reading)
 
 
-def _file(name: str | Path) -> Path:
+def _open_memory(rows: Rows, reading: ReadOptions) -> Opened:
+    """Open rows in memory; what comes as examples has calibrail's names already."""
+    if rows.format == "examples":
+        return Opened(rows.format, False, False, (), rows(), rows.digest)
+    return replace(open_rows(rows, (), rows.format, reading), digest=rows.digest)
+
+
+def _file(name: str | os.PathLike[str]) -> Path:
     if str(name).startswith(HUB):
         raise DataError(f"{name} cannot be read together with other files; download it first")
     if str(name).startswith(EXAMPLE):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from calibrail.data.sources import is_named, spoken
+from calibrail.data.sources import Source, spoken
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation.agree.corrected_rates import (
     Rate,
@@ -27,7 +27,7 @@ from calibrail.settings import ReadOptions, ScoreThreshold
 from calibrail.settings.checks import share
 from calibrail.workflow.context import Context
 from calibrail.workflow.judged_rows import Tally, Unreadable, choose_flagging
-from calibrail.workflow.sources import Fresh, Source, batches, open_source, source_name
+from calibrail.workflow.sources import Fresh, batches, open_source, source_name
 
 SCHEMA: Final = "calibrail.agreement/1"
 
@@ -165,7 +165,7 @@ def agree(
     reading, context = reading or ReadOptions(), context or Context()
     keep = (human, judge, *flagging.columns)
     examples = open_source(source, reading, keep=keep, labelled=False)
-    name = spoken(source) if is_named(source) else "the examples"
+    name = spoken(source)
     fresh, tally = Fresh(guardrail), Tally()
     with Unreadable(name, reading) as unreadable:
         rows = unreadable.readable(examples, human, judge)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrail.data.sources import Source
 from calibrail.data.splits import FIT
 from calibrail.evaluation.audit.answers import Answers
 from calibrail.evaluation.audit.audit import Audit, LeftOut, Material, audit_scores
@@ -22,7 +23,6 @@ from calibrail.workflow.audit_parts import Beside, Texts, divide, has_angles, le
 from calibrail.workflow.context import Context
 from calibrail.workflow.run_folder import write_run
 from calibrail.workflow.scoring import require_usable, resolve_scores, score_source
-from calibrail.workflow.sources import Source
 from calibrail.workflow.wording import spelled
 
 

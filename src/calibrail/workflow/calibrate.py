@@ -8,6 +8,7 @@ from typing import Unpack
 from calibrail.conformal.risk_spec import parse_risks
 from calibrail.conformal.risks import RiskControl, control_risks
 from calibrail.conformal.rule import Rule, fit_rule
+from calibrail.data.sources import Source
 from calibrail.data.splits import CALIBRATION
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation import Origin, Others, Sample, evaluate
@@ -22,7 +23,6 @@ from calibrail.workflow.context import Context, installed_versions
 from calibrail.workflow.error_examples import worst_errors
 from calibrail.workflow.run import Run, calibration_digests, score_config
 from calibrail.workflow.scoring import Scored, require_usable, score_only, score_source
-from calibrail.workflow.sources import Source
 from calibrail.workflow.wording import worded
 
 

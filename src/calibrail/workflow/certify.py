@@ -18,6 +18,7 @@ from calibrail.conformal import (
 )
 from calibrail.conformal.certificate import Verdict
 from calibrail.data.example import Example
+from calibrail.data.sources import Source
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation.sections.measured_risks import risk_bounds, risk_verdict
 from calibrail.guardrail.decision import Decision
@@ -28,7 +29,7 @@ from calibrail.report.documents.certify_warnings import certify_warnings
 from calibrail.settings import ReadOptions, Requirement
 from calibrail.settings.short import Limits, collect_requirement
 from calibrail.workflow.context import Progress
-from calibrail.workflow.sources import Fresh, Source, batches, open_source
+from calibrail.workflow.sources import Fresh, batches, open_source
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,12 @@ from typing import TextIO
 import numpy as np
 
 from calibrail.data.example import Example
+from calibrail.data.sources import Source
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.settings import ReadOptions
 from calibrail.workflow.context import Progress
-from calibrail.workflow.sources import Source, open_source
+from calibrail.workflow.sources import open_source
 
 
 def check_source(

@@ -7,6 +7,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from calibrail.data.sources import Source
 from calibrail.evaluation import Comparison, Origin, compare_detectors
 from calibrail.report.documents.compare_finding import finding
 from calibrail.report.documents.data_notes import data_notes
@@ -17,7 +18,6 @@ from calibrail.settings.short import Short, collect
 from calibrail.workflow.context import Context
 from calibrail.workflow.run_folder import cost_dict, write_run
 from calibrail.workflow.scoring import Scored, require_usable, score_source
-from calibrail.workflow.sources import Source
 from calibrail.workflow.wording import spelled, worded
 
 

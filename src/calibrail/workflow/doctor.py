@@ -12,7 +12,7 @@ from calibrail.data.example import TEXT_FIELDS
 from calibrail.data.findings import findings
 from calibrail.data.profile import Survey, group_sizes, median_and_p95, repeats, text_lengths
 from calibrail.data.reading import read
-from calibrail.data.sources import Named
+from calibrail.data.sources import Source, reusable
 from calibrail.data.splits import CALIBRATION, split
 from calibrail.evaluation.stats.auroc import auroc
 from calibrail.scores.registry import build, parse_specs
@@ -28,7 +28,7 @@ _SCORES: Final = "rouge_l,novelty,novel_count,sgi,rad,tfg,numbers,entities,lengt
 
 
 def diagnose(
-    source: Named, reading: ReadOptions | None = None, **fields: Unpack[ReadShort]
+    source: Source, reading: ReadOptions | None = None, **fields: Unpack[ReadShort]
 ) -> Diagnosis:
     """Read a whole source and describe it.
 
@@ -51,6 +51,7 @@ def diagnose(
         No such file, its format cannot be guessed, or a named column is not there.
     """
     how = replace(reading or ReadOptions(), **cast(Any, fields))
+    source = reusable(source)
     first = read(source, how, require=(), labelled=False, allow_none=True)
     present = first.columns.present
     used = {first.columns.by_field[field] for field in present} | {*first.columns.label_columns}

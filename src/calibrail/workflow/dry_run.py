@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from calibrail.data.sources import Source
 from calibrail.models.call_limits import account
 from calibrail.models.remote import RemoteModel
 from calibrail.record import Record
@@ -12,7 +13,7 @@ from calibrail.scores.base import Score
 from calibrail.scores.registry import key_of
 from calibrail.settings import ReadOptions, SplitOptions
 from calibrail.workflow.scoring import resolve_scores
-from calibrail.workflow.sources import Source, batches, open_source
+from calibrail.workflow.sources import batches, open_source
 from calibrail.workflow.splitting import fitted
 
 #: Bytes of UTF-8 a token, where no answer of the model has been counted yet: English prose.

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from calibrail.conformal.rule import DECISIONS, Rule
 from calibrail.data.example import TEXT_FIELDS, Example
+from calibrail.data.sources import Source
 from calibrail.data.splits import TEST
 from calibrail.models.call_limits import BudgetError, account, limit_calls
 from calibrail.record import Record
 from calibrail.scores.base import Score
 from calibrail.settings import ReadOptions
 from calibrail.workflow.scoring import Scored
-from calibrail.workflow.sources import Source, open_source
+from calibrail.workflow.sources import open_source
 
 #: Misses, and false alarms, that a page shows at most.
 MOST: Final = 5

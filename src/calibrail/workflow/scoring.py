@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from calibrail.data.duplicates import cross_split_duplicates
 from calibrail.data.example import Example
 from calibrail.data.sketches import Sketcher, Sketches
+from calibrail.data.sources import Source
 from calibrail.data.splits import CALIBRATION, FIT, TEST
 from calibrail.engine.local import score_examples
 from calibrail.errors import DataError, InputError
@@ -24,7 +25,7 @@ from calibrail.scores.registry import BASELINES, build, key_of, parse_specs
 from calibrail.scores.table import ScoreTable
 from calibrail.settings import ReadOptions, SplitOptions
 from calibrail.workflow.context import Progress
-from calibrail.workflow.sources import Source, open_source, source_name
+from calibrail.workflow.sources import open_source, source_name
 from calibrail.workflow.splitting import fitted, group_codes, split_codes
 
 #: What is computed beside the detectors, told from them and the first example.

@@ -16,6 +16,7 @@ from calibrail.conformal import (
     discoveries,
     minimum_n_for_selection,
 )
+from calibrail.data.sources import Source
 from calibrail.errors import DataError, InputError
 from calibrail.guardrail.frozen import write_atomically
 from calibrail.guardrail.runtime import Guardrail
@@ -23,7 +24,7 @@ from calibrail.record import plain
 from calibrail.settings import ReadOptions
 from calibrail.workflow.check import decide_source
 from calibrail.workflow.context import Progress
-from calibrail.workflow.sources import Fresh, Source
+from calibrail.workflow.sources import Fresh
 
 #: Cut-offs of the p-value that a table for people shows.
 CUTOFFS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)

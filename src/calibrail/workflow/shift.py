@@ -7,6 +7,7 @@ from typing import Any, Final, Unpack
 
 import numpy as np
 
+from calibrail.data.sources import Source
 from calibrail.errors import InputError, TooFewExamplesError
 from calibrail.evaluation.sample import FIT, Sample
 from calibrail.evaluation.shift.labelled import drift, judge_drift
@@ -22,7 +23,7 @@ from calibrail.settings.short import Short, collect, from_keywords
 from calibrail.workflow.context import Context
 from calibrail.workflow.run_folder import write_run
 from calibrail.workflow.scoring import Scored, require_defined, resolve_scores, score_source
-from calibrail.workflow.sources import Source, source_name
+from calibrail.workflow.sources import source_name
 from calibrail.workflow.wording import spelled
 
 SCHEMA: Final = "calibrail.shift/1"

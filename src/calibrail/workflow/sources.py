@@ -2,39 +2,19 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.reading import Reading, read
-from calibrail.data.sources import Named, is_named, spoken
+from calibrail.data.sources import Source, spoken
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.scores.base import Score
 from calibrail.settings.reading import ReadOptions
-
-#: A file, several, a folder, ``-``, ``example:NAME``, or examples that are already in memory.
-Source = Named | Iterable[Example]
 
 #: Answers that are decided about, or counted, at a time.
 BLOCK = 256
 
 _Item = TypeVar("_Item")
-
-
-class InMemory:
-    """Examples in memory, for one pass, with what a `Reading` says of a file."""
-
-    format, n_quarantined = "examples", 0
-
-    def __init__(self, examples: Iterable[Example]) -> None:
-        self._examples = iter(examples)
-
-    def __iter__(self) -> Iterator[Example]:
-        """Return the rest of the examples."""
-        return self._examples
-
-    def digest(self) -> str | None:
-        """Return None: there is no file."""
-        return None
 
 
 def open_source(
@@ -45,15 +25,15 @@ def open_source(
     keep: Sequence[str] = (),
     labelled: bool = True,
     allow_none: bool = False,
-) -> Reading | InMemory:
+) -> Reading:
     """Open examples for one streaming pass.
 
     Parameters
     ----------
-    source : path, str, several of them, or iterable of Example
+    source : path, str or data in memory
         Where the examples are.
     reading : ReadOptions, optional
-        How to read a file.
+        How to read them.
     scores : iterable of Score
         Every row needs the fields that they read; their columns are kept.
     keep : sequence of str
@@ -61,8 +41,6 @@ def open_source(
     labelled, allow_none : bool
         Whether every row needs a label, and whether a file without a usable row is fine.
     """
-    if not is_named(source):
-        return InMemory(cast(Iterable[Example], source))
     scores = tuple(scores)
     # Answers without samples are read, and the score that wants them is undefined there.
     texts = [name for score in scores for name in score.requires if name in TEXT_FIELDS]
@@ -109,4 +87,4 @@ def source_name(source: Source | None) -> str | None:
     """Return how a report names a source."""
     if source is None:
         return None
-    return spoken(source) if is_named(source) else "examples in memory"
+    return spoken(source)

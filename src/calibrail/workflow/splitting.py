@@ -1,14 +1,13 @@
 """How is data split, and how do scores learn from the part that is theirs?"""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.data.example import Example
-from calibrail.data.sources import is_named
+from calibrail.data.sources import Source, reusable
 from calibrail.data.splits import FIT, split, split_from_column
 from calibrail.engine.local import score_examples
 from calibrail.errors import InputError
@@ -16,7 +15,7 @@ from calibrail.scores.base import Demanding, Fittable, Score
 from calibrail.scores.learned import learns
 from calibrail.scores.table import ScoreTable
 from calibrail.settings import ReadOptions, SplitOptions
-from calibrail.workflow.sources import Source, open_source
+from calibrail.workflow.sources import open_source
 
 
 def split_codes(table: ScoreTable, splitting: SplitOptions, learning: bool) -> NDArray[np.int8]:
@@ -39,8 +38,7 @@ def fitted(
     """Return the scores with those that learn fitted to the fit split, and what is read again."""
     if not any(map(learns, detectors)):
         return detectors, source
-    if not is_named(source):
-        source = list(cast(Iterable[Example], source))
+    source = reusable(source)
     # What is unusable is set aside when the scores are computed.
     quiet = replace(reading or ReadOptions(), quarantine=None)
     examples = open_source(source, quiet, detectors, keep=keep)

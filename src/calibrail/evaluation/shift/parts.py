@@ -108,9 +108,14 @@ def time_parts(cells: Sequence[Any], time: str, periods: int) -> list[Part]:
         if away.any():
             inside = np.flatnonzero(away)
             ends = np.argmin(moments[inside]), np.argmax(moments[inside])
-            name = " to ".join(str(cells[int(inside[end])]) for end in ends)
-            parts.append(Part(f"before {cells[middle]}", name, home, away))
+            name = " to ".join(_shown(cells[int(inside[end])]) for end in ends)
+            parts.append(Part(f"before {_shown(cells[middle])}", name, home, away))
     return parts
+
+
+def _shown(cell: Any) -> str:
+    """Return a time as the data spells it: a whole number without decimals."""
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
 
 
 def _moment(cell: Any) -> float:
