@@ -13,6 +13,7 @@ import pytest
 from reports import CODES, HOSTILE, LABELS, NOISE, VALUES, comparison
 from rich.console import Console
 
+from calibrail.phrases import percent
 from calibrail.report import print_document, render_page
 from calibrail.report.documents.compare import document
 from calibrail.report.documents.compare_finding import finding
@@ -221,3 +222,27 @@ def test_a_lead_that_is_not_confirmed_is_said_to_be_open() -> None:
     assert document(value).headline == "toy wins, not confirmed"
     assert document(value).next_step.startswith("Label more answers before you rely on the lead")
     assert 'class="verdict neutral"' in page_of(value)
+
+
+def test_a_detector_that_leads_the_table_alone_is_told_from_the_best_one() -> None:
+    """The table shows own thresholds on the test part; the choice is made at one coverage."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=400) + LABELS
+    columns = {f"d{k}": values + 0.8 * rng.normal(size=400) for k in range(4)}
+    content = compare(columns, labels=LABELS, codes=CODES, alpha=0.2).to_dict()
+    first = content["detectors"][0]
+    chosen = next(d for d in content["detectors"] if d["name"] == content["winner"]["candidate"])
+    assert (first["name"], chosen["name"], content["winner"]["name"]) == ("d0", "d1", None)
+    text = finding(content)
+    assert "No winner: the data does not separate d1, the detector with the fewest false" in text
+    rates = [percent(item["test"]["fpr"]["estimate"]) for item in (first, chosen)]
+    caught = [percent(item["test"]["coverage"]["estimate"]) for item in (first, chosen)]
+    assert (
+        f"where d0 comes first: {rates[0]} ({caught[0]} caught) against {rates[1]} ({caught[1]} "
+        "caught) of d1." in text
+    )
+    assert text.count("there the data does not separate the two") == 1
+    # The tests that choose agree with what is said.
+    assert first["name"] in content["winner"]["not_separated"]
+    content["detectors"].insert(0, content["detectors"].pop(content["detectors"].index(chosen)))
+    assert "The table is ordered" not in finding(content)

@@ -25,14 +25,14 @@ def finding(comparison: Json) -> str:
     detector = next(item for item in detectors if item["name"] == name)
     fpr = detector["test"]["fpr"]
     flags = (
-        f"flags {share(fpr)} of faithful answers ({percent(fpr['lower'])} to "
-        f"{percent(fpr['upper'])}) while aiming to catch {percent(1 - detector['alpha'])} of "
-        "hallucinations"
+        f"flags {share(fpr)} of the faithful test answers ({percent(fpr['lower'])} to "
+        f"{percent(fpr['upper'])}) at its own threshold, which aims to catch "
+        f"{percent(1 - detector['alpha'])} of hallucinations"
     )
     tests = comparison["paired"]["against_best"]
     if not tests:
         return f"{name} {flags}. There is nothing to compare it with."
-    ahead = _ahead(winner, tests)
+    ahead = f"{_first_in_table(detectors, detector, winner)}{_ahead(winner, tests)}"
     if winner["name"] is not None:
         confirmed = _confirmed(winner, comparison["paired"]["confirming"])
         return f"{headline(comparison)}: it {flags}.{ahead} {confirmed}"
@@ -43,6 +43,25 @@ def finding(comparison: Json) -> str:
             " times as many labelled answers would separate it."
         )
     return f"No winner: {_undecided(winner, tests)} {name} {flags}.{ahead}{more}"
+
+
+def _first_in_table(detectors: Sequence[Json], detector: Json, winner: Json) -> str:
+    """Say why the first detector of the table is not the one that is spoken of, where it is not."""
+    if (first := detectors[0]) is detector:
+        return ""
+    own, other = (
+        f"{share(item['test']['fpr'])} ({share(item['test']['coverage'])} caught)"
+        for item in (first, detector)
+    )
+    there = "the data does not separate the two"
+    if first["name"] in winner["ahead_of"]:
+        there = f"{first['name']} raises more"
+    return (
+        " The table is ordered by what each score's own threshold does on the whole test part, "
+        f"where {first['name']} comes first: {own} against {other} of {detector['name']}. The "
+        "choice is made at one coverage for all, on calibration answers and half of the test part; "
+        f"there {there}."
+    )
 
 
 def headline(comparison: Json) -> str:
@@ -73,6 +92,8 @@ def _undecided(winner: Json, tests: Sequence[Json]) -> str:
             "the best detector"
         )
         who = "it"
+    else:
+        who = f"{who}, the detector with the fewest false alarms at the same coverage,"
     names = [_few(others)] if others else []
     if trivial:
         names.append(f"{_baselines(trivial)} {_few(trivial)}")
