@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST_ARGS ?=
 
-.PHONY: demo test lint types coverage mutants docs bench validate clean
+.PHONY: demo test lint types coverage mutants docs bench validate fuzz clean
 
 # torch first and alone: its pinned version decides which build the rest finds already there.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -51,6 +51,11 @@ bench: $(VENV)/.installed-dev
 
 validate: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/validity.py
+
+# Damaged files of every format for FUZZ_MINUTES; a case that fails is run again by its seed.
+FUZZ_MINUTES ?= 10
+fuzz: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz $(FUZZ_MINUTES)
 
 clean:
 	rm -rf $(VENV) site dist runs mutants .coverage .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

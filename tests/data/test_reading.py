@@ -294,3 +294,22 @@ def test_whatever_the_bytes_each_line_is_an_example_or_an_entry(
     assert reading.n_rows == filled
     assert all(e.response.strip() and e.label in (0, 1) and e.contexts for e in examples)
     assert len({e.id for e in examples}) == len(examples)
+
+
+@pytest.mark.parametrize("brackets", [("[", "]"), ('{"a":', "}")])
+@pytest.mark.parametrize("times", [101, 970, 100_000])
+def test_endless_nesting_costs_its_row_only(
+    tmp_path: Path, brackets: tuple[str, str], times: int
+) -> None:
+    deep = brackets[0] * times + "1" + brackets[1] * times
+    shallow = brackets[0] * 98 + "1" + brackets[1] * 98
+    lines = [json.dumps(good(id=name)) for name in "abc"]
+    for position, value in ((1, shallow), (2, deep)):
+        lines[position] = lines[position][:-1] + f', "meta": {value}, "half": "\\ud800"}}'
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(lines))
+    examples, reading = read_all(path, keep=("meta",), quarantine=tmp_path / "quarantine.jsonl")
+    assert [example.id for example in examples] == ["a", "b"]
+    (entry,) = map(json.loads, (tmp_path / "quarantine.jsonl").read_text().splitlines())
+    assert (entry["row"], reading.reasons) == (3, {("row", "broken JSON"): 1})
+    assert "nested more than 100 deep" in entry["reason"]

@@ -222,3 +222,45 @@ def test_whatever_the_bytes_of_a_table_nothing_crashes(
     entries = target.read_bytes().splitlines() if target.exists() else []
     assert len(entries) == reading.n_quarantined
     assert len(examples) + len(entries) == reading.n_rows
+
+
+def test_one_text_of_a_damaged_value_is_named_and_dates_beyond_python_do_no_harm(
+    tmp_path: Path,
+) -> None:
+    far = pa.array([0, 2**62, 1], pa.int64()).view(pa.timestamp("ms"))
+    table = pa.table({"response": ["a", "b", "c"], "label": [0, 1, 1], "when": far})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    examples, reading = read_all(tmp_path / "rows.parquet", require=(), keep=("when",))
+    assert (len(examples), reading.n_quarantined) == (3, 0)
+    assert examples[0].columns["when"] == "1970-01-01 00:00:00"
+    assert examples[1].columns["when"] == float(2**62)
+
+
+def test_a_parquet_file_damaged_in_the_middle_is_named_with_the_row(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    pq.write_table(_table(), path, row_group_size=700, compression="none", use_dictionary=False)
+    place = pq.ParquetFile(path).metadata.row_group(2).column(0).data_page_offset
+    raw = bytearray(path.read_bytes())
+    raw[place : place + 40] = b"\xff" * 40
+    path.write_bytes(raw)
+    with pytest.raises(DataError, match=r"rows.parquet cannot be read as Parquet from row \d+ on"):
+        read_all(path)
+
+
+def test_columnar_files_refuse_two_columns_of_one_name(tmp_path: Path) -> None:
+    table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["label", "label"])
+    pq.write_table(table, tmp_path / "rows.parquet")
+    with pytest.raises(DataError, match=r"rows.parquet names columns twice: label; rename one"):
+        read(tmp_path / "rows.parquet", require=())
+
+
+def test_of_columnar_files_only_the_columns_in_use_are_read(tmp_path: Path) -> None:
+    """A text that is not UTF-8 costs its row only where somebody wants to read it."""
+    texts = pa.array([b"fine", b"\xff\xfe"], pa.binary()).view(pa.string())
+    nested = pa.array([{"label": 1, "by": "x"}, {"label": 0, "by": "y"}])
+    table = pa.table({"note": texts, "meta": nested, "score": [0.5, 1.5]})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    path, how = tmp_path / "rows.parquet", {"require": (), "label_column": "meta.label"}
+    examples, _ = read_all(path, keep=("score",), **how)
+    assert [(e.label, e.columns) for e in examples] == [(1, {"score": 0.5}), (0, {"score": 1.5})]
+    assert read_all(path, keep=("note",), **how)[1].reasons == {("row", "invalid UTF-8"): 1}

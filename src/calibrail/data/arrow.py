@@ -3,38 +3,86 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.data.rows import WHOLE_ROW, Problem, Row, TableItem
+from calibrail.data.json_text import DEPTH
+from calibrail.data.rows import WHOLE_ROW, Problem, Row, TableItem, shorten
 from calibrail.errors import DataError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+#: Rows at a time, and values where there are so many columns that they are more.
 _BATCH: Final = 1024
+_VALUES: Final = 1 << 22
+
+#: Values that become Python objects at a time.
+_CONVERTED: Final = 1 << 17
+
+#: What pyarrow raises, beside its own errors, where a file's bytes do not mean what they should.
+_DAMAGE: Final = (
+    *(OSError, ValueError, ArithmeticError, LookupError, NotImplementedError, TypeError),
+    *(MemoryError, RecursionError, SystemError),
+)
 
 
-def parquet_rows(path: Path) -> Iterator[TableItem]:
+def parquet_rows(path: Path, columns: Collection[str] | None = None) -> Iterator[TableItem]:
     """Yield the rows of a Parquet file, numbered from 1.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    columns : collection of str or None
+        The columns to read; a name such as ``metadata.label`` stands for its ``metadata``. None
+        reads all.
 
     Raises
     ------
     DataError
-        The file is not Parquet.
+        The file is not Parquet, is damaged, or names a column twice.
     """
-    import pyarrow as pa
+    return _batched(_parquet_batches(path, columns))
+
+
+def _parquet_batches(path: Path, columns: Collection[str] | None) -> Iterator[Any]:
     import pyarrow.parquet as pq
 
+    number = 0
     try:
         with pq.ParquetFile(path, pre_buffer=False) as file:
-            yield from _batched(file.iter_batches(batch_size=_BATCH))
-    except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{path} cannot be read as Parquet: {_first_line(error)}") from error
+            chosen = _chosen(path, file.schema_arrow, columns)
+            size = max(1, min(_BATCH, _VALUES // max(1, len(chosen))))
+            only = None if columns is None else chosen
+            for batch in file.iter_batches(batch_size=size, columns=only):
+                yield batch
+                number += batch.num_rows
+    except _DAMAGE as error:
+        raise DataError(_unreadable(path, "Parquet", number, error)) from error
+
+
+def _chosen(path: Path, schema: Any, columns: Collection[str] | None) -> list[str]:
+    """Return the names of the columns to read; refuse two of one name, and endless nesting."""
+    names = schema.names
+    for name, kind in zip(names, schema.types, strict=True):
+        kinds = [kind]
+        for _ in range(DEPTH):
+            kinds = [inner.field(i).type for inner in kinds for i in range(inner.num_fields)]
+        if kinds:
+            raise DataError(f"{path}: column {name} is nested more than {DEPTH} deep; leave it out")
+    if twice := _twice(names):
+        raise DataError(f"{path} names columns twice: {', '.join(twice[:10])}; rename one")
+    if columns is None:
+        return list(names)
+    paths = [column.split(".") for column in columns]
+    wanted = {".".join(path[: n + 1]) for path in paths for n in range(len(path))}
+    return [name for name in names if name in wanted]
 
 
 def saved_files(folder: Path, split: object = None) -> tuple[Path, ...]:
@@ -66,14 +114,29 @@ def saved_files(folder: Path, split: object = None) -> tuple[Path, ...]:
                 )
             folder = folder / chosen
         state = json.loads((folder / "state.json").read_text("utf-8"))
-        return tuple(folder / str(item["filename"]) for item in state["_data_files"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{folder} is not a data set written by save_to_disk: {error}") from error
+        files = tuple(folder / str(item["filename"]) for item in state["_data_files"])
+        if absent := [file.name for file in files if not file.is_file()]:
+            raise DataError(f"{folder}: state.json names {shorten(absent[0])}, which is not there")
+        return files
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DataError(
+            f"{folder} is not a data set written by save_to_disk: {_first_line(error)}"
+        ) from error
 
 
-def saved_rows(folder: Path, split: object = None) -> Iterator[TableItem]:
-    """Yield the rows of a folder written by ``save_to_disk``, numbered from 1 over its files."""
-    return _batched(_stream_batches(saved_files(folder, split)))
+def saved_rows(
+    folder: Path, split: object = None, columns: Collection[str] | None = None
+) -> Iterator[TableItem]:
+    """Yield the rows of a folder written by ``save_to_disk``, numbered from 1 over its files.
+
+    Parameters
+    ----------
+    folder, split
+        As `saved_files` takes them.
+    columns : collection of str or None
+        As `parquet_rows` takes them.
+    """
+    return _batched(_stream_batches(saved_files(folder, split), columns))
 
 
 def table_rows(source: object) -> Iterator[TableItem]:
@@ -93,7 +156,7 @@ def table_rows(source: object) -> Iterator[TableItem]:
             f"a {type(source).__name__} cannot be read as an Arrow table: {_first_line(error)}"
         ) from error
     names = table.column_names
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    if twice := _twice(names):
         raise DataError(f"the table has several columns {twice[0]!r}; give each its own name")
     yield from _batched(table.to_batches(max_chunksize=_BATCH))
 
@@ -132,46 +195,84 @@ def number_array(
     return pa.Array.from_buffers(kind, len(kept), [_bitmap(valid), pa.py_buffer(kept)])
 
 
-def _stream_batches(paths: Iterable[Path]) -> Iterator[Any]:
+def _twice(names: Iterable[str]) -> list[str]:
+    return sorted(name for name, n in Counter(names).items() if n > 1)
+
+
+def _stream_batches(paths: Iterable[Path], columns: Collection[str] | None) -> Iterator[Any]:
     import pyarrow as pa
 
     for path in paths:
+        number = 0
         try:
             with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as reader:
+                chosen = _chosen(path, reader.schema, columns)
                 for batch in reader:
-                    for start in range(0, batch.num_rows, _BATCH):
-                        yield batch.slice(start, _BATCH)
-        except (pa.ArrowInvalid, OSError) as error:
-            raise DataError(f"{path} cannot be read as Arrow: {_first_line(error)}") from error
+                    # What is mapped is read when it is used: damage must show here.
+                    batch.validate()
+                    yield batch.select(chosen)
+                    number += batch.num_rows
+        except _DAMAGE as error:
+            raise DataError(_unreadable(path, "Arrow", number, error)) from error
 
 
 def _batched(batches: Iterable[Any]) -> Iterator[TableItem]:
     number = 0
     for batch in batches:
-        try:
-            rows = batch.to_pylist()
-        except UnicodeDecodeError:
-            # One text of the batch is not UTF-8: find it, and lose no other row.
-            rows = [_single(batch, i) for i in range(batch.num_rows)]
-        for values in rows:
-            number += 1
-            if values is not None:
-                yield Row(number, values)
-            else:
-                remedy = "write the texts as UTF-8"
-                yield Problem(number, WHOLE_ROW, "invalid UTF-8", "", "", remedy)
+        size = max(1, min(_BATCH, _CONVERTED // max(1, batch.num_columns)))
+        for start in range(0, batch.num_rows, size):
+            for values in _values(batch.slice(start, size)):
+                number += 1
+                if isinstance(values, dict):
+                    yield Row(number, values)
+                else:
+                    yield Problem(number, WHOLE_ROW, *values)
 
 
-def _single(batch: Any, position: int) -> dict[str, object] | None:
+def _values(batch: Any) -> list[Any]:
+    """Return the values of every row, or why a row has none: reason, value, detail, remedy."""
     try:
-        row: dict[str, object] = batch.slice(position, 1).to_pylist()[0]
-    except UnicodeDecodeError:
-        return None
-    return row
+        # Texts that are not UTF-8, and places of texts that lie outside their buffer.
+        batch.validate(full=True)
+        rows: list[Any] = batch.to_pylist()
+    except _DAMAGE:
+        # A value of the batch cannot be read: find it, and lose no other row.
+        rows = [_single(batch.slice(i, 1)) for i in range(batch.num_rows)]
+    return rows
+
+
+def _single(row: Any) -> dict[str, object] | tuple[str, str, str, str]:
+    import pyarrow as pa
+
+    values: dict[str, object] = {}
+    for name, column in zip(row.schema.names, row.columns, strict=True):
+        try:
+            column.validate(full=True)
+            values[name] = column[0].as_py()
+        except _DAMAGE as error:
+            if pa.types.is_temporal(column.type):
+                # A date beyond the year 9999, or in no known time zone: the number that is stored.
+                width = pa.int32() if column.type.bit_width == 32 else pa.int64()
+                values[name] = column.view(width)[0].as_py()
+            elif isinstance(error, UnicodeDecodeError) or "UTF8" in str(error):
+                return "invalid UTF-8", "", f"in column {name}", "write the texts as UTF-8"
+            else:
+                detail = f"in column {name}: {_first_line(error)}"
+                return "unreadable value", "", detail, "write the file again"
+    return values
+
+
+def _unreadable(path: Path, kind: str, number: int, error: BaseException) -> str:
+    """Say what cannot be read, after how many rows, and why."""
+    where = f" from row {number + 1} on" if number else ""
+    return (
+        f"{path} cannot be read as {kind}{where}: {_first_line(error)}; if it was read before, "
+        "it is damaged: write or download it again"
+    )
 
 
 def _first_line(error: BaseException) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
+    return str(error).splitlines()[0][:300] if str(error) else type(error).__name__
 
 
 def _bitmap(valid: NDArray[np.bool_]) -> pa.Buffer | None:

@@ -6,7 +6,7 @@ from functools import partial
 from importlib.metadata import entry_points
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias, cast
 
 from calibrail.data.arrow import parquet_rows, saved_files, saved_rows
 from calibrail.data.benchmarks import NATIVES
@@ -30,6 +30,7 @@ from calibrail.settings import ReadOptions
 
 #: Rows looked at before a format, its columns and its fields are settled.
 PEEKED: Final = 100
+_PEEKED_VALUES: Final = 100_000
 
 #: Entry points under which an installed package may offer readers of further formats.
 ENTRY_POINTS: Final = "calibrail.readers"
@@ -41,7 +42,14 @@ _TABLES: Final[Mapping[str, Callable[..., Iterator[TableItem]]]] = {
     "parquet": parquet_rows,
     "saved": saved_rows,
 }
+#: Tables whose first row has all columns of the file.
+_RECTANGULAR: Final = ("csv", "parquet", "saved")
+#: Those among them of which single columns can be read.
+_COLUMNAR: Final = ("parquet", "saved")
 _OPTIONS: Final = {"csv": ("delimiter",), "saved": ("split",), "ragtruth": ("task", "split")}
+
+
+OpenColumns: TypeAlias = Callable[..., Iterator[ParsedItem]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +70,10 @@ class Opened:
         The rows, not begun.
     digest : callable or None
         What identifies rows that are in no file; None where the files do.
+    rectangular : bool
+        Whether the first row has all columns.
+    only : callable or None
+        ``only(columns=...)`` gives the rows with these columns alone, where that costs less.
     """
 
     format: str
@@ -70,6 +82,8 @@ class Opened:
     files: tuple[Path, ...]
     items: Iterator[ParsedItem]
     digest: Callable[[], str | None] | None = None
+    rectangular: bool = False
+    only: OpenColumns | None = None
 
 
 def plugin_readers() -> dict[str, Reader]:
@@ -143,7 +157,7 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
     open_table = partial(_TABLES[table], path, **fixed)
     files = saved_files(path, fixed.get("split")) if table == "saved" else (path,)
     if _guesses(reading):
-        fields = set(peek(open_table())[1])
+        fields = set(peek(open_table(), rectangular=table in _RECTANGULAR)[1])
         if any(signature <= fields for signature in RAGTRUTH_FIELDS):
             return _ragtruth(path, options)
     return open_rows(open_table, files, table, reading)
@@ -165,13 +179,17 @@ def open_files(files: Sequence[Path], reading: ReadOptions) -> Opened:
         )
         raise DataError(f"files that are read together must have one format; got {names}")
 
-    def rows() -> Iterator[ParsedItem]:
+    def rows(columns: Collection[str] | None = None) -> Iterator[ParsedItem]:
         for label, item in zip(file_labels(files), opened, strict=True):
-            for row in item.items:
+            items = item.items
+            if item.only is not None and columns is not None:
+                items = item.only(columns=columns)
+            for row in items:
                 yield replace(row, file=label)
 
     read = tuple(file for item in opened for file in item.files)
-    return replace(opened[0], files=read, items=rows())
+    only = None if opened[0].only is None else rows
+    return replace(opened[0], files=read, items=rows(), only=only)
 
 
 def open_rows(
@@ -180,7 +198,8 @@ def open_rows(
     """Open rows that are a table, as a benchmark where they are one, else as they are."""
     options = reading.options or {}
     known = _OPTIONS.get(table, ())
-    fields = peek(open_table())[1] if _guesses(reading) else {}
+    rectangular = table in _RECTANGULAR
+    fields = peek(open_table(), rectangular=rectangular)[1] if _guesses(reading) else {}
     for native in NATIVES:
         recognised = any(signature <= fields.keys() for signature in native.signatures)
         if recognised or reading.format == native.name:
@@ -188,13 +207,17 @@ def open_rows(
             items = native.rows(open_table, options)
             return Opened(native.name, False, table == "csv", files, items)
     _refuse_unknown(table, options, known)
-    return Opened(table, True, table == "csv", files, open_table())
+    only = cast(OpenColumns, open_table) if table in _COLUMNAR else None
+    return Opened(table, True, table == "csv", files, open_table(), None, rectangular, only)
 
 
-def peek(items: Iterator[ParsedItem]) -> tuple[list[ParsedItem], dict[str, None]]:
+def peek(
+    items: Iterator[ParsedItem], *, rectangular: bool = False
+) -> tuple[list[ParsedItem], dict[str, None]]:
     """Take the first items; return them with the field names of their rows, in order.
 
-    Goes on past `PEEKED` items for as long as none could be parsed, 100 times as far at most.
+    Goes on past `PEEKED` items for as long as none could be parsed, 100 times as far at most. Of
+    a table whose first row has all columns, fewer are taken where there are thousands of columns.
     """
     head: list[ParsedItem] = []
     fields: dict[str, None] = {}
@@ -202,7 +225,8 @@ def peek(items: Iterator[ParsedItem]) -> tuple[list[ParsedItem], dict[str, None]
         head.append(item)
         if isinstance(item, Row):
             fields |= dict.fromkeys(item.values)
-        if len(head) >= PEEKED and fields:
+        values = len(head) * len(fields) if rectangular else 0
+        if fields and (len(head) >= PEEKED or values >= _PEEKED_VALUES):
             break
     return head, fields
 

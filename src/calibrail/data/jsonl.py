@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from calibrail.data.files import open_bytes, suffix_of
+from calibrail.data.json_text import load_json
 from calibrail.data.rows import WHOLE_ROW, Problem, Row, TableItem, shorten
 from calibrail.errors import DataError
 
@@ -72,9 +73,9 @@ def parse_object(number: int, raw: bytes) -> TableItem:
         remedy, where = "save the file as UTF-8", f"byte {error.start + 1} of the row"
         return Problem(number, WHOLE_ROW, "invalid UTF-8", shorten(seen), where, remedy)
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        # Numbers of more than 4,300 digits and thousands of nested brackets end here, too.
+        value = load_json(text)
+    except ValueError as error:
+        # Numbers of more than 4,300 digits and too many nested brackets end here, too.
         detail = str(error).split(":")[0]
         if isinstance(error, json.JSONDecodeError):
             detail = f"{error.msg} at character {error.pos + 1}"

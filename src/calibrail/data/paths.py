@@ -1,8 +1,9 @@
 """Where in a row does a column such as ``metadata.label`` lead?"""
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Final
+
+from calibrail.data.json_text import load_json
 
 # Names are listed this deep, and this many of one row: tables may be wide.
 _DEPTH: Final = 3
@@ -44,8 +45,8 @@ def _parsed(cell: str) -> object:
     if cell.lstrip()[:1] not in ("{", "["):
         return None
     try:
-        return json.loads(cell)
-    except (ValueError, RecursionError):
+        return load_json(cell)
+    except ValueError:
         return None
 
 

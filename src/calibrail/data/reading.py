@@ -52,7 +52,7 @@ class Reading:
     """
 
     def __init__(self, source: str, opened: Opened, reading: ReadOptions, needs: Needs) -> None:
-        head, fields = peek(opened.items)
+        head, fields = peek(opened.items, rectangular=opened.rectangular)
         self.source, self.format, self.fields = source, opened.format, tuple(fields)
         self.head = tuple(item.values for item in head if isinstance(item, Row))
         self.columns = choose_columns(self.head, opened, reading, needs, source)
@@ -63,7 +63,10 @@ class Reading:
         self._strict, self._allow_none = reading.strict, needs.allow_none
         self._quarantine = reading.quarantine
         interpreter = Interpreter(self.columns, needs, opened.cells)
-        items = chain(head, opened.items)
+        items: Iterator[ParsedItem] = chain(head, opened.items)
+        if opened.only is not None:
+            names = (*self.columns.by_field.values(), *self.columns.label_columns, *needs.keep)
+            items = opened.only(columns=set(names))
         answers = (
             answer
             for item in items

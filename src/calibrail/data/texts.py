@@ -1,9 +1,9 @@
 """Which texts does a value hold: a text, an object with one, a list of sentences?"""
 
-import ast
-import json
 from collections.abc import Mapping, Sequence
 from typing import Final
+
+from calibrail.data.json_text import load_json, load_literal
 
 #: Where an object holds its text, the first that it has.
 _TEXT_KEYS: Final = (
@@ -86,10 +86,10 @@ def parse_cell(cell: str) -> object:
     text = cell.strip()
     if text[:1] + text[-1:] not in ("[]", "{}"):
         return None
-    for parse in (json.loads, ast.literal_eval):
+    for parse in (load_json, load_literal):
         try:
             value = parse(text)
-        except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+        except ValueError:
             continue
         return value if isinstance(value, (list, dict)) else None
     return None

@@ -158,7 +158,7 @@ class FrozenConfig(_Frozen):
         """
         try:
             content = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise GuardrailError(
                 f"{source} is not a guardrail: {error}; export it again with `calibrail export`"
             ) from error

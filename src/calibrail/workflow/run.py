@@ -131,15 +131,25 @@ class Run:
                 f"{folder / 'calibration.json'} has schema {content.get('schema')!r}; this version "
                 f"reads {SCHEMA!r}; run `calibrail calibrate` again"
             )
-        return cls(
-            state=_read_state(folder / STATE, content.get("state_sha256")),
-            report=Report.from_dict(report),
-            rule=Rule.from_dict({**content, "calibration": content}),
-            spec=ScoreSpecConfig.model_validate(content["score"]),
-            data=content["data"],
-            calibration_examples=tuple(content["calibration_examples"]),
-            versions=content["versions"],
-        )
+        try:
+            run = cls(
+                state=_read_state(folder / STATE, content.get("state_sha256")),
+                report=Report.from_dict(report),
+                rule=Rule.from_dict({**content, "calibration": content}),
+                spec=ScoreSpecConfig.model_validate(content["score"]),
+                data=content["data"],
+                calibration_examples=tuple(content["calibration_examples"]),
+                versions=content["versions"],
+            )
+            # A value of another type would show only when the run is frozen.
+            run._frozen("error")
+        except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            reason = str(error).splitlines()[0]
+            raise DataError(
+                f"{folder}: report.json or calibration.json was changed or is damaged: {reason}; "
+                "run `calibrail calibrate` again"
+            ) from error
+        return run
 
     def freeze(
         self, on_failure: Literal["error", "flag", "review"] = "error", score: Score | None = None
@@ -153,11 +163,15 @@ class Run:
         score : Score, optional
             The detector itself, where it is not registered under its name.
         """
+        # Through the bytes and back, so that what is returned is what a file would hold.
+        return Guardrail(FrozenConfig.from_bytes(self._frozen(on_failure).to_bytes()), score)
+
+    def _frozen(self, on_failure: Literal["error", "flag", "review"]) -> FrozenConfig:
         report = self.report.to_dict()
         certificate, test = report["certificate"], report["test"]
         state = None if self.state is None else base64.b64encode(self.state).decode("ascii")
         origin = ("source", "format", "sha256", "n_examples", "n_quarantined")
-        config = FrozenConfig(
+        return FrozenConfig(
             score=self.spec.model_copy(update={"state": state}),
             promise=self.report.promise,
             requirement=self.report.requirement,
@@ -181,8 +195,6 @@ class Run:
             ),
             versions=dict(self.versions),
         )
-        # Through the bytes and back, so that what is returned is what a file would hold.
-        return Guardrail(FrozenConfig.from_bytes(config.to_bytes()), score)
 
     def _calibration_dict(self) -> dict[str, Any]:
         rule = self.rule.to_dict()

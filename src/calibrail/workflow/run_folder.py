@@ -83,7 +83,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         with file_errors(f"cannot read {path}", remedy):
             content = json.loads(path.read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not JSON: {error}; run `calibrail calibrate` again") from error
     if not isinstance(content, dict):
         raise DataError(f"{path} does not hold a JSON object; run `calibrail calibrate` again")

@@ -1,0 +1,61 @@
+"""How is JSON of any origin parsed, so that nothing that walks through its values can overflow?"""
+
+import ast
+import json
+from typing import Final
+
+#: Lists and objects within one another. What walks down a value takes a few frames a level, of
+#: which Python has a thousand.
+DEPTH: Final = 100
+
+
+def load_json(text: str) -> object:
+    """Return the value that a JSON text spells.
+
+    Raises
+    ------
+    ValueError
+        It is not JSON, holds a number of more digits than Python will parse, or is nested more
+        than `DEPTH` deep.
+    """
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        value = _TOO_DEEP
+    return _shallow(text, value)
+
+
+def load_literal(text: str) -> object:
+    """Return the value that a text spells in Python's own notation; errors as `load_json`."""
+    try:
+        value = ast.literal_eval(text)
+    except (SyntaxError, TypeError) as error:
+        raise ValueError(str(error)) from error
+    except (RecursionError, MemoryError):
+        value = _TOO_DEEP
+    return _shallow(text, value)
+
+
+def _shallow(text: str, value: object) -> object:
+    # Counting characters is quick; few rows have as many brackets.
+    brackets = text.count("[") + text.count("{") + text.count("(")
+    if value is _TOO_DEEP or (brackets > DEPTH and _deep(value)):
+        raise ValueError(f"lists or objects are nested more than {DEPTH} deep")
+    return value
+
+
+def _deep(value: object) -> bool:
+    level = [value]
+    for _ in range(DEPTH + 1):
+        nested = [item for item in level if isinstance(item, (list, tuple, dict))]
+        if not nested:
+            return False
+        level = [
+            inner
+            for item in nested
+            for inner in (item.values() if isinstance(item, dict) else item)
+        ]
+    return True
+
+
+_TOO_DEEP: Final = object()
