@@ -264,3 +264,11 @@ def test_of_columnar_files_only_the_columns_in_use_are_read(tmp_path: Path) -> N
     examples, _ = read_all(path, keep=("score",), **how)
     assert [(e.label, e.columns) for e in examples] == [(1, {"score": 0.5}), (0, {"score": 1.5})]
     assert read_all(path, keep=("note",), **how)[1].reasons == {("row", "invalid UTF-8"): 1}
+
+
+def test_several_columnar_files_are_read_to_the_last(tmp_path: Path) -> None:
+    for name in "ab":
+        rows = [good(id=f"{name}{i}", label=i % 2) for i in range(3)]
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / f"{name}.parquet")
+    examples, _ = read_all(tmp_path)
+    assert [example.id for example in examples] == ["a0", "a1", "a2", "b0", "b1", "b2"]
