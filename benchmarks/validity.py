@@ -28,7 +28,7 @@ FAMILIES = {
     "bands": ("Berk-Jones", "DKW"),
     "clusters": ("clusters,",),
     "groups": ("groups,",),
-    "selection": ("selection,", "discoveries,"),
+    "selection": ("selection", "selection,", "discoveries,"),
     "three-way": ("three-way,",),
     "covariate shift": ("covariate",),
     "several risks": ("several",),

@@ -49,6 +49,25 @@ def test_select_as_json_and_with_nothing_to_release(guardrail: Path, tmp_path: P
     assert "1,999,999 are needed" in " ".join(told.stdout.split())
 
 
+def test_the_method_is_chosen_and_recorded(guardrail: Path, tmp_path: Path) -> None:
+    alone = [{**row, "group": None} for row in rows(100, seed=1, prefix="New ")]
+    batch = write(tmp_path / "batch.jsonl", alone)
+    released = {}
+    for method in ("auto", "bh", "both-classes"):
+        done = calibrail("select", guardrail, batch, "--fdr", 0.3, "--method", method, "--json")
+        result = json.loads(done.stdout)
+        released[result["method"]] = result["n_released"]
+        assert {row["method"]: row["released"] for row in result["methods"]}.items() >= (
+            released.items()
+        )
+    assert list(released) == ["storey", "bh", "both-classes"]
+    done = calibrail("select", guardrail, batch, "--fdr", 0.3, "--group-column", "question")
+    assert "200 answers of the batch share a group" in " ".join(done.stdout.split())
+    done = calibrail("select", guardrail, batch, "--fdr", 0.3, "--method", "by")
+    assert done.returncode == 2
+    assert "--method must be one of auto, bh, storey, both-classes; got 'by'" in done.stderr
+
+
 def test_select_names_a_bad_rate(guardrail: Path, tmp_path: Path) -> None:
     batch = write(tmp_path / "batch.jsonl", rows(3))
     done = calibrail("select", guardrail, batch, "--fdr", 1.5)

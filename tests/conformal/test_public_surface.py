@@ -45,7 +45,7 @@ ACCEPTED: Mapping[str, dict[str, Any]] = {
         "groups": RAMP,
         "search": public.CandidateSearch(grid=5, method="split_fixed_sequence"),
     },
-    "conformal_selection": {"p_values": [0.1, 0.5, math.nan], "fdr": 0.2},
+    "conformal_selection": {"p_values": [0.1, 0.5, math.nan], "fdr": 0.2, "share": 0.5},
     "coverage_band": {"calibration": (3, 60), "m": 30, "confidence": 0.9},
     "discoveries": {"p_values": [0.1, 0.5, math.nan], "n": 9, "confidence": 0.9},
     "exact_bound": {"count": 3, "n": 9, "confidence": 0.9},
@@ -53,7 +53,8 @@ ACCEPTED: Mapping[str, dict[str, Any]] = {
     "flip_tolerance": {"counts": COUNTED, "requirement": REQUIRED},
     "holm": {"p_values": [0.1, 0.5]},
     "joint_certificate": {"calibration": PAC, "counts": COUNTED, "requirement": REQUIRED},
-    "minimum_n_for_selection": {"fdr": 0.1, "m": 5},
+    "minimum_n_for_selection": {"fdr": 0.1, "m": 5, "share": 0.5},
+    "labelled_share": {"n_hallucinated": 5, "n": 60},
     "least_withheld": {"base_rate": 0.3, "share": 0.1},
     "minimum_n": {"alpha": 0.2, "guarantee": "pac", "delta": 0.1},
     "p_values": {"calibration_scores": RAMP, "values": [1.0, 2.0]},
@@ -68,11 +69,13 @@ ACCEPTED: Mapping[str, dict[str, Any]] = {
     },
     "rank": {"n": 60, "alpha": 0.2, "guarantee": "pac", "delta": 0.1},
     "simultaneous_band": {"scores": RAMP, "confidence": 0.9, "method": "dkw"},
+    "storey_share": {"p_values": [0.1, 0.2], "n": 9},
     "three_way": {"hallucinated": RAMP, "faithful": RAMP, "promise": PROMISE},
 }
 
 NO_NUMBER = ["0.5", True, [0.5], 1j]
 SHARE = [0.0, 1.0, -0.1, 1.3, math.nan, math.inf, -math.inf, None, *NO_NUMBER]
+OPEN = [0.0, -0.1, math.nan, math.inf, -math.inf, None, *NO_NUMBER]
 RATE = [-0.1, 1.1, math.nan, math.inf, *NO_NUMBER]
 COUNT = [-1, 1.5, 9.0, math.nan, None, 10**13, *NO_NUMBER]
 ARRAY = [None, 1.0, "abc", ["a"], ["1.5"], [1j], [[1.0]], [[1], [1, 2]], [10**400]]
@@ -84,7 +87,7 @@ REFUSED: Mapping[str, list[Any]] = {
     **{name: SHARE for name in ("alpha", "confidence", "delta", "fdr", "share", "power")},
     "base_rate": [None, *RATE],
     **{name: RATE for name in ("coverage", "fpr")},
-    **{name: COUNT for name in ("count", "n", "m", "seed")},
+    **{name: COUNT for name in ("count", "n", "m", "n_hallucinated", "seed")},
     "tolerance": [-1e-9, math.nan, math.inf, None, *NO_NUMBER],
     "threshold": [math.nan, None, *NO_NUMBER],
     **{name: [*ARRAY, *INFINITE] for name in ("scores", "hallucinated", "faithful")},
@@ -108,6 +111,7 @@ OWN: Mapping[tuple[str, str], list[Any]] = {
     ("joint_certificate", "calibration"): [calibrate_threshold(RAMP, Promise(0.2))],
     ("control_risks", "groups"): [1, [1] * 59],
     **{(name, "counts"): [] for name in ("certify_counts", "joint_certificate", "flip_tolerance")},
+    **{(name, "share"): OPEN for name in ("conformal_selection", "minimum_n_for_selection")},
     ("plan", "n"): [[-1], [1.5], [math.nan], ["5"], [10**13]],
     ("plan", "base_rate"): RATE,
 }
@@ -129,6 +133,7 @@ MORE: Mapping[tuple[str, str], list[Any]] = {
     ("discoveries", "n"): [0],
     ("discoveries", "p_values"): [[0.0], [0.15]],
     ("minimum_n_for_selection", "m"): [0],
+    ("storey_share", "n"): [0],
     ("p_values", "calibration_scores"): [[2.0, 1.0]],
 }
 

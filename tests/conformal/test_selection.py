@@ -152,6 +152,7 @@ def test_the_result_is_frozen_json_and_leaves_the_callers_array_alone() -> None:
         "n": 2,
         "n_released": 1,
         "fdr": 0.1,
+        "share": 1.0,
         "cutoff": 0.01,
         "released": [True, False],
         "p_values": [0.01, 1.0],

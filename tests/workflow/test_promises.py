@@ -124,7 +124,7 @@ def test_a_clustered_threshold_counts_each_question_once(column: Any, tmp_path: 
     guardrail = frozen_again(run, tmp_path)
     assert guardrail.calibration.threshold == run.calibration.threshold
     assert guardrail.check(columns={"detector": -5.0}).outcome == "pass"
-    with pytest.raises(InputError, match="select needs a guardrail with one threshold"):
+    with pytest.raises(InputError, match="118 of 179 answers share a group with another, and this"):
         calibrail.select(guardrail, answers, fdr=0.1)
 
 

@@ -50,12 +50,16 @@ RunFolder = Annotated[Path, typer.Option("--output", "-o", metavar="RUN", help="
 Promise = Annotated[settings.Promise, Pick()]
 #: What one threshold can promise.
 ThresholdPromise = Annotated[Promise, Pick(only=("alpha", "guarantee", "delta", "undefined"))]
+Release = Annotated[settings.Release, Pick()]
 Requirement = Annotated[settings.Requirement, Pick()]
-#: Answers with labels, and answers whose labels and groups are not read.
+#: Answers with labels, answers whose labels are not read, and whose groups are not read either.
 Reading = Annotated[settings.ReadOptions, Pick()]
 ReadingUnlabelled = Annotated[
     Reading,
     Pick(without=("label_column", "group_column", "label_map", "positive", "annotators")),
+]
+ReadingGrouped = Annotated[
+    Reading, Pick(without=("label_column", "label_map", "positive", "annotators"))
 ]
 Splitting = Annotated[settings.SplitOptions, Pick()]
 #: With a price where costs are reported.

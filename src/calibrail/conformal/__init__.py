@@ -14,6 +14,8 @@ from calibrail.conformal.clusters import ClusteredCalibration as ClusteredCalibr
 from calibrail.conformal.clusters import calibrate_clusters as calibrate_clusters
 from calibrail.conformal.groups import GroupedCalibration as GroupedCalibration
 from calibrail.conformal.groups import calibrate_groups as calibrate_groups
+from calibrail.conformal.hallucinated_share import labelled_share as labelled_share
+from calibrail.conformal.hallucinated_share import storey_share as storey_share
 from calibrail.conformal.label_noise import FlipTolerance as FlipTolerance
 from calibrail.conformal.label_noise import flip_tolerance as flip_tolerance
 from calibrail.conformal.planning import Assumption as Assumption

@@ -76,6 +76,17 @@ class ClusteredCalibration(Calibration):
         scores = np.append(self.scores, np.full(self.n_undefined, np.nan))
         return calibrate_threshold(scores, replace(self.promise, allow_flag_all=True))
 
+    def one_per_cluster(self) -> Floats:
+        """Return the score of one example of each cluster, drawn by a fixed lot: shape (K,).
+
+        NaN where it is undefined. These are exchangeable with the scores of examples drawn one each
+        from new clusters, however alike those of one cluster are: what a selection rests on, where
+        p-values that are valid one by one do not suffice.
+        """
+        scores = np.append(self.scores, np.full(self.n_undefined, np.nan))
+        order = np.random.default_rng(0).permutation(len(scores))
+        return scores[order[np.unique(self.clusters[order], return_index=True)[1]]]
+
     @classmethod
     def _again(cls, scores: Floats, promise: Promise, content: Mapping[str, Any]) -> Self:
         return cast(Self, calibrate_clusters(scores, content["clusters"], promise))

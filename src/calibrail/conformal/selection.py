@@ -43,8 +43,10 @@ class Selection(Record):
     Attributes
     ----------
     fdr : float
-        The bound q: the expected share of hallucinated answers among the released ones is at most
-        q times the share of hallucinated answers in the batch.
+        The bound q of the expected share of hallucinated answers among the released ones.
+    share : float
+        Share of hallucinated answers that the selection reckons with. At 1, nothing being known of
+        it, the expected share is at most q times their share in the batch.
     cutoff : float
         Released are the p-values up to it; 0 where none is.
     released : ndarray of bool, shape (m,)
@@ -54,6 +56,7 @@ class Selection(Record):
     """
 
     fdr: float
+    share: float
     cutoff: float
     released: Bools
     p_values: Floats
@@ -69,14 +72,15 @@ class Selection(Record):
         return sizes | Record.to_dict(self)
 
 
-def conformal_selection(p_values: ArrayLike, fdr: float) -> Selection:
+def conformal_selection(p_values: ArrayLike, fdr: float, share: float = 1.0) -> Selection:
     """Release answers of a batch with the false discovery rate under control.
 
-    Benjamini and Hochberg's (1995) step-up procedure on conformal p-values. Such p-values share one
-    calibration set and so depend on each other, but positively (PRDS), and the procedure stays
-    valid (Bates, Candes, Lei, Romano and Sesia, 2023, Annals of Statistics 51(1)): over calibration
-    sets and batches, E[hallucinated among released / released] <= fdr * (hallucinated / all in the
-    batch). An empty release counts as 0.
+    Benjamini and Hochberg's (1995) step-up procedure on conformal p-values, at level fdr / share.
+    Such p-values share one calibration set and so depend on each other, but positively (PRDS), and
+    the procedure stays valid (Bates, Candes, Lei, Romano and Sesia, 2023, Annals of Statistics
+    51(1)): over calibration sets and batches, E[hallucinated among released / released] <= fdr *
+    (hallucinated / all in the batch). An empty release counts as 0. With a share from
+    ``storey_share`` or ``labelled_share`` it is at most ``fdr``.
 
     Parameters
     ----------
@@ -85,6 +89,8 @@ def conformal_selection(p_values: ArrayLike, fdr: float) -> Selection:
         is not released.
     fdr : float
         In (0, 1).
+    share : float
+        Estimated share of hallucinated answers in the batch, above 0.
 
     Returns
     -------
@@ -101,25 +107,28 @@ def conformal_selection(p_values: ArrayLike, fdr: float) -> Selection:
     [True, True, True, False, False]
     >>> conformal_selection([0.2, 0.3], fdr=0.1).n_released
     0
+    >>> conformal_selection([0.2, 0.3], fdr=0.1, share=0.25).n_released
+    2
     """
-    q = validation.share(fdr, "fdr")
+    q, part = validation.share(fdr, "fdr"), _share(share)
     p = validation.p_values(p_values, zero=True)
-    ordered, m = np.sort(p), len(p)
+    undefined, m = np.isnan(validation.vector(p_values, "p_values")), len(p)
+    ordered = np.sort(p[~undefined])
     # A quotient of counts equals its limit in decimal arithmetic more often than in binary.
-    limits = q * np.arange(1, m + 1) / max(1, m) * (1.0 + 1e-12)
+    limits = q / part * np.arange(1, len(ordered) + 1) / max(1, m) * (1.0 + 1e-12)
     below = np.flatnonzero(ordered <= limits)
     cutoff = float(ordered[below[-1]]) if len(below) else 0.0
-    released = p <= cutoff if len(below) else np.zeros(m, dtype=bool)
+    released = (p <= cutoff) & ~undefined if len(below) else np.zeros(m, dtype=bool)
     p.flags.writeable = False
     released.flags.writeable = False
-    return Selection(q, cutoff, released, p)
+    return Selection(q, part, cutoff, released, p)
 
 
-def minimum_n_for_selection(fdr: float, m: int) -> int:
+def minimum_n_for_selection(fdr: float, m: int, share: float = 1.0) -> int:
     """Return how many calibration examples are needed to release anything of a batch of m.
 
     The smallest p-value is 1 / (n + 1). All m answers having it would be released if it is at most
-    ``fdr``, so n >= 1 / fdr - 1; a single answer among m needs n >= m / fdr - 1.
+    ``fdr / share``, so n >= share / fdr - 1; a single answer among m needs n >= m share / fdr - 1.
 
     Parameters
     ----------
@@ -128,14 +137,23 @@ def minimum_n_for_selection(fdr: float, m: int) -> int:
     m : int
         1 for the least n with which a whole batch could be released; the size of the batch for the
         n from which a single answer can be.
+    share : float
+        Estimated share of hallucinated answers in the batch, above 0.
 
     Examples
     --------
     >>> minimum_n_for_selection(0.1, 1), minimum_n_for_selection(0.1, 50)
     (9, 499)
     """
-    needed = validation.whole(m, "m", least=1) / decimal(validation.share(fdr, "fdr")) - 1
-    return max(1, -int(-needed // 1))
+    answers = validation.whole(m, "m", least=1) * decimal(_share(share))
+    return max(1, -int(-(answers / decimal(validation.share(fdr, "fdr")) - 1) // 1))
+
+
+def _share(value: float) -> float:
+    share = validation.number(value, "share")
+    if not 0.0 < share < math.inf:
+        raise InputError(f"share must be finite and above 0; got {value!r}")
+    return share
 
 
 @dataclass(frozen=True, slots=True)

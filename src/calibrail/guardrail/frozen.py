@@ -84,12 +84,17 @@ class Policy(_Frozen):
 
 
 class DataRecord(_Frozen):
-    """Which data the guardrail was calibrated on: names, counts and digests, no text."""
+    """Which data the guardrail was calibrated on: names, counts and digests, no text.
+
+    ``n_hallucinated`` of the ``n_examples`` labelled answers are hallucinated; None in a guardrail
+    that was frozen before this was kept.
+    """
 
     source: str
     format: str
     sha256: str | None
     n_examples: int
+    n_hallucinated: int | None = None
     n_quarantined: int
     seed: int | None
     calibration_examples: list[str]

@@ -5,6 +5,7 @@ Light to import: no numpy, no models, so that the command line can show its help
 
 from calibrail.settings.promise import Guarantee, Promise, Undefined
 from calibrail.settings.reading import ReadOptions, ReadShort
+from calibrail.settings.release import Release, SelectionMethod
 from calibrail.settings.requirement import Requirement
 from calibrail.settings.score_threshold import ScoreThreshold
 from calibrail.settings.shift import ShiftSplit
@@ -15,8 +16,10 @@ __all__ = [
     "Promise",
     "ReadOptions",
     "ReadShort",
+    "Release",
     "Requirement",
     "ScoreThreshold",
+    "SelectionMethod",
     "ShiftSplit",
     "SplitOptions",
     "Undefined",

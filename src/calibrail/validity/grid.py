@@ -76,6 +76,8 @@ PROMISES: Final[tuple[Simulation[Check], ...]] = (
     Simulation(groups.grouped_pac, "pac", each=10),
     Simulation(groups.fallback, "marginal", each=10),
     Simulation(batches.false_discovery_rate, "marginal", each=5),
+    Simulation(batches.storey_rate, each=10),
+    Simulation(batches.both_classes_rate, each=10),
     Simulation(
         batches.discoveries_everywhere,
         kinds=("continuous", "tied"),

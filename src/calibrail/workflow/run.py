@@ -179,6 +179,7 @@ class Run:
             policy=Policy(undefined=self.calibration.undefined, failure=on_failure),
             data=DataRecord(
                 **{name: self.data[name] for name in origin},
+                n_hallucinated=self.data.get("n_hallucinated"),
                 seed=self.data["split"]["seed"],
                 calibration_examples=list(self.calibration_examples),
             ),

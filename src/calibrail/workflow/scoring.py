@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.duplicates import cross_split_duplicates
-from calibrail.data.example import Example
+from calibrail.data.example import HALLUCINATED, Example
 from calibrail.data.sketches import Sketcher, Sketches
 from calibrail.data.sources import Source
 from calibrail.data.splits import CALIBRATION, FIT, TEST
@@ -216,6 +216,7 @@ def score_source(
         "format": opened.format,
         "sha256": opened.digest(),
         "n_examples": len(table),
+        "n_hallucinated": int(np.count_nonzero(table.labels == HALLUCINATED)),
         "n_quarantined": opened.n_quarantined,
         "split": {
             "column": split.column,

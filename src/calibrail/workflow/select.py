@@ -1,9 +1,11 @@
 """Which answers of a batch may be released, with how many hallucinations at most among them?"""
 
 import json
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,20 +16,43 @@ from calibrail.conformal import (
     Selection,
     conformal_selection,
     discoveries,
+    labelled_share,
     minimum_n_for_selection,
+    p_values,
+    storey_share,
 )
+from calibrail.conformal.pvalues import add_tolerance
+from calibrail.data.example import Example
 from calibrail.data.sources import Source
 from calibrail.errors import DataError, InputError
 from calibrail.guardrail.frozen import write_atomically
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.record import plain
-from calibrail.settings import ReadOptions
+from calibrail.settings import ReadOptions, Release, SelectionMethod
 from calibrail.workflow.check import decide_source
 from calibrail.workflow.context import Progress
 from calibrail.workflow.sources import Fresh
 
 #: Cut-offs of the p-value that a table for people shows.
 CUTOFFS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
+METHODS: Final[tuple[SelectionMethod, ...]] = get_args(SelectionMethod)
+
+#: Why a method promises nothing here.
+Obstacle = Literal["grouped_batch", "grouped_labels", "unknown_mix"]
+_REMEDIES: Final[Mapping[Obstacle, str]] = {
+    "grouped_batch": (
+        "method storey needs independent answers, and answers of this batch share a group; take "
+        "the method bh, or select from one answer per group"
+    ),
+    "grouped_labels": (
+        "method both-classes needs independent labelled answers, and this guardrail counts groups "
+        "of them once; take the method storey or bh, or calibrate on one answer per group"
+    ),
+    "unknown_mix": (
+        "method both-classes needs the labelled answers of both classes, and this guardrail does "
+        "not say how many there were; calibrate and export it again, or take the method storey"
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +65,20 @@ class BatchSelection:
         Released answers and p-values, in the order of ``ids``.
     bounds : Discoveries
         For every cut-off at once: the most hallucinated answers among the released.
+    method : {"bh", "storey", "both-classes"}
+        How the batch's share of hallucinated answers entered.
+    others : mapping of str to Selection or str
+        What each of the other methods would have released, or a code of why it promises nothing.
     ids : tuple of str
         Ids of the answers.
     scores : ndarray of float64, shape (m,)
         Scores, NaN where undefined.
     n_calibration : int
-        Hallucinated calibration examples behind the p-values.
+        Hallucinated calibration examples behind the p-values, one a group where groups count once.
+    n_labelled : int
+        Labelled answers of both classes behind the guardrail.
+    n_grouped : int
+        Answers that share a group with another of the batch.
     n_undefined, n_errors : int
         Answers without a score, and answers or rows that could not be judged: never released.
     n_seen_before : int
@@ -54,12 +87,21 @@ class BatchSelection:
 
     selection: Selection
     bounds: Discoveries
+    method: SelectionMethod
+    others: Mapping[SelectionMethod, Selection | Obstacle]
     ids: tuple[str, ...]
     scores: NDArray[np.float64]
     n_calibration: int
+    n_labelled: int
+    n_grouped: int
     n_undefined: int
     n_errors: int
     n_seen_before: int
+
+    def at(self, cutoff: float) -> tuple[int, int]:
+        """Return answers with a score and a p-value up to a cut-off; the most hallucinated ones."""
+        released = np.count_nonzero((self.selection.p_values <= cutoff) & ~np.isnan(self.scores))
+        return int(released), min(int(released), self.bounds.at(cutoff)[1])
 
     def table(self) -> list[dict[str, Any]]:
         """Return a few cut-offs and the selection's own: released, most hallucinated among them."""
@@ -74,25 +116,45 @@ class BatchSelection:
                 "chosen": cutoff == chosen,
             }
             for cutoff in sorted(cutoffs)
-            for released, most in (self.bounds.at(cutoff),)
+            for released, most in (self.at(cutoff),)
         ]
+
+    def methods(self) -> list[dict[str, Any]]:
+        """Return what each method releases and the share of hallucinated it reckons with."""
+        rows = []
+        for method in METHODS:
+            found = self.selection if method == self.method else self.others[method]
+            row: dict[str, Any] = {"method": method, "chosen": method == self.method}
+            names = ("share", "cutoff", "released", "most_hallucinated", "obstacle")
+            row |= dict.fromkeys(names)
+            if isinstance(found, Selection):
+                row |= {"share": found.share, "cutoff": found.cutoff, "released": found.n_released}
+                row["most_hallucinated"] = self.at(found.cutoff)[1] if found.n_released else 0
+            else:
+                row["obstacle"] = found
+            rows.append(row)
+        return rows
 
     def to_dict(self) -> dict[str, Any]:
         """Return what ``calibrail select --json`` prints: counts and bounds, no answers."""
-        counts = ("n_calibration", "n_undefined", "n_errors", "n_seen_before")
+        counts = ("n_calibration", "n_labelled", "n_grouped", "n_undefined", "n_errors")
+        found = self.selection
         return {
             "schema": "calibrail.selection/1",
             "n": len(self.ids),
-            "n_released": self.selection.n_released,
-            "fdr": self.selection.fdr,
-            "cutoff": self.selection.cutoff,
-            **{name: getattr(self, name) for name in counts},
+            "n_released": found.n_released,
+            "fdr": found.fdr,
+            "method": self.method,
+            "share": found.share,
+            "cutoff": found.cutoff,
+            **{name: getattr(self, name) for name in (*counts, "n_seen_before")},
             "confidence": self.bounds.confidence,
             "most_hallucinated_in_batch": self.bounds.most_hallucinated,
             "n_calibration_for_one": minimum_n_for_selection(
-                self.selection.fdr, len(self.ids) or 1
+                found.fdr, len(self.ids) or 1, found.share
             ),
             "table": self.table(),
+            "methods": self.methods(),
         }
 
     def lines(self) -> str:
@@ -113,44 +175,54 @@ def select(
     source: Source,
     *,
     fdr: float,
+    method: Literal["auto", SelectionMethod] = "auto",
     confidence: float = 0.95,
     reading: ReadOptions | None = None,
     progress: Progress | None = None,
 ) -> BatchSelection:
     """Release what can be released of a batch of answers with the false discovery rate bounded.
 
-    The expected share of hallucinated answers among the released is at most ``fdr`` times the
-    batch's share of hallucinated answers. Besides, for every cut-off of the p-value at once, the
-    number of hallucinated answers below it is bounded with ``confidence``.
+    The expected share of hallucinated answers among the released is at most ``fdr``; by the method
+    ``bh``, at most ``fdr`` times the batch's share of hallucinated answers. Besides, for every
+    cut-off of the p-value at once, the number of hallucinated answers below it is bounded with
+    ``confidence``. Nothing is drawn by chance: the same batch gives the same answers.
 
     Parameters
     ----------
     guardrail : Guardrail
-        Its detector and calibration scores give the p-values; its threshold plays no part.
+        Its detector and calibration scores give the p-values; its threshold plays no part. Where it
+        counts groups once, one calibration answer of each group does.
     source : path, str or iterable of Example
         The batch, not the answers that the guardrail was calibrated on. Labels are not read.
-    fdr : float
-        In (0, 1).
-    confidence : float
-        Of the bounds.
+    fdr, method, confidence
+        As for ``settings.Release``.
 
     Raises
     ------
     DataError
         If there is no answer.
     InputError
-        If the guardrail has thresholds by group or counts groups once: its p-values then do not
-        come from one set of exchangeable scores, and nothing is promised for a selection by them.
+        If the method promises nothing for this guardrail and batch, or the guardrail has thresholds
+        by group: its p-values then do not come from one set of exchangeable scores. Also where it
+        counts groups once and the batch holds several answers of one.
     """
+    release = Release(fdr, method, confidence)
     calibration = guardrail.calibration
-    if guardrail.rule.groups is not None or isinstance(calibration, ClusteredCalibration):
+    if guardrail.rule.groups is not None:
         raise InputError(
-            "select needs a guardrail with one threshold from independent answers; this one was "
-            "calibrated with --by or --clustered. Calibrate without, one answer per group"
+            "select needs a guardrail with one threshold; this one was calibrated with --by. "
+            "Calibrate without, or on the answers of one group"
         )
     rows = []
-    fresh = Fresh(guardrail)
-    for decision in decide_source(guardrail, source, reading=reading, wanted=fresh.admits):
+    fresh, groups = Fresh(guardrail), Counter[str]()
+
+    def wanted(example: Example) -> bool:
+        admitted = fresh.admits(example)
+        if admitted and example.group is not None:
+            groups[example.group] += 1
+        return admitted
+
+    for decision in decide_source(guardrail, source, reading=reading, wanted=wanted):
         rows.append((decision.id, decision.p_value, decision.score, decision.outcome))
         if progress is not None:
             progress(len(rows))
@@ -161,15 +233,67 @@ def select(
         )
     ids, *numbers, outcomes = zip(*rows, strict=True)
     # What is undefined is NaN.
-    p_values, scores = np.array(numbers, dtype=np.float64)
+    p, scores = np.array(numbers, dtype=np.float64)
+    n, n_grouped = calibration.n, sum(size for size in groups.values() if size > 1)
+    if isinstance(calibration, ClusteredCalibration):
+        n = calibration.n_clusters
+        if n_grouped:
+            raise InputError(
+                f"{n_grouped} of {len(ids)} answers share a group with another, and this guardrail "
+                "counts each group once: select from one answer per group"
+            )
+        p = _clustered_p_values(calibration, scores, guardrail.score.tolerance)
+    found = _selections(guardrail, p, n, release.fdr, grouped=n_grouped > 0)
+    automatic: SelectionMethod = "bh" if n_grouped else "storey"
+    chosen = automatic if release.method == "auto" else release.method
+    selection = found.pop(chosen)
+    if not isinstance(selection, Selection):
+        raise InputError(_REMEDIES[selection])
     failed = np.array(outcomes) == "error"
     return BatchSelection(
-        selection=conformal_selection(p_values, fdr),
-        bounds=discoveries(p_values, calibration.n, confidence),
+        selection=selection,
+        bounds=discoveries(p, n, confidence),
+        method=chosen,
+        others=found,
         ids=ids,
         scores=scores,
-        n_calibration=calibration.n,
+        n_calibration=n,
+        n_labelled=guardrail.config.data.n_examples,
+        n_grouped=n_grouped,
         n_undefined=int((np.isnan(scores) & ~failed).sum()),
         n_errors=int(failed.sum()),
         n_seen_before=fresh.n_seen_before,
     )
+
+
+def _selections(
+    guardrail: Guardrail, p: NDArray[np.float64], n: int, fdr: float, *, grouped: bool
+) -> dict[SelectionMethod, Selection | Obstacle]:
+    """Return what each method releases, or why it promises nothing."""
+    found: dict[SelectionMethod, Selection | Obstacle] = {
+        "bh": conformal_selection(p, fdr),
+        "storey": "grouped_batch" if grouped else conformal_selection(p, fdr, storey_share(p, n)),
+    }
+    data = guardrail.config.data
+    if isinstance(guardrail.calibration, ClusteredCalibration):
+        found["both-classes"] = "grouped_labels"
+    elif data.n_hallucinated is None:
+        found["both-classes"] = "unknown_mix"
+    else:
+        share = labelled_share(data.n_hallucinated, data.n_examples)
+        found["both-classes"] = conformal_selection(p, fdr, share)
+    return found
+
+
+def _clustered_p_values(
+    calibration: ClusteredCalibration, scores: NDArray[np.float64], tolerance: float
+) -> NDArray[np.float64]:
+    """Return p-values from one calibration score of each group, NaN where undefined.
+
+    An undefined calibration score is above every other, as an answer without one is never released.
+    """
+    drawn = calibration.one_per_cluster()
+    p, defined = np.full(len(scores), np.nan), ~np.isnan(scores)
+    ordered = np.sort(np.where(np.isnan(drawn), np.inf, drawn))
+    p[defined] = p_values(ordered, add_tolerance(scores[defined], tolerance))
+    return p

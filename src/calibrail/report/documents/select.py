@@ -26,6 +26,7 @@ def document(selection: Json) -> Document:
     ]
     heads = numbers("p-value up to", "Released", "Hallucinated at most", "Share at most")
     calibration = count(selection["n_calibration"], "hallucinated calibration answer")
+    methods = numbers("Share reckoned with", "Released", "Hallucinated at most")
     return Document(
         "selection from",
         subject=answers,
@@ -43,6 +44,22 @@ def document(selection: Json) -> Document:
                     "batch."
                 ),
             ),
+            section(
+                "Other methods",
+                Table(
+                    "Other methods",
+                    (Column("Method"), *methods, Column("Choice", brief="")),
+                    [_method(row) for row in selection["methods"]],
+                ),
+                Text(
+                    "The share of hallucinated answers that a method reckons with divides the "
+                    "rate: bh takes all of them for possible, storey estimates the share from this "
+                    "batch and errs upwards, both-classes takes that of the "
+                    f"{count(selection['n_labelled'], 'labelled answer')}. The promise of a method "
+                    "is one for those who choose it before they see this table; the bounds of the "
+                    "table above hold for any choice."
+                ),
+            ),
         ),
         notes=[
             f"{count(selection[key], 'answer')} {what}"
@@ -56,16 +73,62 @@ def document(selection: Json) -> Document:
     )
 
 
+#: Why a method promises nothing here.
+_OBSTACLES = {
+    "grouped_batch": "no promise: answers of the batch share a group",
+    "grouped_labels": "no promise: labelled answers share a group",
+    "unknown_mix": "unknown to this guardrail: calibrate and export again",
+}
+
+
+def _method(row: Json) -> tuple[str, ...]:
+    """Return a method's row: what it reckons with, and what it would release."""
+    if row["obstacle"] is not None:
+        return row["method"], "none", "none", "none", _OBSTACLES[row["obstacle"]]
+    return (
+        row["method"],
+        percent(min(1.0, row["share"])),
+        f"{row['released']:,}",
+        f"{row['most_hallucinated']:,}",
+        "chosen" if row["chosen"] else "",
+    )
+
+
+def _promise(selection: Json) -> str:
+    """Say what holds of the released answers, and what it takes."""
+    fdr, share = percent(selection["fdr"]), percent(min(1.0, selection["share"]))
+    mean = "the expected share of hallucinated answers among the released is at most"
+    grouped = selection["n_grouped"]
+    alike = (
+        f" {count(grouped, 'answer')} of the batch share a group with another: such scores may be "
+        "alike, so long as one is not the lower for another's being high."
+    )
+    if selection["method"] == "bh":
+        return (
+            "Over calibration sets and batches whose hallucinated answers come from the same "
+            f"source, {mean} {fdr} times their share in the batch, so at most {fdr} whatever that "
+            f"is (method bh).{alike if grouped else ''}"
+        )
+    if selection["method"] == "storey":
+        return (
+            "Over calibration sets and batches of independent answers whose hallucinated ones come "
+            f"from the same source, {mean} {fdr} (method storey; hallucinated in this batch are, "
+            f"estimated upwards, {share})."
+        )
+    return (
+        "If the batch is a sample of the same answers as the labelled ones were, hallucinated as "
+        f"often as these ({share} of {selection['n_labelled']:,}) and neither chosen by class, "
+        f"{mean} {fdr} over calibration sets and batches (method both-classes)."
+        f"{alike if grouped else ''}"
+    )
+
+
 def _summary(selection: Json) -> str:
     """Say what the released answers promise, or why there are none."""
     fdr, needed = percent(selection["fdr"]), selection["n_calibration_for_one"]
     if selection["n_released"]:
-        return (
-            f"Released are the answers with a p-value up to {number(selection['cutoff'])}. Over "
-            "calibration sets and batches like these, the expected share of hallucinated answers "
-            f"among the released is at most {fdr} times their share in the batch, so at most {fdr} "
-            "whatever that is."
-        )
+        cutoff = number(selection["cutoff"])
+        return f"Released are the answers with a p-value up to {cutoff}. {_promise(selection)}"
     reason = (
         f"Nothing can be released at a false discovery rate of {fdr}: too few answers look "
         "harmless enough."
