@@ -172,6 +172,11 @@ def test_the_auroc_of_a_column_leaves_out_rows_without_a_value(tmp_path: Path) -
 
 def test_the_real_files(real_data: Path) -> None:
     qa = diagnose(real_data / "halueval" / "qa_data.json")
+    faithbench = diagnose(real_data / "faithbench" / "summaries.csv")
+    assert not {"labels_look_inverted", "context_is_answer"} & (_codes(qa) | _codes(faithbench))
+    turned = diagnose(real_data / "faithbench" / "summaries.csv", positive=0)
+    assert "labels_look_inverted" in _codes(turned)
+    assert turned.reading["turned"] == ["--positive", "1"]
     assert qa.length_auroc == pytest.approx(0.976, abs=0.001)
     frank = diagnose(real_data / "frank" / "metric_scores.csv")
     assert frank.empty_columns == ("dae",)

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from calibrail.data.duplicates import CrossSplitDuplicates
+from calibrail.data.layout import ColumnLook
 from calibrail.record import Record
 
 
@@ -173,6 +174,19 @@ class Diagnosis(Record):
         Candidates for ``--score-column``.
     empty_columns : tuple of str
         Columns without a value in any usable row.
+    inputs : tuple of str
+        What was named, as on a command line.
+    reading : mapping
+        How it was read: columns, options, what labels meant, several files with their digests.
+    layout : tuple of ColumnLook
+        What is in each column, by the first rows.
+    suggested : tuple of str
+        Options that would read what was not understood.
+    inverted : mapping of str to float, or None
+        AUROCs of the scores of overlap, where they say that labels are inverted.
+    context_is_answer, context_holds_answer : mapping
+        ``faithful`` and ``hallucinated`` answers that are one of their own contexts, and that
+        stand word for word in them.
     warnings : tuple of Finding
         What to know first.
     """
@@ -204,4 +218,11 @@ class Diagnosis(Record):
     scores: tuple[ScoreSupport, ...]
     numeric_columns: tuple[NumericColumn, ...]
     empty_columns: tuple[str, ...]
+    inputs: tuple[str, ...]
+    reading: Mapping[str, Any]
+    layout: tuple[ColumnLook, ...]
+    suggested: tuple[str, ...]
+    inverted: Mapping[str, float] | None
+    context_is_answer: Mapping[str, int]
+    context_holds_answer: Mapping[str, int]
     warnings: tuple[Finding, ...]

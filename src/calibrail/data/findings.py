@@ -1,14 +1,20 @@
 """What should a user know about a file before trusting a number computed on it?"""
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
 from calibrail.data.diagnosis import Diagnosis, Finding
+from calibrail.data.example import FAITHFUL
 
 # An AUROC as far from one half as this is no accident with a hundred examples of each class
 # (its standard error is then about 0.04).
 _SEPARATES: Final = 0.1
+
+# Answers that are their own context happen; where so many are, the column is a wrong one.
+_MANY_COPIES: Final = 0.2
+_FEW: Final = 10
 
 # Among fewer examples a separation without a mistake may be luck.
 _ENOUGH: Final = 40
@@ -17,7 +23,7 @@ _ENOUGH: Final = 40
 def findings(facts: Diagnosis) -> Diagnosis:
     """Return the diagnosis with its warnings, the gravest first."""
     content = (_classes, _texts) if facts.usable else ()
-    parts = (_usability, *content, _copies, _columns)
+    parts = (_usability, _labels, *content, _copies, _columns)
     return replace(facts, warnings=tuple(finding for part in parts for finding in part(facts)))
 
 
@@ -32,6 +38,35 @@ def _usability(facts: Diagnosis) -> Iterator[Finding]:
             "quarantined",
             f"{facts.quarantined} answers cannot be used; the most frequent reason is "
             f"{field}: {reason} ({count})",
+        )
+
+
+def _labels(facts: Diagnosis) -> Iterator[Finding]:
+    if facts.inverted is not None:
+        areas = ", ".join(f"{name} {area:.3f}" for name, area in facts.inverted.items())
+        turned = shlex.join(facts.reading["turned"])
+        remedy = f"{turned} reads them the other way round" if turned else "turn them around"
+        yield Finding(
+            "labels_look_inverted",
+            f"the labels look inverted: answers read as faithful share less with their contexts "
+            f"than those read as hallucinated (AUROC {areas}, each below 0.5 with 99.9% "
+            f"confidence). Nothing was turned around. Where they are inverted, {remedy}; they may "
+            "be right where hallucinated answers copy and faithful ones paraphrase",
+        )
+    labels = facts.reading["labels"]
+    if labels and labels["by_name"]:
+        ones = [item["value"] for item in labels["values"] if item["class"] == FAITHFUL]
+        yield Finding(
+            "label_by_name",
+            f"column {labels['column']!r} is named after faithfulness, so {ones[0] if ones else 1} "
+            "in it is read as faithful; --positive VALUE says otherwise",
+        )
+    if labels and labels["several"]:
+        several = labels["several"]
+        yield Finding(
+            "annotators_divided",
+            f"{several['n']} rows have labels of several annotators, who disagree on "
+            f"{several['n_divided']}; --annotators {several['annotators']} decides",
         )
 
 
@@ -93,6 +128,22 @@ def _texts(facts: Diagnosis) -> Iterator[Finding]:
 
 
 def _copies(facts: Diagnosis) -> Iterator[Finding]:
+    n = {"faithful": facts.n_faithful, "hallucinated": facts.n_hallucinated}
+    copied, quoted = sum(facts.context_is_answer.values()), facts.context_holds_answer
+    if copied >= _MANY_COPIES * max(1, facts.usable) and copied:
+        yield Finding(
+            "context_is_answer",
+            f"{copied} of {facts.usable} answers are their own context, word for word: whatever "
+            "compares an answer with its contexts then finds every answer supported. Was the wrong "
+            "column taken as contexts (--map contexts=COLUMN)?",
+        )
+    elif n["hallucinated"] >= _FEW and quoted["hallucinated"] >= 0.9 * n["hallucinated"]:
+        yield Finding(
+            "context_holds_answer",
+            f"{quoted['hallucinated']} of {n['hallucinated']} hallucinated answers stand word for "
+            "word in their own contexts, which then support what people called hallucinated. Are "
+            "the contexts the text that was judged (--map contexts=COLUMN)?",
+        )
     if facts.contradictory:
         yield Finding(
             "contradictory_labels",

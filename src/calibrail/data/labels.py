@@ -152,6 +152,31 @@ class LabelReader:
         blank = isinstance(value, str) and not value.strip()
         return value is None or blank or (isinstance(value, float) and math.isnan(value))
 
+    def described(self) -> dict[str, object]:
+        """Return how labels were read: values with their class and number, and who decided."""
+        values = [
+            {"value": value, "class": label, "n": n}
+            for (value, label), n in self.seen.most_common()
+        ]
+        several = {"annotators": self.annotators, "n": self.n_several, "n_divided": self.n_divided}
+        return {
+            "column": self.column,
+            "values": values,
+            "by_name": not self.is_explicit and self.named == FAITHFUL,
+            "several": several if self.n_several else None,
+        }
+
+    def turned(self) -> tuple[str, ...]:
+        """Return the options that would read the labels seen the other way round."""
+        classes = {label_key(value): label for value, label in self.seen}
+        faithful = [value for value, label in classes.items() if label == FAITHFUL]
+        if self.spans or not classes:
+            return ()
+        if len(faithful) == 1:
+            return "--positive", faithful[0]
+        turned = (f"{value}={1 - label}" for value, label in classes.items())
+        return "--label-map", ",".join(turned)
+
     def _one(self, value: object) -> Meaning:
         key = label_key(value)
         if self._positive is not None:

@@ -14,6 +14,10 @@ from calibrail.data.splits import group_numbers
 
 UNLABELLED: Final = -1
 
+# Where an answer stands in its own contexts.
+_QUOTE: Final = 1
+_COPY: Final = 2
+
 
 class Survey:
     """The memory of one pass over n examples: about 250 bytes each, and no text.
@@ -41,12 +45,14 @@ class Survey:
         Further columns that hold only numbers; NaN without a value.
     empty_columns : tuple of str
         Further columns without any value.
+    copies, quotes : ndarray of bool, shape (n,)
+        Answers that are one of their own contexts, and that stand word for word in them.
     sketches : Sketches
         For near-duplicates.
     """
 
     def __init__(self, examples: Iterable[Example], columns: Sequence[str]) -> None:
-        labels, all_sizes, digests = array("b"), array("Q"), array("Q")
+        labels, all_sizes, digests, copied = array("b"), array("Q"), array("Q"), array("b")
         numbers = {name: array("d") for name in columns}
         textual, sketcher = set(), Sketcher()
         self.groups: list[str | None] = []
@@ -59,6 +65,7 @@ class Survey:
             all_sizes.extend(sum(map(len, parts)) for parts in texts)
             all_sizes.extend(sum(len(part.split()) for part in parts) for parts in texts)
             all_sizes.append(len(example.contexts))
+            copied.append(_copied(example))
             worded = bool(example.question or example.response or example.contexts)
             digests.append(int(example.digest(), 16) if worded else 0)
             for name, values in numbers.items():
@@ -68,6 +75,8 @@ class Survey:
                 values.append(value if isinstance(value, float) else float("nan"))
             sketcher.add(example)
         self.labels = np.array(labels, dtype=np.int8)
+        places = np.array(copied, dtype=np.int8)
+        self.copies, self.quotes = places == _COPY, places > 0
         sizes = np.array(all_sizes, dtype=np.int64).reshape(-1, 7)
         self.chars, self.words, self.chunks = sizes[:, :3], sizes[:, 3:6], sizes[:, 6]
         self.texts = np.array(digests, dtype=np.uint64)
@@ -80,6 +89,27 @@ class Survey:
         for name in self.empty_columns:
             del self.columns[name]
         self.sketches = sketcher.finish()
+
+
+def _copied(example: Example) -> int:
+    """Return whether the answer is one of its contexts, stands in one, or neither."""
+    answer = _folded(example.response)
+    chunks = [_folded(chunk) for chunk in example.contexts] if answer else []
+    if answer in chunks:
+        return _COPY
+    return _QUOTE if any(answer in chunk for chunk in chunks) else 0
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def by_class(flags: NDArray[np.bool_], labels: NDArray[np.int8]) -> dict[str, int]:
+    """Return how many answers of each class are marked."""
+    return {
+        name: int(np.count_nonzero(flags & (labels == label)))
+        for name, label in (("faithful", 0), ("hallucinated", 1))
+    }
 
 
 def text_lengths(survey: Survey) -> tuple[TextLengths, ...]:

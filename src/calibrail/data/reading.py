@@ -17,9 +17,10 @@ from calibrail.data.formats import Opened, peek
 from calibrail.data.ids import SeenIds
 from calibrail.data.row_parser import Interpreter
 from calibrail.data.rows import Filtered, ParsedItem, Problem, Row
-from calibrail.data.sources import Source, digest_files, open_source, spoken
+from calibrail.data.sources import Source, digest_files, file_digests, open_source, spoken
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.settings import ReadOptions, ReadShort
+from calibrail.settings.option import flags
 
 _DUPLICATE: Final = "give every row its own id, or name another id column"
 
@@ -61,7 +62,8 @@ class Reading:
         self.filtered: Counter[str] = Counter()
         self._digest = opened.digest or partial(digest_files, opened.files)
         self._strict, self._allow_none = reading.strict, needs.allow_none
-        self._quarantine = reading.quarantine
+        self._files = opened.files
+        self._reading, self._quarantine = reading, reading.quarantine
         interpreter = Interpreter(self.columns, needs, opened.cells)
         items: Iterator[ParsedItem] = chain(head, opened.items)
         if opened.only is not None:
@@ -109,6 +111,19 @@ class Reading:
                 {"field": field, "reason": reason, "count": count}
                 for (field, reason), count in self.reasons.most_common()
             ],
+        }
+
+    def how(self) -> dict[str, object]:
+        """Return how the source was read, JSON-able; what labels meant is final after the pass."""
+        files = file_digests(self._files) if len(self._files) > 1 else []
+        return {
+            "columns": {
+                field: self.columns.by_field[field] for field in sorted(self.columns.present)
+            },
+            "options": list(flags(replace(self._reading, strict=False))),
+            "labels": self.columns.labels.described() if self.columns.labels.seen else None,
+            "turned": list(self.columns.labels.turned()),
+            "files": [{"name": name, "sha256": digest} for name, digest in files],
         }
 
     def _run(self, rows: Iterator[ParsedItem], interpreter: Interpreter) -> Iterator[Example]:

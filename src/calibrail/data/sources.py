@@ -57,6 +57,13 @@ def spoken(source: Source) -> str:
     return ", ".join(map(spoken, source[:3])) + rest
 
 
+def names_of(source: Source) -> tuple[str, ...]:
+    """Return the names of a source as a command line takes them; of data in memory none."""
+    if not is_named(source):
+        return ()
+    return tuple(map(str, [source] if isinstance(source, str | os.PathLike) else source))
+
+
 def reusable(source: Source) -> Source:
     """Return a source that can be read twice: what can be read once becomes a list."""
     return list(source) if isinstance(source, Iterator) else source

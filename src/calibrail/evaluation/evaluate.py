@@ -22,6 +22,7 @@ from calibrail.evaluation.sections.curve import operating_curve
 from calibrail.evaluation.sections.measured_risks import risk_bounds, risk_verdict
 from calibrail.evaluation.sections.review import three_way_review
 from calibrail.evaluation.shift.weighting import measured_shift
+from calibrail.evaluation.stats.inverted import OVERLAPS, look_inverted
 from calibrail.evaluation.tested import Tested
 from calibrail.evaluation.verdict import Decision, decide
 from calibrail.settings import Promise, Requirement
@@ -114,6 +115,9 @@ def evaluate(
     tested = Tested.of(rule, sample, flagged, level, seed)
     decision = decide(rule, tested, flagged, sample, limits)
     features = {name: other.values for name, other in others.baselines.items()}
+    # The detector may be one of the scores of overlap itself.
+    overlaps = {**features, **_by_own_name(origin.score, sample)}
+    inverted = look_inverted(overlaps, sample.labels)
     sections: dict[str, Mapping[str, Any] | None] = {
         "curve": operating_curve(sample, undefined=policy, confidence=level),
         "confounds": confounds(sample, features, undefined=policy, confidence=level),
@@ -161,7 +165,7 @@ def evaluate(
         baselines=baselines,
         detectors=rows_of(others.detectors),
         certificate=decision.certificate,
-        warnings=findings(rule, sample, tested, baselines, sections.get("attainable")),
+        warnings=findings(rule, sample, tested, baselines, sections.get("attainable"), inverted),
         data=origin.data,
         reproduce=origin.reproduce,
         notes=origin.notes,
@@ -175,6 +179,10 @@ def _limits(promise: Promise, requirement: Requirement, risks: RiskControl | Non
         return replace(requirement, min_coverage=requirement.coverage(promise))
     levels = {risk.name: risk.level for risk in risks.risks}
     return Requirement(levels.get("fpr"), levels.get("recall", 0.0), requirement.confidence)
+
+
+def _by_own_name(score: Mapping[str, Any], sample: Sample) -> dict[str, Floats]:
+    return {str(score["name"]): sample.values} if score.get("name") in OVERLAPS else {}
 
 
 def _n_undefined(sample: Sample) -> dict[str, dict[str, int]]:

@@ -10,6 +10,7 @@ from calibrail.conformal import Calibration
 from calibrail.conformal.rule import Rule
 from calibrail.evaluation.rows import Row
 from calibrail.evaluation.sample import CALIBRATION, FIT, TEST, Sample
+from calibrail.evaluation.stats.measure import Measure
 from calibrail.evaluation.tested import Tested
 from calibrail.record import Record
 
@@ -50,6 +51,7 @@ def findings(
     tested: Tested,
     baselines: Sequence[Row],
     offered: Mapping[str, Any] | None,
+    inverted: Mapping[str, Measure] | None = None,
 ) -> tuple[Finding, ...]:
     """Return every warning that applies, the gravest first.
 
@@ -61,6 +63,8 @@ def findings(
         Compared with the detector.
     offered : mapping or None
         From ``sections.attainable``.
+    inverted : mapping or None
+        From ``stats.inverted``.
     """
     calibration, fpr = rule.calibration, tested.fpr.estimate
     # What a warning says about the one threshold and its rank applies only where it decides.
@@ -68,6 +72,9 @@ def findings(
     expected_misses = calibration.rank / (calibration.n + 1)
     # Where a message needs numbers that the report does not hold, these; empty: nothing to say.
     applies: dict[str, bool | dict[str, Any]] = {
+        "labels_look_inverted": {
+            name: float(area.estimate or 0.0) for name, area in (inverted or {}).items()
+        },
         "reversed_direction": tested.auroc.lies_below(0.5),
         "flags_everything": rule.flag_all or (fpr or 0.0) > NEARLY_ALL,
         "baseline_beats_detector": any(row.beats_detector for row in baselines),

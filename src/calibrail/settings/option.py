@@ -1,8 +1,8 @@
 """How does a field of a settings object say what it means, once for Python and the command line?"""
 
 import re
-from collections.abc import Callable
-from dataclasses import MISSING, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Final
 
 #: Key under which a field's metadata holds its ``Option``.
@@ -51,6 +51,31 @@ def setting(
     """
     metadata = {OPTION: Option(help, flag, metavar, parse)}
     return field(default=default, metadata=metadata)
+
+
+def flags(settings: Any) -> tuple[str, ...]:
+    """Return the words of a command line that give a settings object its values.
+
+    >>> @dataclass(frozen=True)
+    ... class Split:
+    ...     seed: int = setting("Seed of the split.", 0)
+    >>> flags(Split(seed=7)), flags(Split())
+    (('--seed', '7'), ())
+    """
+    words: list[str] = []
+    for item in fields(settings):
+        value, option = getattr(settings, item.name), item.metadata.get(OPTION)
+        if option is None or value is None or value == item.default:
+            continue
+        flag = f"--{(option.flag or item.name).replace('_', '-')}"
+        if isinstance(value, Mapping):
+            words += [flag, ",".join(f"{key}={entry}" for key, entry in value.items())]
+        elif isinstance(value, bool):
+            words.append(flag)
+        else:
+            listed = isinstance(value, list | tuple)
+            words += [flag, ",".join(map(str, value)) if listed else str(value)]
+    return tuple(words)
 
 
 def pairs(items: list[str] | None, flag: str) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """What is in this file, what does it support, and what is wrong with it?"""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, Unpack, cast
 
@@ -8,20 +9,34 @@ from numpy.typing import NDArray
 
 from calibrail.data.diagnosis import Diagnosis, NumericColumn, ScoreSupport, Support
 from calibrail.data.duplicates import CrossSplitDuplicates, cross_split_duplicates
-from calibrail.data.example import TEXT_FIELDS
+from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.findings import findings
-from calibrail.data.profile import Survey, group_sizes, median_and_p95, repeats, text_lengths
+from calibrail.data.layout import looks, suggest
+from calibrail.data.profile import (
+    Survey,
+    by_class,
+    group_sizes,
+    median_and_p95,
+    repeats,
+    text_lengths,
+)
 from calibrail.data.reading import read
-from calibrail.data.sources import Source, reusable
+from calibrail.data.sources import Source, names_of, reusable
 from calibrail.data.splits import CALIBRATION, split
 from calibrail.evaluation.stats.auroc import auroc
+from calibrail.evaluation.stats.inverted import OVERLAPS, look_inverted
+from calibrail.evaluation.stats.measure import Measure
 from calibrail.scores.registry import build, parse_specs
 from calibrail.settings import ReadOptions, ReadShort
+from calibrail.settings.option import flags
 
 #: Guarantees that are looked up, each at every one of these tolerated miss rates.
 ALPHAS: Final = (0.01, 0.05, 0.1, 0.2)
 GUARANTEES: Final = ("marginal", "pac")
 DELTA: Final = 0.1
+
+# Answers of each class that are looked at to see whether labels are inverted.
+_LOOKED_AT: Final = 500
 
 # What can be computed from texts without a choice to make.
 _SCORES: Final = "rouge_l,novelty,novel_count,sgi,rad,tfg,numbers,entities,length"
@@ -60,7 +75,14 @@ def diagnose(
     opened = read(
         source, how, keep=keep, require=require, labelled="label" in present, allow_none=True
     )
-    survey = Survey(opened, keep)
+    overlap = _Overlap()
+    survey = Survey(map(overlap.watch, opened), keep)
+    labelled = bool((survey.labels >= 0).any())
+    layout = looks(first.head)
+    suggested = {}
+    if not labelled or not {"response", "contexts"} <= present:
+        suggested = suggest(layout, first.columns, readable=labelled)
+    areas = overlap.inverted() or {}
     repeated, contradictory = repeats(survey)
     response_chars = survey.chars[:, TEXT_FIELDS.index("response")]
     cross_split, supports = _at_the_default_split(survey)
@@ -91,9 +113,54 @@ def diagnose(
         scores=_score_support(survey),
         numeric_columns=_numeric_columns(survey),
         empty_columns=survey.empty_columns,
+        inputs=names_of(source),
+        reading=opened.how(),
+        layout=layout,
+        suggested=_with_suggested(how, suggested),
+        inverted={name: float(area.estimate or 0) for name, area in areas.items()} or None,
+        context_is_answer=by_class(survey.copies, survey.labels),
+        context_holds_answer=by_class(survey.quotes, survey.labels),
         warnings=(),
     )
     return findings(facts)
+
+
+class _Overlap:
+    """Holds on to the first answers of each class, to see how much they share with contexts."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, list[Example]] = {0: [], 1: []}
+
+    def watch(self, example: Example) -> Example:
+        kept = self._kept.get(-1 if example.label is None else example.label)
+        if kept is not None and len(kept) < _LOOKED_AT and example.contexts and example.response:
+            kept.append(example)
+        return example
+
+    def inverted(self) -> dict[str, Measure] | None:
+        """Return the AUROCs that say that labels are inverted, if they do."""
+        faithful, hallucinated = self._kept[0], self._kept[1]
+        if not (faithful and hallucinated):
+            return None
+        examples = faithful + hallucinated
+        labels = np.repeat(np.array([0, 1], np.int8), [len(faithful), len(hallucinated)])
+        scores = {
+            score.name: np.asarray(score.score(examples).values, dtype=np.float64)
+            for score in map(build, parse_specs(",".join(OVERLAPS)))
+        }
+        return look_inverted(scores, labels)
+
+
+def _with_suggested(how: ReadOptions, suggested: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the options given and suggested, as words of a command line."""
+    if not suggested:
+        return ()
+    words = list(flags(replace(how, strict=False, **cast(Any, dict.fromkeys(suggested)))))
+    for name, value in suggested.items():
+        given = how.mapping if name == "mapping" else None
+        both = [*(f"{field}={column}" for field, column in (given or {}).items()), value]
+        words += ["--map" if name == "mapping" else f"--{name.replace('_', '-')}", ",".join(both)]
+    return tuple(words)
 
 
 def _at_the_default_split(

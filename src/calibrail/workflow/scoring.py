@@ -215,6 +215,7 @@ def score_source(
         "source": source_name(source),
         "format": opened.format,
         "sha256": opened.digest(),
+        "reading": opened.how(),
         "n_examples": len(table),
         "n_hallucinated": int(np.count_nonzero(table.labels == HALLUCINATED)),
         "n_quarantined": opened.n_quarantined,

@@ -1,5 +1,6 @@
 """Why does a report decide as it does, and what does it warn about, in words?"""
 
+import shlex
 from collections.abc import Sequence
 
 from calibrail.phrases import count, listed, percent
@@ -56,6 +57,18 @@ class _Warnings:
 
     def __init__(self, report: Json, values: Json) -> None:
         self.report, self.values, self.test = report, values, report["test"]
+
+    def labels_look_inverted(self) -> str:
+        areas = ", ".join(f"{name} {area:.3f}" for name, area in self.values.items())
+        turned = (self.report["data"].get("reading") or {}).get("turned")
+        remedy = f"{shlex.join(turned)} reads them" if turned else "turn them"
+        return (
+            "The labels look inverted: answers read as faithful share less with their contexts "
+            f"than those read as hallucinated (AUROC {areas}, each below 0.5 with 99.9% "
+            f"confidence). Nothing was turned around. Where they are inverted, {remedy} the other "
+            "way round, and every number here is about the wrong class; they may be right where "
+            "hallucinated answers copy and faithful ones paraphrase."
+        )
 
     def reversed_direction(self) -> str:
         area, scale = self.test["auroc"], Scale.of(self.report["score"])

@@ -1,6 +1,6 @@
 """What should a reader of any report know about the data and the detectors behind it?"""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from calibrail.report.blocks import Json
 
@@ -17,6 +17,7 @@ def data_notes(data: Json, lessons: Iterable[str] = ()) -> tuple[str, ...]:
     """
     duplicates = data["near_duplicates"] or {"count": 0}
     notes = [*lessons, *map(_of_calls, data["calls"])]
+    notes += _of_labels((data.get("reading") or {}).get("labels"))
     if data["n_unanswered"]:
         notes.append(
             f"Answers on which the judge could not be asked: {data['n_unanswered']}; they "
@@ -51,6 +52,26 @@ def data_notes(data: Json, lessons: Iterable[str] = ()) -> tuple[str, ...]:
             "quarantine.jsonl names each with its reason."
         )
     return tuple(notes)
+
+
+def _of_labels(labels: Json | None) -> Iterator[str]:
+    """Yield how labels were read, where that is more than 1 = hallucinated and 0 = faithful."""
+    if labels is None:
+        return
+    plain = {("1", 1), ("0", 0), ("true", 1), ("false", 0), ("1.0", 1), ("0.0", 0)}
+    if not all((item["value"].lower(), item["class"]) in plain for item in labels["values"]):
+        parts = [
+            f"{name}: {', '.join(seen)}"
+            for name, label in (("hallucinated", 1), ("faithful", 0))
+            if (seen := [item["value"] for item in labels["values"] if item["class"] == label][:8])
+        ]
+        by_name = ", as the column's name says" if labels["by_name"] else ""
+        yield f"How labels in {labels['column']!r} were read{by_name}: {'; '.join(parts)}."
+    if several := labels["several"]:
+        yield (
+            f"Rows with labels of several annotators: {several['n']}; they disagree on "
+            f"{several['n_divided']}, which --annotators {several['annotators']} decides."
+        )
 
 
 def _of_calls(item: Json) -> str:

@@ -1,11 +1,16 @@
 """What does `calibrail doctor` say about a file?"""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from calibrail.phrases import count, percent
 from calibrail.report.blocks import Bullet, Column, Facts, Json, Table, section, texts
 from calibrail.report.document import Document
+
+#: Columns that a page lists, and values of a label.
+_LISTED: Final = 200
+_VALUES: Final = 8
 
 
 def document(diagnosis: Json) -> Document:
@@ -16,6 +21,7 @@ def document(diagnosis: Json) -> Document:
     diagnosis : mapping
         What ``calibrail doctor --json`` prints.
     """
+    read_as = diagnosis["columns"]
     title = "Can a threshold keep its promise at the default split?"
     supports = [
         (
@@ -27,6 +33,23 @@ def document(diagnosis: Json) -> Document:
         )
         for item in diagnosis["supports"]
     ]
+    looks = [
+        (
+            item["name"],
+            item["kind"],
+            f"{item['n']:,}",
+            " | ".join(item["examples"]),
+            ", ".join(field for field, column in read_as.items() if column == item["name"]),
+        )
+        for item in diagnosis["layout"]
+    ]
+    n_more = max(0, len(looks) - _LISTED)
+    columns = Table(
+        "Columns" + (f" (and {n_more:,} more, in the JSON)" if n_more else ""),
+        texts("Column", "Holds", "Values seen", "Examples", "Read as"),
+        looks[:_LISTED],
+    )
+    is_understood = {"response", "label"} <= read_as.keys() and diagnosis["usable"]
     heads = texts("Catch at least", "Guarantee", "Hallucinated needed", "There are")
     return Document(
         "diagnosis of",
@@ -34,6 +57,7 @@ def document(diagnosis: Json) -> Document:
         headline=f"{diagnosis['source']} ({diagnosis['format']})",
         blocks=(
             section("What it holds", Facts(list(_contents(diagnosis)))),
+            *(() if is_understood else (section("Columns", columns),)),
             section(title, Table(title, (*heads, Column("Enough?", brief="")), supports)),
             section("What can be calibrated", Facts(list(_candidates(diagnosis)))),
         ),
@@ -43,6 +67,13 @@ def document(diagnosis: Json) -> Document:
 
 
 def _next_step(diagnosis: Json) -> str:
+    if diagnosis["suggested"]:
+        words = ["calibrail", "doctor", *diagnosis["inputs"], *diagnosis["suggested"]]
+        return shlex.join(words) + _to_check(diagnosis["suggested"])
+    if diagnosis["inverted"] and (turned := diagnosis["reading"]["turned"]):
+        given = _without(diagnosis["reading"]["options"], "--positive", "--label-map")
+        words = ["calibrail", "doctor", *diagnosis["inputs"], *given, *turned]
+        return f"{shlex.join(words)}  (if the labels are inverted)"
     if not (diagnosis["n_faithful"] and diagnosis["n_hallucinated"]):
         return "Both classes need labelled examples before anything can be calibrated."
     names = [item["name"] for item in diagnosis["scores"] if item["n"] == diagnosis["usable"]]
@@ -56,8 +87,24 @@ def _next_step(diagnosis: Json) -> str:
     alpha = min(alphas, default=None)
     if alpha is None:
         return "Label more hallucinated examples: there are too few for any alpha listed here."
-    source = shlex.quote(diagnosis["source"])
+    source = shlex.join([*diagnosis["inputs"], *diagnosis["reading"]["options"]])
     return f"calibrail calibrate {source} {score} --alpha {alpha:g} -o RUN"
+
+
+def _without(words: Sequence[str], *options: str) -> list[str]:
+    """Return the words of a command line without some options and their values."""
+    values = {i + 1 for i, word in enumerate(words) if word in options}
+    return [word for i, word in enumerate(words) if i not in values and word not in options]
+
+
+def _to_check(suggested: Sequence[str]) -> str:
+    """Say what a person must check of options that are a guess."""
+    if "--positive" in suggested:
+        value = suggested[suggested.index("--positive") + 1]
+        return f"  (if {value} is what means hallucinated; else name the other label)"
+    if any("=?" in word for word in suggested):
+        return "  (put 1 for hallucinated, 0 for faithful or skip in place of each ?)"
+    return ""
 
 
 def _higher(auroc: float) -> str:
@@ -86,6 +133,11 @@ def _contents(diagnosis: Json) -> Iterator[tuple[str, str]]:
     if columns := diagnosis["columns"]:
         named = (k if k == v else f"{k} from {v}" for k, v in columns.items())
         yield "Fields found", ", ".join(named)
+    if labels := diagnosis["reading"]["labels"]:
+        for name, label in (("hallucinated", 1), ("faithful", 0)):
+            seen = [item for item in labels["values"] if item["class"] == label][:_VALUES]
+            values = ", ".join(f"{item['value']} ({item['n']:,})" for item in seen)
+            yield f"Read as {name}", values or "no label"
     for length in diagnosis["lengths"]:
         if length["n"]:
             middle, high = f"{length['median_chars']:,.0f}", f"{length['p95_chars']:,.0f}"
