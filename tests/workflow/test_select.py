@@ -134,6 +134,29 @@ def test_each_promise_is_said_with_what_it_takes(guardrail: Guardrail, tmp_path:
         assert "choose it before they see this table" in text
 
 
+def test_where_few_are_hallucinated_everything_with_a_score_is_released(
+    guardrail: Guardrail, tmp_path: Path
+) -> None:
+    batch = answers(np.random.default_rng(2), 100, 0.2, "B")
+    batch[0]["detector"] = None
+    source = write(tmp_path / "b.jsonl", batch)
+    found = calibrail.select(guardrail, source, fdr=0.3, method="both-classes")
+    assert found.selection.n_released == 99 and not found.selection.released[0]
+    (row,) = (row for row in found.table() if row["chosen"])
+    assert (row["released"], row["cutoff"]) == (99, found.selection.p_values[1:].max())
+    assert "Released is every answer with a score: the share" in printed(found)
+
+
+def test_one_calibration_answer_releases_nothing_and_says_what_it_takes(tmp_path: Path) -> None:
+    rng = np.random.default_rng(6)
+    labelled = [*answers(rng, 20, 0.0, "L"), *answers(rng, 2, 1.0, "H")]
+    source = write(tmp_path / "b.jsonl", answers(rng, 40, 0.2, "B"))
+    found = calibrail.select(guarded(tmp_path, labelled), source, fdr=0.1)
+    assert found.n_calibration == 1 and found.selection.n_released == 0
+    assert found.selection.share == (1 + 40) * 2 / 40
+    assert "The smallest p-value that 1 calibration answer can give is 0.5" in printed(found)
+
+
 def test_answers_that_share_a_group_call_for_bh(guardrail: Guardrail, tmp_path: Path) -> None:
     batch = answers(np.random.default_rng(3), 100, 0.2, "B")
     for place, item in enumerate(batch[:30]):

@@ -128,7 +128,14 @@ def _summary(selection: Json) -> str:
     fdr, needed = percent(selection["fdr"]), selection["n_calibration_for_one"]
     if selection["n_released"]:
         cutoff = number(selection["cutoff"])
-        return f"Released are the answers with a p-value up to {cutoff}. {_promise(selection)}"
+        which = f"Released are the answers with a p-value up to {cutoff}."
+        scored = selection["n"] - selection["n_undefined"] - selection["n_errors"]
+        if selection["share"] <= selection["fdr"] and selection["n_released"] == scored:
+            which = (
+                "Released is every answer with a score: the share of hallucinated ones reckoned "
+                f"with, {percent(selection['share'])}, is itself within {fdr}."
+            )
+        return f"{which} {_promise(selection)}"
     reason = (
         f"Nothing can be released at a false discovery rate of {fdr}: too few answers look "
         "harmless enough."
