@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from calibrail.data.splits import (
     CALIBRATION,
@@ -37,7 +38,7 @@ def _share(codes: np.ndarray, labels: np.ndarray, code: int, label: int) -> floa
     st.floats(0, 1),
     st.floats(0, 1),
 )
-def test_no_group_is_torn_and_shares_are_met_as_closely_as_groups_allow(
+def test_no_group_is_torn_and_no_side_without_a_share_gets_any(
     rows: list[tuple[int, str | None]], seed: int, one: float, two: float
 ) -> None:
     labels = np.array([label for label, _ in rows])
@@ -56,13 +57,12 @@ def test_no_group_is_torn_and_shares_are_met_as_closely_as_groups_allow(
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(0, 1), min_size=1, max_size=300), st.sampled_from([0.3, 0.5, 0.7]))
-def test_ungrouped_examples_meet_each_share_within_two(labels: list[int], share: float) -> None:
-    # At most one group a side is left over in each of the two strata.
+def test_ungrouped_examples_are_split_class_by_class(labels: list[int], share: float) -> None:
     classes = np.array(labels)
     codes = split(classes, calibration_share=share)
     for label in (0, 1):
         n = int((classes == label).sum())
-        assert abs(((codes == CALIBRATION) & (classes == label)).sum() - share * n) <= 2
+        assert abs(((codes == CALIBRATION) & (classes == label)).sum() - share * n) < 1
 
 
 def test_pairs_are_split_exactly_in_half() -> None:
@@ -73,23 +73,48 @@ def test_pairs_are_split_exactly_in_half() -> None:
     assert _share(codes, labels, CALIBRATION, 1) == 0.5
 
 
-def test_uneven_groups_meet_shares_of_both_classes() -> None:
+def test_groups_of_each_stratum_meet_their_shares_whatever_their_sizes() -> None:
     rng = np.random.default_rng(5)
-    numbers = np.repeat(np.arange(400), rng.integers(1, 9, 400))
-    labels = (rng.random(numbers.size) < 0.2).astype(int)
+    numbers = np.repeat(np.arange(400), rng.integers(1, 90, 400))
+    labels = (rng.random(numbers.size) < 0.02).astype(int)
     codes = split(labels, [str(g) for g in numbers], calibration_share=0.4, fit_share=0.2, seed=9)
-    for label in (0, 1):
+    side = codes[np.unique(numbers, return_index=True)[1]]
+    hallucinated = np.bincount(numbers, labels) > 0
+    for stratum in (side[hallucinated], side[~hallucinated]):
         for code, share in ((FIT, 0.2), (CALIBRATION, 0.4), (TEST, 0.4)):
-            # No group holds more than 8 examples, so that no class misses its share by more.
-            n = (labels == label).sum()
-            assert abs(_share(codes, labels, code, label) - share) <= 8 / n
+            assert abs((stratum == code).sum() - share * len(stratum)) < 1
 
 
-def test_numbers_and_names_of_groups_give_the_same_split() -> None:
+def test_the_lot_knows_nothing_of_the_size_of_a_group() -> None:
+    # 21 groups, of which the largest alone has a row in three.
+    sizes = np.array([20] + [2] * 20)
+    groups, labels = np.repeat(np.arange(21), sizes), np.ones(60, dtype=int)
+    drawn = np.stack([split(labels, groups, seed=seed) for seed in range(2000)])
+    side = (drawn == CALIBRATION)[:, np.cumsum(sizes) - 1]
+    assert (side.sum(axis=1) == 11).all()
+    # Each is Binomial(2000, 11/21): outside these limits with probability 1e-5 for all together.
+    least, most = binom.interval(1 - 1e-5 / 21, 2000, 11 / 21)
+    assert ((side.sum(axis=0) >= least) & (side.sum(axis=0) <= most)).all()
+    # Neither do two groups attract one another.
+    together = side[:, 0] & side[:, 1]
+    least, most = binom.interval(1 - 1e-5, 2000, 11 / 21 * 10 / 20)
+    assert least <= together.sum() <= most
+
+
+def test_rows_in_another_order_are_on_the_same_sides() -> None:
     rng = np.random.default_rng(2)
     numbers, labels = rng.integers(0, 90, 300), rng.integers(0, 2, 300)
-    names = [f"group {number}" for number in numbers]
-    assert (split(labels, numbers, seed=3) == split(labels, names, seed=3)).all()
+    names = [f"group {number}" if number % 3 else None for number in numbers]
+    ids = [f"id {i}" for i in range(300)]
+    order = rng.permutation(300)
+    mixed, named = [names[i] for i in order], [ids[i] for i in order]
+    for groups, shuffled in ((names, mixed), (numbers, numbers[order]), (None, None)):
+        codes = split(labels, groups, ids=ids, seed=3)
+        assert (split(labels[order], shuffled, ids=named, seed=3) == codes[order]).all()
+    whole = [f"group {number}" for number in numbers]
+    codes = split(labels, whole, seed=3)
+    assert (split(labels[order], [whole[i] for i in order], seed=3) == codes[order]).all()
+    assert (split(labels, [name.upper() for name in whole], seed=3) != codes).any()
 
 
 def test_seeds_differ_and_every_example_can_land_on_each_side() -> None:
@@ -113,6 +138,7 @@ def test_none_is_a_group_of_its_own() -> None:
         ({"labels": [0, 2]}, "labels must be 0 or 1 to split by class; got 2"),
         ({"labels": [[0]]}, "one dimension"),
         ({"labels": [0, 1], "groups": ["a"]}, r"one entry a label \(2\); got 1"),
+        ({"labels": [0, 1], "ids": ["a"]}, r"ids must have one entry a label \(2\); got 1"),
         ({"labels": [0], "seed": -1}, "seed must be a whole number >= 0; got -1"),
         ({"labels": [0], "seed": 0.5}, "seed must be a whole number >= 0; got 0.5"),
         ({"labels": [0], "calibration_share": 1.3}, r"must lie in \[0, 1\]; got 1.3"),

@@ -1,7 +1,43 @@
-"""Was this id seen before, among a million, in little memory?"""
+"""What tells rows apart, among a million, in little memory?"""
 
 from array import array
+from collections.abc import Sequence
 from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def identities(
+    names: Sequence[str | None] | NDArray[np.integer[Any]] | None, n: int
+) -> NDArray[np.uint64]:
+    """Return a number for each of n rows, the same for the same name.
+
+    Parameters
+    ----------
+    names : sequence of str or None, or array of int, length n, or None
+        Whole numbers stand for themselves, texts for their hashes, and None for its position.
+    n : int
+        Number of rows.
+
+    Examples
+    --------
+    >>> identities(["a", None, "a"], 3).tolist()
+    [3405396810240292928, 1, 3405396810240292928]
+    """
+    if names is None:
+        return np.arange(n, dtype=np.uint64)
+    if isinstance(names, np.ndarray):
+        return names.astype(np.uint64)
+    hashes = (i if name is None else _hash(name) for i, name in enumerate(names))
+    return np.fromiter(hashes, np.uint64, n)
+
+
+def _hash(text: str) -> int:
+    """Return 64 bits of the text's digest."""
+    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
 
 
 class SeenIds:
@@ -30,8 +66,7 @@ class SeenIds:
 
     def add(self, text: str) -> bool:
         """Add ``text``; return whether it is new."""
-        digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        if not self._place(int.from_bytes(digest, "little") or 1):
+        if not self._place(_hash(text) or 1):
             return False
         self._count += 1
         if 3 * self._count > 2 * len(self._slots):

@@ -39,8 +39,10 @@ class Survey:
         Sizes of question, contexts and response.
     chunks : ndarray of int64, shape (n,)
         Number of context chunks.
+    digests : ndarray of uint64, shape (n,)
+        What tells examples apart: see `Example.digest`.
     texts : ndarray of uint64, shape (n,)
-        Hash of all texts; 0 for an example without any.
+        Digest of all texts; 0 for an example without any.
     columns : mapping of str to ndarray of float64, shape (n,)
         Further columns that hold only numbers; NaN without a value.
     empty_columns : tuple of str
@@ -66,8 +68,7 @@ class Survey:
             all_sizes.extend(sum(len(part.split()) for part in parts) for parts in texts)
             all_sizes.append(len(example.contexts))
             copied.append(_copied(example))
-            worded = bool(example.question or example.response or example.contexts)
-            digests.append(int(example.digest(), 16) if worded else 0)
+            digests.append(int(example.digest(), 16))
             for name, values in numbers.items():
                 value = example.columns.get(name)
                 if isinstance(value, str):
@@ -79,7 +80,8 @@ class Survey:
         self.copies, self.quotes = places == _COPY, places > 0
         sizes = np.array(all_sizes, dtype=np.int64).reshape(-1, 7)
         self.chars, self.words, self.chunks = sizes[:, :3], sizes[:, 3:6], sizes[:, 6]
-        self.texts = np.array(digests, dtype=np.uint64)
+        self.digests = np.array(digests, dtype=np.uint64)
+        self.texts = np.where((self.chars > 0).any(axis=1), self.digests, np.uint64(0))
         self.columns = {
             name: np.array(values) for name, values in numbers.items() if name not in textual
         }

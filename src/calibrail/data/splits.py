@@ -6,6 +6,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from calibrail.data.ids import identities
 from calibrail.errors import DataError, InputError
 
 FIT: Final = 0
@@ -24,15 +25,18 @@ def split(
     labels: ArrayLike,
     groups: Groups = None,
     *,
+    ids: Groups = None,
     seed: int = 0,
     calibration_share: float = 0.5,
     fit_share: float = 0.0,
 ) -> NDArray[np.int8]:
-    """Divide examples by chance, class by class, never tearing a group apart.
+    """Divide examples by lot, group by group, never tearing a group apart.
 
-    Groups with the same number of examples of each class form a stratum. Of every stratum each
-    split gets its whole number of groups by lot; the few groups left over go, largest first, where
-    they bring the counts of both classes closest to their shares.
+    Groups that hold a hallucinated example form one stratum, the others form another. Of a stratum
+    of K groups each side gets a number that K and the shares determine, and the lot decides which.
+    Nothing else about a group plays a part, its size least of all: groups that may land anywhere
+    with equal probability are exchangeable, which is what a promise about new groups rests on.
+    Groups of one example each make the ordinary split by class.
 
     Parameters
     ----------
@@ -40,10 +44,14 @@ def split(
         0 faithful, 1 hallucinated.
     groups : sequence of str or None, or array of int, length n, or None
         Examples that name the same group stay together; None stands alone.
+    ids : sequence of str or None, or array of int, length n, or None
+        What tells examples apart, whatever their order. Left out, groups are told apart by their
+        names, and examples without a group by their position.
     seed : int
-        The same seed gives the same split.
+        The same seed and the same groups give the same split, in whichever order they come.
     calibration_share, fit_share : float
-        Shares of each class, in [0, 1], together at most 1; the rest is for testing.
+        Shares of the groups of each stratum, in [0, 1], together at most 1; the rest is for
+        testing. Where groups differ in size, shares of examples differ from them by chance.
 
     Returns
     -------
@@ -57,14 +65,15 @@ def split(
 
     Notes
     -----
-    Conformal guarantees hold for examples that are exchangeable. Several examples of one group are
-    not independent of one another; keeping the group whole keeps its texts from being on both
-    sides, and does not make them independent.
+    Several examples of one group are not independent of one another; keeping the group whole keeps
+    its texts from being on both sides, and does not make them independent.
 
     Examples
     --------
     >>> split([0, 1, 0, 1], ["a", "a", "b", "b"], seed=1).tolist()
     [1, 1, 2, 2]
+    >>> split([0, 1, 0, 1], ["b", "b", "a", "a"], seed=1).tolist()
+    [2, 2, 1, 1]
     """
     for name, share in (("calibration_share", calibration_share), ("fit_share", fit_share)):
         if not 0.0 <= share <= 1.0:
@@ -83,15 +92,25 @@ def split(
         raise InputError(f"labels must be 0 or 1 to split by class; got {odd[0]}")
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
         raise InputError(f"seed must be a whole number >= 0; got {seed!r}")
-    members = group_numbers(groups, len(classes))
-    if not members.size:
+    n = len(classes)
+    members = group_numbers(groups, n)
+    if not n:
         return np.empty(0, dtype=np.int8)
+    if ids is not None and len(ids) != n:
+        raise InputError(f"ids must have one entry a label ({n}); got {len(ids)}")
+    names = identities(groups if ids is None else ids, n)
     n_groups = int(members.max()) + 1
-    counts = np.stack(
-        [np.bincount(members[classes == label], minlength=n_groups) for label in (0, 1)], axis=1
-    )
-    sides: NDArray[np.int8] = _assign(counts, shares, np.random.default_rng(seed))[members]
-    return sides
+    # The least identity within a group is the group's, so that the order of rows is forgotten.
+    identity = np.full(n_groups, np.iinfo(np.uint64).max)
+    np.minimum.at(identity, members, names)
+    hallucinated = np.bincount(members[classes == 1], minlength=n_groups) > 0
+    order = np.argsort(identity, kind="stable")
+    rng = np.random.default_rng(seed)
+    sides = np.empty(n_groups, dtype=np.int8)
+    for stratum in (order[hallucinated[order]], order[~hallucinated[order]]):
+        parts = np.repeat(np.arange(3, dtype=np.int8), _apportioned(len(stratum), shares))
+        sides[stratum] = rng.permutation(parts)
+    return sides[members]
 
 
 def group_numbers(groups: Groups, n: int) -> NDArray[np.int64]:
@@ -201,32 +220,15 @@ def straddling_groups(codes: NDArray[np.int8], groups: Groups) -> list[tuple[str
     ]
 
 
-def _assign(
-    counts: NDArray[np.int64], shares: NDArray[np.float64], rng: np.random.Generator
-) -> NDArray[np.int8]:
-    """Return the side of every group, given its number of examples of each class."""
-    n_groups = len(counts)
-    chosen = np.full(n_groups, -1, dtype=np.int8)
-    stratum = np.unique(counts[:, 0] * (counts.max() + 1) + counts[:, 1], return_inverse=True)[1]
-    order = np.lexsort((rng.permutation(n_groups), stratum))
-    sizes = np.bincount(stratum)
-    place = np.arange(n_groups) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+def _apportioned(n: int, shares: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return whole numbers that add up to n, each within one of its share (largest remainders).
+
+    >>> _apportioned(5, np.array([0.0, 0.5, 0.5])).tolist()
+    [0, 3, 2]
+    """
     # 1e-9 keeps a share such as 0.3 from losing a group to 0.3 * 10 = 2.9999999999999996.
-    whole = np.floor(sizes[:, None] * shares + 1e-9).astype(np.int64)
-    ends = np.cumsum(whole, axis=1)[stratum[order]]
-    for code in reversed(range(len(shares))):
-        chosen[order[place < ends[:, code]]] = code
-    # Every group that is left goes, largest first, where it brings the counts closest.
-    totals = counts.sum(axis=0)
-    goal = np.outer(shares, totals)
-    have = np.stack([counts[chosen == code].sum(axis=0) for code in range(len(shares))])
-    # A class with few examples must not drown in one with many.
-    weight = 1.0 / np.maximum(totals, 1)
-    open_sides = np.flatnonzero(shares > 0)
-    rest = rng.permutation(np.flatnonzero(chosen < 0))
-    for group in rest[np.argsort(-counts[rest].sum(axis=1), kind="stable")]:
-        # The squared distance to the goal shrinks by twice this, less a part common to all sides.
-        gain = ((goal - have)[open_sides] * weight * (counts[group] * weight)).sum(axis=1)
-        chosen[group] = side = open_sides[int(np.argmax(gain))]
-        have[side] += counts[group]
-    return chosen
+    whole = np.floor(n * shares + 1e-9).astype(np.int64)
+    # Of equal remainders the calibration part's comes first, which is what needs groups most.
+    largest = np.lexsort((np.array([1, 0, 2]), -np.round(n * shares - whole, 9)))
+    whole[largest[: n - int(whole.sum())]] += 1
+    return whole

@@ -174,7 +174,7 @@ def _at_the_default_split(
         return None, ()
     groups = [survey.groups[i] for i in labelled.tolist()]
     labels = survey.labels[labelled]
-    codes = split(labels, groups)
+    codes = split(labels, groups, ids=survey.digests[labelled])
     available = int(np.count_nonzero((codes == CALIBRATION) & (labels == 1)))
     supports = tuple(
         Support(alpha, guarantee, needed, available, available >= needed)

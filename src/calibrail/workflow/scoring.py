@@ -223,6 +223,7 @@ def score_source(
             "column": split.column,
             "seed": None if split.column is not None else split.seed,
             **split.shares(learning),
+            "calibration_rows": _calibrating(table.labels, codes),
         },
         "near_duplicates": None if duplicates is None else duplicates.to_dict(),
         "n_truncated": table.n_truncated,
@@ -237,6 +238,15 @@ def score_source(
     }
     pinned = tuple(score.pinned() if isinstance(score, Pinning) else score for score in listed)
     return Scored(table, codes, pinned, others, data, sketches)
+
+
+def _calibrating(labels: NDArray[np.int8], codes: NDArray[np.int8]) -> dict[str, float | None]:
+    """Return which share of each class calibrates; None for a class without answers."""
+    rows = {name: codes[labels == label] for label, name in enumerate(("faithful", "hallucinated"))}
+    return {
+        name: float((part == CALIBRATION).mean()) if len(part) else None
+        for name, part in rows.items()
+    }
 
 
 def require_usable(scored: Scored, index: int = 0, *, split: bool = True) -> None:

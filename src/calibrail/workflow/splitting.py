@@ -25,7 +25,7 @@ def split_codes(table: ScoreTable, splitting: SplitOptions, learning: bool) -> N
             table.kept[splitting.column], table.groups.to_pylist(), column=splitting.column
         )
     shares = splitting.shares(learning)
-    return split(table.labels, group_codes(table), seed=splitting.seed, **shares)
+    return split(table.labels, group_codes(table), ids=table.digests, seed=splitting.seed, **shares)
 
 
 def fitted(

@@ -1,8 +1,13 @@
 """What should a reader of any report know about the data and the detectors behind it?"""
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
+from calibrail.phrases import percent
 from calibrail.report.blocks import Json
+
+#: How far the share of answers that calibrate may be from what was asked for without a word.
+_FAR: Final = 0.1
 
 
 def data_notes(data: Json, lessons: Iterable[str] = ()) -> tuple[str, ...]:
@@ -16,7 +21,7 @@ def data_notes(data: Json, lessons: Iterable[str] = ()) -> tuple[str, ...]:
         What the detectors themselves say of what they learnt.
     """
     duplicates = data["near_duplicates"] or {"count": 0}
-    notes = [*lessons, *map(_of_calls, data["calls"])]
+    notes = [*lessons, *map(_of_calls, data["calls"]), *_of_split(data["split"])]
     notes += _of_labels((data.get("reading") or {}).get("labels"))
     if data["n_unanswered"]:
         notes.append(
@@ -72,6 +77,20 @@ def _of_labels(labels: Json | None) -> Iterator[str]:
             f"Rows with labels of several annotators: {several['n']}; they disagree on "
             f"{several['n_divided']}, which --annotators {several['annotators']} decides."
         )
+
+
+def _of_split(split: Json) -> list[str]:
+    """Return where groups of different sizes have led the split far from its share."""
+    asked, rows = split["calibration_share"], split["calibration_rows"]
+    known = {name: share for name, share in rows.items() if share is not None}
+    far = {name: share for name, share in known.items() if abs(share - asked) >= _FAR}
+    if split["column"] is not None or not far:
+        return []
+    held = " and ".join(f"{percent(share)} of the {name} answers" for name, share in far.items())
+    return [
+        f"Groups are assigned by lot, whatever their size: {held} calibrate, where "
+        f"{percent(asked)} was asked for."
+    ]
 
 
 def _of_calls(item: Json) -> str:
