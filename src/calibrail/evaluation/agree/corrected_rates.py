@@ -124,8 +124,8 @@ def _exact(rows: NDArray[np.int64], level: float, reason: str) -> Measure:
 def trusted(rates: Mapping[RateName, Rate], *, random: bool = True) -> dict[RateName, Trust]:
     """Say for each rate which estimate to rely on.
 
-    The prediction-powered one, if its interval may be relied on and is narrower than the exact one
-    of the human labels, which else is the choice. Neither, if the human labels are known to be no
+    The prediction-powered one, if the judge's labels have a part in it, its interval may be relied
+    on and it is narrower than the exact one of the human labels, which else is the choice. Neither, if the human labels are known to be no
     random sample.
 
     Parameters
@@ -145,6 +145,10 @@ def _trusted(rate: Rate) -> Trust:
         return Trust(None, "no_label")
     if tuned.measure.estimate is None:
         return Trust("human_only", "no_correction")
+    if not tuned.weight:
+        # Without the judge's labels it is the human labels with a normal interval.
+        every = tuned.n_judge == tuned.n_human
+        return Trust("human_only", "all_labelled" if every else "no_weight")
     if tuned.caution is not None:
         return Trust("human_only", "few_labels")
     if _width(tuned.measure) >= _width(human.measure):

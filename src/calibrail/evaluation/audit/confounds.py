@@ -26,6 +26,7 @@ Verdict = Literal[
     "cannot tell",
     "nothing to explain",
     "is the score",
+    "tells the label",
 ]
 
 #: Features whose influence is looked at, in the order in which they are shown.
@@ -37,6 +38,9 @@ SURFACE: Final = (
     "question_length",
     "context_length",
 )
+
+#: A column with this AUROC by itself was probably made from the label, or the label from it.
+TELLS_LABEL: Final = 0.98
 
 #: A share explained that is shown to exceed this is most of the result.
 MOST: Final = 0.5
@@ -112,6 +116,8 @@ class Matched:
         Answers that are alike.
     alone : ndarray of float64, shape (k,)
         Cross-fitted log odds of a hallucination from the feature alone.
+    tells_label : bool
+        Whether it is a column that gives the label, so that nothing about a detector follows.
     """
 
     name: str
@@ -119,6 +125,7 @@ class Matched:
     values: Floats
     matching: Matching
     alone: Floats
+    tells_label: bool = False
 
 
 def prepare(features: Mapping[str, Floats], answers: Answers) -> tuple[Matched, ...]:
@@ -155,7 +162,8 @@ def prepare_columns(divisions: Sequence[Division], answers: Answers) -> tuple[Ma
         balance = rank_within(rates, there.labels, members)
         matching = Matching(members, None, balance, too_few(balance))
         alone = cross_fitted((rates,), there)
-        prepared.append(Matched(division.name, rows, rates, matching, alone))
+        known = (there.auroc(rates).estimate or 0.0) >= TELLS_LABEL
+        prepared.append(Matched(division.name, rows, rates, matching, alone, known))
     return tuple(prepared)
 
 
@@ -181,6 +189,7 @@ def confound(feature: Matched, ranks: Floats, answers: Answers) -> Confound:
     given = partial(spearman(score, classes), with_feature, spearman(classes, values))
     share = _share(of_score, area, alike, matched, answers)
     same = with_feature is not None and abs(with_feature.value) > 1.0 - 1e-9
+    verdict: Verdict = "is the score" if same else verdict_of(area, matched, share)
     lead = difference_from_half(answers.ranked(values), of_score)
     alone = answers.ranked(feature.alone)
     together = answers.ranked(cross_fitted((values, score), answers))
@@ -202,7 +211,7 @@ def confound(feature: Matched, ranks: Floats, answers: Answers) -> Confound:
         share=share,
         lead=answers.measured(lead, "paired, either direction"),
         added=answers.measured(added, "cross-fitted logistic regression, paired"),
-        verdict="is the score" if same else verdict_of(area, matched, share),
+        verdict="tells the label" if feature.tells_label else verdict,
     )
 
 

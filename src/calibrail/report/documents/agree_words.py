@@ -124,6 +124,10 @@ def trust(code: str, rate: Json, doubt: str) -> str:
         "no_sample": f"the human labels are no random sample: {doubt}",
         "no_label": str(human["reason"]),
         "no_correction": f"exact; no correction: {tuned['reason']}",
+        "all_labelled": "exact, and people have labelled every row that the judge has, so there is "
+        "nothing to correct",
+        "no_weight": "exact, and the judge's labels say nothing about the rows that people have "
+        "not labelled",
         "few_labels": f"exact at any number of labels; {tuned['caution']}",
         "not_narrower": "exact, and the judge's labels do not make it narrower",
     }[code]

@@ -11,6 +11,9 @@ from calibrail.report.documents.audit_detector import detector_section, matched_
 from calibrail.report.documents.audit_words import COMPONENTS
 from calibrail.report.phrases import bounds, estimate, measure_cell, plain
 
+#: The conclusion that a column was made from the label: a warning.
+_LABEL_COLUMN: Final = "column_tells_label"
+
 #: What answers can share, and how it is said.
 _SHARED: Final = {
     "question": "Distinct questions",
@@ -34,7 +37,9 @@ def document(audit: Json) -> Document:
     audit : mapping
         The content of ``audit.json``.
     """
-    first, *further = (item["message"] for item in audit["conclusions"])
+    first, *further = (
+        item["message"] for item in audit["conclusions"] if item["code"] != _LABEL_COLUMN
+    )
     detectors = audit["detectors"]
     clustered = audit["n_groups"] < audit["n_hallucinated"] + audit["n_faithful"]
     groups = f", in {count(audit['n_groups'], 'group')}" if clustered else ""
@@ -66,6 +71,11 @@ def document(audit: Json) -> Document:
             parts.listing("Left out", left_out),
             parts.listing("What this rests on", assumptions, where="page"),
         ),
+        warnings=[
+            parts.Bullet(item["message"])
+            for item in audit["conclusions"]
+            if item["code"] == _LABEL_COLUMN
+        ],
         reproduce=audit["reproduce"],
         data=audit["data"],
         footer="Every number on this page is in audit.json.",

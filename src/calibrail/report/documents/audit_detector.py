@@ -19,6 +19,7 @@ _VERDICTS: Final = {
     "cannot tell": "the data cannot tell",
     "nothing to explain": "nothing to explain",
     "is the score": "is the score itself",
+    "tells the label": "tells the label itself",
 }
 
 #: The measures of a feature beside a detector: heading, field, decimals.

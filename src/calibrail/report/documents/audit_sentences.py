@@ -1,6 +1,6 @@
 """What does an audit show, in plain sentences?"""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -44,7 +44,8 @@ def _detector(item: Json) -> dict[str, Any]:
 def _conclusions(audit: Json) -> Iterator[tuple[str, str | None, str]]:
     """Yield code, detector and sentence: what explains each result first, the data's own last."""
     for item in audit["detectors"]:
-        name, rows = item["name"], item["confounds"]
+        name = item["name"]
+        rows = [row for row in item["confounds"] if row["verdict"] != "tells the label"]
         main = _main(name, rows) or (
             f"{name} has AUROC {with_bounds(item['auroc'])}. What explains it cannot be said "
             "without texts, or a column that divides the answers (--by)."
@@ -56,6 +57,11 @@ def _conclusions(audit: Json) -> Iterator[tuple[str, str | None, str]]:
         if length and length["verdict"] not in ("is the score", "nothing to explain"):
             sentence = _confound(name, length)
             yield "length", name, "" if main.startswith(sentence) else sentence
+    first, made = audit["detectors"][0], set()
+    for row in first["confounds"]:
+        if row["verdict"] == "tells the label":
+            made.add(row["feature"])
+            yield "column_tells_label", None, _confound("any detector", row)
     for item in audit["detectors"]:
         name = item["name"]
         for division in item["strata"]:
@@ -65,7 +71,7 @@ def _conclusions(audit: Json) -> Iterator[tuple[str, str | None, str]]:
     for item in audit["components"]:
         yield "components", None, _components(item)
     yield "agreement", None, _agreement(audit["agreement"])
-    for code, sentence in _leakage(audit["leakage"]):
+    for code, sentence in _leakage(audit["leakage"], made):
         yield code, None, sentence
 
 
@@ -89,6 +95,12 @@ def _confound(name: str, row: Json) -> str:
         return (
             f"{name} is not shown to tell the classes apart (AUROC {with_bounds(row['auroc'])}), "
             f"so there is nothing for {feature} to explain."
+        )
+    if verdict == "tells the label":
+        return (
+            f"{capital(feature)} tells the label by itself (AUROC {estimate(row['feature_auroc'])} "
+            "from the other answers with its value): it was probably made from the label, or the "
+            f"label from it. Nothing about {name} follows; leave it out of --by."
         )
     unknown = f"Whether {feature} explains {name} cannot be told from this data"
     if matched["estimate"] is None:
@@ -270,7 +282,7 @@ def _agreement(pairs: Sequence[Json]) -> str:
     )
 
 
-def _leakage(section: Json) -> Iterator[tuple[str, str]]:
+def _leakage(section: Json, made: Container[str]) -> Iterator[tuple[str, str]]:
     """Yield what could give labels away: a code and a sentence each."""
     places = {"split": "on the other side of the split", "group": "in other groups"}
     for item in section["copies"]:
@@ -295,6 +307,8 @@ def _leakage(section: Json) -> Iterator[tuple[str, str]]:
                 f"labels (to other questions or contexts), in {item['n_answers_both']:,} answers.",
             )
     for item in section["giveaways"]:
+        if item["column"] in made:
+            continue
         column, area = item["column"], item["auroc"]
         if area["lower"] is None or area["upper"] is None or area["lower"] <= 0.5 <= area["upper"]:
             continue

@@ -58,12 +58,19 @@ def document(diagnosis: Json) -> Document:
         blocks=(
             section("What it holds", Facts(list(_contents(diagnosis)))),
             *(() if is_understood else (section("Columns", columns),)),
-            section(title, Table(title, (*heads, Column("Enough?", brief="")), supports)),
+            # With one class nothing can be calibrated, however many examples it has.
+            section(title, Table(title, (*heads, Column("Enough?", brief="")), supports))
+            if _both_classes(diagnosis)
+            else None,
             section("What can be calibrated", Facts(list(_candidates(diagnosis)))),
         ),
         warnings=[Bullet(item["message"]) for item in diagnosis["warnings"]],
         next_step=_next_step(diagnosis),
     )
+
+
+def _both_classes(diagnosis: Json) -> bool:
+    return bool(diagnosis["n_faithful"] and diagnosis["n_hallucinated"])
 
 
 def _next_step(diagnosis: Json) -> str:
@@ -74,12 +81,13 @@ def _next_step(diagnosis: Json) -> str:
         given = _without(diagnosis["reading"]["options"], "--positive", "--label-map")
         words = ["calibrail", "doctor", *diagnosis["inputs"], *given, *turned]
         return f"{shlex.join(words)}  (if the labels are inverted)"
-    if not (diagnosis["n_faithful"] and diagnosis["n_hallucinated"]):
+    if not _both_classes(diagnosis):
         return "Both classes need labelled examples before anything can be calibrated."
     names = [item["name"] for item in diagnosis["scores"] if item["n"] == diagnosis["usable"]]
-    columns = [column for column in diagnosis["numeric_columns"] if column["auroc"] is not None]
+    # A column that separates the classes without a mistake was made from the label.
+    columns = [row for row in diagnosis["numeric_columns"] if row["auroc"] not in (None, 0.0, 1.0)]
     score = f"--score {names[0] if names else 'NAME'}"
-    if columns and not names:
+    if columns and set(names) <= {"length"}:
         best = max(columns, key=lambda column: abs(column["auroc"] - 0.5))
         score = f"--score-column {shlex.quote(best['name'])} --higher {_higher(best['auroc'])}"
     marginal = [item for item in diagnosis["supports"] if item["guarantee"] == "marginal"]
