@@ -137,3 +137,28 @@ def test_answers_without_a_score_are_counted_and_the_policy_named() -> None:
     assert "they rank above every other (policy: flag)" in messages["undefined"]
     released = {item["code"]: item["message"] for item in content(undefined="pass")["conclusions"]}
     assert "they rank as if passed (policy: pass)" in released["undefined"]
+
+
+def test_a_column_that_gives_the_label_is_warned_of_and_explains_nothing() -> None:
+    rng = np.random.default_rng(1)
+    labels = np.tile([0, 1], N // 2)
+    # The grade of one answer in fifty is another: no column made by people is without a mistake.
+    grade = [("good", "bad")[int(label) ^ int(rng.random() < 0.005)] for label in labels]
+    plain, derived = content(), content(divisions=[by_column("grade", grade)])
+    codes = [item["code"] for item in derived["conclusions"]]
+    assert codes.count("column_tells_label") == 1
+    (warning,) = document(derived).warnings
+    assert "The column grade tells the label by itself (AUROC 0.99" in warning.text
+    said = " ".join(item["message"] for item in derived["conclusions"])
+    assert "column grade alone tells" not in said
+    for item in derived["detectors"]:
+        verdicts = {row["feature"]: row["verdict"] for row in item["confounds"]}
+        assert verdicts["grade"] == "tells the label"
+    # What the other features show stays as it is.
+    assert document(derived).headline == document(plain).headline
+    assert "grade" not in document(derived).headline
+    # A column that tells much, and not the label itself, is a finding like any other.
+    often = [("a", "b")[int(label) ^ int(rng.random() < 0.15)] for label in labels]
+    honest = content(divisions=[by_column("source", often)])
+    assert document(honest).warnings == []
+    assert "column source" in " ".join(item["message"] for item in honest["conclusions"])

@@ -131,7 +131,10 @@ def test_a_diagnosis_says_what_the_file_holds_and_what_to_do() -> None:
             for name, n in (("marginal", 19), ("pac", 230))
         ],
         "scores": [{"name": "sgi", "requires": ["response"], "n": 1000}],
-        "numeric_columns": [{"name": "dae", "n": 9, "missing": 3, "distinct": 9, "auroc": 0.2}],
+        "numeric_columns": [
+            {"name": name, "n": 9, "missing": 3, "distinct": 9, "auroc": area, "tells_label": leaks}
+            for name, area, leaks in (("dae", 0.2, False), ("grade", 1.0, True))
+        ],
         "warnings": [{"code": "length_separates", "message": "length alone separates"}],
     }
     text = words(shown(doctor.document, value))
@@ -144,4 +147,11 @@ def test_a_diagnosis_says_what_the_file_holds_and_what_to_do() -> None:
         "calibrail calibrate x.jsonl --score sgi",
     ):
         assert part in text
-    assert "Both classes need" in shown(doctor.document, {**value, "n_faithful": 0})
+    one_class = words(shown(doctor.document, {**value, "n_faithful": 0}))
+    assert "Both classes need" in one_class
+    assert "Can a threshold keep" in text and "Can a threshold keep" not in one_class
+    # A column that was made from the label is never what to calibrate next.
+    assert "Column grade no detector's score: AUROC 1, probably made from the label" in text
+    columns_alone = words(shown(doctor.document, {**value, "scores": []}))
+    assert "--score-column dae --higher faithful" in columns_alone
+    assert "--score-column grade" not in columns_alone

@@ -151,6 +151,7 @@ def test_columns_of_scores(tmp_path: Path) -> None:
     assert 0.5 < columns["good"].auroc < 1
     assert diagnosis.empty_columns == ("none",)
     assert {"no_texts", "empty_columns", "column_tells_label"} <= _codes(diagnosis)
+    assert [name for name, column in columns.items() if column.tells_label] == ["twin"]
 
 
 def test_the_auroc_of_a_column_leaves_out_rows_without_a_value(tmp_path: Path) -> None:

@@ -109,6 +109,8 @@ class NumericColumn(Record):
     auroc : float or None
         Probability that a hallucinated example has the higher value (ties count half); below 0.5
         the column is higher for faithful ones. None without both classes.
+    tells_label : bool
+        Whether it separates the classes without a mistake, as a detector's score hardly does.
     """
 
     name: str
@@ -116,6 +118,7 @@ class NumericColumn(Record):
     missing: int
     distinct: int
     auroc: float | None
+    tells_label: bool = False
 
 
 @dataclass(frozen=True, slots=True)

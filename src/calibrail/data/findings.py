@@ -17,7 +17,7 @@ _MANY_COPIES: Final = 0.2
 _FEW: Final = 10
 
 # Among fewer examples a separation without a mistake may be luck.
-_ENOUGH: Final = 40
+ENOUGH: Final = 40
 
 
 def findings(facts: Diagnosis) -> Diagnosis:
@@ -164,7 +164,7 @@ def _copies(facts: Diagnosis) -> Iterator[Finding]:
 
 def _columns(facts: Diagnosis) -> Iterator[Finding]:
     for column in facts.numeric_columns:
-        if column.auroc in (0.0, 1.0) and facts.n_faithful + facts.n_hallucinated >= _ENOUGH:
+        if column.tells_label:
             yield Finding(
                 "column_tells_label",
                 f"column {column.name!r} separates the classes without a mistake: it was probably "

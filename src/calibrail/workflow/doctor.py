@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from calibrail.data.diagnosis import Diagnosis, NumericColumn, ScoreSupport, Support
 from calibrail.data.duplicates import CrossSplitDuplicates, cross_split_duplicates
 from calibrail.data.example import TEXT_FIELDS, Example
-from calibrail.data.findings import findings
+from calibrail.data.findings import ENOUGH, findings
 from calibrail.data.layout import looks, suggest
 from calibrail.data.profile import (
     Survey,
@@ -203,7 +203,9 @@ def _numeric_columns(survey: Survey) -> tuple[NumericColumn, ...]:
     for name, values in survey.columns.items():
         known = values[~np.isnan(values)]
         counts = len(known), len(values) - len(known), len(np.unique(known))
-        columns.append(NumericColumn(name, *counts, _area(values, survey.labels)))
+        area = _area(values, survey.labels)
+        tells = area in (0.0, 1.0) and np.count_nonzero(survey.labels >= 0) >= ENOUGH
+        columns.append(NumericColumn(name, *counts, area, bool(tells)))
     return tuple(columns)
 
 

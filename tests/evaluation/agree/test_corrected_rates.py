@@ -79,6 +79,10 @@ def test_what_to_trust() -> None:
     cells[:2, 2] = (900, 100), (100, 400)
     wider = trusted(corrected_rates(LabelCounts(cells)))["coverage"]
     assert wider == Trust("human_only", "not_narrower")
+    # People have labelled every row: their exact share, whatever the judge says of the same rows.
+    every = corrected_rates(made(BOTH, np.zeros_like(ALONE)))
+    assert {trust.method for trust in trusted(every).values()} == {"human_only"}
+    assert {trust.reason for trust in trusted(every).values()} == {"all_labelled"}
     one_class = trusted(corrected_rates(made((((50, 10), (6, 4)), ((0, 0), (0, 0))), ALONE)))
     assert one_class["coverage"] == Trust(None, "no_label")
 

@@ -125,8 +125,8 @@ def trusted(rates: Mapping[RateName, Rate], *, random: bool = True) -> dict[Rate
     """Say for each rate which estimate to rely on.
 
     The prediction-powered one, if the judge's labels have a part in it, its interval may be relied
-    on and it is narrower than the exact one of the human labels, which else is the choice. Neither, if the human labels are known to be no
-    random sample.
+    on and it is narrower than the exact one of the human labels, which else is the choice.
+    Neither, if the human labels are known to be no random sample.
 
     Parameters
     ----------

@@ -84,8 +84,11 @@ def _next_step(diagnosis: Json) -> str:
     if not _both_classes(diagnosis):
         return "Both classes need labelled examples before anything can be calibrated."
     names = [item["name"] for item in diagnosis["scores"] if item["n"] == diagnosis["usable"]]
-    # A column that separates the classes without a mistake was made from the label.
-    columns = [row for row in diagnosis["numeric_columns"] if row["auroc"] not in (None, 0.0, 1.0)]
+    columns = [
+        row
+        for row in diagnosis["numeric_columns"]
+        if row["auroc"] is not None and not row["tells_label"]
+    ]
     score = f"--score {names[0] if names else 'NAME'}"
     if columns and set(names) <= {"length"}:
         best = max(columns, key=lambda column: abs(column["auroc"] - 0.5))
@@ -159,7 +162,9 @@ def _candidates(diagnosis: Json) -> Iterator[tuple[str, str]]:
     yield "Scores that can run", names or "none: no texts were found"
     for item in diagnosis["numeric_columns"]:
         area, detail = item["auroc"], "no AUROC without both classes"
-        if area is not None:
+        if item["tells_label"]:
+            detail = f"no detector's score: AUROC {area:.0f}, probably made from the label"
+        elif area is not None:
             detail = f"AUROC {max(area, 1 - area):.3f} with --higher {_higher(area)}"
         missing = f", {item['missing']:,} missing" if item["missing"] else ""
         yield f"Column {item['name']}", detail + missing
