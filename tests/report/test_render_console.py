@@ -135,6 +135,11 @@ def test_a_diagnosis_says_what_the_file_holds_and_what_to_do() -> None:
             {"name": name, "n": 9, "missing": 3, "distinct": 9, "auroc": area, "tells_label": leaks}
             for name, area, leaks in (("dae", 0.2, False), ("grade", 1.0, True))
         ],
+        "inputs": ["x.jsonl"],
+        "reading": {"options": [], "turned": None, "labels": None},
+        "layout": [],
+        "suggested": [],
+        "inverted": None,
         "warnings": [{"code": "length_separates", "message": "length alone separates"}],
     }
     text = words(shown(doctor.document, value))
