@@ -41,7 +41,7 @@ def small() -> tuple[Check, ...]:
 
 def test_every_promise_holds_in_one_setting(small: tuple[Check, ...]) -> None:
     assert failures(small, ERROR) == ()
-    assert len({check.what for check in small}) == 26
+    assert len({check.what for check in small}) == 27
     assert {check.kind for check in small} == set(KINDS)
     assert sum(check.exact for check in small) > 20
 
@@ -127,6 +127,16 @@ def naive(scores: Any, _: Any, promise: Promise) -> Any:
     return calibrate_threshold(scores, promise)
 
 
+def every_score(scores: Any, clusters: Any, promise: Promise) -> Any:
+    made = CLUSTERS(scores, clusters, promise)
+
+    class Every:
+        def one_per_cluster(self) -> Any:
+            return made.scores
+
+    return Every()
+
+
 def pooled(scores: Any, names: Any, promise: Promise) -> Any:
     one = calibrate_threshold(scores, promise)
 
@@ -161,6 +171,7 @@ def boastful(*args: Any) -> Any:
     return dataclasses.replace(certificate, flips=dataclasses.replace(certificate.flips, flips=99))
 
 
+CLUSTERS = groups.calibrate_clusters
 WEIGHTED, DISCOVERIES = shift.calibrate_weighted, batches.discoveries
 CERTIFY, CONTROL = certificates.certify_counts, risks.control_risks
 
@@ -180,6 +191,19 @@ BROKEN: list[tuple[Run, str, Callable[..., Any], tuple[Any, ...]]] = [
     ),
     (groups.clustered_pac, "calibrate_clusters", naive, ("continuous", 100, 0.1, 100)),
     (groups.clustered_marginal, "calibrate_clusters", naive, ("continuous", 30, 0.05, 1000)),
+    (groups.clustered_selection, "calibrate_clusters", every_score, ("continuous", 100, 0.2, 400)),
+    (
+        batches.storey_rate,
+        "storey_share",
+        changed(batches.storey_share, 0, lambda p: p / 2.0),
+        ("continuous", 100, 0.2, 500),
+    ),
+    (
+        batches.both_classes_rate,
+        "labelled_share",
+        changed(batches.labelled_share, 1, lambda n: 2 * n),
+        ("continuous", 100, 0.1, 500),
+    ),
     (groups.grouped_marginal, "calibrate_groups", pooled, ("continuous", 30, 0.1, 300)),
     (groups.grouped_pac, "calibrate_groups", pooled, ("continuous", 100, 0.1, 100)),
     (

@@ -12,7 +12,15 @@ from typing import Final
 import numpy as np
 from scipy.special import ndtr
 
-from calibrail.conformal import Guarantee, calibrate_clusters, calibrate_groups, calibrate_threshold
+from calibrail.conformal import (
+    Guarantee,
+    calibrate_clusters,
+    calibrate_groups,
+    calibrate_threshold,
+    conformal_selection,
+    p_values,
+    storey_share,
+)
 from calibrail.conformal.validation import Ints
 from calibrail.validity.check import DELTA, Check, Observation, Setting
 from calibrail.validity.distributions import Floats, as_score, below, draw
@@ -104,6 +112,25 @@ def clustered_pac(at: Setting) -> Iterator[Check]:
     calibrated = (calibrate_clusters(*part, at.promise("pac")) for part in _samples(at))
     bad = below(at.kind, np.array([item.threshold for item in calibrated])) > at.alpha
     yield at.check("clusters, pac coverage", bad, DELTA, design=DESIGN)
+
+
+def clustered_selection(at: Setting) -> Iterator[Check]:
+    """Release hallucinated answers, one from each new cluster: at most alpha on average.
+
+    By bh at most alpha * pi. The p-values come from one calibration score of each cluster.
+    """
+    rng, m, bad = at.rng("selected"), 40, 12
+    wrong: dict[str, list[bool]] = {"bh": [], "storey": []}
+    for part in _samples(at):
+        made = calibrate_clusters(*part, at.promise(allow_flag_all=True))
+        batch = np.append(draw(rng, at.kind, bad), draw(rng, at.kind, m - bad, -3.0))
+        p = p_values(np.sort(made.one_per_cluster()), batch)
+        for method, share in (("bh", 1.0), ("storey", storey_share(p, at.n))):
+            released = np.flatnonzero(conformal_selection(p, at.alpha, share).released)
+            wrong[method].append(len(released) > 0 and rng.choice(released) < bad)
+    for method, promised in (("bh", at.alpha * bad / m), ("storey", at.alpha)):
+        name, design = "clusters, false discovery rate of a selection", f"{method}, {DESIGN}"
+        yield at.check(name, wrong[method], promised, design=design)
 
 
 def naive_on_clusters(at: Setting) -> Iterator[Observation]:
