@@ -191,7 +191,7 @@ BROKEN: list[tuple[Run, str, Callable[..., Any], tuple[Any, ...]]] = [
     ),
     (groups.clustered_pac, "calibrate_clusters", naive, ("continuous", 100, 0.1, 100)),
     (groups.clustered_marginal, "calibrate_clusters", naive, ("continuous", 30, 0.05, 1000)),
-    (groups.clustered_selection, "calibrate_clusters", every_score, ("continuous", 100, 0.2, 400)),
+    (groups.clustered_selection, "calibrate_clusters", every_score, ("continuous", 100, 0.2, 1000)),
     (
         batches.storey_rate,
         "storey_share",
