@@ -74,6 +74,10 @@ def _furnished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write(tmp_path / "heldout.jsonl", rows(60, prefix="New "))
     lines = [f"{row['label']},{row['detector']}" for row in rows()]
     (tmp_path / "metric_scores.csv").write_text(summaries())
+    edited = [row | {"label": 1 - int(row["label"])} for row in rows()]
+    write(tmp_path / "summedits.jsonl", edited)
+    votes = {0: ["Benign", "Questionable"], 1: ["Benign", "Unwanted"]}
+    write(tmp_path / "annotated.jsonl", [row | {"label": votes[row["label"]]} for row in rows()])
     (tmp_path / "scores.csv").write_text("\n".join(["label,my_detector", *lines]))
     return tmp_path
 

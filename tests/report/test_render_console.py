@@ -136,7 +136,7 @@ def test_a_diagnosis_says_what_the_file_holds_and_what_to_do() -> None:
             for name, area, leaks in (("dae", 0.2, False), ("grade", 1.0, True))
         ],
         "inputs": ["x.jsonl"],
-        "reading": {"options": [], "turned": None, "labels": None},
+        "reading": {"options": ["--positive", "no"], "labels": None, "turned": []},
         "layout": [],
         "suggested": [],
         "inverted": None,
@@ -149,7 +149,7 @@ def test_a_diagnosis_says_what_the_file_holds_and_what_to_do() -> None:
         "too few",
         "AUROC 0.800 with --higher faithful",
         "length alone separates",
-        "calibrail calibrate x.jsonl --score sgi",
+        "calibrail calibrate x.jsonl --positive no --score sgi",
     ):
         assert part in text
     one_class = words(shown(doctor.document, {**value, "n_faithful": 0}))

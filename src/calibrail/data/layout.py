@@ -127,11 +127,13 @@ def suggest(layout: Sequence[ColumnLook], columns: Columns, readable: bool) -> d
         key=lambda look: -look.length,
     )
     mapping: dict[str, str] = {}
+    lengths = {look.name: look.length for look in layout}
     for field in ("response", "contexts"):
         if field in columns.present:
             continue
         # Of two texts the longer one is what the shorter one was made from.
-        rest = [look for look in texts if look.name not in mapping.values()]
+        least = lengths.get(columns.by_field["response"], 0.0) if field == "contexts" else 0.0
+        rest = [look for look in texts if look.name not in mapping.values() and look.length > least]
         if rest:
             both = field == "response" and "contexts" not in columns.present and len(rest) > 1
             mapping[field] = rest[1 if both else 0].name

@@ -19,8 +19,9 @@ from calibrail.data.row_parser import Interpreter
 from calibrail.data.rows import Filtered, ParsedItem, Problem, Row
 from calibrail.data.sources import Source, digest_files, file_digests, open_source, spoken
 from calibrail.errors import DataError, InputError, file_errors
+from calibrail.record import plain
 from calibrail.settings import ReadOptions, ReadShort
-from calibrail.settings.option import flags
+from calibrail.settings.option import changed, flags
 
 _DUPLICATE: Final = "give every row its own id, or name another id column"
 
@@ -116,11 +117,13 @@ class Reading:
     def how(self) -> dict[str, object]:
         """Return how the source was read, JSON-able; what labels meant is final after the pass."""
         files = file_digests(self._files) if len(self._files) > 1 else []
+        said = replace(self._reading, strict=False)
         return {
             "columns": {
                 field: self.columns.by_field[field] for field in sorted(self.columns.present)
             },
-            "options": list(flags(replace(self._reading, strict=False))),
+            "settings": plain(changed(said)),
+            "options": list(flags(said)),
             "labels": self.columns.labels.described() if self.columns.labels.seen else None,
             "turned": list(self.columns.labels.turned()),
             "files": [{"name": name, "sha256": digest} for name, digest in files],

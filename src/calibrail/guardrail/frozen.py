@@ -87,7 +87,8 @@ class DataRecord(_Frozen):
     """Which data the guardrail was calibrated on: names, counts and digests, no text.
 
     ``n_hallucinated`` of the ``n_examples`` labelled answers are hallucinated; None in a guardrail
-    that was frozen before this was kept.
+    that was frozen before this was kept. ``reading`` holds the options with which the data was read
+    and the columns that they gave, where any were needed: fresh data of that layout is read alike.
     """
 
     source: str
@@ -98,6 +99,7 @@ class DataRecord(_Frozen):
     n_quarantined: int
     seed: int | None
     calibration_examples: list[str]
+    reading: dict[str, Any] | None = None
 
 
 class Headline(_Frozen):

@@ -53,28 +53,43 @@ def setting(
     return field(default=default, metadata=metadata)
 
 
+def changed(settings: Any) -> dict[str, Any]:
+    """Return the fields of a settings object that commands offer and that are not their default.
+
+    >>> @dataclass(frozen=True)
+    ... class Split:
+    ...     seed: int = setting("Seed of the split.", 0)
+    >>> changed(Split(seed=7)), changed(Split())
+    ({'seed': 7}, {})
+    """
+    return {
+        item.name: value
+        for item in fields(settings)
+        if OPTION in item.metadata
+        and (value := getattr(settings, item.name)) is not None
+        and value != item.default
+    }
+
+
 def flags(settings: Any) -> tuple[str, ...]:
     """Return the words of a command line that give a settings object its values.
 
     >>> @dataclass(frozen=True)
     ... class Split:
     ...     seed: int = setting("Seed of the split.", 0)
-    >>> flags(Split(seed=7)), flags(Split())
-    (('--seed', '7'), ())
+    >>> flags(Split(seed=7))
+    ('--seed', '7')
     """
+    options = {item.name: item.metadata.get(OPTION, Option("")) for item in fields(settings)}
     words: list[str] = []
-    for item in fields(settings):
-        value, option = getattr(settings, item.name), item.metadata.get(OPTION)
-        if option is None or value is None or value == item.default:
-            continue
-        flag = f"--{(option.flag or item.name).replace('_', '-')}"
+    for name, value in changed(settings).items():
+        words.append(f"--{(options[name].flag or name).replace('_', '-')}")
         if isinstance(value, Mapping):
-            words += [flag, ",".join(f"{key}={entry}" for key, entry in value.items())]
-        elif isinstance(value, bool):
-            words.append(flag)
-        else:
-            listed = isinstance(value, list | tuple)
-            words += [flag, ",".join(map(str, value)) if listed else str(value)]
+            words.append(",".join(f"{key}={entry}" for key, entry in value.items()))
+        elif isinstance(value, list | tuple):
+            words.append(",".join(map(str, value)))
+        elif value is not True:
+            words.append(str(value))
     return tuple(words)
 
 

@@ -29,6 +29,7 @@ from calibrail.report.documents.certify_warnings import certify_warnings
 from calibrail.settings import ReadOptions, Requirement
 from calibrail.settings.short import Limits, collect_requirement
 from calibrail.workflow.context import Progress
+from calibrail.workflow.inherited import inherited
 from calibrail.workflow.sources import Fresh, batches, open_source
 
 
@@ -54,6 +55,8 @@ class Certification:
         Answers without a score, and answers on which the detector failed; both were not passed.
     n_quarantined : int
         Rows that could not be read.
+    reading : mapping
+        How the data was read: columns, options, what labels meant.
     warnings : tuple of str
         What weakens the certificate, in plain words.
     """
@@ -67,6 +70,7 @@ class Certification:
     n_undefined: int
     n_errors: int
     n_quarantined: int
+    reading: Mapping[str, Any]
     warnings: tuple[str, ...]
 
     @property
@@ -88,6 +92,7 @@ class Certification:
             "risks": self.risks,
             "blocked": plain(self.blocked),
             **{name: getattr(self, name) for name in counts},
+            "reading": dict(self.reading),
             "warnings": list(self.warnings),
             "by_group": by_group,
         }
@@ -141,6 +146,7 @@ def certify(
     risks = tuple(parse_risk(risk) for risk in guardrail.config.requirement.risks)
     limits = _limits(guardrail, requirement, risks)
     columns = guardrail.columns if by is None else (*guardrail.columns, by)
+    reading = inherited(reading, guardrail, source, labelled=True)
     examples = open_source(source, reading, keep=columns)
     fresh, tally = Fresh(guardrail), _Tally(by)
     for batch in batches(filter(fresh.admits, examples)):
@@ -180,6 +186,7 @@ def certify(
         n_undefined=tally.n_undefined,
         n_errors=tally.n_errors,
         n_quarantined=examples.n_quarantined,
+        reading=examples.how(),
         warnings=(),
     )
     sha256 = examples.digest()

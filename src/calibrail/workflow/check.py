@@ -18,6 +18,7 @@ from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.settings import ReadOptions
 from calibrail.workflow.context import Progress
+from calibrail.workflow.inherited import inherited
 from calibrail.workflow.sources import open_source
 
 
@@ -81,7 +82,7 @@ def decide_source(
 
     Examples that are not ``wanted`` are left out.
     """
-    reading = reading or ReadOptions()
+    reading = inherited(reading, guardrail, source, labelled=False)
     with TemporaryDirectory() as folder:
         quarantine = reading.quarantine or Path(folder) / "quarantine.jsonl"
         reading = replace(reading, quarantine=quarantine)

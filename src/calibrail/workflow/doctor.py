@@ -79,9 +79,9 @@ def diagnose(
     survey = Survey(map(overlap.watch, opened), keep)
     labelled = bool((survey.labels >= 0).any())
     layout = looks(first.head)
-    suggested = {}
-    if not labelled or not {"response", "contexts"} <= present:
-        suggested = suggest(layout, first.columns, readable=labelled)
+    # Scores beside labels are enough; texts are looked for where there is neither.
+    scored = labelled and bool(survey.columns) and "response" not in present
+    suggested = {} if scored else suggest(layout, first.columns, readable=labelled)
     areas = overlap.inverted() or {}
     repeated, contradictory = repeats(survey)
     response_chars = survey.chars[:, TEXT_FIELDS.index("response")]

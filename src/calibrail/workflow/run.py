@@ -29,6 +29,7 @@ from calibrail.guardrail.runtime import Guardrail
 from calibrail.scores.base import Score
 from calibrail.scores.table import ScoreTable
 from calibrail.workflow.error_examples import ErrorExamples
+from calibrail.workflow.inherited import frozen_reading
 from calibrail.workflow.run_folder import read_json, write_run
 
 SCHEMA = "calibrail.calibration/1"
@@ -182,6 +183,7 @@ class Run:
                 n_hallucinated=self.data.get("n_hallucinated"),
                 seed=self.data["split"]["seed"],
                 calibration_examples=list(self.calibration_examples),
+                reading=frozen_reading(self.data.get("reading")),
             ),
             headline=Headline(
                 verdict=report["verdict"],

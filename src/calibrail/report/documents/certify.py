@@ -1,5 +1,7 @@
 """What does `calibrail certify` say about a guardrail on fresh labels?"""
 
+import shlex
+
 from calibrail.phrases import percent
 from calibrail.report.blocks import Bullet, Json, Section, Table, Text, Tile, section, texts
 from calibrail.report.document import Document
@@ -41,6 +43,7 @@ def document(certificate: Json) -> Document:
                 ),
                 Text(measures.flips(certificate)),
                 Text(blocked),
+                Text(_read_with(certificate.get("reading") or {})),
             ),
             section("The risks", risks),
             _groups(certificate["by_group"]) if certificate.get("by_group") else None,
@@ -48,6 +51,12 @@ def document(certificate: Json) -> Document:
         warnings=[Bullet(text) for text in certificate.get("warnings", ())],
         next_step=_next_step(certificate),
     )
+
+
+def _read_with(reading: Json) -> str:
+    """Say with which options the data was read, those of the guardrail's own data among them."""
+    options = reading.get("options")
+    return f"The data was read with {plain(shlex.join(options))}." if options else ""
 
 
 def _groups(by_group: Json) -> Section:

@@ -49,7 +49,8 @@ def document(diagnosis: Json) -> Document:
         texts("Column", "Holds", "Values seen", "Examples", "Read as"),
         looks[:_LISTED],
     )
-    is_understood = {"response", "label"} <= read_as.keys() and diagnosis["usable"]
+    n_labelled = diagnosis["n_faithful"] + diagnosis["n_hallucinated"]
+    is_understood = n_labelled and ("response" in read_as or diagnosis["numeric_columns"])
     heads = texts("Catch at least", "Guarantee", "Hallucinated needed", "There are")
     return Document(
         "diagnosis of",
