@@ -27,6 +27,7 @@ PUBLIC = [
     "ComparisonRun",
     "ConformalThresholdClassifier",
     "Context",
+    "CustomScore",
     "DataError",
     "Decision",
     "Example",

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from calibrail.models.call_limits import limit_calls as limit_calls
     from calibrail.scores import Score as Score
     from calibrail.scores import Scores as Scores
+    from calibrail.scores.custom import CustomScore as CustomScore
     from calibrail.settings import Promise as Promise
     from calibrail.settings import ReadOptions as ReadOptions
     from calibrail.settings import Requirement as Requirement
@@ -67,6 +68,7 @@ _ROOMS = {
     "guardrail": "Decision Guardrail",
     "models.call_limits": "CallLimits Price limit_calls",
     "scores": "Score Scores",
+    "scores.custom": "CustomScore",
     "settings": "Promise ReadOptions Requirement ScoreThreshold ShiftSplit SplitOptions",
     "workflow.agree": "JudgedRates agree",
     "workflow.audit": "AuditRun audit",

@@ -3,6 +3,7 @@
 import os
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Final
 
 import typer
@@ -44,6 +45,8 @@ def _root(
 
 def main() -> None:
     """Run the command line; errors that calibrail raises on purpose print without a traceback."""
+    # Detectors of one's own are found in the working folder, too; nothing there hides a package.
+    sys.path.append(str(Path.cwd()))
     try:
         app()
     except CalibrailError as error:

@@ -1,7 +1,8 @@
 """Which columns does a reading use, and are the ones that a user named really there?"""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from calibrail.data.aliases import PRESETS, aliases_of
 from calibrail.data.example import FIELDS, TEXT_FIELDS
@@ -12,6 +13,9 @@ from calibrail.data.texts import parse_cell
 from calibrail.errors import DataError, InputError
 from calibrail.settings import ReadOptions
 
+#: Among the columns to keep: all that are neither a field nor a label.
+ALL_COLUMNS: Final = "*"
+
 
 @dataclass(frozen=True, slots=True)
 class Needs:
@@ -20,7 +24,7 @@ class Needs:
     Parameters
     ----------
     keep : tuple of str
-        Further columns to copy to ``Example.columns``.
+        Further columns to copy to ``Example.columns``; `ALL_COLUMNS` stands for all others.
     require : tuple of str
         The text fields that must be there and not blank.
     labelled : bool
@@ -38,6 +42,15 @@ class Needs:
     require: tuple[str, ...] = TEXT_FIELDS
     labelled: bool = True
     allow_none: bool = False
+
+    def keeping(self, names: Collection[str], columns: "Columns") -> "Needs":
+        """Return the needs with every column that is neither a field nor a label by its name."""
+        if ALL_COLUMNS not in self.keep:
+            return self
+        used = {*columns.by_field.values(), *columns.label_columns}
+        others = (name for name in names if name not in used)
+        named = (name for name in self.keep if name != ALL_COLUMNS)
+        return replace(self, keep=tuple(dict.fromkeys((*named, *others))))
 
     def __post_init__(self) -> None:
         if unknown := [field for field in self.require if field not in TEXT_FIELDS]:
@@ -121,7 +134,7 @@ def choose_columns(
         roles = [("label column", column) for column in label_columns if reading.label_column]
         roles += [(f"{field} column", column) for field, column in named.items()]
         for role, column in (*roles, *(("column to keep", name) for name in needs.keep)):
-            if column not in seen:
+            if column not in seen and column != ALL_COLUMNS:
                 raise DataError(_absent(source, role, column, seen.names))
         # Of JSON lines a later row can have a column that the first rows lack.
         definite = opened.table and opened.format != "jsonl"

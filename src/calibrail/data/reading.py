@@ -21,6 +21,7 @@ from calibrail.data.sources import Source, digest_files, file_digests, open_sour
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.record import plain
 from calibrail.settings import ReadOptions, ReadShort
+from calibrail.settings.checks import optional
 from calibrail.settings.option import changed, flags
 
 _DUPLICATE: Final = "give every row its own id, or name another id column"
@@ -65,6 +66,7 @@ class Reading:
         self._strict, self._allow_none = reading.strict, needs.allow_none
         self._files = opened.files
         self._reading, self._quarantine = reading, reading.quarantine
+        needs = needs.keeping(fields, self.columns)
         interpreter = Interpreter(self.columns, needs, opened.cells)
         items: Iterator[ParsedItem] = chain(head, opened.items)
         if opened.only is not None:
@@ -245,7 +247,7 @@ def read(
     [('row-1', 'q', 1)]
     """
     needs = Needs(tuple(keep), tuple(require), labelled, allow_none)
-    reading = replace(reading or ReadOptions(), **cast(Any, fields))
+    reading = replace(optional(reading, ReadOptions, "reading"), **cast(Any, fields))
     opened = open_source(source, reading)
     target = reading.quarantine
     if target is not None and any(target.resolve() == file.resolve() for file in opened.files):

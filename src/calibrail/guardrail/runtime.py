@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
@@ -60,7 +61,7 @@ class Guardrail:
         self._score = score
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
+    def load(cls, path: str | PathLike[str]) -> Self:
         """Load a guardrail file, verify every byte, and verify the detector's weights."""
         path = Path(path)
         try:
@@ -68,6 +69,25 @@ class Guardrail:
         except OSError as error:
             raise GuardrailError(f"cannot read {path}: {error.strerror or error}") from error
         return cls(FrozenConfig.from_bytes(raw, source=str(path)))
+
+    @classmethod
+    def of(cls, value: object) -> "Guardrail":
+        """Return a guardrail as it is, or load that of a file.
+
+        Raises
+        ------
+        InputError
+            If it is neither.
+        """
+        if isinstance(value, str | PathLike):
+            return cls.load(value)
+        if not isinstance(value, Guardrail):
+            remedy = "; freeze the run: run.freeze()" if hasattr(value, "freeze") else ""
+            raise InputError(
+                f"guardrail must be a Guardrail or the path of its file; got "
+                f"{type(value).__name__}{remedy}"
+            )
+        return value
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel to another process as the file's bytes; models and connections are made there."""

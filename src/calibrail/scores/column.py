@@ -35,6 +35,11 @@ class Column(Detector):
         one_of(self.higher, "higher", get_args(Higher))
         self.columns = (self.column,)
 
+    @property
+    def key(self) -> str:
+        """A short name that tells scores of one run apart."""
+        return self.column
+
     def value(self, example: Example) -> float | str:
         """Return the column's value; undefined where the cell is no finite number."""
         cell = example.columns.get(self.column)

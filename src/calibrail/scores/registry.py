@@ -50,6 +50,7 @@ BUILT_IN: Final = {
     "numbers": ("baselines", "Numbers"),
     "entities": ("baselines", "Entities"),
     "column": ("column", "Column"),
+    "custom": ("custom", "CustomScore"),
 }
 
 #: The scores that every comparison carries.
@@ -71,6 +72,8 @@ ENTRY_POINTS: Final = "calibrail.scores"
 #: Characters of a parameter's value beyond which a score's key shortens it.
 LONGEST_SHOWN: Final = 120
 
+# What a detector of the user's own is called: module:attribute.
+_IMPORTABLE = re.compile(r"([A-Za-z_][\w.]*):[A-Za-z_][\w.]*")
 _PARAMETER = re.compile(r"[A-Za-z_]\w*\s*=")
 # What lies between commas that are not within double quotes; a lone quote is a character.
 _ITEM = re.compile(r'(?:^|(?<=,))(?:"(?:[^"\\]|\\.)*"|[^,])*')
@@ -127,6 +130,9 @@ def parse_specs(text: str) -> list[ScoreSpec]:
         part = item.strip()
         if specs and specs[-1][1] and _PARAMETER.match(part):
             _add(specs[-1][1], part, text)
+            continue
+        if (own := _IMPORTABLE.fullmatch(part)) and own[1] not in available():
+            specs.append(("custom", {"detector": part}))
             continue
         name, colon, parameter = part.partition(":")
         if not name.strip():
@@ -210,9 +216,8 @@ def key_of(score: Score) -> str:
     >>> key_of(build(ScoreSpec("length"))), key_of(build_column("dae", "faithful"))
     ('length', 'dae')
     """
-    if score.name == "column":
-        return str(score.params["column"])
-    return _spelled(score, _brief)
+    key = getattr(score, "key", None)
+    return _spelled(score, _brief) if key is None else str(key)
 
 
 def scale_of(score: Score) -> Scale:

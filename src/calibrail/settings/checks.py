@@ -1,9 +1,11 @@
 """Which numbers and names may an argument hold, and how is another one refused?"""
 
 from numbers import Integral, Real
-from typing import Any, Final, get_args
+from typing import Any, Final, TypeVar, get_args
 
 from calibrail.errors import InputError
+
+Kind = TypeVar("Kind")
 
 #: The largest count that every later step still computes with in full precision.
 _LARGEST: Final = 10**12
@@ -53,6 +55,22 @@ def whole(value: Any, name: str, *, least: int = 0) -> int:
     if count > _LARGEST:
         raise InputError(f"{name} must be at most {_LARGEST:,}; got more")
     return count
+
+
+def optional(value: Any, kind: type[Kind], name: str) -> Kind:
+    """Return ``value`` if it is of its settings' kind, or what that is where nothing is said.
+
+    >>> optional(None, dict, "options")
+    {}
+    """
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        raise InputError(
+            f"{name} must be a {kind.__name__}, e.g. {kind.__name__}(...); got "
+            f"{type(value).__name__}"
+        )
+    return value
 
 
 def one_of(value: str, choices: Any, name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from os import PathLike
 from typing import Any, Final
 
 from calibrail.data.sources import Source, spoken
@@ -24,7 +25,7 @@ from calibrail.evaluation.agree.judge_vs_human import Agreement, agreement
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.report.documents import agree_words as words
 from calibrail.settings import ReadOptions, ScoreThreshold
-from calibrail.settings.checks import share
+from calibrail.settings.checks import optional, share
 from calibrail.workflow.context import Context
 from calibrail.workflow.judged_rows import Tally, Unreadable, choose_flagging
 from calibrail.workflow.sources import Fresh, batches, open_source, source_name
@@ -106,7 +107,7 @@ def agree(
     *,
     human: str,
     judge: str,
-    guardrail: Guardrail | None = None,
+    guardrail: Guardrail | str | PathLike[str] | None = None,
     scores: ScoreThreshold | None = None,
     confidence: float = 0.95,
     reading: ReadOptions | None = None,
@@ -161,8 +162,12 @@ def agree(
     level = share(confidence, "confidence")
     if human == judge:
         raise InputError(f"human and judge must be two columns; got {human!r} twice")
+    guardrail = None if guardrail is None else Guardrail.of(guardrail)
     flagging = choose_flagging(guardrail, scores)
-    reading, context = reading or ReadOptions(), context or Context()
+    reading, context = (
+        optional(reading, ReadOptions, "reading"),
+        optional(context, Context, "context"),
+    )
     keep = (human, judge, *flagging.columns)
     examples = open_source(source, reading, keep=keep, labelled=False)
     name = spoken(source)

@@ -14,11 +14,12 @@ from calibrail.evaluation.audit.answers import Answers
 from calibrail.evaluation.audit.audit import Audit, LeftOut, Material, audit_scores
 from calibrail.evaluation.audit.confounds import SURFACE
 from calibrail.report.documents.audit_sentences import with_sentences
-from calibrail.scores.base import Score
+from calibrail.scores.custom import ScoreLike
 from calibrail.scores.learned import learns
 from calibrail.scores.registry import DEFAULT_SCORE
 from calibrail.scores.table import ScoreTable
 from calibrail.settings import ReadOptions, SplitOptions, Undefined
+from calibrail.settings.checks import optional
 from calibrail.workflow.audit_parts import Beside, Texts, divide, has_angles, leaks
 from calibrail.workflow.context import Context
 from calibrail.workflow.run_folder import write_run
@@ -63,7 +64,7 @@ class AuditRun:
 
 def audit(
     source: Source,
-    scores: str | Score | Sequence[str | Score] = DEFAULT_SCORE,
+    scores: ScoreLike | Sequence[ScoreLike] = DEFAULT_SCORE,
     *,
     by: Sequence[str] = (),
     geometry: bool = True,
@@ -116,7 +117,10 @@ def audit(
     >>> run.to_dict()["schema"], run.audit.detectors[0].name
     ('calibrail.audit/1', 'novelty')
     """
-    splitting, context = splitting or SplitOptions(), context or Context()
+    splitting, context = (
+        optional(splitting, SplitOptions, "splitting"),
+        optional(context, Context, "context"),
+    )
     detectors, by = resolve_scores(scores), tuple(dict.fromkeys(by))
     texts, beside = Texts(), Beside(geometry)
     scored = score_source(

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Unpack
+from typing import Any, Unpack
 
 from calibrail.conformal.risk_spec import parse_risks
 from calibrail.conformal.risks import RiskControl, control_risks
@@ -14,11 +14,13 @@ from calibrail.errors import DataError, InputError
 from calibrail.evaluation import Origin, Others, Sample, evaluate
 from calibrail.guardrail.runtime import group_name
 from calibrail.report.documents.data_notes import data_notes
-from calibrail.scores.base import Score
+from calibrail.scores.custom import ScoreLike
 from calibrail.scores.learned import state_bytes
 from calibrail.scores.registry import DEFAULT_SCORE
 from calibrail.settings import Promise, ReadOptions, Requirement, SplitOptions
-from calibrail.settings.short import Short, collect
+from calibrail.settings.checks import optional
+from calibrail.settings.short import collect
+from calibrail.workflow.arrays import CalibrateShort, calibration_source
 from calibrail.workflow.context import Context, installed_versions
 from calibrail.workflow.error_examples import worst_errors
 from calibrail.workflow.run import Run, calibration_digests, score_config
@@ -27,8 +29,8 @@ from calibrail.workflow.wording import worded
 
 
 def calibrate(
-    source: Source,
-    score: str | Score | Sequence[str | Score] = DEFAULT_SCORE,
+    source: Source | None = None,
+    score: ScoreLike | Sequence[ScoreLike] = DEFAULT_SCORE,
     promise: Promise | None = None,
     requirement: Requirement | None = None,
     *,
@@ -36,17 +38,19 @@ def calibrate(
     reading: ReadOptions | None = None,
     splitting: SplitOptions | None = None,
     context: Context | None = None,
-    **short: Unpack[Short],
+    **short: Unpack[CalibrateShort],
 ) -> Run:
     """Find the threshold that catches a stated share of hallucinations, and what it costs.
 
     Parameters
     ----------
-    source : path, str or iterable of Example
-        A file or folder of labelled answers, ``"example:facts"``, or examples in memory.
-    score : str, Score or sequence
-        The detector, e.g. ``"rad"`` or ``"column:column=dae,higher=faithful"``. The first of
-        several is calibrated for export; the others stand beside it in the report.
+    source : path, str or data in memory
+        Labelled answers: a file or folder, ``"example:facts"``; a DataFrame, an Arrow table, a dict
+        of columns, a list of dicts or of examples. Left out where ``scores`` are given.
+    score : str, Score, callable, estimator or sequence
+        The detector, e.g. ``"rad"``, ``"column:column=dae,higher=faithful"``, ``"module:name"``, a
+        function of an `Example`, or a fitted object with ``predict_proba`` (see `CustomScore`).
+        The first of several is calibrated for export; the others stand beside it in the report.
     promise : Promise, optional
         What the threshold is to keep.
     requirement : Requirement, optional
@@ -61,7 +65,9 @@ def calibrate(
     **short
         In a short call, fields of the promise and the requirement: ``alpha``, ``guarantee``,
         ``delta``, ``undefined``, ``allow_flag_all``, ``by``, ``min_n``, ``clustered``, ``beta``,
-        ``max_fpr``, ``min_coverage``, ``confidence``, ``risks``.
+        ``max_fpr``, ``min_coverage``, ``confidence``, ``risks``. In place of ``source``:
+        ``scores`` and ``labels``, arrays or lists with one value per answer, ``groups`` and ``ids``
+        where there are any, and ``higher="faithful"`` where high scores speak for that.
 
     Returns
     -------
@@ -82,17 +88,19 @@ def calibrate(
     >>> run.calibration.rank, run.calibration.n == len(run.calibration.scores)
     (15, True)
     """
-    promise, requirement = collect(promise, requirement, short)
+    keywords: dict[str, Any] = dict(short)
+    source, score = calibration_source(source, score, keywords)
+    promise, requirement = collect(promise, requirement, keywords)
     requirement.check(promise)
     if requirement.risks:
         spelled = tuple(str(risk) for risk in parse_risks(requirement.risks))
         requirement = replace(requirement, risks=spelled)
-    context = context or Context()
+    context = optional(context, Context, "context")
     scored = score_source(
         source,
         score,
         reading=reading,
-        splitting=splitting or SplitOptions(),
+        splitting=optional(splitting, SplitOptions, "splitting"),
         keep=() if promise.by is None else (promise.by,),
         progress=context.progress,
     )
@@ -178,7 +186,7 @@ def _others(scored: Scored, target: Source | None, reading: ReadOptions | None) 
     if target is not None:
         if not scored.baselines:
             raise InputError("target needs answers with their texts; this data holds scores alone")
-        options = replace(reading or ReadOptions(), quarantine=None)
+        options = replace(optional(reading, ReadOptions, "reading"), quarantine=None)
         production = dict(score_only(target, scored.baselines, reading=options)[0].columns)
     return Others(
         baselines={name: sample.with_scores(columns[name]) for name in scored.baselines},

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from os import PathLike
 from typing import Any, Unpack
 
 from calibrail.conformal import (
@@ -27,7 +28,8 @@ from calibrail.record import plain
 from calibrail.report.documents.calibrate_findings import risks_reason
 from calibrail.report.documents.certify_warnings import certify_warnings
 from calibrail.settings import ReadOptions, Requirement
-from calibrail.settings.short import Limits, collect_requirement
+from calibrail.settings.short import collect_requirement
+from calibrail.workflow.arrays import ArraysShort, source_of
 from calibrail.workflow.context import Progress
 from calibrail.workflow.inherited import inherited
 from calibrail.workflow.sources import Fresh, batches, open_source
@@ -99,14 +101,14 @@ class Certification:
 
 
 def certify(
-    guardrail: Guardrail,
-    source: Source,
+    guardrail: Guardrail | str | PathLike[str],
+    source: Source | None = None,
     requirement: Requirement | None = None,
     *,
     by: str | None = None,
     reading: ReadOptions | None = None,
     progress: Progress | None = None,
-    **short: Unpack[Limits],
+    **short: Unpack[ArraysShort],
 ) -> Certification:
     """Certify, reject or leave open, on fresh labelled answers.
 
@@ -116,9 +118,9 @@ def certify(
 
     Parameters
     ----------
-    guardrail : Guardrail
-        The frozen guardrail.
-    source : path, str or iterable of Example
+    guardrail : Guardrail or path
+        The frozen guardrail, or its file.
+    source : path, str or data in memory
         Labelled answers that neither the calibration nor its report has used.
     requirement : Requirement, optional
         Its ``max_fpr`` is the share of faithful answers that may be held back. It is needed, unless
@@ -132,6 +134,8 @@ def certify(
         Called with the number of answers so far.
     **short
         In a short call, fields of the requirement: ``max_fpr``, ``min_coverage``, ``confidence``.
+        For a guardrail on scores of another program, ``scores`` and ``labels`` (and ``groups`` and
+        ``ids``), one value per answer, in place of ``source``.
 
     Returns
     -------
@@ -142,7 +146,10 @@ def certify(
     DataError
         If a class is missing.
     """
-    requirement = collect_requirement(requirement, short)
+    guardrail, keywords = Guardrail.of(guardrail), dict[str, Any](short)
+    column = guardrail.score.params.get("column") if guardrail.score.name == "column" else None
+    source = source_of(source, keywords, column)
+    requirement = collect_requirement(requirement, keywords)
     risks = tuple(parse_risk(risk) for risk in guardrail.config.requirement.risks)
     limits = _limits(guardrail, requirement, risks)
     columns = guardrail.columns if by is None else (*guardrail.columns, by)

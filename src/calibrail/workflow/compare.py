@@ -11,9 +11,10 @@ from calibrail.data.sources import Source
 from calibrail.evaluation import Comparison, Origin, compare_detectors
 from calibrail.report.documents.compare_finding import finding
 from calibrail.report.documents.data_notes import data_notes
-from calibrail.scores.base import Score
+from calibrail.scores.custom import ScoreLike
 from calibrail.scores.registry import DEFAULT_SCORE
 from calibrail.settings import Promise, ReadOptions, Requirement, SplitOptions
+from calibrail.settings.checks import optional
 from calibrail.settings.short import Short, collect
 from calibrail.workflow.context import Context
 from calibrail.workflow.run_folder import cost_dict, write_run
@@ -67,7 +68,7 @@ class ComparisonRun:
 
 def compare(
     source: Source,
-    scores: str | Score | Sequence[str | Score] = DEFAULT_SCORE,
+    scores: ScoreLike | Sequence[ScoreLike] = DEFAULT_SCORE,
     promise: Promise | None = None,
     requirement: Requirement | None = None,
     *,
@@ -87,7 +88,10 @@ def compare(
         ``to_dict()["detectors"]`` holds one report a detector, fewest false alarms first.
     """
     promise, requirement = collect(promise, requirement, short)
-    context, splitting = context or Context(), splitting or SplitOptions()
+    context, splitting = (
+        optional(context, Context, "context"),
+        optional(splitting, SplitOptions, "splitting"),
+    )
     scored = score_source(
         source, scores, reading=reading, splitting=splitting, progress=context.progress
     )

@@ -28,6 +28,7 @@ from calibrail.evaluation.stats.inverted import OVERLAPS, look_inverted
 from calibrail.evaluation.stats.measure import Measure
 from calibrail.scores.registry import build, parse_specs
 from calibrail.settings import ReadOptions, ReadShort
+from calibrail.settings.checks import optional
 from calibrail.settings.option import flags
 
 #: Guarantees that are looked up, each at every one of these tolerated miss rates.
@@ -65,7 +66,7 @@ def diagnose(
     DataError
         No such file, its format cannot be guessed, or a named column is not there.
     """
-    how = replace(reading or ReadOptions(), **cast(Any, fields))
+    how = replace(optional(reading, ReadOptions, "reading"), **cast(Any, fields))
     source = reusable(source)
     first = read(source, how, require=(), labelled=False, allow_none=True)
     present = first.columns.present

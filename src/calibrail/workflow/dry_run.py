@@ -9,9 +9,10 @@ from calibrail.data.sources import Source
 from calibrail.models.call_limits import account
 from calibrail.models.remote import RemoteModel
 from calibrail.record import Record
-from calibrail.scores.base import Score
+from calibrail.scores.custom import ScoreLike
 from calibrail.scores.registry import key_of
 from calibrail.settings import ReadOptions, SplitOptions
+from calibrail.settings.checks import optional
 from calibrail.workflow.scoring import resolve_scores
 from calibrail.workflow.sources import batches, open_source
 from calibrail.workflow.splitting import fitted
@@ -75,7 +76,7 @@ class PlannedCalls(Record):
 
 def plan_calls(
     source: Source,
-    scores: str | Score | Sequence[str | Score],
+    scores: ScoreLike | Sequence[ScoreLike],
     *,
     reading: ReadOptions | None = None,
     splitting: SplitOptions | None = None,
@@ -98,9 +99,9 @@ def plan_calls(
     InputError
         If a score is unknown, or learns from an endpoint's answers: they are not there yet.
     """
-    reading = replace(reading or ReadOptions(), quarantine=None)
+    reading = replace(optional(reading, ReadOptions, "reading"), quarantine=None)
     detectors = resolve_scores(scores)
-    splitting = splitting or SplitOptions()
+    splitting = optional(splitting, SplitOptions, "splitting")
     keep = () if splitting.column is None else (splitting.column,)
     detectors, source = fitted(detectors, source, reading, splitting, keep)
     examples = open_source(source, reading, detectors, keep=keep, labelled=labelled)

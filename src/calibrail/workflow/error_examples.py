@@ -16,6 +16,7 @@ from calibrail.models.call_limits import BudgetError, account, limit_calls
 from calibrail.record import Record
 from calibrail.scores.base import Score
 from calibrail.settings import ReadOptions
+from calibrail.settings.checks import optional
 from calibrail.workflow.scoring import Scored
 from calibrail.workflow.sources import open_source
 
@@ -197,7 +198,7 @@ def _read(
     if not rows:
         return {}, ""
     # What is unusable was set aside when the scores were computed.
-    quiet = replace(reading or ReadOptions(), quarantine=None)
+    quiet = replace(optional(reading, ReadOptions, "reading"), quarantine=None)
     examples = {}
     try:
         # Opened exactly as for scoring, so that rows are the same.

@@ -27,6 +27,7 @@ from calibrail.guardrail.frozen import (
 )
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.scores.base import Score
+from calibrail.scores.custom import ScoreLike, as_score
 from calibrail.scores.table import ScoreTable
 from calibrail.workflow.error_examples import ErrorExamples
 from calibrail.workflow.inherited import frozen_reading
@@ -153,7 +154,9 @@ class Run:
         return run
 
     def freeze(
-        self, on_failure: Literal["error", "flag", "review"] = "error", score: Score | None = None
+        self,
+        on_failure: Literal["error", "flag", "review"] = "error",
+        score: ScoreLike | None = None,
     ) -> Guardrail:
         """Freeze the run into a guardrail that decides as this run's report counted.
 
@@ -161,11 +164,13 @@ class Run:
         ----------
         on_failure : {"error", "flag", "review"}
             The outcome for an answer on which the detector raises.
-        score : Score, optional
-            The detector itself, where it is not registered under its name.
+        score : Score, callable or estimator, optional
+            The detector itself, where no name leads to it. Such a guardrail decides in this
+            process; its file cannot be loaded in another one.
         """
+        detector = None if score is None else as_score(score)
         # Through the bytes and back, so that what is returned is what a file would hold.
-        return Guardrail(FrozenConfig.from_bytes(self._frozen(on_failure).to_bytes()), score)
+        return Guardrail(FrozenConfig.from_bytes(self._frozen(on_failure).to_bytes()), detector)
 
     def _frozen(self, on_failure: Literal["error", "flag", "review"]) -> FrozenConfig:
         report = self.report.to_dict()

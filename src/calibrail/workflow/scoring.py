@@ -1,9 +1,9 @@
 """How do labelled answers become a table of scores with a split?"""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,13 @@ from calibrail.evaluation.sample import Sample
 from calibrail.guardrail.frozen import plain
 from calibrail.models.call_limits import account
 from calibrail.scores.base import Fittable, Pinning, Score
+from calibrail.scores.custom import ScoreLike, as_score
 from calibrail.scores.judge import NO_REPLY
 from calibrail.scores.learned import learns
 from calibrail.scores.registry import BASELINES, build, key_of, parse_specs
 from calibrail.scores.table import ScoreTable
 from calibrail.settings import ReadOptions, SplitOptions
+from calibrail.settings.checks import optional
 from calibrail.workflow.context import Progress
 from calibrail.workflow.sources import open_source, source_name
 from calibrail.workflow.splitting import fitted, group_codes, split_codes
@@ -98,12 +100,22 @@ class Scored:
         )
 
 
-def resolve_scores(scores: str | Score | Sequence[str | Score]) -> tuple[Score, ...]:
-    """Turn names, specs such as ``"rad:weighting=question"`` or objects into scores."""
+def resolve_scores(scores: ScoreLike | Iterable[ScoreLike]) -> tuple[Score, ...]:
+    """Turn names, specs such as ``"rad:weighting=question"`` or objects into scores.
+
+    Raises
+    ------
+    InputError
+        If there is none, or one is of another type.
+    """
+    several = isinstance(scores, list | tuple | set | frozenset | Iterator)
+    items: list[Any] = list(cast(Any, scores)) if several else [scores]
+    if not items:
+        raise InputError("name at least one score")
     return tuple(
         score
-        for item in ([scores] if isinstance(scores, str | Score) else scores)
-        for score in (map(build, parse_specs(item)) if isinstance(item, str) else [item])
+        for item in items
+        for score in (map(build, parse_specs(item)) if isinstance(item, str) else [as_score(item)])
     )
 
 
@@ -117,7 +129,7 @@ def baselines_beside(detectors: Sequence[Score], first: Example) -> tuple[Score,
 
 def score_source(
     source: Source,
-    scores: str | Score | Sequence[str | Score],
+    scores: ScoreLike | Sequence[ScoreLike],
     *,
     reading: ReadOptions | None = None,
     splitting: SplitOptions | None = None,
@@ -156,7 +168,7 @@ def score_source(
         If no row is usable or a split is impossible.
     """
     detectors = resolve_scores(scores)
-    split = splitting or SplitOptions()
+    split = optional(splitting, SplitOptions, "splitting")
     by_split = () if split.column is None else (split.column,)
     columns = tuple(dict.fromkeys((*keep, *by_split)))
     learning = any(map(learns, detectors))
@@ -304,7 +316,7 @@ def require_defined(scored: Scored, index: int = 0) -> None:
 
 def score_only(
     source: Source,
-    scores: str | Score | Sequence[str | Score],
+    scores: ScoreLike | Sequence[ScoreLike],
     *,
     reading: ReadOptions | None = None,
     progress: Progress | None = None,

@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
@@ -171,7 +172,7 @@ class BatchSelection:
 
 
 def select(
-    guardrail: Guardrail,
+    guardrail: Guardrail | str | PathLike[str],
     source: Source,
     *,
     fdr: float,
@@ -206,6 +207,7 @@ def select(
         by group: its p-values then do not come from one set of exchangeable scores. Also where it
         counts groups once and the batch holds several answers of one.
     """
+    guardrail = Guardrail.of(guardrail)
     release = Release(fdr, method, confidence)
     calibration = guardrail.calibration
     if guardrail.rule.groups is not None:

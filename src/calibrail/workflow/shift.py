@@ -15,10 +15,11 @@ from calibrail.evaluation.shift.parts import Part, group_parts, time_parts
 from calibrail.evaluation.shift.weighting import Features
 from calibrail.report.documents.shift import document, finding, sentence
 from calibrail.scale import Scale
-from calibrail.scores.base import Score
+from calibrail.scores.custom import ScoreLike
 from calibrail.scores.learned import learns
 from calibrail.scores.registry import DEFAULT_SCORE
 from calibrail.settings import Promise, ReadOptions, Requirement, ShiftSplit
+from calibrail.settings.checks import optional
 from calibrail.settings.short import Short, collect, from_keywords
 from calibrail.workflow.context import Context
 from calibrail.workflow.run_folder import write_run
@@ -71,7 +72,7 @@ class ShiftRun:
 
 def shift(
     source: Source,
-    score: str | Score = DEFAULT_SCORE,
+    score: ScoreLike = DEFAULT_SCORE,
     *,
     split: ShiftSplit | None = None,
     promise: Promise | None = None,
@@ -122,8 +123,10 @@ def shift(
     split = from_keywords(ShiftSplit, split, keywords)
     promise, requirement = collect(promise, requirement, keywords)
     _refuse_unused(promise, requirement)
-    context = context or Context()
-    scored = tuple(_scored(source, score, split, reading or ReadOptions(), context))
+    context = optional(context, Context, "context")
+    scored = tuple(
+        _scored(source, score, split, optional(reading, ReadOptions, "reading"), context)
+    )
     sample, features = _joined(scored)
     results, failures = [], list[TooFewExamplesError]()
     for item in _parts(scored, split):
@@ -182,7 +185,7 @@ def _refuse_unused(promise: Promise, requirement: Requirement) -> None:
 
 
 def _scored(
-    source: Source, score: str | Score, split: ShiftSplit, reading: ReadOptions, context: Context
+    source: Source, score: ScoreLike, split: ShiftSplit, reading: ReadOptions, context: Context
 ) -> Iterator[Scored]:
     """Score the answers, and those of another source where one tests."""
     detectors = resolve_scores(score)

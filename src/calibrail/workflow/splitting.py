@@ -15,6 +15,7 @@ from calibrail.scores.base import Demanding, Fittable, Score
 from calibrail.scores.learned import learns
 from calibrail.scores.table import ScoreTable
 from calibrail.settings import ReadOptions, SplitOptions
+from calibrail.settings.checks import optional
 from calibrail.workflow.sources import open_source
 
 
@@ -40,7 +41,7 @@ def fitted(
         return detectors, source
     source = reusable(source)
     # What is unusable is set aside when the scores are computed.
-    quiet = replace(reading or ReadOptions(), quarantine=None)
+    quiet = replace(optional(reading, ReadOptions, "reading"), quarantine=None)
     examples = open_source(source, quiet, detectors, keep=keep)
     codes = split_codes(score_examples(examples, (), keep=keep), splitting, learning=True)
     if not (codes == FIT).any():

@@ -1,0 +1,230 @@
+"""Does a function or an estimator of the user's own work as a detector, and freeze?"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import IsolationForest
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
+
+from calibrail import (
+    CustomScore,
+    Example,
+    Guardrail,
+    GuardrailError,
+    InputError,
+    calibrate,
+    compare,
+)
+from calibrail.scores.registry import build, key_of, parse_spec
+
+MODULE = """
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+def words(example):
+    return len(example.response.split())
+
+def many(examples):
+    return [len(example.response.split()) for example in examples]
+
+texts = ["the sea is blue", "snow is white", "the moon is cheese", "fish can fly"] * 3
+pipeline = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(texts, [0, 0, 1, 1] * 3)
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return an importable module of detectors, and forget it afterwards."""
+    (tmp_path / "own_detectors.py").write_text(MODULE, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import own_detectors  # type: ignore[import-not-found]
+
+    yield own_detectors
+    sys.modules.pop("own_detectors", None)
+
+
+def examples(*responses: str, **columns: Any) -> list[Example]:
+    return [Example("q", ("c",), text, id=text, columns=columns) for text in responses]
+
+
+def quiet(detector: Any, **options: Any) -> CustomScore:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return CustomScore(detector, **options)
+
+
+def test_one_run_from_a_function_to_a_guardrail_of_another_process(
+    module: Any, tmp_path: Path
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run = calibrate("example:facts", module.words, alpha=0.2)
+        named = calibrate("example:facts", "own_detectors:words", alpha=0.2)
+    assert run.report.test == named.report.test
+    path = tmp_path / "guardrail.json"
+    run.freeze().save(path)
+    code = (
+        "import calibrail; guardrail = calibrail.Guardrail.load('guardrail.json');"
+        "print(guardrail.check(response='a b c').score)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "3.0"
+    source = tmp_path / "own_detectors.py"
+    source.write_text(MODULE.replace("split()", "split('a')"), encoding="utf-8")
+    with pytest.raises(GuardrailError, match="source_sha256"):
+        Guardrail.load(path)
+
+
+def test_an_estimator_freezes_with_what_it_has_learnt(module: Any, tmp_path: Path) -> None:
+    run = calibrate("example:facts", "own_detectors:pipeline", alpha=0.2)
+    path = tmp_path / "guardrail.json"
+    run.freeze().save(path)
+    response = "the moon is made of green cheese"
+    expected = module.pipeline.predict_proba([response])[0, 1]
+    assert Guardrail.load(path).check(response=response).score == pytest.approx(expected)
+    # Another process hashes the same state to the same digest, whatever its addresses are.
+    code = "import calibrail; print(calibrail.Guardrail.load('guardrail.json').score.name)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "custom"
+    module.pipeline[-1].coef_ = module.pipeline[-1].coef_ + 0.01
+    with pytest.raises(GuardrailError, match="state"):
+        Guardrail.load(path)
+
+
+def test_what_cannot_be_frozen_says_so_before_the_work() -> None:
+    called = []
+
+    def local(example: Example) -> float:
+        called.append(example.id)
+        return len(example.response)
+
+    with pytest.warns(UserWarning, match=r"local has no name that imports it.*cannot be exported"):
+        score = CustomScore(local)
+    assert not called and key_of(score) == "test_what_cannot_be_frozen_says_so_before_the_work." + (
+        "<locals>.local"
+    )
+    run = calibrate("example:facts", score, alpha=0.2)
+    assert any("cannot be exported" in note for note in run.report.notes)
+    with pytest.raises(InputError, match="put it into a module"):
+        run.freeze()
+    guardrail = run.freeze(score=score)
+    assert guardrail.check(response="four").score == 4.0
+
+
+@pytest.mark.parametrize(
+    ("detector", "options", "values"),
+    [
+        (lambda e: len(e.response), {}, [1, 2]),
+        (lambda e: np.float32(len(e.response)), {"higher": "faithful"}, [-1, -2]),
+        (lambda e: None if e.response == "a" else np.array([2.0]), {}, [np.nan, 2]),
+        (lambda e: float("inf") if e.response == "a" else True, {}, [np.nan, 1]),
+        (lambda batch: np.array([[len(e.response)] for e in batch]), {"batch": True}, [1, 2]),
+        (lambda batch: [None, 1], {"batch": True}, [np.nan, 1]),
+        (lambda e: e.columns["x"], {}, [0.5, 0.5]),
+    ],
+)
+def test_what_a_function_may_return(detector: Any, options: Any, values: list[float]) -> None:
+    result = quiet(detector, **options).score(examples("a", "bb", x=0.5))
+    np.testing.assert_array_equal(result.values, values)
+
+
+@pytest.mark.parametrize(
+    ("detector", "options", "message"),
+    [
+        (lambda e: "high", {}, "one number per answer, or None; for 'a' it returned str 'high'"),
+        (lambda e: [1, 2], {}, "batch=True"),
+        (lambda batch: [x.id for x in batch], {}, "failed on answer 'a': TypeError.*batch=True"),
+        (lambda e: 1 / 0, {}, "failed on answer 'a': ZeroDivisionError"),
+        (lambda batch: [1.0], {"batch": True}, "one number for each of 2 answers"),
+        (lambda batch: np.zeros((2, 2)), {"batch": True}, r"shape \(2, 2\)"),
+        (lambda batch: "no", {"batch": True}, "one number for each of 2"),
+    ],
+)
+def test_what_it_may_not(detector: Any, options: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        quiet(detector, **options).score(examples("a", "bb"))
+
+
+TEXTS, LABELS = ["sea blue", "snow white", "moon cheese", "fish fly"] * 3, [0, 0, 1, 1] * 3
+
+
+def test_estimators_get_texts_columns_or_a_frame_and_the_class_is_the_hallucinated_one() -> None:
+    answers = examples("moon cheese", "sea blue", x=0.5, y=2.0)
+    texts = [item.response for item in answers]
+    proba = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(TEXTS, LABELS)
+    assert quiet(proba).score(answers).values == pytest.approx(proba.predict_proba(texts)[:, 1])
+    words = ["faithful" if label == 0 else "hallucinated" for label in LABELS]
+    margin = make_pipeline(TfidfVectorizer(), LinearSVC()).fit(TEXTS, words)
+    assert quiet(margin).score(answers).values == pytest.approx(margin.decision_function(texts))
+    turned = make_pipeline(TfidfVectorizer(), LinearSVC()).fit(TEXTS, [1 - y for y in LABELS])
+    by_name = quiet(turned, positive=0).score(answers).values
+    assert by_name == pytest.approx(-turned.decision_function(texts))
+    matrix = np.random.default_rng(0).normal(size=(12, 2))
+    numbers = LogisticRegression().fit(matrix, LABELS)
+    one = numbers.predict_proba([[2.0, 0.5]])[0, 1]
+    assert quiet(numbers, features=["y", "x"]).score(answers).values == pytest.approx([one, one])
+    frame = pd.DataFrame(matrix, columns=["y", "x"])
+    framed = LogisticRegression().fit(frame, LABELS)
+    assert quiet(framed).score(answers).values == pytest.approx([one, one])
+    outliers = IsolationForest(random_state=0).fit(matrix)
+    score = quiet(outliers, features="y,x", higher="faithful")
+    assert score.score(answers).values == pytest.approx(-outliers.decision_function([[2, 0.5]] * 2))
+    missing = quiet(numbers, features=["y", "x"]).score(examples("a", x=0.5, y=None))
+    assert missing.reasons == {0: "column y is empty"}
+
+
+@pytest.mark.parametrize(
+    ("detector", "options", "message"),
+    [
+        (LogisticRegression(), {}, "not fitted"),
+        (LogisticRegression, {}, "class LogisticRegression itself"),
+        (None, {}, "got None"),
+        (7, {}, "got int 7"),
+        (LogisticRegression().fit([[0.0], [1.0]], [0, 1]), {}, "1 columns without names"),
+        (
+            make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(TEXTS, list("aabb") * 3),
+            {},
+            "which class of .* means hallucinated",
+        ),
+        (lambda e: 1.0, {"features": "x"}, "for estimators"),
+        (lambda e: 1.0, {"higher": "up"}, "higher must be"),
+        ("os:system", {}, "part of Python"),
+        ("nowhere_at_all:score", {}, "cannot be imported"),
+        ("__main__:score", {}, "script"),
+        ("calibrail.phrases:nothing", {}, "no attribute"),
+        ("words", {}, "module:attribute"),
+    ],
+)
+def test_what_is_no_detector_is_refused_before_the_work(
+    detector: Any, options: Any, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        quiet(detector, **options)
+
+
+def test_names_stand_among_specifications(module: Any) -> None:
+    spec = parse_spec("own_detectors:words")
+    assert (spec.name, spec.params) == ("custom", {"detector": "own_detectors:words"})
+    assert (
+        build(parse_spec("custom:detector=own_detectors:many,batch=true")).params["batch"] is True
+    )
+    run = compare("example:facts", ["novelty", module.words], alpha=0.2)
+    assert {name for name, _ in run.comparison.detectors} == {"novelty", "own_detectors:words"}
+    with pytest.raises(InputError, match="KEY=VALUE"):
+        parse_spec("novelty:words")
