@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import html
 import json
 import subprocess
 import sys
@@ -235,3 +236,40 @@ def test_importing_the_package_is_light() -> None:
     program = "import sys, calibrail; print(len([m for m in sys.modules if m == 'numpy']))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.strip() == "0"
+
+
+def test_what_weakens_a_certificate_stands_wherever_it_is_shown(
+    guardrail: Path, answers: Path, tmp_path: Path
+) -> None:
+    """The test half of the very file that calibrated is no fresh data."""
+    page = tmp_path / "page.html"
+    options = ("certify", guardrail, answers, "--max-fpr", 0.5, "--page", page)
+    shown = " ".join(calibrail(*options).stdout.split())
+    content = json.loads(calibrail(*options, "--json").stdout)
+    assert any("this is the very file" in warning for warning in content["warnings"])
+    on_page = html.unescape(" ".join(page.read_text(encoding="utf-8").split()))
+    for warning in content["warnings"]:
+        assert warning in shown
+        assert warning in on_page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("calibrate", "-o", "file"), 2, "file is a file, and -o names a folder of results"),
+        (("calibrate", "-o", "file/run"), 1, "cannot write file/run: Not a directory"),
+        (("score", "-o", "folder"), 2, "folder is a folder; name a file in it"),
+        (("score", "-o", "scores.parquet", "--page", "folder"), 2, "folder is a folder"),
+    ],
+)
+def test_where_nothing_can_be_written_is_said_before_the_work(
+    tmp_path: Path, arguments: tuple[str, ...], code: int, says: str
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    name, *options = arguments
+    # The data is not there: whoever looked at it first would say so.
+    done = calibrail(name, "no such data", *options, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr.startswith(f"error: {says}")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]

@@ -20,7 +20,7 @@ def run(
     ],
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", metavar="FILE", help="JSON lines to write; - for stdout."),
+        opt.to_file("JSON lines to write; - for stdout."),
     ],
     reading: opt.ReadingUnlabelled,
     calls: opt.Calls,

@@ -26,7 +26,8 @@ class Failing:
 def run(
     run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a calibrate run.")],
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Guardrail file to write.")
+        Path,
+        opt.to_file("Guardrail file to write."),
     ],
     failing: Failing,
     show: opt.ShowJson,

@@ -12,7 +12,7 @@ import typer
 from typer.models import ArgumentInfo
 
 from calibrail import settings
-from calibrail.cli.output import Showing
+from calibrail.cli.output import Showing, file_to_write, folder_to_write
 from calibrail.errors import InputError
 from calibrail.models.call_limits import CallLimits
 from calibrail.settings.checks import one_of
@@ -45,7 +45,16 @@ Data = Annotated[
 Guardrail = Annotated[
     Path, typer.Argument(metavar="GUARDRAIL", help="File that `calibrail export` wrote.")
 ]
-RunFolder = Annotated[Path, typer.Option("--output", "-o", metavar="RUN", help="Run folder.")]
+RunFolder = Annotated[
+    Path,
+    typer.Option("--output", "-o", metavar="RUN", help="Run folder.", callback=folder_to_write),
+]
+
+
+def to_file(help: str) -> Any:
+    """Return the option for a file of results, refused before the work where it cannot be."""
+    return typer.Option("--output", "-o", metavar="FILE", help=help, callback=file_to_write)
+
 
 Promise = Annotated[settings.Promise, Pick()]
 #: What one threshold can promise.

@@ -6,6 +6,7 @@ import importlib
 import json
 import shlex
 import sys
+import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import typer
 
-from calibrail.errors import DataError
+from calibrail.errors import DataError, InputError, file_errors
 from calibrail.settings.option import setting
 
 if TYPE_CHECKING:
@@ -50,6 +51,9 @@ class Showing:
     )
     page: Path | None = setting("Write the result as a page, too.", None, metavar="FILE")
     json: bool = setting("Print the machine-readable result on standard output.", False)
+
+    def __post_init__(self) -> None:
+        file_to_write(self.page)
 
     def finish(
         self,
@@ -172,6 +176,43 @@ def spent(table: ScoreTable | None, names: Collection[str] | None = None) -> str
 def unusable(count: int, path: Path) -> str:
     """Say how many rows were unusable, if any, and where they stand."""
     return f"{count} unusable rows: see {path}" if count else ""
+
+
+def folder_to_write(path: Path) -> Path:
+    """Return a folder for results; refuse one that cannot be written before any work is done.
+
+    Raises
+    ------
+    InputError
+        If it is a file.
+    DataError
+        If nothing can be written there.
+    """
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path} is a file, and -o names a folder of results; name another one")
+    _probe(path, path)
+    return path
+
+
+def file_to_write(path: Path | None) -> Path | None:
+    """Return a file for results; refuse one that cannot be written before any work is done.
+
+    None and ``-``, standard output, are no files. Errors are those of `folder_to_write`.
+    """
+    if path is not None and str(path) != "-":
+        if path.is_dir():
+            raise InputError(f"{path} is a folder; name a file in it, e.g. {path / 'out'}")
+        _probe(path.parent, path)
+    return path
+
+
+def _probe(folder: Path, path: Path) -> None:
+    """Write a nameless file where a path is to stand, or where its folder is to be made."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    remedy = "; name another place"
+    with file_errors(f"cannot write {path}", remedy), tempfile.TemporaryFile(dir=folder):
+        pass
 
 
 @contextmanager

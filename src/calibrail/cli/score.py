@@ -4,8 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from calibrail.cli import options as opt
 from calibrail.cli.output import Showing, spent, unusable
 from calibrail.cli.progress import counting
@@ -15,7 +13,8 @@ from calibrail.cli.progress import counting
 def run(
     data: opt.Data,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Parquet file to write.")
+        Path,
+        opt.to_file("Parquet file to write."),
     ],
     detectors: Annotated[opt.Detectors, opt.Pick(only=("score",))],
     reading: opt.Reading,

@@ -21,7 +21,7 @@ def run(
     *,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="JSON lines to write, one per answer."),
+        opt.to_file("JSON lines to write, one per answer."),
     ] = None,
     show: opt.Show,
 ) -> None:

@@ -143,7 +143,7 @@ def calibrate_clusters(
             f"{len(values)} hallucinated calibration examples come from {total} groups, "
             f"too few for the {guarantee} guarantee at alpha = {alpha:g}: at least {least} "
             f"groups are needed. Label answers of {least - total} more groups, raise alpha, or "
-            "allow flagging everything (--allow-flag-all)",
+            "allow flagging everything (allow_flag_all=True; as an option --allow-flag-all)",
             least,
         )
     if total < least:

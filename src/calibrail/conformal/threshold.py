@@ -314,6 +314,6 @@ def _too_few(n: int, promise: Promise) -> TooFewExamplesError:
         f"{n} hallucinated calibration examples are too few for the {promise.guarantee} guarantee "
         f"at alpha = {promise.alpha:g}{delta}: at least {least} are needed. Label {least - n} "
         "more, raise alpha, give calibration a larger share, or allow flagging everything "
-        "(--allow-flag-all)",
+        "(allow_flag_all=True; as an option --allow-flag-all)",
         least,
     )

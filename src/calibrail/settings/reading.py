@@ -56,8 +56,8 @@ class ReadOptions:
     """
 
     format: str | None = setting(
-        "jsonl, csv, parquet, halueval, ragtruth, natural_questions, truthfulqa or wikibio; "
-        "guessed where it can be.",
+        "jsonl, csv, parquet, saved (a folder of Hugging Face datasets), halueval, ragtruth, "
+        "natural_questions, truthfulqa or wikibio; guessed where it can be.",
         None,
         metavar="NAME",
     )
