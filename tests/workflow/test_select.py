@@ -132,6 +132,7 @@ def test_each_promise_is_said_with_what_it_takes(guardrail: Guardrail, tmp_path:
         text = printed(calibrail.select(guardrail, source, fdr=0.1, method=method))
         assert all(part in text for part in parts), text
         assert "choose it before they see this table" in text
+        assert "all these bounds hold together, so you may choose a row after looking" in text
 
 
 def test_where_few_are_hallucinated_everything_with_a_score_is_released(
@@ -169,6 +170,8 @@ def test_answers_that_share_a_group_call_for_bh(guardrail: Guardrail, tmp_path: 
     text = printed(found)
     assert "30 answers of the batch share a group with another" in text
     assert "no promise: answers of the batch share a group" in text
+    assert "30 answers share a group with another, so they are promised to nobody" in text
+    assert "all these bounds hold together" not in text
     both = calibrail.select(guardrail, source, fdr=0.1, method="both-classes")
     assert both.selection.n_released >= found.selection.n_released
     with pytest.raises(InputError, match="take the method bh, or select from one answer per group"):

@@ -25,7 +25,6 @@ def document(selection: Json) -> Document:
         for row in selection["table"]
     ]
     heads = numbers("p-value up to", "Released", "Hallucinated at most", "Share at most")
-    calibration = count(selection["n_calibration"], "hallucinated calibration answer")
     methods = numbers("Share reckoned with", "Released", "Hallucinated at most")
     return Document(
         "selection from",
@@ -36,13 +35,7 @@ def document(selection: Json) -> Document:
             section(
                 "Other choices",
                 Table("Other choices", (*heads, Column("Choice", brief="")), rows),
-                Text(
-                    f"With {percent(selection['confidence'])} confidence all these bounds hold "
-                    "together, so you may choose a row after looking. In the whole batch at "
-                    f"most {selection['most_hallucinated_in_batch']:,} of {answers} are "
-                    f"hallucinated. The bounds rest on {calibration} from the same source as the "
-                    "batch."
-                ),
+                Text(_bounds(selection)),
             ),
             section(
                 "Other methods",
@@ -56,8 +49,7 @@ def document(selection: Json) -> Document:
                     "rate: bh takes all of them for possible, storey estimates the share from this "
                     "batch and errs upwards, both-classes takes that of the "
                     f"{count(selection['n_labelled'], 'labelled answer')}. The promise of a method "
-                    "is one for those who choose it before they see this table; the bounds of the "
-                    "table above hold for any choice."
+                    "is one for those who choose it before they see this table."
                 ),
             ),
         ),
@@ -70,6 +62,25 @@ def document(selection: Json) -> Document:
             )
             if selection[key]
         ],
+    )
+
+
+def _bounds(selection: Json) -> str:
+    """Say what the bounds of all cut-offs together rest on, and whether they hold."""
+    if grouped := selection["n_grouped"]:
+        return (
+            "Were the answers independent, all these bounds would hold together with "
+            f"{percent(selection['confidence'])} confidence. {count(grouped, 'answer')} share a "
+            "group with another, so they are promised to nobody: select from one answer per group "
+            "for bounds that hold."
+        )
+    calibration = count(selection["n_calibration"], "hallucinated calibration answer")
+    return (
+        f"With {percent(selection['confidence'])} confidence all these bounds hold together, so "
+        "you may choose a row after looking, that of another method included. In the whole batch "
+        f"at most {selection['most_hallucinated_in_batch']:,} of "
+        f"{count(selection['n'], 'answer')} are hallucinated. The bounds rest on {calibration} "
+        "from the same source as the batch."
     )
 
 
