@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import norm
+from scipy.stats import binom, ks_2samp, norm
 from statsmodels.stats.proportion import proportion_confint
 from statsmodels.stats.weightstats import ttest_ind
 
@@ -69,21 +69,33 @@ def test_constant_scores_have_reasons() -> None:
 def test_overlap_of_known_distributions() -> None:
     """Unit-separated Gaussians share 2 Phi(-1/2) = 0.617 of their area."""
     rng = np.random.default_rng(3)
-    result = overlap(rng.normal(1, 1, 20_000), rng.normal(0, 1, 20_000))
+    h, f = rng.normal(1, 1, 20_000), rng.normal(0, 1, 20_000)
+    result = overlap(h, f)
     truth = 2 * norm.cdf(-0.5)
     assert result.estimate == pytest.approx(truth, abs=0.03)
-    assert result.lower is not None
-    assert result.upper is not None
-    assert result.lower < truth < result.upper
-    assert result.upper - result.lower < 0.04
+    distance = ks_2samp(h, f).statistic
+    band = math.sqrt(math.log(4 / 0.05) / (2 * 20_000))
+    assert result.upper == pytest.approx(1 - distance + 2 * band, abs=1e-12)
+    assert truth < result.upper < truth + 0.04
+    assert (result.lower, result.reason) == (None, "densities_unbounded_below")
+
+
+@pytest.mark.parametrize("n", [20, 200])
+def test_the_bound_on_the_overlap_holds_where_the_classes_are_the_same(n: int) -> None:
+    rng, shift = np.random.default_rng(n), 0.8
+    truth = 2 * norm.cdf(-shift / 2)
+    for gap, least in ((0.0, 1.0), (shift, truth)):
+        found = [overlap(rng.normal(gap, 1, n), rng.normal(0, 1, n)) for _ in range(300)]
+        missed = sum(float(item.upper or 0.0) < least for item in found)
+        assert missed <= binom.isf(1e-3, 300, 0.05)
 
 
 def test_overlap_at_its_ends_and_on_few_values() -> None:
     same = np.array([0.0, 1.0, 1.0, 1.0])
     assert overlap(same, same).estimate == 1.0
     apart = overlap(np.full(8, 1.0), np.zeros(5))
-    assert (apart.estimate, apart.lower) == (0.0, 0.0)
-    assert apart.upper == pytest.approx(1 - 0.025**0.2)
+    assert (apart.estimate, apart.upper) == (0.0, 1.0)
+    assert overlap(np.full(800, 1.0), np.zeros(500)).upper == pytest.approx(0.119, abs=1e-3)
     half = overlap(np.array([0.0, 1.0] * 50), np.zeros(30))
     assert half.estimate == pytest.approx(0.5)
     assert overlap(np.array([]), np.zeros(3)).estimate is None
@@ -93,7 +105,6 @@ def test_overlap_survives_outliers_and_is_deterministic() -> None:
     rng = np.random.default_rng(0)
     h, f = np.r_[rng.normal(size=200), 1e308], np.r_[rng.normal(size=200), -1e308]
     assert overlap(h, f) == overlap(h, f)
-    assert overlap(h, f, seed=1).estimate == overlap(h, f).estimate
     mostly_tied = np.r_[np.zeros(500), rng.normal(size=100)]
     assert overlap(mostly_tied, mostly_tied).estimate == pytest.approx(1.0)
 
@@ -114,7 +125,7 @@ def test_undefined_scores_stand_where_the_policy_puts_them() -> None:
 
 
 def test_a_measure_has_an_estimate_or_a_reason() -> None:
-    with pytest.raises(ValueError, match="never both"):
+    with pytest.raises(ValueError, match="never neither"):
         Measure(None, None, None, "x")
     with pytest.raises(ValueError, match="must be finite"):
         Measure(math.nan, None, None, "x")
@@ -139,7 +150,7 @@ def test_nothing_is_ever_nan(h: list[float], f: list[float], policy: str) -> Non
     results = [
         auroc(ranked_h, ranked_f),
         auroc_difference(both, both[::-1].copy(), labels),
-        overlap(ranked_h, ranked_f, replicates=20),
+        overlap(ranked_h, ranked_f),
         median_overlap(ranked_h, ranked_f),
         cohens_d(raw_h, raw_f),
         welch(raw_h, raw_f),
@@ -151,6 +162,6 @@ def test_nothing_is_ever_nan(h: list[float], f: list[float], policy: str) -> Non
     for result in results[:3]:
         assert isinstance(result, Measure)
         if result.estimate is not None:
-            assert result.lower is not None
             assert result.upper is not None
-            assert result.lower <= result.estimate <= result.upper
+            assert (result.lower or -1.0) <= result.estimate <= result.upper
+            assert (result.lower is None) == (result.reason is not None)

@@ -75,7 +75,6 @@ def evaluate(
     others: Others | None = None,
     names: Sequence[str] | None = None,
     risks: RiskControl | None = None,
-    seed: int = 0,
 ) -> Report:
     """Measure a threshold and its score on the test part, and decide about its requirements.
 
@@ -98,8 +97,6 @@ def evaluate(
         Each example's group, where the rule has groups.
     risks : RiskControl, optional
         Multi-risk control that chose the threshold of ``rule``.
-    seed : int
-        Seed of the bootstrap interval of the overlap.
 
     Returns
     -------
@@ -112,7 +109,7 @@ def evaluate(
     limits = _limits(promise, requirement, risks)
     names = names if rule.groups is not None else None
     flagged = rule.flags(sample.values, names, sample.tolerance)
-    tested = Tested.of(rule, sample, flagged, level, seed)
+    tested = Tested.of(rule, sample, flagged, level)
     decision = decide(rule, tested, flagged, sample, limits)
     features = {name: other.values for name, other in others.baselines.items()}
     # The detector may be one of the scores of overlap itself.

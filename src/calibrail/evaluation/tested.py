@@ -80,8 +80,8 @@ class Tested(Record):
     welch: Welch
 
     @classmethod
-    def of(cls, rule: Rule, sample: Sample, flagged: Mask, confidence: float, seed: int) -> Self:
-        """Measure what a rule flags, and how its score ranks; the seed is the bootstrap's."""
+    def of(cls, rule: Rule, sample: Sample, flagged: Mask, confidence: float) -> Self:
+        """Measure what a rule flags, and how its score ranks."""
         test = sample.rows(TEST)
         ranked = sample.by_class(ranked_values(sample.values, rule.undefined))
         values = sample.by_class(sample.values)
@@ -94,7 +94,7 @@ class Tested(Record):
             fpr=fpr,
             accuracy=accuracy(flagged[test], sample.labels[test], confidence),
             auroc=auroc(*ranked, confidence=confidence),
-            overlap=overlap(*ranked, confidence=confidence, seed=seed),
+            overlap=overlap(*ranked, confidence=confidence),
             median_overlap=median_overlap(*ranked),
             means=dict(zip(CLASSES, map(moments, values), strict=True)),
             cohens_d=cohens_d(*values),

@@ -34,9 +34,17 @@ def share(value: Json | None) -> str:
 
 
 def interval(value: Json | None) -> str:
-    """Return ``91.7 to 96%`` for a share's interval in percent, nothing without one."""
+    """Return ``91.7 to 96%`` for a share's interval in percent, nothing without one.
+
+    Examples
+    --------
+    >>> interval({"lower": 0.917, "upper": 0.96}), interval({"lower": 0.917, "upper": None})
+    ('91.7 to 96%', 'at least 91.7%')
+    """
     if value is None or value["lower"] is None:
         return ""
+    if value["upper"] is None:
+        return f"at least {percent(value['lower'])}"
     return f"{percent(value['lower']).removesuffix('%')} to {percent(value['upper'])}"
 
 
@@ -71,9 +79,17 @@ def estimate(value: Json | None, digits: int = 3) -> str:
 
 
 def bounds(value: Json | None, digits: int = 3) -> str:
-    """Return a measure's interval, nothing where there is none."""
-    if not value or value["lower"] is None or value["upper"] is None:
+    """Return a measure's interval, or its one bound; nothing where there is none.
+
+    Examples
+    --------
+    >>> bounds({"lower": 0.4, "upper": 0.6}), bounds({"lower": None, "upper": 0.6})
+    ('0.400 to 0.600', 'at most 0.600')
+    """
+    if not value or value["upper"] is None:
         return ""
+    if value["lower"] is None:
+        return f"at most {value['upper']:.{digits}f}"
     return f"{value['lower']:.{digits}f} to {value['upper']:.{digits}f}"
 
 

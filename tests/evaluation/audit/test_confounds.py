@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import norm, spearmanr
+from scipy.stats import binom, norm, spearmanr
 from sklearn.metrics import roc_auc_score
 
 from calibrail.evaluation.audit.answers import Answers
@@ -217,7 +217,20 @@ def test_intervals_cover() -> None:
         common = np.repeat(rng.normal(0.0, np.sqrt(0.5), 120), 2)
         area = Answers(labels, clusters).auroc(rng.normal(size=240) + common + labels)
         hits += area.lower <= truth <= area.upper
-    assert abs(hits / 400 - 0.95) < 3.5 * np.sqrt(0.95 * 0.05 / 400)
+    assert hits >= binom.ppf(1e-3, 400, 0.95)
+
+
+def test_few_groups_of_unequal_size_keep_the_interval() -> None:
+    """A logit interval with Obuchowski's variance holds the truth in 0.77 of these."""
+    rng, truth, runs, hits = np.random.default_rng(16), 0.75, 300, 0
+    for _ in range(runs):
+        sizes = np.minimum(rng.zipf(1.6, 15), 60)
+        clusters = np.repeat(np.arange(15), sizes)
+        labels = (np.arange(15) % 2).astype(np.int8)[clusters]
+        common = rng.normal(size=15)[clusters] + rng.normal(size=len(labels))
+        area = Answers(labels, clusters).auroc(common + 2.0 * norm.ppf(truth) * labels)
+        hits += area.lower <= truth <= area.upper
+    assert hits >= binom.ppf(1e-3, runs, 0.95)
 
 
 def test_a_perfect_area_keeps_an_interval() -> None:
@@ -225,7 +238,7 @@ def test_a_perfect_area_keeps_an_interval() -> None:
     area = Answers(labels, clusters).auroc(labels.astype(float))
     assert area.estimate == area.upper == 1.0
     assert area.lower == pytest.approx(0.025 ** (1 / 20))
-    still = Answers(labels, clusters).measured(Estimated(1.0, np.zeros(40)), "x", "logit")
+    still = Answers(labels, clusters).measured(Estimated(1.0, np.zeros(40)), "x", "fisher")
     assert still.lower is None
 
 

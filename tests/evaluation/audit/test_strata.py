@@ -10,6 +10,7 @@ from calibrail.conformal import holm
 from calibrail.evaluation.audit.answers import Answers
 from calibrail.evaluation.audit.strata import by_column, corrected, heterogeneity, stratify, thirds
 from calibrail.evaluation.stats.auroc import auroc
+from calibrail.evaluation.stats.ranking import ranked
 
 N = 1200
 RNG = np.random.default_rng(0)
@@ -62,11 +63,10 @@ def test_heterogeneity_is_cochrans_q_where_groups_stay_within_strata() -> None:
     logits, weights = [], []
     for k in range(3):
         here = members == k
-        area = auroc(values[here & (LABELS == 1)], values[here & (LABELS == 0)])
-        a = area.estimate
-        upper, lower = np.log(area.upper / (1 - area.upper)), np.log(area.lower / (1 - area.lower))
+        area = ranked(values[here], LABELS[here])
+        a, (variance, _) = area.value, area.variance(np.arange(int(here.sum())))
         logits.append(np.log(a / (1 - a)))
-        weights.append(((upper - lower) / (2 * 1.959964)) ** -2)
+        weights.append((a * (1 - a)) ** 2 / variance)
     mean = np.average(logits, weights=weights)
     q = float(np.sum(np.array(weights) * (np.array(logits) - mean) ** 2))
     assert test.statistic == pytest.approx(q, rel=0.02)

@@ -14,9 +14,9 @@ from calibrail.evaluation.compare.matched import matched_coverage
 from tests.evaluation.compare.candidates import Field, candidate
 
 
-def matched(field: Field, *others: Candidate, draws: int = 1000, seed: int = 0) -> dict[str, Any]:
-    made = field.candidates(seed=seed)
-    return matched_coverage(replace(made, members=(*made, *others)), 0.9, draws=draws)
+def matched(field: Field, *others: Candidate, target: float = 0.9) -> dict[str, Any]:
+    made = field.candidates()
+    return matched_coverage(replace(made, members=(*made, *others)), target)
 
 
 def judge(field: Field, share: float, name: str = "judge") -> Candidate:
@@ -71,16 +71,35 @@ def test_near_reaches_are_one_level() -> None:
     assert [level["set_by"] for level in found["levels"]] == [None, "j0", "j2"]
 
 
-def test_intervals_hold_the_truth_with_a_threshold_of_their_own() -> None:
+@pytest.mark.parametrize(
+    ("alpha", "n_hallucinated", "n_faithful", "size"),
+    [(0.1, 200, 200, 1), (0.1, 120, 600, 1), (0.05, 160, 160, 1), (0.1, 300, 300, 3)],
+)
+def test_intervals_hold_the_truth_with_a_threshold_of_their_own(
+    alpha: float, n_hallucinated: int, n_faithful: int, size: int
+) -> None:
+    """Half of the answers test; a bootstrap of 60 and 300 at 0.05 held the truth in 0.88."""
     rng = np.random.default_rng(3)
-    truth = float(norm.sf(norm.ppf(0.1) + 1.5))
+    truth = float(norm.sf(norm.ppf(alpha) + 1.5))
     runs, held = 150, 0
-    for seed in range(runs):
-        field = Field(1, 200, 200, rng)
-        (level,) = matched(field, draws=200, seed=seed)["levels"]
+    for _ in range(runs):
+        field = Field(1, n_hallucinated, n_faithful, rng, size=size, alike=0.8 if size > 1 else 0.0)
+        (level,) = matched(field, target=1.0 - alpha)["levels"]
         fpr = level["rows"][0]["fpr"]
+        assert fpr["lower"] <= fpr["estimate"] <= fpr["upper"]
         held += fpr["lower"] <= truth <= fpr["upper"]
-    assert held >= binom.ppf(0.001, runs, 0.93)
+    assert held >= binom.ppf(0.001, runs, 0.95)
+
+
+def test_too_few_answers_bound_from_below_only() -> None:
+    """With 60 hallucinated answers the lowest lies above the 5 % quantile too often: 0.95^60."""
+    field = Field(1, 120, 300, np.random.default_rng(5))
+    (level,) = matched(field, target=0.95)["levels"]
+    fpr = level["rows"][0]["fpr"]
+    assert fpr["upper"] is None and 0.0 < fpr["lower"] <= fpr["estimate"]
+    assert fpr["reason"] == "few_to_miss:72"
+    enough = Field(1, 144, 300, np.random.default_rng(5))
+    assert matched(enough, target=0.95)["levels"][0]["rows"][0]["fpr"]["upper"] is not None
 
 
 def test_a_missing_class_and_a_useless_score_are_no_error() -> None:

@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 from calibrail.errors import InputError
 from calibrail.evaluation.sample import CLASSES
 from calibrail.evaluation.stats.arrays import Codes, Floats, Ints, Mask
-from calibrail.evaluation.stats.auroc import auroc, without_variance
+from calibrail.evaluation.stats.auroc import area_measure, auroc
 from calibrail.evaluation.stats.influence import Estimated, Scale, interval
 from calibrail.evaluation.stats.measure import Measure, missing
 from calibrail.evaluation.stats.ranking import Ranking, ranked
@@ -19,9 +19,9 @@ from calibrail.evaluation.stats.separation import cohens_d, moments
 from calibrail.settings.checks import share
 
 #: How an AUROC's interval is made where answers share groups.
-CLUSTERED = "obuchowski-logit"
+CLUSTERED = "obuchowski, korn-graubard"
 
-_RANGES = {"plain": (-math.inf, math.inf), "logit": (0.0, 1.0), "fisher": (-1.0, 1.0)}
+_RANGES = {"plain": (-math.inf, math.inf), "fisher": (-1.0, 1.0)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,24 +75,29 @@ class Answers:
         return area
 
     def auroc(self, values: Floats) -> Measure:
-        """Return the AUROC with DeLong's interval, or Obuchowski's where answers share groups.
+        """Return the AUROC with its interval, of whole groups where answers share them.
 
-        At 0 or 1, where both variances vanish, Clopper-Pearson's interval for as many disjoint
-        pairs as there are groups that hold the rarer class.
+        The variance is then that of Obuchowski (1997); see ``area_measure``.
         """
         area = ranked(values, self.labels)
         if area is None or len(np.unique(self.clusters)) == len(self):
             return auroc(*self.by_class(values), confidence=self.confidence)
-        pairs = min(len(np.unique(self.clusters[self.labels == label])) for label in (0, 1))
-        return without_variance(self.measured(area, CLUSTERED, "logit"), pairs)
+        return self._area(area, self._fewest_groups())
 
     def matched_auroc(self, ranking: Ranking, reason: str | None) -> Measure:
         """Return an AUROC over matched pairs with its interval, or why there is none."""
         if reason is not None or ranking.area is None:
             reason = reason or "none_alike_of_both_classes"
             return missing(CLUSTERED, reason, self.confidence)
-        pairs = min(ranking.n_hallucinated, ranking.n_faithful)
-        return without_variance(self.measured(ranking.area, CLUSTERED, "logit"), pairs)
+        return self._area(ranking.area, min(ranking.n_disjoint, self._fewest_groups()))
+
+    def _area(self, area: Estimated, units: float) -> Measure:
+        variance, _ = area.variance(self.clusters)
+        return area_measure(area.value, variance, units, CLUSTERED, self.confidence)
+
+    def _fewest_groups(self) -> int:
+        """Return how many groups hold answers of the class that fewer of them hold."""
+        return min(len(np.unique(self.clusters[self.labels == label])) for label in (0, 1))
 
     def measured(self, statistic: Estimated, method: str, scale: Scale = "plain") -> Measure:
         """Return a statistic with its interval, from a t distribution of G - 1 degrees of freedom.
@@ -106,7 +111,7 @@ class Answers:
             The statistic.
         method : str
             Named in the result.
-        scale : {"plain", "logit", "fisher"}
+        scale : {"plain", "fisher"}
             Where the interval is symmetric.
         """
         value, (variance, n) = statistic.value, statistic.variance(self.clusters)

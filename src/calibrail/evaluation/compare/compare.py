@@ -155,7 +155,7 @@ def compare_detectors(
         if name in detectors:
             origin = origins.get(name, Origin({"name": name, "params": {}}))
             rule, others = Rule(calibration), Others(baselines)
-            report = evaluate(rule, sample, promise, requirement, origin, others=others, seed=seed)
+            report = evaluate(rule, sample, promise, requirement, origin, others=others)
             reports.append((name, report))
     reports.sort(key=lambda item: _order(item[1].test.fpr.estimate, item[1].test.auroc.estimate))
     everyone = Candidates.on(shared, candidates, confidence=requirement.confidence, seed=seed)
@@ -188,7 +188,7 @@ def _measures(
     area = partial_auroc(ranked, labels, everyone.groups[test], confidence=level, seed=seed)
     if not baseline:
         return {"partial_auroc": area}
-    shared = overlap(ranked[labels == 1], ranked[labels == 0], confidence=level, seed=seed)
+    shared = overlap(ranked[labels == 1], ranked[labels == 0], confidence=level)
     return {"partial_auroc": area, "overlap": shared}
 
 

@@ -12,13 +12,13 @@ import math
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import betainc
 
 from calibrail.evaluation.compare.candidate import Candidates
-from calibrail.evaluation.compare.fixed_coverage import FixedCoverage
 from calibrail.evaluation.sample import TEST, Floats, Mask
+from calibrail.evaluation.stats.arrays import Ints
 from calibrail.evaluation.stats.rates import wilson
-from calibrail.evaluation.stats.resampling import bootstrap_counts, draws_for
 
 #: A score with at most this many distinct test values has its attainable coverages listed.
 FEW_VALUES: Final = 20
@@ -26,11 +26,13 @@ FEW_VALUES: Final = 20
 _MOST_LEVELS: Final = 5
 #: Coverages nearer to each other than this are one level.
 _NEAR: Final = 0.05
-#: Where more of the hallucinated scores than this share one value, a threshold is not moved there.
+#: Where more of the hallucinated scores than this, and at least so many, share one value, a
+#: threshold is not moved there.
 _TIED: Final = 0.05
+_LEAST_TIED: Final = 5
 
 
-def matched_coverage(candidates: Candidates, target: float, *, draws: int = 1000) -> dict[str, Any]:
+def matched_coverage(candidates: Candidates, target: float) -> dict[str, Any]:
     """Return every candidate's FPR at the same coverage of the test answers.
 
     Coverages compared: the target, and for each detector that cannot come near the target short of
@@ -39,13 +41,9 @@ def matched_coverage(candidates: Candidates, target: float, *, draws: int = 1000
     Parameters
     ----------
     candidates : Candidates
-        Detectors and baselines, and the level of the intervals: the middle of bootstrap draws of
-        whole groups, each with its own threshold (the same one where ties leave no other), and
-        never narrower than Wilson's.
+        Detectors and baselines, and the level of the intervals (see ``_interval``).
     target : float
         Coverage that all were calibrated to.
-    draws : int
-        Of the bootstrap, fewer for very many examples.
 
     Returns
     -------
@@ -71,7 +69,7 @@ def matched_coverage(candidates: Candidates, target: float, *, draws: int = 1000
     for coverage in (target, *lower[: _MOST_LEVELS - 1]):
         # 1e-9 keeps 0.1 * 30 = 3.0000000000000004 from being more than 3.
         missed = math.floor((1.0 - coverage) * m + 1e-9)
-        rows = _rows(candidates, test, min(1 + missed, m), draws)
+        rows = _rows(candidates, test, min(1 + missed, m), 1.0 - coverage)
         result["levels"].append(
             {"coverage": coverage, "set_by": short.get(coverage), "missed": missed, "rows": rows}
         )
@@ -93,45 +91,103 @@ def _reach(hallucinated: Floats, faithful: Floats) -> float:
     return float(np.mean(hallucinated >= above.min())) if len(above) else 0.0
 
 
-def _rows(candidates: Candidates, test: Mask, rank: int, draws: int) -> list[dict[str, Any]]:
+def _rows(candidates: Candidates, test: Mask, rank: int, share: float) -> list[dict[str, Any]]:
     labels, groups = candidates.labels[test], candidates.groups[test]
     positive, negative = labels == 1, labels == 0
-    rows, scorers = [], []
+    sizes = _independent(groups[positive]), _independent(groups[negative])
+    rows = []
     for item in candidates:
         classes = item.ranked[test][positive], item.ranked[test][negative]
-        ladder = FixedCoverage(*classes, rank)
-        at = _at(ladder.threshold, *classes, candidates.confidence)
+        ladder = np.sort(classes[0])
+        at = _at(float(ladder[rank - 1]), *classes, candidates.confidence)
+        at["fpr"] |= _interval(ladder, classes[1], rank, share, sizes, candidates.confidence)
         cost = {"threshold": at["threshold"], "attained": at["coverage"], "fpr": at["fpr"]}
         rows.append({"name": item.name, "baseline": item.baseline, **cost})
-        tied = _tied(classes[0], ladder.threshold)
-        scorers.append((ladder, classes[1] >= ladder.threshold if tied else None))
-
-    def fpr(ladder: FixedCoverage, alarms: Mask | None, counts: NDArray[np.int64]) -> Floats:
-        faithful = counts[:, negative]
-        if alarms is None:
-            return ladder.fpr(counts[:, positive], faithful)
-        # Ties leave no other threshold.
-        share: Floats = faithful @ alarms / faithful.sum(axis=1)
-        return share
-
-    n_draws, seed = draws_for(len(labels), draws), candidates.seed
-    drawn = [
-        [fpr(*scorer, counts) for scorer in scorers]
-        for counts in bootstrap_counts(groups, labels, draws=n_draws, seed=seed, stream=4)
-    ]
-    tail = (1.0 - candidates.confidence) / 2.0
-    ends = np.quantile(np.concatenate(drawn, axis=1), [tail, 1.0 - tail], axis=1)
-    for row, low, high in zip(rows, *ends.tolist(), strict=True):
-        cost = row["fpr"]
-        lower, upper = min(cost["lower"], low), max(cost["upper"], high)
-        cost |= {"lower": lower, "upper": upper, "method": "bootstrap-groups, at least wilson"}
     return sorted(rows, key=lambda row: (row["fpr"]["estimate"], -row["attained"]["estimate"]))
+
+
+def _interval(
+    ladder: Floats,
+    faithful: Floats,
+    rank: int,
+    share: float,
+    sizes: tuple[float, float],
+    confidence: float,
+) -> dict[str, Any]:
+    """Return the interval of the FPR at the threshold that misses a share of all hallucinations.
+
+    Other hallucinated answers would have set another threshold, other faithful ones would have
+    been flagged. The distribution-free interval of the quantile, between two order statistics
+    (interpolated: Hutson, "Calculating nonparametric confidence intervals for quantiles using
+    fractional order statistics", 1999), gives the FPR at either end; Wilson's interval holds at
+    the threshold seen. The distances of the two from the estimate are combined as the square root
+    of the sum of their squares (MOVER: Zou and Donner, 2008).
+
+    Where even the lowest score lies above the quantile too often, nothing bounds the threshold
+    from below, nor the FPR from above. Where ties leave no other threshold, Wilson's interval
+    stands alone.
+
+    Parameters
+    ----------
+    ladder : ndarray of float64, shape (m,)
+        Scores of hallucinated answers, ascending.
+    faithful : ndarray of float64, shape (n,)
+        Scores of faithful answers.
+    rank : int
+        Of the threshold on the ladder.
+    share : float
+        Share of hallucinated answers that the threshold is to miss.
+    sizes : (float, float)
+        Independent answers of each class.
+    confidence : float
+        Level of the interval.
+    """
+    m, fpr = len(ladder), float(np.mean(faithful >= ladder[rank - 1]))
+    n_hallucinated, n_faithful = sizes
+    fixed = wilson(round(fpr * n_faithful), max(1, round(n_faithful)), confidence)
+    lower, upper = min(fpr, fixed.lower), max(fpr, fixed.upper)
+    if _tied(ladder, float(ladder[rank - 1])):
+        return {"lower": lower, "upper": upper, "method": "wilson", "reason": None}
+    tail, method = (1.0 - confidence) / 2.0, "order statistics and wilson, mover"
+    first, last = _quantile_ranks(n_hallucinated, share, tail)
+    flagged = 1.0 - np.searchsorted(np.sort(faithful), ladder, side="left") / len(faithful)
+    scale = (m + 1) / (n_hallucinated + 1)
+    low, high = np.interp([last * scale, first * scale], np.arange(1, m + 1), flagged).tolist()
+    least = 0.0 if last > n_hallucinated else min(fpr, low)
+    lower = max(0.0, fpr - math.hypot(fpr - lower, fpr - least))
+    if first < 1.0:
+        needed = math.ceil(math.log(tail) / math.log1p(-share))
+        return {"lower": lower, "upper": None, "method": method, "reason": f"few_to_miss:{needed}"}
+    upper = min(1.0, fpr + math.hypot(upper - fpr, max(fpr, high) - fpr))
+    return {"lower": lower, "upper": upper, "method": method, "reason": None}
+
+
+def _quantile_ranks(n: float, share: float, tail: float) -> tuple[float, float]:
+    """Return the ranks, of n, between which the quantile lies but for the tail on either side."""
+
+    def rank(error: float) -> float:
+        # The chance that at least so many of n lie below the quantile falls from 1 to 0.
+        edge = 1e-9
+        return float(brentq(lambda k: betainc(k, n + 1.0 - k, share) - error, edge, n + 1.0 - edge))
+
+    return rank(1.0 - tail), rank(tail)
+
+
+def _independent(groups: Ints) -> float:
+    """Return how many independent answers groups of answers are worth at least.
+
+    The square of the sum of the groups' sizes over the sum of their squares (Kish, 1965): what is
+    left where the answers of a group are all alike.
+    """
+    sizes = np.unique(groups, return_counts=True)[1].astype(np.float64)
+    return float(sizes.sum() ** 2 / (sizes @ sizes))
 
 
 def _tied(hallucinated: Floats, threshold: float) -> bool:
     """Return whether ties at the threshold, or just below it, make coverage jump."""
     below = hallucinated[hallucinated < threshold].max(initial=-math.inf)
-    return any(np.mean(hallucinated == value) > _TIED for value in (threshold, below))
+    least = max(_LEAST_TIED, _TIED * len(hallucinated))
+    return any(np.sum(hallucinated == value) >= least for value in (threshold, below))
 
 
 def _at(

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.special import expit, logit
 
 from calibrail.evaluation.stats.arrays import Floats, Ints
 
-#: Where an interval is symmetric: on the value itself, on its logit (a share), or on its inverse
-#: hyperbolic tangent (a correlation).
-Scale = Literal["plain", "logit", "fisher"]
+#: Where an interval is symmetric: on the value itself, or on its inverse hyperbolic tangent (a
+#: correlation).
+Scale = Literal["plain", "fisher"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,13 +67,10 @@ def interval(value: float, half: float, scale: Scale) -> tuple[float, float]:
 
     Examples
     --------
-    >>> [round(end, 3) for end in interval(0.9, 0.1, "logit")]
-    [0.748, 0.965]
+    >>> [round(end, 3) for end in interval(0.9, 0.1, "fisher")]
+    [0.738, 0.964]
     """
     if scale == "plain":
         return value - half, value + half
-    if scale == "logit":
-        centre, reach = float(logit(value)), half / (value * (1.0 - value))
-        return float(expit(centre - reach)), float(expit(centre + reach))
     centre, reach = math.atanh(value), half / (1.0 - value**2)
     return math.tanh(centre - reach), math.tanh(centre + reach)

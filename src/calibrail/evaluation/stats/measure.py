@@ -16,14 +16,15 @@ class Measure(Record):
     ----------
     estimate, lower, upper : float or None
         The value and its two-sided interval; always finite. ``lower`` and ``upper`` are None for
-        a measure that is shown without an interval.
+        a measure that is shown without an interval, one of them where there is no bound on that
+        side.
     method : str
         How the interval (or, without one, the value) was computed.
     confidence : float or None
         Level of the interval.
     reason : str or None
-        Code that says why ``estimate`` is None, with the numbers it speaks of after colons; None
-        otherwise.
+        Code that says why ``estimate`` is None, or why an end of its interval is, with the numbers
+        it speaks of after colons.
     """
 
     estimate: float | None
@@ -40,8 +41,12 @@ class Measure(Record):
         for name in ("estimate", "lower", "upper"):
             if (value := getattr(self, name)) is not None and not math.isfinite(value):
                 raise ValueError(f"{name} must be finite or None; got {value}")
-        if (self.estimate is None) != (self.reason is not None):
-            raise ValueError("a measure has an estimate or a reason, never both and never neither")
+        complete = None not in (self.estimate, self.lower, self.upper)
+        if (self.estimate is None and self.reason is None) or (complete and self.reason):
+            raise ValueError(
+                "a measure has an estimate or a reason, never neither; with an estimate and both "
+                "ends of its interval it has no reason"
+            )
 
     def lies_below(self, value: float) -> bool:
         """Return whether the whole interval lies below a value; False without an interval."""

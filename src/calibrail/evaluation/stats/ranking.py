@@ -36,12 +36,16 @@ class Ranking:
         Pairs.
     n_hallucinated, n_faithful : int
         Answers that are in a pair.
+    n_disjoint : float
+        Pairs without a common answer that would be as telling: the smaller class of each bin, less
+        where bins differ in their number of pairs.
     """
 
     area: Estimated | None
     n_pairs: int
     n_hallucinated: int
     n_faithful: int
+    n_disjoint: float
 
 
 def rank_within(values: Floats, labels: Codes, bins: Ints) -> Ranking:
@@ -66,13 +70,16 @@ def rank_within(values: Floats, labels: Codes, bins: Ints) -> Ranking:
     faithful, hallucinated = (np.bincount(bins[labels == k], minlength=size) for k in (0, 1))
     n_pairs = int(faithful @ hallucinated)
     if not n_pairs:
-        return Ranking(None, 0, 0, 0)
+        return Ranking(None, 0, 0, 0, 0.0)
     won = placements(values, labels, bins) / 2.0
     area = float(won[labels == 1].sum()) / n_pairs
     others = np.where(labels == 1, faithful[bins], hallucinated[bins])
     mixed = (faithful > 0) & (hallucinated > 0)
     sizes = int(hallucinated[mixed].sum()), int(faithful[mixed].sum())
-    return Ranking(Estimated(area, (won - area * others) / n_pairs), n_pairs, *sizes)
+    smaller, weights = np.minimum(faithful, hallucinated)[mixed], (faithful * hallucinated)[mixed]
+    n_disjoint = float(n_pairs) ** 2 / float((weights.astype(np.float64) ** 2 / smaller).sum())
+    influence = (won - area * others) / n_pairs
+    return Ranking(Estimated(area, influence), n_pairs, *sizes, n_disjoint)
 
 
 def ranked(values: Floats, labels: Codes) -> Estimated | None:

@@ -250,7 +250,9 @@ def _level(comparison: Json, level: Json) -> parts.Section:
         for row in level["rows"]
     ]
     table = parts.Table(f"With {heading}", columns, rows)
-    return parts.section(heading, table, where="page" if setter is None else "both")
+    missing = next((why for row in level["rows"] if (why := row["fpr"]["reason"])), "")
+    why = parts.note(f"At least: {missing}." if missing else "")
+    return parts.section(heading, table, why, where="page" if setter is None else "both")
 
 
 def other_targets(comparison: Json) -> parts.Section:

@@ -1,4 +1,4 @@
-"""Why is a measure missing, in words?"""
+"""Why is a measure, or an end of its interval, missing, in words?"""
 
 from typing import Final
 
@@ -6,6 +6,13 @@ from typing import Final
 WORDS: Final = {
     "no_faithful": "there is no faithful example",
     "no_hallucinated": "there is no hallucinated example",
+    "densities_unbounded_below": (
+        "two samples bound from above how much two distributions share, but never from below"
+    ),
+    "few_to_miss": (
+        "no score is surely below the threshold that misses this share: that takes {} independent "
+        "hallucinated answers"
+    ),
     "one_class": "both classes need at least one example",
     "few_defined_faithful": "fewer than two faithful examples have a defined score",
     "few_defined_hallucinated": "fewer than two hallucinated examples have a defined score",
