@@ -17,7 +17,8 @@ def calibrail(*arguments: object, cwd: Path | None = None) -> CompletedProcess[s
     """Run one command; return its exit code and what it printed."""
     words = ["calibrail", *map(str, arguments)]
     # With a buffer of bytes below, as the streams of a process have it.
-    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace")
     code: object = 0
     with pytest.MonkeyPatch.context() as patch, chdir(cwd or "."):
         patch.setattr(sys, "argv", words)

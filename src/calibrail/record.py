@@ -47,6 +47,8 @@ class Record:
         InputError
             If the content is of another schema, or a field is missing or unknown.
         """
+        if not isinstance(content, Mapping):
+            raise InputError(f"the {cls.__name__.lower()} must be an object; got {content!r:.80}")
         given = dict(content)
         if cls.schema is not None and (name := given.pop("schema", None)) != cls.schema:
             raise InputError(f'schema must be "{cls.schema}"; got {name!r}')

@@ -8,6 +8,8 @@ makes the exit code 1; ``python -m tests.fuzz --seed N`` runs that one again.
 from __future__ import annotations
 
 import faulthandler
+import io
+import re
 import resource
 import subprocess
 import sys
@@ -16,7 +18,7 @@ import time
 import traceback
 from collections import Counter
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 _BATCH: Final = 400
 _MEMORY: Final = 4 << 30
@@ -50,6 +52,8 @@ def batch(first: int, last: int) -> None:
 
 def main() -> int:
     """Run batches until the time is over; return 1 if a case failed."""
+    # What is printed of a failed case may hold half of a surrogate pair.
+    cast(io.TextIOWrapper, sys.stdout).reconfigure(errors="backslashreplace")
     if sys.argv[1:2] == ["--seed"]:
         with tempfile.TemporaryDirectory() as folder:
             print(one(int(sys.argv[2]), Path(folder)))
@@ -63,7 +67,7 @@ def main() -> int:
     while time.monotonic() < until:
         words = [sys.executable, "-m", "tests.fuzz", "--batch", str(seed), str(seed + _BATCH)]
         done = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
-        blocks = done.stdout.split("case ")
+        blocks = re.split("^case ", done.stdout, flags=re.MULTILINE)
         for block in blocks[1:]:
             if "FAILED" in block:
                 failed += 1

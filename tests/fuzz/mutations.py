@@ -46,12 +46,12 @@ def odd_values(raw: bytes, rng: random.Random) -> bytes:
     """Return JSON, or JSON lines, with a few values replaced by others of any type."""
     try:
         whole = json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         lines = raw.split(b"\n")
         spot = rng.randrange(len(lines))
         try:
             value = json.loads(lines[spot])
-        except ValueError:
+        except (ValueError, RecursionError):
             return raw
         lines[spot] = _dumped(_replaced(value, rng))
         return b"\n".join(lines)

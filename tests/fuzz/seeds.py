@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import random
@@ -176,6 +177,40 @@ def sources() -> dict[str, Source]:
             "dataset_dict.json": b'{"splits": ["test"]}',
         },
         "ragtruth": _ragtruth(),
+        "wrapped": {"rows.json": json.dumps({"about": [1], "examples": rows}).encode()},
+        "jsonl_gz": {"rows.jsonl.gz": gzip.compress(_json_lines(rows), mtime=0)},
+        "csv_gz": {"rows.csv.gz": gzip.compress(_delimited(rows), mtime=0)},
+        "folder": {"a.csv": _delimited(rows[:20]), "b.csv": _delimited(rows[20:])},
+        "folder_parquet": {
+            "a.parquet": parquet_bytes(table[:20]),
+            "b.parquet": parquet_bytes(table[20:]),
+        },
+        "nested": {
+            "rows.jsonl": _json_lines(
+                [
+                    {
+                        "meta": {"label": ["bad", "good"][i % 2]},
+                        "question": f"Q{i}?",
+                        "passage": {"text": [f"S{i}.", "T."], "title": "T"},
+                        "answer": f"A{i}.",
+                    }
+                    for i in range(N)
+                ]
+            )
+        },
+        "several": {
+            "rows.jsonl": _json_lines(
+                [
+                    {
+                        "question": f"Q{i}?",
+                        "contexts": [["0a", "One."], ["0b", "Two."]],
+                        "response": [f"A{i}.", f"B{i}."],
+                        "label": [0, 1],
+                    }
+                    for i in range(N)
+                ]
+            )
+        },
     }
     for name, content in _benchmarks(random.Random(0)).items():
         made[name] = {"rows.jsonl": _json_lines(content)}

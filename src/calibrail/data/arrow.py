@@ -69,20 +69,24 @@ def _parquet_batches(path: Path, columns: Collection[str] | None) -> Iterator[An
 
 def _chosen(path: Path, schema: Any, columns: Collection[str] | None) -> list[str]:
     """Return the names of the columns to read; refuse two of one name, and endless nesting."""
-    names = schema.names
-    for name, kind in zip(names, schema.types, strict=True):
-        kinds = [kind]
-        for _ in range(DEPTH):
-            kinds = [inner.field(i).type for inner in kinds for i in range(inner.num_fields)]
-        if kinds:
-            raise DataError(f"{path}: column {name} is nested more than {DEPTH} deep; leave it out")
+    names = chosen = list(schema.names)
     if twice := _twice(names):
         raise DataError(f"{path} names columns twice: {', '.join(twice[:10])}; rename one")
-    if columns is None:
-        return list(names)
-    paths = [column.split(".") for column in columns]
-    wanted = {".".join(path[: n + 1]) for path in paths for n in range(len(path))}
-    return [name for name in names if name in wanted]
+    if columns is not None:
+        paths = [column.split(".") for column in columns]
+        wanted = {".".join(path[: n + 1]) for path in paths for n in range(len(path))}
+        chosen = [name for name in names if name in wanted]
+    for name in chosen:
+        if _nesting(schema.field(name).type) > DEPTH:
+            raise DataError(f"{path}: column {name} is nested more than {DEPTH} deep; leave it out")
+    return chosen
+
+
+def _nesting(kind: Any) -> int:
+    depth, kinds = 0, [kind]
+    while kinds := [inner.field(i).type for inner in kinds for i in range(inner.num_fields)]:
+        depth += 1
+    return depth
 
 
 def saved_files(folder: Path, split: object = None) -> tuple[Path, ...]:

@@ -283,4 +283,5 @@ def resolve_columns(
 
 def _list(fields: Collection[str]) -> str:
     rest = f" and {len(fields) - 30} more" if len(fields) > 30 else ""
-    return (", ".join(list(fields)[:30]) or "none") + rest
+    names = (name if len(name) <= 80 else f"{name[:80]}..." for name in list(fields)[:30])
+    return (", ".join(names) or "none") + rest

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import entry_points
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final, TypeAlias, cast
 
@@ -50,6 +50,8 @@ _OPTIONS: Final = {"csv": ("delimiter",), "saved": ("split",), "ragtruth": ("tas
 
 
 OpenColumns: TypeAlias = Callable[..., Iterator[ParsedItem]]
+#: Field names of the first rows, and the rows from the first one on.
+Begun: TypeAlias = tuple[Mapping[str, None], Iterator[ParsedItem]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +158,10 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
     fixed = {name: options[name] for name in _OPTIONS.get(table, ()) if name in options}
     open_table = partial(_TABLES[table], path, **fixed)
     files = saved_files(path, fixed.get("split")) if table == "saved" else (path,)
-    if _guesses(reading):
-        fields = set(peek(open_table(), rectangular=table in _RECTANGULAR)[1])
-        if any(signature <= fields for signature in RAGTRUTH_FIELDS):
-            return _ragtruth(path, options)
-    return open_rows(open_table, files, table, reading)
+    begun = _begin(open_table, table)
+    if _guesses(reading) and any(names <= begun[0].keys() for names in RAGTRUTH_FIELDS):
+        return _ragtruth(path, options)
+    return open_rows(open_table, files, table, reading, begun)
 
 
 def open_files(files: Sequence[Path], reading: ReadOptions) -> Opened:
@@ -193,22 +194,32 @@ def open_files(files: Sequence[Path], reading: ReadOptions) -> Opened:
 
 
 def open_rows(
-    open_table: OpenTable, files: tuple[Path, ...], table: str, reading: ReadOptions
+    open_table: OpenTable,
+    files: tuple[Path, ...],
+    table: str,
+    reading: ReadOptions,
+    begun: Begun | None = None,
 ) -> Opened:
     """Open rows that are a table, as a benchmark where they are one, else as they are."""
     options = reading.options or {}
     known = _OPTIONS.get(table, ())
-    rectangular = table in _RECTANGULAR
-    fields = peek(open_table(), rectangular=rectangular)[1] if _guesses(reading) else {}
+    fields, rows = begun or _begin(open_table, table)
     for native in NATIVES:
         recognised = any(signature <= fields.keys() for signature in native.signatures)
-        if recognised or reading.format == native.name:
+        if (recognised and _guesses(reading)) or reading.format == native.name:
             _refuse_unknown(native.name, options, (*native.options, *known))
             items = native.rows(open_table, options)
             return Opened(native.name, False, table == "csv", files, items)
     _refuse_unknown(table, options, known)
     only = cast(OpenColumns, open_table) if table in _COLUMNAR else None
-    return Opened(table, True, table == "csv", files, open_table(), None, rectangular, only)
+    return Opened(table, True, table == "csv", files, rows, None, table in _RECTANGULAR, only)
+
+
+def _begin(open_table: OpenTable, table: str) -> Begun:
+    """Return the field names of the first rows, and all rows."""
+    rows = open_table()
+    head, fields = peek(rows, rectangular=table in _RECTANGULAR)
+    return fields, chain(head, rows)
 
 
 def peek(

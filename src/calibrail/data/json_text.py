@@ -2,15 +2,20 @@
 
 import ast
 import json
+import re
 from typing import Final
 
 #: Lists and objects within one another. What walks down a value takes a few frames a level, of
 #: which Python has a thousand.
 DEPTH: Final = 100
 
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+
 
 def load_json(text: str) -> object:
     """Return the value that a JSON text spells.
+
+    Lone surrogates in escapes become U+FFFD, since no other program could write them out again.
 
     Raises
     ------
@@ -22,7 +27,11 @@ def load_json(text: str) -> object:
         value = json.loads(text)
     except RecursionError:
         value = _TOO_DEEP
-    return _shallow(text, value)
+    value = _shallow(text, value)
+    if _SURROGATE.search(text):
+        escaped = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass")
+        return json.loads(escaped.decode("utf-16", "replace"))
+    return value
 
 
 def load_literal(text: str) -> object:
@@ -33,7 +42,11 @@ def load_literal(text: str) -> object:
         raise ValueError(str(error)) from error
     except (RecursionError, MemoryError):
         value = _TOO_DEEP
-    return _shallow(text, value)
+    value = _shallow(text, value)
+    if "\\" in text:
+        # Refuses half of a surrogate pair, with a ValueError.
+        json.dumps(value, ensure_ascii=False, default=str, skipkeys=True).encode()
+    return value
 
 
 def _shallow(text: str, value: object) -> object:

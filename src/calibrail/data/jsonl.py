@@ -33,8 +33,6 @@ _FIELDS: Final = frozenset(
     }
 )
 
-_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
-
 
 def json_rows(path: Path) -> Iterator[TableItem]:
     r"""Yield the objects of a file of JSON lines, or of one JSON array, in constant memory.
@@ -82,10 +80,6 @@ def parse_object(number: int, raw: bytes) -> TableItem:
         return Problem(number, WHOLE_ROW, "broken JSON", shorten(text), detail, _ONE_OBJECT)
     if not isinstance(value, dict):
         return Problem(number, WHOLE_ROW, "not an object", shorten(value), "", _ONE_OBJECT)
-    if _SURROGATE.search(text):
-        # Lone surrogates become U+FFFD.
-        escaped = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass")
-        value = json.loads(escaped.decode("utf-16", "replace"))
     return Row(number, value)
 
 

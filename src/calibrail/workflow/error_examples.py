@@ -27,6 +27,7 @@ SPENT: Final = (
     "The answers came from an iterator, which can be read only once, so that their texts are gone; "
     "give calibrate a list or a file to see them here."
 )
+NO_TEXT: Final = "This data holds scores alone, so there is no text to show."
 CHANGED: Final = "The source no longer holds this answer as it was scored."
 NOT_SENT: Final = (
     "What the score rests on is not shown: it would take another request, and a report sends none."
@@ -197,6 +198,8 @@ def _read(
         return {}, SPENT
     if not rows:
         return {}, ""
+    if scored.sketches is None:
+        return {}, NO_TEXT
     # What is unusable was set aside when the scores were computed.
     quiet = replace(optional(reading, ReadOptions, "reading"), quarantine=None)
     examples = {}
@@ -212,7 +215,7 @@ def _read(
         return {}, f"The source could not be read a second time: {error}"
     texts = [item.question or item.response or item.contexts for item in examples.values()]
     if texts and not any(texts):
-        return {}, "This data holds scores alone, so there is no text to show."
+        return {}, NO_TEXT
     return examples, ""
 
 

@@ -11,6 +11,8 @@ from calibrail.report.document import Document
 #: Columns that a page lists, and values of a label.
 _LISTED: Final = 200
 _VALUES: Final = 8
+#: Columns of numbers that are listed, the most telling ones.
+_TELLING: Final = 20
 
 
 def document(diagnosis: Json) -> Document:
@@ -161,7 +163,9 @@ def _candidates(diagnosis: Json) -> Iterator[tuple[str, str]]:
     """Yield the scores that can run, and the columns that hold some."""
     names = ", ".join(f"{row['name']} ({row['n']:,})" for row in diagnosis["scores"] if row["n"])
     yield "Scores that can run", names or "none: no texts were found"
-    for item in diagnosis["numeric_columns"]:
+    columns = diagnosis["numeric_columns"]
+    telling = sorted(columns, key=lambda item: -abs((item["auroc"] or 0.5) - 0.5))[:_TELLING]
+    for item in columns if len(columns) <= _TELLING else telling:
         area, detail = item["auroc"], "no AUROC without both classes"
         if item["tells_label"]:
             detail = f"no detector's score: AUROC {area:.0f}, probably made from the label"
@@ -169,3 +173,6 @@ def _candidates(diagnosis: Json) -> Iterator[tuple[str, str]]:
             detail = f"AUROC {max(area, 1 - area):.3f} with --higher {_higher(area)}"
         missing = f", {item['missing']:,} missing" if item["missing"] else ""
         yield f"Column {item['name']}", detail + missing
+    if len(columns) > _TELLING:
+        rest = f"{len(columns) - _TELLING:,} more hold numbers and separate the classes less"
+        yield "Further columns", f"{rest}; --json lists all"
