@@ -4,7 +4,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from calibrail.data.example import FAITHFUL, HALLUCINATED
 from calibrail.settings import ReadOptions
@@ -122,7 +122,8 @@ class LabelReader:
     def __init__(self, reading: ReadOptions, column: str, spans: bool = False) -> None:
         self.column, self.spans, self.annotators = column, spans, reading.annotators
         self.named = meaning_of_one(column)
-        self.seen: Counter[tuple[str, int]] = Counter()
+        self.seen: Counter[tuple[str, Any]] = Counter()
+        self._known: dict[tuple[type, object], tuple[str, Meaning]] = {}
         self.n_several = self.n_divided = 0
         self.is_explicit = reading.label_map is not None or reading.positive is not None
         self._positive = None if reading.positive is None else label_key(reading.positive)
@@ -142,8 +143,19 @@ class LabelReader:
             return self._count(f"{'some' if value else 'no'} marked spans", int(bool(value)))
         if isinstance(value, (list, tuple)) and (value or "[]" not in (self._map or {})):
             return self._combine(value)
-        label = None if value != [] and self.is_missing(value) else self._one(value)
-        return self._count(value, label) if isinstance(label, int) else label
+        if not isinstance(value, str | int | float):
+            label = None if value != [] and self.is_missing(value) else self._one(value)
+            return self._count(value, label) if isinstance(label, int) else label
+        # Labels are few, and there is one a row.
+        known = self._known.get((type(value), value))
+        if known is None:
+            label = None if self.is_missing(value) else self._one(value)
+            known = (str(value).strip()[:40], label)
+            if len(self._known) < _COUNTED:
+                self._known[type(value), value] = known
+        if isinstance(known[1], int) and (known in self.seen or len(self.seen) < _COUNTED):
+            self.seen[known] += 1
+        return known[1]
 
     def is_missing(self, value: object) -> bool:
         """Return whether there is no label at all."""

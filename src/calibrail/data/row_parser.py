@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from calibrail.data.columns import Columns, Needs
@@ -11,7 +11,6 @@ from calibrail.data.labels import TieError, label_remedy
 from calibrail.data.paths import value_at
 from calibrail.data.rows import Filtered, Problem, Row, shorten
 from calibrail.data.texts import chunks_of, parse_cell, text_of
-from calibrail.settings.reading import SKIP
 
 _T = TypeVar("_T")
 _BLANK: Final = "write a text, or leave the row out"
@@ -48,19 +47,22 @@ class Interpreter:
         """Return the example in ``row``, or the first thing that is wrong with it."""
         values, by_field = row.values, self.columns.by_field
         try:
-            example = Example(
-                question=self._text("question", value_at(values, by_field["question"])),
-                contexts=self._chunks(value_at(values, by_field["contexts"])),
-                response=self._text("response", value_at(values, by_field["response"])),
+            question = self._text("question", value_at(values, by_field["question"]))
+            contexts = self._chunks(value_at(values, by_field["contexts"]))
+            response = self._text("response", value_at(values, by_field["response"]))
+            label = self._label(self.columns.label_of(values))
+            if isinstance(label, str):
+                return Filtered(row.number, f"label left out on request ({label})", row.file)
+            return Example(
+                question,
+                contexts,
+                response,
+                label,
                 group=_name("group", value_at(values, by_field["group"])),
                 id=_name("id", value_at(values, by_field["id"])) or row.name,
                 samples=self._samples(value_at(values, by_field["samples"])),
                 columns={name: column_value(value_at(values, name)) for name in self.needs.keep},
             )
-            label = self._label(self.columns.label_of(values))
-            if label == SKIP:
-                return Filtered(row.number, f"label left out on request ({SKIP})", row.file)
-            return replace(example, label=label) if isinstance(label, int) else example
         except _FieldError as bad:
             value = "" if bad.reason == "missing" else shorten(bad.value)
             return Problem(row.number, bad.field, bad.reason, value, "", bad.remedy, row.file)
@@ -68,8 +70,9 @@ class Interpreter:
     def _text(self, field: str, value: object) -> str:
         if value is None:
             return self._absent(field, "")
-        spelt = parse_cell(value) if self.cells and isinstance(value, str) else None
-        text = text_of(value) if spelt is None else text_of(spelt) or str(value)
+        text = value if isinstance(value, str) else text_of(value)
+        if self.cells and isinstance(value, str) and (spelt := parse_cell(value)) is not None:
+            text = text_of(spelt) or value
         if text is None:
             raise _FieldError(field, "wrong type", value, f"{field} must be a text")
         if field in self.needs.require and not text.strip():

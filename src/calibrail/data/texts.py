@@ -71,6 +71,8 @@ def chunks_of(value: object, cells: bool = False) -> tuple[str, ...] | None:
         value = [{"title": t, "text": s} for t, s in zip(titles, texts, strict=False)]
     if not isinstance(value, (list, tuple)):
         return None
+    if all(isinstance(item, str) for item in value):
+        return tuple(value)
     if _keyed(value):
         value = [pair[1] for pair in value]
     texts = [text_of(item) for item in value]
