@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from calibrail.data.duplicates import CrossSplitDuplicates
 from calibrail.data.layout import ColumnLook
 from calibrail.record import Record
+from calibrail.shown import Shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +138,8 @@ class Finding(Record):
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis(Record):
+@dataclass(frozen=True, slots=True, repr=False)
+class Diagnosis(Shown, Record):
     """Everything that `diagnose` returns; NaN is null in JSON.
 
     Parameters
@@ -193,6 +194,8 @@ class Diagnosis(Record):
     warnings : tuple of Finding
         What to know first.
     """
+
+    shown_as = "doctor"
 
     schema: ClassVar[str] = "calibrail.diagnosis/1"
 

@@ -11,10 +11,11 @@ from calibrail.evaluation.tested import Tested
 from calibrail.record import Record
 from calibrail.scale import Scale
 from calibrail.settings import Promise, Requirement
+from calibrail.shown import Shown
 
 
-@dataclass(frozen=True, slots=True)
-class Report(Record):
+@dataclass(frozen=True, slots=True, repr=False)
+class Report(Shown, Record):
     """One detector's evaluation: promise, measures, comparison with baselines, verdict, warnings.
 
     Parameters
@@ -71,6 +72,8 @@ class Report(Record):
     confounds : mapping or None
         How trivial baselines rank beside the score (``calibrail.evaluation.sections.baselines``).
     """
+
+    shown_as = "calibrate"
 
     schema = "calibrail.report/1"
 

@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from calibrail.scale import Scale
+from calibrail.shown import Shown
 
 Outcome = Literal["pass", "flag", "review", "error"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Decision:
+class Decision(Shown):
     """What the guardrail says about one answer.
 
     Attributes
@@ -37,6 +38,8 @@ class Decision:
         ``column_value`` and ``column_threshold`` are as the column holds them.
     """
 
+    shown_as = "explain"
+
     id: str
     outcome: Outcome
     score: float | None
@@ -45,6 +48,12 @@ class Decision:
     reason: str
     evidence: Mapping[str, Any] | None = None
     scale: Scale = field(default_factory=Scale)
+
+    def shown(self) -> tuple[Any, ...]:
+        """Return the decision with its evidence."""
+        return self.to_dict(
+            evidence=True
+        ), f"the guardrail on {self.id!r}" if self.id else "one answer"
 
     def __repr__(self) -> str:
         """Return the decision in the numbers that its user knows."""

@@ -1,5 +1,6 @@
 """How does a frozen guardrail decide about an answer?"""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from os import PathLike
@@ -19,9 +20,10 @@ from calibrail.scale import Scale
 from calibrail.scores.base import Score, Scores
 from calibrail.scores.learned import learns, state_bytes, with_state
 from calibrail.scores.registry import ScoreSpec, build, scale_of
+from calibrail.shown import Shown
 
 
-class Guardrail:
+class Guardrail(Shown):
     """A frozen detector with its certified threshold; decides exactly as it did when certified.
 
     Make one with ``Run.freeze`` or ``Guardrail.load``. It is immutable.
@@ -39,6 +41,8 @@ class Guardrail:
         If the detector that this machine builds is not the one that was calibrated: other weights,
         another revision, precision or word splitter.
     """
+
+    shown_as = "guardrail"
 
     def __init__(self, config: FrozenConfig, score: Score | None = None) -> None:
         self._config = config
@@ -59,6 +63,10 @@ class Guardrail:
                 raise GuardrailError(f"the guardrail cannot be loaded: {error}") from error
         _refuse_other_detector(config, score)
         self._score = score
+
+    def shown(self) -> tuple[Any, ...]:
+        """Return the content of the file."""
+        return (json.loads(self._config.to_bytes()),)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:

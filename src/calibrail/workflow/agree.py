@@ -26,6 +26,7 @@ from calibrail.guardrail.runtime import Guardrail
 from calibrail.report.documents import agree_words as words
 from calibrail.settings import ReadOptions, ScoreThreshold
 from calibrail.settings.checks import optional, share
+from calibrail.shown import Shown
 from calibrail.workflow.context import Context
 from calibrail.workflow.judged_rows import Tally, Unreadable, choose_flagging
 from calibrail.workflow.sources import Fresh, batches, open_source, source_name
@@ -33,8 +34,8 @@ from calibrail.workflow.sources import Fresh, batches, open_source, source_name
 SCHEMA: Final = "calibrail.agreement/1"
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedRates:
+@dataclass(frozen=True, slots=True, repr=False)
+class JudgedRates(Shown):
     """A judge beside people, and the rates that both together give.
 
     Attributes
@@ -62,6 +63,8 @@ class JudgedRates:
     warnings : tuple of str
         What weakens the result, in plain words.
     """
+
+    shown_as = "agree"
 
     counts: LabelCounts
     agreement: Agreement

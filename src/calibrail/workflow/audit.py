@@ -20,6 +20,7 @@ from calibrail.scores.registry import DEFAULT_SCORE
 from calibrail.scores.table import ScoreTable
 from calibrail.settings import ReadOptions, SplitOptions, Undefined
 from calibrail.settings.checks import optional
+from calibrail.shown import Shown
 from calibrail.workflow.audit_parts import Beside, Texts, divide, has_angles, leaks
 from calibrail.workflow.context import Context
 from calibrail.workflow.run_folder import write_run
@@ -27,8 +28,8 @@ from calibrail.workflow.scoring import require_usable, resolve_scores, score_sou
 from calibrail.workflow.wording import spelled
 
 
-@dataclass(frozen=True, slots=True)
-class AuditRun:
+@dataclass(frozen=True, slots=True, repr=False)
+class AuditRun(Shown):
     """An audit with the scores behind it: what ``calibrail audit`` writes.
 
     Attributes
@@ -40,6 +41,8 @@ class AuditRun:
     codes : ndarray of int8, shape (n,)
         The split of the answers.
     """
+
+    shown_as = "audit"
 
     audit: Audit
     table: ScoreTable

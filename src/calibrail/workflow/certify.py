@@ -29,14 +29,15 @@ from calibrail.report.documents.calibrate_findings import risks_reason
 from calibrail.report.documents.certify_warnings import certify_warnings
 from calibrail.settings import ReadOptions, Requirement
 from calibrail.settings.short import collect_requirement
+from calibrail.shown import Shown
 from calibrail.workflow.arrays import ArraysShort, source_of
 from calibrail.workflow.context import Progress
 from calibrail.workflow.inherited import inherited
 from calibrail.workflow.sources import Fresh, batches, open_source
 
 
-@dataclass(frozen=True, slots=True)
-class Certification:
+@dataclass(frozen=True, slots=True, repr=False)
+class Certification(Shown):
     """A certificate with the counts behind it.
 
     Attributes
@@ -62,6 +63,8 @@ class Certification:
     warnings : tuple of str
         What weakens the certificate, in plain words.
     """
+
+    shown_as = "certify"
 
     certificate: Certificate
     by: str | None

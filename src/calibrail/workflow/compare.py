@@ -16,14 +16,15 @@ from calibrail.scores.registry import DEFAULT_SCORE
 from calibrail.settings import Promise, ReadOptions, Requirement, SplitOptions
 from calibrail.settings.checks import optional
 from calibrail.settings.short import Short, collect
+from calibrail.shown import Shown
 from calibrail.workflow.context import Context
 from calibrail.workflow.run_folder import cost_dict, write_run
 from calibrail.workflow.scoring import Scored, require_usable, score_source
 from calibrail.workflow.wording import spelled, worded
 
 
-@dataclass(frozen=True, slots=True)
-class ComparisonRun:
+@dataclass(frozen=True, slots=True, repr=False)
+class ComparisonRun(Shown):
     """A comparison with the scores behind it: what ``calibrail compare`` writes.
 
     Attributes
@@ -33,6 +34,8 @@ class ComparisonRun:
     scored : Scored
         The table of scores and the split.
     """
+
+    shown_as = "compare"
 
     comparison: Comparison
     scored: Scored

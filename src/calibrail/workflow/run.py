@@ -29,6 +29,7 @@ from calibrail.guardrail.runtime import Guardrail
 from calibrail.scores.base import Score
 from calibrail.scores.custom import ScoreLike, as_score
 from calibrail.scores.table import ScoreTable
+from calibrail.shown import Shown
 from calibrail.workflow.error_examples import ErrorExamples
 from calibrail.workflow.inherited import frozen_reading
 from calibrail.workflow.run_folder import read_json, write_run
@@ -39,8 +40,8 @@ SCHEMA = "calibrail.calibration/1"
 STATE = "state.safetensors"
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+@dataclass(frozen=True, slots=True, repr=False)
+class Run(Shown):
     """A calibrated detector with its evidence: what ``calibrail calibrate`` writes.
 
     Attributes
@@ -65,6 +66,8 @@ class Run:
         The worst errors of the test part with their texts, for the page alone.
     """
 
+    shown_as = "calibrate"
+
     report: Report
     rule: Rule
     spec: ScoreSpecConfig
@@ -75,6 +78,10 @@ class Run:
     codes: NDArray[np.int8] | None = None
     state: bytes | None = None
     examples: ErrorExamples | None = None
+
+    def shown(self) -> tuple[Any, ...]:
+        """Return the report: no text of the data."""
+        return (self.report.to_dict(),)
 
     @property
     def calibration(self) -> Calibration:

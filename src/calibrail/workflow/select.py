@@ -30,6 +30,7 @@ from calibrail.guardrail.frozen import write_atomically
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.record import plain
 from calibrail.settings import ReadOptions, Release, SelectionMethod
+from calibrail.shown import Shown
 from calibrail.workflow.check import decide_source
 from calibrail.workflow.context import Progress
 from calibrail.workflow.sources import Fresh
@@ -56,8 +57,8 @@ _REMEDIES: Final[Mapping[Obstacle, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class BatchSelection:
+@dataclass(frozen=True, slots=True, repr=False)
+class BatchSelection(Shown):
     """What of a batch is released, with the bound for every other choice.
 
     Attributes
@@ -85,6 +86,8 @@ class BatchSelection:
     n_seen_before : int
         Calibration examples found in the batch and left out.
     """
+
+    shown_as = "select"
 
     selection: Selection
     bounds: Discoveries

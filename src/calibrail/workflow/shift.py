@@ -21,6 +21,7 @@ from calibrail.scores.registry import DEFAULT_SCORE
 from calibrail.settings import Promise, ReadOptions, Requirement, ShiftSplit
 from calibrail.settings.checks import optional
 from calibrail.settings.short import Short, collect, from_keywords
+from calibrail.shown import Shown
 from calibrail.workflow.context import Context
 from calibrail.workflow.run_folder import write_run
 from calibrail.workflow.scoring import Scored, require_defined, resolve_scores, score_source
@@ -40,8 +41,8 @@ class ShiftShort(Short, total=False):
     test_reading: ReadOptions | None
 
 
-@dataclass(frozen=True, slots=True)
-class ShiftRun:
+@dataclass(frozen=True, slots=True, repr=False)
+class ShiftRun(Shown):
     """What ``calibrail shift`` writes.
 
     Attributes
@@ -51,6 +52,8 @@ class ShiftRun:
     scored : tuple of Scored
         The scores behind it: of the one source, or of both.
     """
+
+    shown_as = "shift"
 
     content: Mapping[str, Any]
     scored: tuple[Scored, ...]

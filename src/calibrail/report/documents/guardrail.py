@@ -1,0 +1,46 @@
+"""What does a frozen guardrail say about itself?"""
+
+from calibrail.report.blocks import Facts, Json, Tile
+from calibrail.report.document import Document
+from calibrail.report.phrases import estimate, interval, share
+
+
+def document(config: Json) -> Document:
+    """Return what was frozen, and what was known of it then.
+
+    Parameters
+    ----------
+    config : mapping
+        The content of the guardrail's file.
+    """
+    headline, calibration, data = (config[name] for name in ("headline", "calibration", "data"))
+    promise, verdict = config["promise"], headline["verdict"]
+    threshold = calibration["threshold"] if config["chosen"] is None else config["chosen"]
+    limit = headline["max_fpr"]
+    delta = f", delta {promise['delta']:g}" if promise["guarantee"] == "pac" else ""
+    facts = [
+        ("Detector", str(config["score"]["name"])),
+        ("Threshold", "flags everything" if threshold is None else f"{threshold:.6g}"),
+        ("Promise", f"alpha {promise['alpha']:g}, {promise['guarantee']}{delta}"),
+        ("Calibrated on", f"{data['source']} ({data['n_examples']:,} answers)"),
+        ("Digest", str(config["digest"])),
+    ]
+    return Document(
+        "guardrail of",
+        subject=str(config["score"]["name"]),
+        headline=verdict.capitalize(),
+        verdict=verdict,
+        summary=f"When it was calibrated: {headline['reason']}",
+        tiles=(
+            Tile("Caught", share(headline["coverage"]), interval(headline["coverage"])),
+            Tile(
+                "False alarms",
+                share(headline["fpr"]),
+                interval(headline["fpr"]),
+                "" if limit is None else f"<= {limit:.0%}",
+            ),
+            Tile("AUROC", estimate({"estimate": headline["auroc"]})),
+        ),
+        blocks=(Facts(facts),),
+        footer="Every number on this page is in the guardrail's file.",
+    )

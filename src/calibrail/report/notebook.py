@@ -1,0 +1,76 @@
+"""What of a document does a notebook show, where it stands among other cells?"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from importlib import import_module
+from typing import Any, Final
+
+from markupsafe import Markup, escape
+
+from calibrail.report.blocks import Block, Card, Figure, Folded, Section, Slider
+from calibrail.report.document import Document
+from calibrail.report.render_html import render_page
+from calibrail.report.sanitize import short
+
+#: Characters of a line.
+_LINE: Final = 220
+
+#: What a short page leaves out: pictures, what is folded, and texts of the data.
+_LEFT_OUT: Final = (Figure, Slider, Folded, Card)
+
+
+def lines(kind: str, name: str, content: tuple[Any, ...]) -> str:
+    """Return a result in a few lines: its headline, its first numbers, what they mean.
+
+    Parameters
+    ----------
+    kind : str
+        What the object is called.
+    name : str
+        The module of ``report/documents`` that makes its document.
+    content : tuple
+        What that takes.
+    """
+    document = _document(name, content)
+    headline = short(document.headline or document.brief or document.title, _LINE)
+    subject = short(document.subject, 80)
+    named = f" ({subject})" if subject and subject not in headline else ""
+    tiles = (
+        f"{tile.name} {tile.value}" + (f" ({tile.interval})" if tile.interval else "")
+        for tile in document.tiles
+    )
+    said = (
+        f"{kind}: {headline}{named}",
+        short("; ".join(tiles), _LINE),
+        short(document.summary, _LINE),
+    )
+    return "\n  ".join(filter(None, said))
+
+
+def frame(kind: str, name: str, content: tuple[Any, ...]) -> str:
+    """Return a result as a short page in a frame that runs no script and reaches nothing.
+
+    The parameters are those of `lines`. The page is rendered as every page is; the frame keeps its
+    style from the notebook's.
+    """
+    document = _document(name, content)
+    page = render_page(
+        replace(document, blocks=_short(document.blocks), reproduce={}, data={}, notes=())
+    )
+    start = Markup('<iframe sandbox="" title="{}" srcdoc="{}" ').format(kind, escape(page))
+    style = "width: 100%; height: 32rem; border: 1px solid #8884; border-radius: 4px;"
+    return f'{start}style="{style}"></iframe>'
+
+
+def _document(name: str, content: tuple[Any, ...]) -> Document:
+    document: Document = import_module(f"calibrail.report.documents.{name}").document(*content)
+    return document
+
+
+def _short(blocks: Iterable[Block | None]) -> list[Block]:
+    """Return the blocks that a short page shows."""
+    return [
+        replace(block, blocks=_short(block.blocks)) if isinstance(block, Section) else block
+        for block in blocks
+        if block is not None and not isinstance(block, _LEFT_OUT)
+    ]
