@@ -157,7 +157,7 @@ def test_the_number_is_the_first_that_settles(
     requirement = twentieths / 20
     if settled(count, n, requirement, level, good_above) or count * 20 == twentieths * n:
         return
-    found = further(exact_bound(count, n, level), requirement, good_above=good_above)
+    found = further(exact_bound(count, n, level), requirement, level, good_above=good_above)
     assert found is not None
     expected = by_hand(count, n, requirement, level, good_above, most=3000)
     assert found == expected or (expected is None and found >= 3000)
@@ -177,25 +177,25 @@ def test_to_reach_a_requirement_is_to_meet_it_and_not_to_miss_it(
     count: int, n: int, requirement: float, above: int, below: int
 ) -> None:
     bound = exact_bound(count, n, 0.9)
-    assert further(bound, requirement, good_above=True) == above
-    assert further(bound, requirement, good_above=False) == below
+    assert further(bound, requirement, 0.9, good_above=True) == above
+    assert further(bound, requirement, 0.9, good_above=False) == below
 
 
 @pytest.mark.parametrize("good_above", [True, False])
 def test_what_no_number_settles_is_none(good_above: bool) -> None:
-    assert further(exact_bound(0, 0, 0.9), 0.5, good_above=good_above) is None
-    assert further(exact_bound(5, 10, 0.9), 0.5, good_above=good_above) is None
+    assert further(exact_bound(0, 0, 0.9), 0.5, 0.9, good_above=good_above) is None
+    assert further(exact_bound(5, 10, 0.9), 0.5, 0.9, good_above=good_above) is None
 
 
 def test_a_rate_next_to_its_requirement_needs_many_and_gets_an_exact_number() -> None:
     bound = exact_bound(9001, 10_000, 0.95)
-    found = further(bound, 0.9, good_above=True)
+    found = further(bound, 0.9, 0.95, good_above=True)
     assert found is not None and found > 10**6
     total = bound.n + found
     assert settled(9001 * total // 10_000, total, 0.9, 0.95, True)
     assert not settled(9001 * (total // 2) // 10_000, total // 2, 0.9, 0.95, True)
     # Ten times closer it takes a hundred times as many: as good as never.
-    assert further(exact_bound(90_001, 100_000, 0.95), 0.9, good_above=True) is None
+    assert further(exact_bound(90_001, 100_000, 0.95), 0.9, 0.95, good_above=True) is None
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,8 @@ def test_a_certificate_tells_the_number_of_the_open_side(
     other = {"hallucinated": "faithful", "faithful": "hallucinated"}[key]
     assert made.verdict == "inconclusive" and made.needed[other] == 0
     count, n = counts[:2] if side else counts[2:]
-    assert made.needed[key] == by_hand(count, n, 0.9 if side else 0.1, 0.95, side, most=3000)
+    # Certified needs both of its ends, so each is that of a two-sided interval at 2 * 0.95 - 1.
+    assert made.needed[key] == by_hand(count, n, 0.9 if side else 0.1, 0.9, side, most=3000)
 
 
 @CHECK
@@ -221,6 +222,6 @@ def test_a_stricter_level_needs_no_fewer(
     loose, hard = (exact_bound(count, n, level) for level in (0.5, strict))
     if settled(count, n, requirement, 0.5, True) or settled(count, n, requirement, strict, True):
         return
-    few = further(loose, requirement, good_above=True)
-    many = further(hard, requirement, good_above=True)
+    few = further(loose, requirement, 0.5, good_above=True)
+    many = further(hard, requirement, strict, good_above=True)
     assert few is None or many is None or few <= many

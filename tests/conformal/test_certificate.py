@@ -87,7 +87,8 @@ def test_the_number_that_is_needed_suffices_and_half_of_it_does_not(
         for share, settles in ((1.0, True), (0.5, False)):
             n = hits[1] + int(further * share)
             count = int(np.floor(rate * n)) if rate > required else int(np.ceil(rate * n))
-            lower, upper = clopper_pearson(count, n, level)
+            lower, _ = clopper_pearson(count, n, 2.0 * level - 1.0)
+            _, upper = clopper_pearson(count, n, level)
             assert (lower >= required or upper < required) == settles
 
 

@@ -121,6 +121,16 @@ def interval(count: ArrayLike, n: ArrayLike, confidence: float) -> tuple[Floats,
     return np.where(hits > 0, lower, 0.0), np.where(misses > 0, upper, 1.0)
 
 
+def proof_level(confidence: float) -> float:
+    """Return the two-sided level of intervals whose ends each err with 1 - confidence.
+
+    A claim of several requirements is wrong where one of them is broken; it is made only where
+    every end shows its own to be kept. So each may take the whole error (intersection-union test,
+    Berger 1982). At or below 0 for a confidence up to one half; ``interval`` takes that.
+    """
+    return 2.0 * confidence - 1.0
+
+
 def exact_bound(count: int, n: int, confidence: float) -> Bound:
     """Return the Clopper-Pearson interval with its estimate and counts."""
     count, n = validation.counts(count, n)
@@ -128,7 +138,7 @@ def exact_bound(count: int, n: int, confidence: float) -> Bound:
     return Bound(count / n if n else None, lower, upper, count, n, "clopper-pearson", confidence)
 
 
-def further(bound: Bound, requirement: float, *, good_above: bool) -> int | None:
+def further(bound: Bound, requirement: float, proof: float, *, good_above: bool) -> int | None:
     """Return the smallest further number of examples that settles one class at the rate seen.
 
     Settled is what the certificate calls settled: a rate on the good side of its requirement is
@@ -141,6 +151,8 @@ def further(bound: Bound, requirement: float, *, good_above: bool) -> int | None
         The class's exact interval, not settled yet.
     requirement : float
         What the rate has to reach or keep below.
+    proof : float
+        Two-sided level of the interval that proves a rate good; that of ``bound`` proves it bad.
     good_above : bool
         True for coverage (lower end at least the requirement), False for the FPR (upper end at
         most the requirement).
@@ -155,6 +167,7 @@ def further(bound: Bound, requirement: float, *, good_above: bool) -> int | None
         return None
     above = bound.estimate > requirement
     away = bound.count if above else bound.n - bound.count
+    level = proof if above == good_above else bound.confidence
 
     def settled(ends: tuple[Floats, Floats]) -> Bools:
         lower, upper = ends
@@ -164,7 +177,7 @@ def further(bound: Bound, requirement: float, *, good_above: bool) -> int | None
 
     def unrounded(extra: int) -> bool:
         n = bound.n + extra
-        return bool(settled(interval(bound.count / bound.n * n, n, bound.confidence)))
+        return bool(settled(interval(bound.count / bound.n * n, n, level)))
 
     # Rounding makes the answer saw-toothed in n. Without it the answer turns once, and never later
     # than with it: search there by bisection, then walk on to the first n that settles rounded.
@@ -175,9 +188,7 @@ def further(bound: Bound, requirement: float, *, good_above: bool) -> int | None
         steps = np.arange(chunk)
         sizes = bound.n + start + steps
         counts = whole + (rest + away * steps) // bound.n
-        hits = np.flatnonzero(
-            settled(interval(counts if above else sizes - counts, sizes, bound.confidence))
-        )
+        hits = np.flatnonzero(settled(interval(counts if above else sizes - counts, sizes, level)))
         if len(hits):
             return start + int(hits[0])
         start += chunk

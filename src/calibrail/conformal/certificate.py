@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.special import betaincc
 
 from calibrail.conformal import validation
-from calibrail.conformal.bound import Bound, Counts, further
+from calibrail.conformal.bound import Bound, Counts, further, interval, proof_level
 from calibrail.conformal.label_noise import FlipTolerance, flip_tolerance, joint_flip_tolerance
 from calibrail.conformal.rank import decimal
 from calibrail.conformal.threshold import Calibration
@@ -32,14 +32,17 @@ class Certificate(Record):
     reason : str
         Why, in plain words.
     coverage, fpr : Bound
-        Exact intervals on independent samples.
+        Exact intervals on independent samples; both together hold with ``confidence``.
+    coverage_at_least, fpr_at_most : float
+        The ends that ``certified`` rests on. Each errs with at most 1 - ``confidence`` by itself,
+        which is enough for a claim that is made only where both requirements are shown.
     min_coverage : float
         Required coverage.
     max_fpr : float or None
         Highest acceptable FPR; without one nothing can be certified.
     confidence : float
-        Joint: a wrong "certified" has at most probability 1 - confidence. A wrong "rejected" has
-        at most twice the one-sided error of an interval.
+        A wrong "certified" has at most probability 1 - confidence. A wrong "rejected" has at most
+        twice the one-sided error of an interval.
     needed : mapping
         For ``hallucinated`` and ``faithful``: how many more would settle that side at the rate
         seen. 0 = settled; None = no number would, or none can be told: nothing was seen of that
@@ -52,6 +55,8 @@ class Certificate(Record):
     reason: str
     coverage: Bound
     fpr: Bound
+    coverage_at_least: float
+    fpr_at_most: float
     min_coverage: float
     max_fpr: float | None
     confidence: float
@@ -82,8 +87,9 @@ class GroupVerdict:
 def certify_counts(counts: Counts, requirement: Requirement) -> Certificate:
     """Decide from counts on two independent samples, at a threshold fixed before both.
 
-    Each class gets its two-sided Clopper-Pearson interval at ``confidence`` = 1 - delta. The side
-    that decides errs with probability delta / 2, so both together err with at most delta.
+    ``rejected`` rests on two-sided Clopper-Pearson intervals at ``confidence`` = 1 - delta: each
+    end errs with probability delta / 2, and either of two can reject. ``certified`` needs both of
+    its ends, so each may err with delta (``proof_level``).
 
     Parameters
     ----------
@@ -110,7 +116,7 @@ def certify_counts(counts: Counts, requirement: Requirement) -> Certificate:
     ('inconclusive', {'hallucinated': 298, 'faithful': 114})
     """
     required, limit, level = _limits(requirement)
-    certificate = _decide(*counts.bounds(level), required, limit, level)
+    certificate = _decide(counts, requirement, level, proof_level(level))
     if certificate.verdict != "certified":
         return certificate
     return replace(certificate, flips=flip_tolerance(counts, requirement))
@@ -156,7 +162,7 @@ def joint_certificate(
             f"got {requirement.min_coverage!r}"
         )
     joint = joint_confidence(calibration.delta, level)
-    certificate = _decide(*counts.bounds(level), required, limit, joint, promised=proven)
+    certificate = _decide(counts, requirement, joint, level, promised=proven)
     # Flips among the answers of one group count once; no tolerance is worked out for that.
     if certificate.verdict != "certified" or hasattr(calibration, "clusters"):
         return certificate
@@ -262,15 +268,24 @@ def _limits(requirement: Requirement) -> tuple[float, float | None, float]:
 
 
 def _decide(
-    coverage: Bound,
-    fpr: Bound,
-    required: float,
-    limit: float | None,
+    counts: Counts,
+    requirement: Requirement,
     confidence: float,
+    proof: float,
     promised: float | None = None,
 ) -> Certificate:
-    """Decide by two bounds, and by the coverage that is ``promised`` by a construction."""
-    proven = promised is not None or coverage.lower >= required
+    """Decide by the bounds of counts, and by the coverage that is ``promised`` by a construction.
+
+    ``proof`` is the two-sided level of the interval whose ends may certify.
+    """
+    required, limit, level = _limits(requirement)
+    coverage, fpr = counts.bounds(level)
+    at_least = float(interval(counts.caught, counts.n_hallucinated, proof)[0])
+    at_most = float(interval(counts.false_alarms, counts.n_faithful, proof)[1])
+    if promised is not None:
+        # What a construction proves counts; the observed bound would cost an error of its own.
+        at_least = promised
+    proven = at_least >= required
     needed: dict[str, int | None] = {"hallucinated": 0, "faithful": 0}
     verdict: Verdict
     reasons = []
@@ -286,17 +301,11 @@ def _decide(
         )
     if reasons:
         verdict, reason = "rejected", " and ".join(reasons)
-    elif limit is not None and proven and fpr.upper <= limit:
-        # What a construction proves counts; the observed bound would cost an error of its own.
-        at_least = coverage.lower if promised is None else promised
-        verdict, reason = (
-            "certified",
-            f"with {confidence:.1%} joint confidence it catches at least {at_least:.1%} of "
-            f"hallucinations and flags at most {fpr.upper:.1%} of faithful answers",
-        )
+    elif limit is not None and proven and at_most <= limit:
+        verdict, reason = "certified", _claim(confidence, required, limit, at_least, at_most)
     else:
         if not proven:
-            needed["hallucinated"] = further(coverage, required, good_above=True)
+            needed["hallucinated"] = further(coverage, required, proof, good_above=True)
             reasons.append(
                 f"coverage lies between {coverage.lower:.1%} and {coverage.upper:.1%}, and "
                 f"{required:.1%} is required"
@@ -307,12 +316,34 @@ def _decide(
                 "no limit on false alarms was set, so nothing can be certified; give one with "
                 "--max-fpr"
             ]
-        elif fpr.upper > limit:
-            needed["faithful"] = further(fpr, limit, good_above=False)
+        elif at_most > limit:
+            needed["faithful"] = further(fpr, limit, proof, good_above=False)
             reasons.append(
                 f"the FPR lies between {fpr.lower:.1%} and {fpr.upper:.1%}, and at most "
                 f"{limit:.1%} is allowed"
             )
         verdict, reason = "inconclusive", "; ".join(reasons)
     sentence = f"{reason[0].upper()}{reason[1:]}."
-    return Certificate(verdict, sentence, coverage, fpr, required, limit, confidence, needed)
+    return Certificate(
+        verdict,
+        sentence,
+        coverage,
+        fpr,
+        at_least,
+        at_most,
+        required,
+        limit,
+        confidence,
+        needed,
+    )
+
+
+def _claim(
+    confidence: float, required: float, limit: float, at_least: float, at_most: float
+) -> str:
+    """Say what is certified: the two requirements, and by how much each is met."""
+    return (
+        f"with {confidence:.1%} confidence it catches at least {required:.1%} of hallucinations "
+        f"and flags at most {limit:.1%} of faithful answers (shown: at least {at_least:.1%}, at "
+        f"most {at_most:.1%})"
+    )

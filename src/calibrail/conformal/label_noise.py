@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrail.conformal import validation
-from calibrail.conformal.bound import Counts, interval
+from calibrail.conformal.bound import Counts, interval, proof_level
 from calibrail.conformal.rank import rank
 from calibrail.conformal.threshold import Calibration
 from calibrail.conformal.validation import Ints
@@ -63,15 +63,16 @@ def flip_tolerance(counts: Counts, requirement: Requirement) -> FlipTolerance | 
     FlipTolerance(flips=8, n=700, share=0.011428571428571429, weakest='fpr')
     """
     required = validation.rate(requirement.min_coverage, "min_coverage")
+    level = proof_level(requirement.confidence)
     missed, passed = counts.n_hallucinated - counts.caught, counts.n_faithful - counts.false_alarms
 
     def coverage_holds(flips: int) -> bool:
         # Misses come from passed "faithful" answers; the other flips take caught ones away.
         hits, misses = _worst(counts.caught, missed, passed, flips, required)
-        lower, _ = interval(hits, hits + misses, requirement.confidence)
+        lower, _ = interval(hits, hits + misses, level)
         return len(hits) > 0 and bool(lower.min() >= required)
 
-    return _weaker(coverage_holds, counts, requirement)
+    return _weaker(coverage_holds, counts, requirement, level)
 
 
 def joint_flip_tolerance(
@@ -94,7 +95,7 @@ def joint_flip_tolerance(
         )
 
     labelled = Counts(caught, n, counts.false_alarms, counts.n_faithful)
-    return _weaker(coverage_holds, labelled, requirement)
+    return _weaker(coverage_holds, labelled, requirement, requirement.confidence)
 
 
 def _worst(hits: int, misses: int, spare: int, flips: int, required: float) -> tuple[Ints, Ints]:
@@ -113,7 +114,7 @@ def _worst(hits: int, misses: int, spare: int, flips: int, required: float) -> t
 
 
 def _weaker(
-    coverage_holds: Callable[[int], bool], counts: Counts, requirement: Requirement
+    coverage_holds: Callable[[int], bool], counts: Counts, requirement: Requirement, level: float
 ) -> FlipTolerance | None:
     limit, alarms = validation.rate(requirement.max_fpr, "max_fpr"), counts.false_alarms
     total = counts.n_hallucinated + counts.n_faithful
@@ -121,7 +122,7 @@ def _weaker(
     def fpr_holds(flips: int) -> bool:
         passed = counts.n_faithful - alarms
         hits, misses = _worst(passed, alarms, counts.caught, flips, 1.0 - limit)
-        _, upper = interval(misses, hits + misses, requirement.confidence)
+        _, upper = interval(misses, hits + misses, level)
         return len(hits) > 0 and bool(upper.max() <= limit)
 
     if not (coverage_holds(0) and fpr_holds(0)):

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from scipy import special
 
-from calibrail.conformal.bound import interval
+from calibrail.conformal.bound import interval, proof_level
 from calibrail.conformal.rank import decimal, rank
 from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.settings.promise import Promise
@@ -77,6 +77,11 @@ class Design:
         """Whether the coverage that is required is proven by the threshold's construction."""
         calibrated = self.rates is None and self.promise.guarantee == "pac"
         return calibrated and self.required <= float(1 - decimal(self.promise.alpha)) + 1e-12
+
+    @property
+    def proof(self) -> float:
+        """Two-sided level of the intervals whose ends certify."""
+        return self.confidence if self.constructed else proof_level(self.confidence)
 
     def probabilities(self, sizes: Sequence[int]) -> tuple[VerdictProbabilities, ...]:
         """Return how likely each verdict is at each number of labelled answers."""
@@ -176,7 +181,7 @@ class Design:
         m = m[first]
         weight, miss, fpr = self._true_rates(calibration[first], m, faithful[first], k[first])
         kept, proven = self._cut_offs(m, weight, miss)
-        within = _least(faithful, self.limit, self.confidence, 1, beyond=True)
+        within = _least(faithful, self.limit, self.proof, 1, beyond=True)
         covers = _reaches(proven + (stricter or 0), m, 1.0 - miss)
         fpr = fpr[row]
         spares = _reaches(within - (stricter or 0), faithful, fpr, below=True)
@@ -184,7 +189,7 @@ class Design:
             _, (fewer, more), (spared, judged) = self._counts(np.array(block))
             _, strictest = self._cut_offs(np.full_like(m, more), weight, miss)
             covers = np.maximum(covers, _reaches(strictest, np.full_like(m, fewer), 1.0 - miss))
-            allowed = _least(np.full_like(n, spared), self.limit, self.confidence, 1, beyond=True)
+            allowed = _least(np.full_like(n, spared), self.limit, self.proof, 1, beyond=True)
             worst = _reaches(allowed, np.full_like(n, judged), fpr, below=True)
             spares = np.maximum(spares, worst)
         covers *= weight
@@ -204,7 +209,7 @@ class Design:
         """Return the least counts caught of m that are not rejected, and that are certified."""
         kept = _least(m, self.required, self.confidence, 1)
         if not self.constructed:
-            return kept, _least(m, self.required, self.confidence, 0)
+            return kept, _least(m, self.required, self.proof, 0)
         if not self.withhold:
             return kept, kept
         return kept, np.maximum(kept, self._lowest(m, weight, miss))

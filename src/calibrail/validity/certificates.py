@@ -21,7 +21,7 @@ from calibrail.conformal import (
     holm,
     rank,
 )
-from calibrail.conformal.bound import interval
+from calibrail.conformal.bound import interval, proof_level
 from calibrail.conformal.validation import Bools, Ints
 from calibrail.settings import Requirement
 from calibrail.validity.check import CONFIDENCE, DELTA, Check, Observation, Setting
@@ -36,7 +36,8 @@ FLIPS: Final = (1, 3, 10)
 _RARE: Final = 0.05
 #: The faithful scores lie this far below the hallucinated ones.
 _SHIFT: Final = 1.0
-_TAIL: Final = (1.0 - CONFIDENCE) / 2.0
+_ERROR: Final = 1.0 - CONFIDENCE
+_TAIL: Final = _ERROR / 2.0
 
 _Certify = Callable[[Counts], Certificate]
 
@@ -53,7 +54,7 @@ def wrong_verdicts(at: Setting) -> Iterator[Check]:
         (verdicts.by_coverage(caught, "certified"), exact.by_coverage, "coverage just too low"),
         (verdicts.by_fpr(alarms, "certified"), exact.by_fpr, "FPR just too high"),
     ):
-        yield at.check("wrong certificate", wrong, _TAIL, exact=probability, design=design)
+        yield at.check("wrong certificate", wrong, _ERROR, exact=probability, design=design)
     wrong, design = verdicts.rejected(caught, alarms), "both just met"
     yield at.check("wrong rejection", wrong, 2.0 * _TAIL, exact=exact.rejected, design=design)
 
@@ -117,14 +118,14 @@ def wrong_labels(at: Setting) -> Iterator[Check]:
     that help most. A certificate that claims to survive fewer flips promises nothing then.
     """
     for design, wrong in _flipped(at, claimed=True):
-        yield at.check("certificate under wrong labels", wrong, _TAIL, design=design)
+        yield at.check("certificate under wrong labels", wrong, _ERROR, design=design)
 
 
 def wrong_labels_ignored(at: Setting) -> Iterator[Observation]:
     """Certify what is just not good enough, whatever the certificate claims to survive."""
     for design, wrong in _flipped(at, claimed=False):
         what = f"wrong certificate where up to {max(FLIPS)} labels are wrong, its claim ignored"
-        yield at.observed(what, wrong, _TAIL, design=design)
+        yield at.observed(what, wrong, _ERROR, design=design)
 
 
 def _flipped(at: Setting, *, claimed: bool) -> Iterator[tuple[str, Bools]]:
@@ -148,8 +149,9 @@ def _can_be_certified(counts: tuple[int, int], n: int, required: float, claimed:
                 continue
             positives = caught + gained, n - hidden + gained
             negatives = alarms - gained, n + hidden - gained
-            lower = clopper_pearson(*positives, CONFIDENCE)[0]
-            if lower < required or clopper_pearson(*negatives, CONFIDENCE)[1] > MAX_FPR:
+            lower = clopper_pearson(*positives, proof_level(CONFIDENCE))[0]
+            upper = clopper_pearson(*negatives, proof_level(CONFIDENCE))[1]
+            if lower < required or upper > MAX_FPR:
                 continue
             survives = certify_counts(Counts(*positives, *negatives), limits).flips
             if survives is not None and (not claimed or survives.flips >= flips):
@@ -186,7 +188,7 @@ class _Exact:
     """Exact probabilities of verdicts on n examples of each class, truth at both requirements.
 
     By definition of Clopper-Pearson bounds a count certifies if so good a one has a probability of
-    at most the tail at the requirement, and rejects if so bad a one has one below the tail.
+    at most 1 - level at the requirement, and rejects if so bad a one has one below half of that.
 
     Attributes
     ----------
@@ -197,9 +199,9 @@ class _Exact:
     """
 
     def __init__(self, n: int, required: float, level: float) -> None:
-        tail, counts = (1.0 - level) / 2.0, np.arange(n + 1)
-        hits, alarms = binom(n, required), binom(n, MAX_FPR)
-        good, clean = hits.sf(counts - 1) <= tail, alarms.cdf(counts) <= tail
+        error, counts = 1.0 - level, np.arange(n + 1)
+        tail, hits, alarms = error / 2.0, binom(n, required), binom(n, MAX_FPR)
+        good, clean = hits.sf(counts - 1) <= error, alarms.cdf(counts) <= error
         self.by_coverage = float(hits.pmf(counts[good]).sum()) * float(clean[0])
         self.by_fpr = float(alarms.pmf(counts[clean]).sum()) * float(good[n])
         few = float(hits.pmf(counts[hits.cdf(counts) < tail]).sum())

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from calibrail.conformal import Bound, Counts, exact_bound
+from calibrail.conformal import Counts, exact_bound
+from calibrail.conformal.bound import interval, proof_level
 from calibrail.conformal.certificate import Verdict
 from calibrail.conformal.risk_spec import Risk
 
@@ -18,7 +19,7 @@ def risk_bounds(risks: Sequence[Risk], counts: Counts, confidence: float) -> lis
     counts : Counts
         What is flagged.
     confidence : float
-        Of all bounds together (Bonferroni).
+        Of the bounds together (Bonferroni), and of the claim that all risks are kept.
     """
     caught, alarms, n_faithful = counts.caught, counts.false_alarms, counts.n_faithful
     n = counts.n_hallucinated + n_faithful
@@ -33,18 +34,30 @@ def risk_bounds(risks: Sequence[Risk], counts: Counts, confidence: float) -> lis
     measured = []
     for risk in risks:
         bound = exact_bound(*shares[risk.name], level)
-        state = shown(bound, risk.relation, risk.level)
+        # All risks have to be shown to be kept, so each may take the whole error.
+        proof = tuple(map(float, interval(*shares[risk.name], proof_level(confidence))))
+        state = shown((bound.lower, bound.upper), proof, risk.relation, risk.level)
         measured.append({**risk.to_dict(), "test": bound.to_dict(), "shown": state})
     return measured
 
 
-def shown(bound: Bound, relation: str, level: float) -> str:
-    """Return whether a bound shows that a limit is kept (``within``), ``exceeded``, or ``open``."""
-    kept, broken = bound.lower >= level, bound.upper < level
-    if relation == "<=":
-        kept, broken = bound.upper <= level, bound.lower > level
-    if kept:
+def shown(
+    bound: tuple[float, float], proof: tuple[float, float], relation: str, level: float
+) -> str:
+    """Return whether a limit is shown to be kept (``within``), ``exceeded``, or ``open``.
+
+    Parameters
+    ----------
+    bound, proof : (float, float)
+        Intervals whose ends show that the limit is broken, and that it is kept.
+    relation : {">=", "<="}
+        Which side of the limit is good.
+    level : float
+        The limit.
+    """
+    if (proof[0] >= level) if relation == ">=" else (proof[1] <= level):
         return "within"
+    broken = (bound[1] < level) if relation == ">=" else (bound[0] > level)
     return "exceeded" if broken else "open"
 
 
