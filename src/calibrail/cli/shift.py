@@ -18,7 +18,7 @@ def run(
     detectors: opt.Detectors,
     split: ShiftSplit,
     promise: opt.ThresholdPromise,
-    requirement: Annotated[opt.Requirement, opt.Pick(only=("confidence",))],
+    requirement: Annotated[opt.Requirement, opt.Pick(only=("confidence", "assume_independent"))],
     reading: opt.Reading,
     calls: opt.FreeCalls,
     show: opt.ShowJson,

@@ -115,7 +115,7 @@ def certify_counts(counts: Counts, requirement: Requirement) -> Certificate:
     >>> open_one.verdict, dict(open_one.needed)
     ('inconclusive', {'hallucinated': 298, 'faithful': 114})
     """
-    required, limit, level = _limits(requirement)
+    level = _limits(requirement)[2]
     certificate = _decide(counts, requirement, level, proof_level(level))
     if certificate.verdict != "certified":
         return certificate
@@ -155,7 +155,7 @@ def joint_certificate(
     proven = float(1 - decimal(calibration.alpha))
     if requirement.min_coverage is None:
         requirement = replace(requirement, min_coverage=proven)
-    required, limit, level = _limits(requirement)
+    required, _, level = _limits(requirement)
     if required > proven + 1e-12:
         raise InputError(
             f"min_coverage must be at most the {proven:g} that the threshold is proven to catch; "

@@ -11,9 +11,14 @@ depends on the draw; so all draws are combined:
     within its own question is exchangeable, too (Lee, Barber and Willett, 2023, "Distribution-free
     inference with
   hierarchical data").
-- ``pac``: the median of the thresholds of many draws, each taken at delta / 2. It can only miss too
-  much if at least half of them do, which has probability at most delta (Markov's inequality), on
-  average over the draws' seed.
+- ``pac``: a bet against "the threshold misses more than alpha". A question of which the share X is
+  missed multiplies the wealth by 1 + lambda (alpha - X). Where the true miss rate is alpha, this
+  has a mean of 1, however alike the answers of one question are; so the wealth reaches 1 / delta
+  with probability at most delta (Markov's inequality; Waudby-Smith and Ramdas, 2024, "Estimating
+  means of bounded random variables by betting"). lambda is fixed by the number of
+  questions. The wealth falls with every answer that is missed: so at the first threshold that
+  misses too much it is at least that at any higher one, and the highest threshold at which it still
+  stands at 1 / delta is the one sought.
 
 What is promised counts each question once: the miss rate is that of a hallucinated answer drawn
 from a new question.
@@ -29,14 +34,18 @@ from numpy.typing import ArrayLike
 
 from calibrail.conformal import validation
 from calibrail.conformal.pvalues import add_tolerance, count_at_most
-from calibrail.conformal.rank import minimum_n, rank
+from calibrail.conformal.rank import minimum_n
 from calibrail.conformal.threshold import Calibration, at_rank, calibrate_threshold
 from calibrail.conformal.validation import Floats, Ints
 from calibrail.errors import InputError, TooFewExamplesError
 from calibrail.settings.promise import Promise, Undefined
 
-#: Draws of one example per cluster that ``pac`` combines; odd, so that a median is one of them.
-DRAWS: Final = 101
+#: Variance of a question's share of missed answers, relative to that of a single answer, for which
+#: the bet is best. A wrong guess costs sharpness, never the promise; taken from the data it would.
+_SPREAD: Final = 0.6
+#: Share of the largest bet that leaves something whatever happens: more would end at the first
+#: question that is missed as a whole.
+_LARGEST: Final = 0.95
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,6 +70,11 @@ class ClusteredCalibration(Calibration):
         """Number K of independent clusters."""
         return int(self.clusters.max()) + 1 if len(self.clusters) else 0
 
+    @property
+    def promise(self) -> Promise:
+        """What the threshold was calibrated for."""
+        return replace(super(ClusteredCalibration, self).promise, clustered=True)
+
     def p_value(self, values: ArrayLike, tolerance: float = 0.0) -> Floats:
         """Return the p-values of defined scores; no NaN is accepted.
 
@@ -70,6 +84,20 @@ class ClusteredCalibration(Calibration):
         queries = add_tolerance(validation.defined(values, "values"), tolerance)
         ladder = _ladder(self.clusters, len(self.scores), self.undefined)
         return np.asarray(ladder[count_at_most(self.scores, queries)])
+
+    def least_alpha(self, below: int) -> float:
+        """Return the smallest alpha at which so many examples may lie below the threshold."""
+        sizes = np.bincount(self.clusters)
+        missed = _missed_in_turn(self.clusters, len(self.scores), self.undefined)[:below]
+        if self.guarantee == "marginal":
+            return float((1.0 + np.sum(1.0 / sizes[missed])) / (len(sizes) + 1.0))
+        assert self.delta is not None
+        low, high = 0.0, 1.0
+        for _ in range(40):
+            alpha = (low + high) / 2.0
+            enough = _log_wealth(sizes, missed, alpha, self.delta)[-1] >= -math.log(self.delta)
+            low, high = (low, alpha) if enough else (alpha, high)
+        return high
 
     def naive(self) -> Calibration:
         """Return the calibration that takes all examples as independent, for comparison."""
@@ -137,7 +165,7 @@ def calibrate_clusters(
     order = np.lexsort((codes, values))
     numbers = np.unique(codes, return_inverse=True)[1].astype(np.int64)[order]
     total = int(numbers.max()) + 1 if len(numbers) else 0
-    least = minimum_n(alpha, guarantee, delta if guarantee == "marginal" else delta / 2)
+    least = minimum_n(alpha, guarantee, delta)
     if total < least and not promise.allow_flag_all:
         raise TooFewExamplesError(
             f"{len(values)} hallucinated calibration examples come from {total} groups, "
@@ -153,46 +181,64 @@ def calibrate_clusters(
         position = int(np.searchsorted(ladder, alpha, side="right")) + below
         threshold = at_rank(defined, position, n_undefined, undefined)
     else:
-        far = -np.inf if undefined == "pass" else np.inf
-        filled = np.append(defined, np.full(n_undefined, far))
-        threshold = _median_threshold(filled, numbers, rank(total, alpha, "pac", delta / 2))
-        if math.isinf(threshold):
-            raise InputError(
-                f"scores: {n_undefined} of {len(values)} are undefined, so the threshold would be "
-                "one of them; use a score that is defined more often"
-            )
-        position = 1 + int(np.searchsorted(defined, threshold)) + below
+        missed = _missed_in_turn(numbers, len(defined), undefined)
+        log_wealth = _log_wealth(np.bincount(numbers), missed, alpha, delta)
+        # The wealth falls: the last of its steps that still suffices.
+        position = int(np.sum(log_wealth >= math.log(1.0 / delta) - 1e-12))
+        threshold = at_rank(defined, position, n_undefined, undefined)
     numbers.flags.writeable = False
     return ClusteredCalibration.build(
         defined, n_undefined, promise, position, threshold, clusters=numbers
     )
 
 
+def _missed_in_turn(clusters: Ints, defined: int, undefined: Undefined) -> Ints:
+    """Return the clusters of the examples in the order in which a rising threshold misses them."""
+    if undefined != "pass":
+        return clusters[:defined]
+    return np.append(clusters[defined:], clusters[:defined])
+
+
 def _ladder(clusters: Ints, defined: int, undefined: Undefined) -> Floats:
     """Return the p-value by the number of defined calibration scores at or below, (d + 1,)."""
     sizes = np.bincount(clusters) if len(clusters) else np.zeros(0)
-    weights = 1.0 / sizes[clusters]
     below = len(clusters) - defined if undefined == "pass" else 0
-    # One running sum, undefined examples first where they count as lowest.
-    running = np.cumsum(np.append(weights[defined:][:below], weights[:defined]))
-    total = np.append(0.0, running)[below:]
+    weights = 1.0 / sizes[_missed_in_turn(clusters, defined, undefined)]
+    total = np.append(0.0, np.cumsum(weights))[below:]
     # A sum of fractions such as three thirds is one but for rounding: it is made whole again.
     whole = np.rint(total)
     total = np.where(np.abs(total - whole) < 1e-9, whole, total)
     return np.asarray((1.0 + total) / (len(sizes) + 1.0))
 
 
-def _median_threshold(values: Floats, clusters: Ints, k: int) -> float:
-    """Return the median over draws of the k-th smallest score of one example per cluster."""
-    by_cluster = values[np.argsort(clusters, kind="stable")]
-    sizes = np.bincount(clusters)
-    starts = np.cumsum(sizes) - sizes
-    rng = np.random.default_rng(0)
-    thresholds = []
-    for _ in range(DRAWS):
-        chosen = by_cluster[starts + (rng.random(len(sizes)) * sizes).astype(np.int64)]
-        thresholds.append(np.partition(chosen, k - 1)[k - 1])
-    return float(np.median(thresholds))
+def _log_wealth(sizes: Ints, missed: Ints, alpha: float, delta: float) -> Floats:
+    """Return the logarithm of the wealth after the first 0, 1, ... examples are missed.
+
+    Parameters
+    ----------
+    sizes : ndarray of int64, shape (K,)
+        Examples of each cluster.
+    missed : ndarray of int64, shape (m,)
+        Clusters of the examples, in the order in which they are missed.
+    """
+    k, enough = len(sizes), math.log(1.0 / delta)
+    whole = 1.0 / (1.0 - alpha)
+    best = math.sqrt(2.0 * enough / (k * _SPREAD * alpha * (1.0 - alpha)))
+    bets = (min(best, _LARGEST * whole), _LARGEST * whole)
+    # With few clusters only the whole stake can win at all.
+    bet = next((bet for bet in bets if k * math.log1p(bet * alpha) >= enough), whole)
+    # How many of its cluster are missed before an example: its place among them.
+    order = np.argsort(missed, kind="stable")
+    counts = np.bincount(missed, minlength=k)
+    place = np.empty(len(missed), np.int64)
+    place[order] = np.arange(len(missed)) - np.repeat(np.cumsum(counts) - counts, counts)
+    with np.errstate(divide="ignore"):
+        before, after = (
+            np.log(np.maximum(0.0, 1.0 + bet * (alpha - (place + step) / sizes[missed])))
+            for step in (0, 1)
+        )
+    steps = np.where(np.isneginf(after), -np.inf, after - np.where(np.isneginf(before), 0, before))
+    return np.append(0.0, np.cumsum(steps)) + k * math.log1p(bet * alpha)
 
 
 def _codes(clusters: ArrayLike) -> Ints:

@@ -9,7 +9,7 @@ import numpy as np
 from calibrail.conformal import Calibration
 from calibrail.conformal.rule import Rule
 from calibrail.evaluation.rows import Row
-from calibrail.evaluation.sample import CALIBRATION, FIT, TEST, Sample
+from calibrail.evaluation.sample import CALIBRATION, TEST, Sample
 from calibrail.evaluation.stats.measure import Measure
 from calibrail.evaluation.tested import Tested
 from calibrail.record import Record
@@ -69,6 +69,7 @@ def findings(
     calibration, fpr = rule.calibration, tested.fpr.estimate
     # What a warning says about the one threshold and its rank applies only where it decides.
     alone = rule.chosen is None and rule.groups is None
+    used = np.isin(sample.split, (CALIBRATION, TEST))
     expected_misses = calibration.rank / (calibration.n + 1)
     # Where a message needs numbers that the report does not hold, these; empty: nothing to say.
     applies: dict[str, bool | dict[str, Any]] = {
@@ -85,8 +86,9 @@ def findings(
         and expected_misses > calibration.alpha + 1e-12,
         "few_distinct_scores": {} if offered is None else _ties(calibration),
         "too_few_examples": _too_few(tested, calibration.rank if alone else 0),
-        "clustered": _sharing(sample),
-        "undefined_scores": bool(np.isnan(sample.values[sample.split != FIT]).any()),
+        "clustered": _set_aside(sample),
+        "assumed_independent": _sharing(sample) if sample.independent else {},
+        "undefined_scores": bool(np.isnan(sample.values[used]).any()),
     }
     return tuple(
         Finding(code, values=values if isinstance(values, dict) else {})
@@ -112,6 +114,12 @@ def _too_few(tested: Tested, rank: int) -> dict[str, Any]:
     few = min(tested.n_hallucinated, tested.n_faithful) < FEW_TEST
     low_rank = 0 < rank < FEW_RANK
     return {"fewer_than": FEW_TEST * few, "low_rank": low_rank} if few or low_rank else {}
+
+
+def _set_aside(sample: Sample) -> dict[str, Any]:
+    """Return how many answers count, and how many do not since their group is counted already."""
+    n = int(np.isin(sample.split, (CALIBRATION, TEST)).sum())
+    return {"n_set_aside": sample.n_set_aside, "n": n} if sample.n_set_aside else {}
 
 
 def _sharing(sample: Sample) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from calibrail.conformal import Bound, Calibration, calibrate_threshold
+from calibrail.conformal import Bound, Calibration
 from calibrail.errors import InputError
 from calibrail.evaluation.sample import CALIBRATION, TEST, Sample
 from calibrail.evaluation.stats.auroc import auroc, auroc_difference
@@ -101,7 +101,7 @@ def row(
     )
     try:
         promise = replace(like.promise, allow_flag_all=False)
-        calibration = calibrate_threshold(other.scores(CALIBRATION, 1), promise)
+        calibration = other.calibrated(promise)
     except InputError as error:
         return replace(bare, reason=str(error))
     flagged = calibration.flags(other.values, other.tolerance)

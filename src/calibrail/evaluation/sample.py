@@ -8,14 +8,25 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.conformal import Bound, Counts, validation
+from calibrail.conformal import (
+    Bound,
+    Calibration,
+    Counts,
+    calibrate_clusters,
+    calibrate_threshold,
+    validation,
+)
 from calibrail.data.splits import CALIBRATION, FIT, TEST
 from calibrail.errors import InputError
 from calibrail.evaluation.stats.arrays import Codes, Floats, Ints, Mask
 from calibrail.evaluation.stats.rates import wilson
 from calibrail.record import Record
+from calibrail.settings import Promise
 
 __all__ = ["CALIBRATION", "CLASSES", "FIT", "TEST", "Codes", "Floats", "Mask", "Sample"]
+
+#: Part of answers that count nowhere, since another one of their group does.
+ASIDE: Final = 3
 
 #: Labels by the name of their class, in the order in which ``by_class`` gives the classes.
 CLASSES: Final = {"hallucinated": 1, "faithful": 0}
@@ -32,11 +43,15 @@ class Sample(Record):
     labels : ndarray of int8, shape (n,)
         1 = hallucinated, 0 = faithful.
     split : ndarray of int8, shape (n,)
-        Part of each answer: 0 = fit, 1 = calibration, 2 = test.
+        Part of each answer: 0 = fit, 1 = calibration, 2 = test, 3 = set aside (``thinned``).
     groups : ndarray of int64, shape (n,), or None
         What answers share (a source, a question); negative = stands alone.
     tolerance : float
         Numerical tolerance of the score: flagged when ``value + tolerance >= threshold``.
+    n_set_aside : int
+        Answers that count nowhere, since another one of their group and class does.
+    independent : bool
+        Every answer counts, whatever it shares with others: an assumption of the user's.
 
     Raises
     ------
@@ -49,6 +64,8 @@ class Sample(Record):
     split: Codes
     groups: Ints | None = None
     tolerance: float = 0.0
+    n_set_aside: int = 0
+    independent: bool = False
 
     def __post_init__(self) -> None:
         n = len(self.values)
@@ -63,8 +80,8 @@ class Sample(Record):
             raise InputError("values must be finite, or NaN where undefined; got an infinite value")
         if not np.isin(self.labels, (0, 1)).all():
             raise InputError("labels must be 0 (faithful) or 1 (hallucinated)")
-        if not np.isin(self.split, (FIT, CALIBRATION, TEST)).all():
-            raise InputError("codes must be 0 (fit), 1 (calibration) or 2 (test)")
+        if not np.isin(self.split, (FIT, CALIBRATION, TEST, ASIDE)).all():
+            raise InputError("codes must be 0 (fit), 1 (calibration), 2 (test) or 3 (set aside)")
         object.__setattr__(self, "values", np.asarray(self.values, dtype=np.float64))
         object.__setattr__(self, "tolerance", validation.tolerance(self.tolerance))
 
@@ -119,13 +136,10 @@ class Sample(Record):
         These are independent where the groups are, so exact bounds hold for them: as rates over
         groups, each counting once. Without groups every answer counts.
         """
-        if self.groups is None:
+        if self.groups is None or self.independent:
             return self.counts(flagged)
-        order, chosen = np.random.default_rng(0).permutation(len(self)), np.zeros(len(self), bool)
-        for label in (1, 0):
-            rows = order[self.rows(TEST, label)[order]]
-            chosen[rows[np.unique(self.groups[rows], return_index=True)[1]]] = True
-        return self.counts(flagged, chosen)
+        lot = np.random.default_rng(0).permutation(len(self))
+        return self.counts(flagged, one_of_each(self.rows(TEST), lot, self.groups, self.labels))
 
     def n_sharing(self, rows: Mask) -> int:
         """Return how many of some answers share their group with another one of their class."""
@@ -135,6 +149,65 @@ class Sample(Record):
         _, sizes = np.unique(self.groups[rows] * 2 + self.labels[rows], return_counts=True)
         return int(sizes[sizes > 1].sum())
 
+    def thinned(self, rows: Mask, lot: NDArray[Any], *shared: NDArray[Any]) -> Sample:
+        """Return the sample in which one of some answers that are alike in ``shared`` counts.
+
+        Parameters
+        ----------
+        rows : ndarray of bool, shape (n,)
+            Answers to thin out; the others stay where they are.
+        lot : ndarray, shape (n,)
+            The lowest decides who stays: something that has nothing to do with the scores.
+        *shared : ndarrays of int, shape (n,)
+            What they are alike in; the group is always one of these. Negative = stands alone.
+        """
+        if self.groups is None:
+            return self
+        aside = rows & ~one_of_each(rows, lot, self.groups, *shared)
+        split = np.where(aside, ASIDE, self.split).astype(np.int8)
+        return replace(self, split=split, n_set_aside=self.n_set_aside + int(aside.sum()))
+
+    def calibrated(self, promise: Promise) -> Calibration:
+        """Return the threshold of the hallucinated calibration answers, by groups if promised."""
+        scores = self.scores(CALIBRATION, 1)
+        if not promise.clustered:
+            return calibrate_threshold(scores, promise)
+        assert self.groups is not None
+        return calibrate_clusters(scores, self.groups[self.rows(CALIBRATION, 1)], promise)
+
     def with_scores(self, values: Floats, tolerance: float = 0.0) -> Sample:
         """Return the same answers with the scores of another detector."""
         return replace(self, values=values, tolerance=tolerance)
+
+
+def one_of_each(
+    rows: Mask, lot: NDArray[Any], groups: Ints, *shared: NDArray[Any]
+) -> NDArray[np.bool_]:
+    """Return of some answers the one of each group, and of all else that is shared, that counts.
+
+    Parameters
+    ----------
+    rows : ndarray of bool, shape (n,)
+        The answers to choose from; no other is chosen.
+    lot : ndarray, shape (n,)
+        The lowest is chosen.
+    groups : ndarray of int64, shape (n,)
+        Negative = stands alone, and is chosen.
+    *shared : ndarrays of int, shape (n,)
+        A label, the number of a column's value.
+
+    Examples
+    --------
+    >>> everyone, labels = np.full(4, True), np.array([1, 1, 0, 1])
+    >>> one_of_each(everyone, np.arange(4), np.array([7, 7, 7, -1]), labels).tolist()
+    [True, False, True, True]
+    """
+    chosen = rows & (groups < 0)
+    order = np.flatnonzero(rows & (groups >= 0))
+    order = order[np.argsort(lot[order], kind="stable")]
+    keys = groups[order]
+    for item in shared:
+        values, codes = np.unique(item[order], return_inverse=True)
+        keys = np.unique(keys, return_inverse=True)[1] * len(values) + codes
+    chosen[order[np.unique(keys, return_index=True)[1]]] = True
+    return chosen

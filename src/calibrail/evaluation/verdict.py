@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from calibrail.conformal import ClusteredCalibration, Counts, certify_counts, joint_certificate
+from calibrail.conformal import Counts, certify_counts, joint_certificate
 from calibrail.conformal.rank import decimal
 from calibrail.conformal.rule import Rule
 from calibrail.evaluation.sample import CALIBRATION, Mask, Sample
@@ -35,10 +35,10 @@ def decide(
 
     A ``pac`` threshold brings its coverage along by construction (unless more than its target is
     required), so that its FPR bound may use every faithful example that it never saw. For the
-    other guarantees, both rates are bounded on the test part; where thresholds count each group
-    once, on one answer of each group. Where a ``pac`` threshold is certified although the test part
-    caught fewer than chance explains, the certificate is withheld: the samples it combines do not
-    look like one source.
+    other guarantees, both rates are bounded on the test part. One answer of each group and class
+    counts, unless the sample takes all as independent. Where a ``pac`` threshold is certified
+    although the test part caught fewer than chance explains, the certificate is withheld: the
+    samples it combines do not look like one source.
 
     Parameters
     ----------
@@ -57,8 +57,7 @@ def decide(
     """
     calibration, min_coverage = rule.calibration, requirement.min_coverage
     assert min_coverage is not None
-    once = isinstance(calibration, ClusteredCalibration)
-    counts = sample.one_per_group(flagged) if once else sample.counts(flagged)
+    counts = sample.one_per_group(flagged)
     band = tested.coverage_band
     promised = min_coverage <= 1.0 - calibration.alpha + 1e-12
     pac = calibration.guarantee == "pac"
@@ -66,7 +65,7 @@ def decide(
     construction = alone and pac and promised and not calibration.flag_all
     if construction:
         proven = min(min_coverage, float(1 - decimal(calibration.alpha)))
-        joint = counts if once else _with_unseen(counts, flagged, sample)
+        joint = _with_unseen(counts, flagged, sample)
         limits = replace(requirement, min_coverage=proven)
         certificate = joint_certificate(calibration, joint, limits)
     else:

@@ -38,7 +38,8 @@ class Promise(Record):
         needs when left out. Smaller groups share one.
     clustered : bool
         Count each group of the data (a question, a source) once, so that the promise holds although
-        the answers of one group are alike.
+        the answers of one group are alike. Wherever groups hold several answers of a class this is
+        done unasked, unless the requirement says ``assume_independent``.
     beta : float or None
         Three-way decision: flag at most this share of faithful answers, and send what neither
         passes nor is flagged to review.
@@ -72,7 +73,9 @@ class Promise(Record):
         "Fewest hallucinated examples for a group's own threshold.", None, metavar="N"
     )
     clustered: bool = setting(
-        "Count each group (a question, a source) once: for answers that are alike within it.", False
+        "Count each group (a question, a source) once; done unasked where groups hold several "
+        "answers of a class.",
+        False,
     )
     beta: float | None = setting(
         "Three-way decision: flag at most this share of faithful answers, review the rest.", None
@@ -90,8 +93,6 @@ class Promise(Record):
             if self.by is None:
                 raise InputError("min_n is for the thresholds of groups; name their column with by")
             whole(self.min_n, "min_n", least=1)
-        if self.by is not None and self.clustered:
-            raise InputError("by and clustered exclude each other; calibrate groups or clusters")
         if self.clustered and self.guarantee == "paper":
             raise InputError("clustered needs the guarantee marginal or pac; got paper")
 

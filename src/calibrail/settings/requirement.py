@@ -21,6 +21,9 @@ class Requirement(Record):
         The coverage that the verdict requires; 1 - alpha when left out.
     confidence : float
         Level of every interval and of the verdict.
+    assume_independent : bool
+        Take every answer as independent, although groups hold several answers of a class. The
+        verdict then rests on an assumption, and says so.
     risks : tuple of str
         Find thresholds that keep all of these at once, e.g. ``("precision>=0.9", "recall>=0.8")``.
 
@@ -37,6 +40,9 @@ class Requirement(Record):
         "Coverage that the verdict requires (default: 1 - alpha).", None
     )
     confidence: float = setting("Level of every interval and of the verdict.", 0.95)
+    assume_independent: bool = setting(
+        "Count every answer, although answers of one group are alike; the verdict says so.", False
+    )
     risks: tuple[str, ...] = setting(
         "Thresholds that keep all of these at once, e.g. 'precision>=0.9'. Repeatable.",
         (),
@@ -64,6 +70,10 @@ class Requirement(Record):
         return promise.coverage if self.min_coverage is None else self.min_coverage
 
     def check(self, promise: Promise) -> None:
-        """Refuse a promise that the risks leave no room for."""
-        if self.risks and (promise.by is not None or promise.clustered or promise.beta is not None):
-            raise InputError("risks choose one threshold; leave out by, clustered and beta")
+        """Refuse a promise that this leaves no room for."""
+        if self.risks and (promise.by is not None or promise.beta is not None):
+            raise InputError("risks choose one threshold; leave out by and beta")
+        if self.assume_independent and promise.clustered:
+            raise InputError(
+                "clustered counts each group once, assume_independent every answer; leave out one"
+            )

@@ -17,6 +17,7 @@ class Limits(TypedDict, total=False):
     max_fpr: float | None
     min_coverage: float | None
     confidence: float
+    assume_independent: bool
     risks: Sequence[str]
 
 

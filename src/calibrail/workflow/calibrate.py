@@ -23,6 +23,7 @@ from calibrail.settings.short import collect
 from calibrail.workflow.arrays import CalibrateShort, calibration_source
 from calibrail.workflow.context import Context, installed_versions
 from calibrail.workflow.error_examples import worst_errors
+from calibrail.workflow.independence import independent
 from calibrail.workflow.run import Run, calibration_digests, score_config
 from calibrail.workflow.scoring import Scored, require_usable, score_only, score_source
 from calibrail.workflow.wording import worded
@@ -106,12 +107,9 @@ def calibrate(
     )
     require_usable(scored)
     table = scored.table
-    if promise.clustered and table.groups.null_count == len(table):
-        raise InputError(
-            "clustered needs groups, and no answer has one; name their column (--group-column)"
-        )
     names = None if promise.by is None else [group_name(value) for value in table.kept[promise.by]]
-    sample = scored.sample()
+    samples, promise = independent(scored, promise, requirement, names)
+    sample = samples[0]
     rule, control = _thresholds(sample, promise, requirement, names)
     key, detector = scored.keys[0], scored.detectors[0]
     reasons = Counter(table.reasons.get(key, {}).values())
@@ -126,7 +124,7 @@ def calibrate(
             reproduce=context.reproduce(),
             notes=data_notes(scored.data, scored.lessons),
         ),
-        others=_others(scored, target, reading),
+        others=_others(scored, samples, target, reading),
         names=names,
         risks=control,
     )
@@ -161,7 +159,8 @@ def _thresholds(
     if requirement.risks:
         # Its own threshold plays no part.
         promise = replace(promise, allow_flag_all=True)
-    clusters = sample.groups if promise.clustered else None
+    # Thresholds by a column rest on one answer of each group already.
+    clusters = sample.groups if promise.clustered and names is None else None
     rule = fit_rule(sample.values, sample.labels, part, promise, clusters=clusters, names=names)
     if not requirement.risks:
         return rule, None
@@ -180,9 +179,14 @@ def _thresholds(
     return replace(rule, chosen=control.threshold), control
 
 
-def _others(scored: Scored, target: Source | None, reading: ReadOptions | None) -> Others:
+def _others(
+    scored: Scored,
+    samples: Sequence[Sample],
+    target: Source | None,
+    reading: ReadOptions | None,
+) -> Others:
     """Return what stands beside the first detector: baselines, further detectors, production."""
-    sample, columns, production = scored.sample(), scored.table.columns, None
+    sample, columns, production = samples[0], scored.table.columns, None
     if target is not None:
         if not scored.baselines:
             raise InputError("target needs answers with their texts; this data holds scores alone")
@@ -190,6 +194,6 @@ def _others(scored: Scored, target: Source | None, reading: ReadOptions | None) 
         production = dict(score_only(target, scored.baselines, reading=options)[0].columns)
     return Others(
         baselines={name: sample.with_scores(columns[name]) for name in scored.baselines},
-        detectors={key: scored.sample(index) for index, key in enumerate(scored.keys) if index > 0},
+        detectors=dict(zip(scored.keys[1:], samples[1:], strict=True)),
         target=production,
     )

@@ -1,6 +1,5 @@
 """Does a frozen guardrail keep its promise on data that it has never seen?"""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -9,7 +8,6 @@ from typing import Any, Unpack
 from calibrail.conformal import (
     Bound,
     Certificate,
-    Counts,
     GroupVerdict,
     Risk,
     certify_counts,
@@ -18,14 +16,12 @@ from calibrail.conformal import (
     parse_risk,
 )
 from calibrail.conformal.certificate import Verdict
-from calibrail.data.example import Example
 from calibrail.data.sources import Source
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation.sections.measured_risks import risk_bounds, risk_verdict
-from calibrail.guardrail.decision import Decision
-from calibrail.guardrail.runtime import Guardrail, group_name
+from calibrail.guardrail.runtime import Guardrail
 from calibrail.record import plain
-from calibrail.report.documents.calibrate_findings import risks_reason
+from calibrail.report.documents.calibrate_findings import assumed, risks_reason
 from calibrail.report.documents.certify_warnings import certify_warnings
 from calibrail.settings import ReadOptions, Requirement
 from calibrail.settings.short import collect_requirement
@@ -34,6 +30,7 @@ from calibrail.workflow.arrays import ArraysShort, source_of
 from calibrail.workflow.context import Progress
 from calibrail.workflow.inherited import inherited
 from calibrail.workflow.sources import Fresh, batches, open_source
+from calibrail.workflow.tally import Tally
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -54,6 +51,11 @@ class Certification(Shown):
         With a review: the share of faithful answers that were flagged, not merely reviewed.
     n_seen_before : int
         Hallucinated calibration examples found in the data and left out.
+    n_set_aside : int
+        Answers that did not count, since another one of their group and class did.
+    assumed_independent : int
+        Answers that share their group with an earlier one of their class, and that counted
+        nevertheless, since the requirement takes all answers as independent.
     n_undefined, n_errors : int
         Answers without a score, and answers on which the detector failed; both were not passed.
     n_quarantined : int
@@ -72,6 +74,8 @@ class Certification(Shown):
     risks: list[dict[str, Any]] | None
     blocked: Bound | None
     n_seen_before: int
+    n_set_aside: int
+    assumed_independent: int
     n_undefined: int
     n_errors: int
     n_quarantined: int
@@ -90,7 +94,14 @@ class Certification(Shown):
             rows = [{"group": name, **item.to_dict()} for name, item in sorted(self.groups.items())]
             confidence = self.certificate.confidence
             by_group = {"column": self.by, "confidence": confidence, "rows": rows}
-        counts = ("n_seen_before", "n_undefined", "n_errors", "n_quarantined")
+        counts = (
+            "n_seen_before",
+            "n_set_aside",
+            "assumed_independent",
+            "n_undefined",
+            "n_errors",
+            "n_quarantined",
+        )
         return {
             "schema": "calibrail.certificate/1",
             **self.certificate.to_dict(),
@@ -117,7 +128,8 @@ def certify(
 
     The decisions are the guardrail's own, one by one the same as in production. Hallucinated
     answers that set the threshold are recognised by their digest and left out, since a threshold
-    cannot be tested on what it was made from.
+    cannot be tested on what it was made from. Where groups hold several answers of a class, one
+    answer of each counts, which the digest of its content decides.
 
     Parameters
     ----------
@@ -158,34 +170,39 @@ def certify(
     columns = guardrail.columns if by is None else (*guardrail.columns, by)
     reading = inherited(reading, guardrail, source, labelled=True)
     examples = open_source(source, reading, keep=columns)
-    fresh, tally = Fresh(guardrail), _Tally(by)
+    fresh, tally = Fresh(guardrail), Tally(by, once=not requirement.assume_independent)
     for batch in batches(filter(fresh.admits, examples)):
         for example, decision in zip(batch, guardrail.decide(batch), strict=True):
             tally.add(example, decision)
         if progress is not None:
-            progress(sum(tally.n))
-    for label, name in ((1, "hallucinated"), (0, "faithful")):
-        if tally.n[label] == 0:
+            progress(tally.n_answers)
+    # Risks are about answers of both classes, so that one answer of a group counts for them.
+    counts = tally.counts(per_class=not risks)
+    for n, label, name in (
+        (counts.n_hallucinated, 1, "hallucinated"),
+        (counts.n_faithful, 0, "faithful"),
+    ):
+        if n == 0:
             seen = fresh.n_seen_before if label == 1 else 0
             left_out = f" ({seen} were left out as calibration examples)" if seen else ""
             raise DataError(
                 f"no fresh {name} example to certify on{left_out}; a certificate needs "
                 "labelled answers of both classes that the calibration has not seen"
             )
-    counts = Counts(tally.stopped[1], tally.n[1], tally.stopped[0], tally.n[0])
     certificate, measured = certify_counts(counts, limits), None
     if risks:
         measured = risk_bounds(risks, counts, requirement.confidence)
         verdict = risk_verdict(measured)
         reason = risks_reason(verdict, measured)
         certificate = replace(certificate, verdict=verdict, reason=reason, flips=None)
+    n_assumed = tally.n_sharing if requirement.assume_independent else 0
+    certificate = replace(certificate, reason=certificate.reason + assumed(n_assumed))
     groups = None
     if by is not None:
-        by_group = {name: Counts(*cells) for name, cells in sorted(tally.by_group.items())}
-        groups = certify_groups(by_group, limits)
+        groups = certify_groups(tally.by_group(), limits)
     blocked = None
     if guardrail.rule.upper is not None:
-        blocked = exact_bound(tally.flagged, tally.n[0], requirement.confidence)
+        blocked = exact_bound(tally.n_flagged(), counts.n_faithful, requirement.confidence)
     result = Certification(
         certificate=certificate,
         by=by,
@@ -193,6 +210,8 @@ def certify(
         risks=measured,
         blocked=blocked,
         n_seen_before=fresh.n_seen_before,
+        n_set_aside=tally.n_answers - counts.n_hallucinated - counts.n_faithful,
+        assumed_independent=n_assumed,
         n_undefined=tally.n_undefined,
         n_errors=tally.n_errors,
         n_quarantined=examples.n_quarantined,
@@ -203,7 +222,6 @@ def certify(
     warnings = certify_warnings(
         result.to_dict(),
         same_file=sha256 is not None and sha256 == guardrail.config.data.sha256,
-        n_sharing={"faithful": tally.n_sharing[0], "hallucinated": tally.n_sharing[1]},
         policy=guardrail.config.policy.undefined,
     )
     return replace(result, warnings=tuple(warnings))
@@ -227,31 +245,3 @@ def _limits(guardrail: Guardrail, requirement: Requirement, risks: Sequence[Risk
         )
     levels = {risk.name: risk.level for risk in risks}
     return Requirement(levels.get("fpr"), levels.get("recall", 0.0), requirement.confidence)
-
-
-class _Tally:
-    """Counts per class, faithful first; an answer that was not passed counts as stopped."""
-
-    def __init__(self, by: str | None) -> None:
-        self._by = by
-        self.n, self.stopped, self.n_sharing = [0, 0], [0, 0], [0, 0]
-        self.flagged = self.n_undefined = self.n_errors = 0
-        self._groups: set[tuple[int, str]] = set()
-        #: Caught and all hallucinated answers, false alarms and all faithful ones, by group.
-        self.by_group: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
-
-    def add(self, example: Example, decision: Decision) -> None:
-        """Count one answer; those flagged only where it is faithful."""
-        label, outcome = int(example.label or 0), decision.outcome
-        self.n[label] += 1
-        self.stopped[label] += outcome != "pass"
-        self.flagged += outcome == "flag" and label == 0
-        self.n_errors += outcome == "error"
-        self.n_undefined += decision.score is None and outcome != "error"
-        if self._by is not None:
-            counts = self.by_group[group_name(example.columns.get(self._by))]
-            counts[2 - 2 * label] += outcome != "pass"
-            counts[3 - 2 * label] += 1
-        if example.group is not None:
-            self.n_sharing[label] += (label, example.group) in self._groups
-            self._groups.add((label, example.group))

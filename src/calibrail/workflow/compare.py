@@ -18,6 +18,7 @@ from calibrail.settings.checks import optional
 from calibrail.settings.short import Short, collect
 from calibrail.shown import Shown
 from calibrail.workflow.context import Context
+from calibrail.workflow.independence import independent
 from calibrail.workflow.run_folder import cost_dict, write_run
 from calibrail.workflow.scoring import Scored, require_usable, score_source
 from calibrail.workflow.wording import spelled, worded
@@ -103,16 +104,15 @@ def compare(
     # One that is undefined everywhere keeps its row; where all are, there is nothing to compare.
     for index in usable or [0]:
         require_usable(scored, index)
+    samples, promise = independent(scored, promise, requirement)
     notes = data_notes(scored.data, scored.lessons)
     reproduce = context.reproduce()
     comparison = compare_detectors(
-        {key: scored.sample(index) for index, key in enumerate(keys)},
+        dict(zip(keys, samples, strict=True)),
         promise,
         requirement,
         {key: Origin(spec, scored.data, reproduce, notes) for key, spec in scored.specs.items()},
-        baselines={
-            name: scored.sample().with_scores(table.columns[name]) for name in scored.baselines
-        },
+        baselines={name: samples[0].with_scores(table.columns[name]) for name in scored.baselines},
         seed=splitting.seed,
     )
     reports = tuple((name, worded(report)) for name, report in comparison.detectors)

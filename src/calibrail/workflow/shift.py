@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrail.data.sources import Source
 from calibrail.errors import InputError, TooFewExamplesError
@@ -130,20 +131,22 @@ def shift(
     scored = tuple(
         _scored(source, score, split, optional(reading, ReadOptions, "reading"), context)
     )
-    sample, features = _joined(scored)
+    sample, features, lot = _joined(scored)
     results, failures = [], list[TooFewExamplesError]()
     for item in _parts(scored, split):
         # An answer on which no judge could be asked says nothing on either side.
         sides = np.where(sample.split == FIT, FIT, item.split).astype(np.int8)
         try:
-            measured = drift(
-                replace(sample, split=sides), features, promise, requirement.confidence
-            )
+            part = replace(sample, split=sides)
+            if not requirement.assume_independent:
+                # One answer of each group and class on either side: those are independent.
+                part = part.thinned(part.split != FIT, lot, part.labels, part.split)
+            measured = drift(part, features, promise, requirement.confidence)
         except TooFewExamplesError as error:
             failures.append(error)
             continue
         names = {"calibrated_on": item.calibrated_on, "tested_on": item.tested_on}
-        results.append({**names, **measured})
+        results.append({**names, "n_set_aside": part.n_set_aside, **measured})
     if not results:
         raise failures[0]
     spec = scored[0].specs[scored[0].keys[0]]
@@ -183,7 +186,8 @@ def _refuse_unused(promise: Promise, requirement: Requirement) -> None:
             "shift tests one threshold for all answers; leave out clustered, beta, min_n, "
             "allow_flag_all and a promise's by"
         )
-    if requirement != Requirement(confidence=requirement.confidence):
+    used = {name: getattr(requirement, name) for name in ("confidence", "assume_independent")}
+    if requirement != Requirement(**used):
         raise InputError("shift gives no verdict; leave out max_fpr, min_coverage and risks")
 
 
@@ -216,20 +220,23 @@ def _scored(
         yield scored
 
 
-def _joined(scored: tuple[Scored, ...]) -> tuple[Sample, Features]:
-    """Return all answers with the features that each side has."""
+def _joined(scored: tuple[Scored, ...]) -> tuple[Sample, Features, NDArray[np.uint64]]:
+    """Return all answers with the features that each side has, and what their content drew."""
     samples = [side.sample() for side in scored]
     sample = Sample(
         np.concatenate([sample.values for sample in samples]),
         np.concatenate([sample.labels for sample in samples]),
         np.concatenate([sample.split for sample in samples]),
-        tolerance=samples[0].tolerance,
+        # Two sources stand on two sides, so that equal numbers make no common group.
+        np.concatenate([side.groups for side in scored]),
+        samples[0].tolerance,
     )
-    return sample, {
+    features = {
         name: np.concatenate([side.table.columns[name] for side in scored])
         for name in scored[0].baselines
         if all(name in side.baselines for side in scored)
     }
+    return sample, features, np.concatenate([side.table.digests for side in scored])
 
 
 def _parts(scored: tuple[Scored, ...], split: ShiftSplit) -> list[Part]:

@@ -14,7 +14,8 @@ Result = TypeVar("Result")
 def worded(report: Report) -> Report:
     """Return a report of ``evaluate`` with its codes put into words."""
     content = report.to_dict()
-    why, confounds = reason(content), report.confounds
+    n_assumed = sum(item.values.get("n_sharing", 0) for item in report.warnings)
+    why, confounds = reason(content, n_assumed), report.confounds
     said = replace(
         report,
         reason=why,

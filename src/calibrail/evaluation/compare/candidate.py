@@ -70,6 +70,9 @@ class Candidates:
         Level of every interval and claim.
     seed : int
         Of the halves of the test part and of every bootstrap.
+    thinned, independent : bool
+        Whether answers were set aside, so that one of each group and class counts; whether every
+        answer counts whatever it shares with others.
     """
 
     members: tuple[Candidate, ...]
@@ -78,6 +81,8 @@ class Candidates:
     groups: NDArray[np.int64]
     confidence: float = 0.95
     seed: int = 0
+    thinned: bool = False
+    independent: bool = False
 
     @classmethod
     def on(
@@ -85,7 +90,16 @@ class Candidates:
     ) -> Candidates:
         """Return candidates on the answers of a sample, whichever detector's scores it holds."""
         groups = with_singletons(sample.groups, len(sample))
-        return cls(tuple(members), sample.labels, sample.split, groups, confidence, seed)
+        return cls(
+            tuple(members),
+            sample.labels,
+            sample.split,
+            groups,
+            confidence,
+            seed,
+            sample.n_set_aside > 0,
+            sample.independent,
+        )
 
     def __iter__(self) -> Iterator[Candidate]:
         return iter(self.members)

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from calibrail.conformal import calibrate_threshold
 from calibrail.conformal.rule import Rule
 from calibrail.errors import InputError
 from calibrail.evaluation.compare.candidate import Candidate, Candidates
@@ -14,7 +13,7 @@ from calibrail.evaluation.compare.winner import Winner, find_winner
 from calibrail.evaluation.evaluate import Origin, Others, evaluate
 from calibrail.evaluation.report import Report
 from calibrail.evaluation.rows import Row
-from calibrail.evaluation.sample import CALIBRATION, TEST, Sample
+from calibrail.evaluation.sample import TEST, Sample
 from calibrail.evaluation.stats.measure import Measure
 from calibrail.evaluation.stats.overlap import overlap
 from calibrail.evaluation.stats.partial_auroc import LEAST_COVERAGE, partial_auroc
@@ -146,7 +145,7 @@ def compare_detectors(
         if len(sample) != len(shared):
             raise InputError(f"{name} must have {len(shared)} values; got {len(sample)}")
         try:
-            calibration = calibrate_threshold(sample.scores(CALIBRATION, 1), promise)
+            calibration = sample.calibrated(promise)
         except InputError as error:
             if name in detectors:
                 uncalibrated[name] = str(error)

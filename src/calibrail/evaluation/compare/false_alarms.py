@@ -9,6 +9,7 @@ rank k: the spread of the k-th smallest score is known no better than from about
 """
 
 import math
+from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,8 +52,9 @@ class FalseAlarms:
         caught, faithful = labels == 1, labels == 0
         if not len(candidates) or not caught.any() or not faithful.any():
             return
-        made = candidates.members[0].calibration
-        self.rank = max(1, round(made.rank / (made.n + 1) * (int(caught.sum()) + 1)))
+        # The same for all, unless thresholds count groups: these lie at ranks of their own.
+        shares = [item.calibration.rank / (item.calibration.n + 1) for item in candidates]
+        self.rank = max(1, round(median(shares) * (int(caught.sum()) + 1)))
         self._flagged: dict[str, Mask] = {}
         self._groups_below: dict[str, int] = {}
         ladders: dict[str, FixedCoverage] = {}

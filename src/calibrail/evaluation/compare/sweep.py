@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from calibrail.conformal import calibrate_threshold, minimum_n
+from calibrail.conformal import minimum_n
 from calibrail.conformal import rank as rank_of
 from calibrail.errors import InputError
 from calibrail.evaluation.sample import CALIBRATION, Sample
@@ -62,7 +62,7 @@ def alpha_sweep(
 
 def _row(sample: Sample, promise: Promise, confidence: float) -> dict[str, Any]:
     try:
-        calibration = calibrate_threshold(sample.scores(CALIBRATION, 1), promise)
+        calibration = sample.calibrated(promise)
     except InputError as error:
         return {"threshold": None, "coverage": None, "fpr": None, "reason": str(error)}
     coverage, fpr = sample.bounds(calibration.flags(sample.values, sample.tolerance), confidence)

@@ -193,11 +193,12 @@ def find_winner(candidates: Candidates, required: Requirement) -> Winner:
         labels,
         np.where(confirming, TEST, FIT).astype(np.int8),
         candidates.groups,
+        independent=candidates.independent,
     )
     # Each group counts once where answers of one class share groups.
     certificate = certify_counts(sample.one_per_group(best.flagged), required).to_dict()
-    shared = sample.n_sharing(confirming) > 0
-    counted = "one answer of each group and class" if shared else "every answer"
+    once = candidates.thinned or (not candidates.independent and sample.n_sharing(confirming) > 0)
+    counted = "one answer of each group and class" if once else "every answer"
     return replace(
         result,
         name=best.name,

@@ -5,7 +5,7 @@ from typing import Any, Final
 import numpy as np
 from scipy.special import betaincinv
 
-from calibrail.conformal import Calibration
+from calibrail.conformal import Calibration, ClusteredCalibration
 from calibrail.evaluation.sample import TEST, Sample
 
 #: A score with at most this many distinct calibration values has few thresholds to choose from.
@@ -49,6 +49,9 @@ def attainable(
     if n_distinct > FEW_DISTINCT or 2 * n_distinct > len(calibration.scores):
         # Many values, and yet nothing between two of them where most answers share one.
         used_at = int(np.searchsorted(distinct, calibration.threshold))
+        if isinstance(calibration, ClusteredCalibration):
+            # Between two scores of many the answers of a large group leave a gap, too.
+            return None
         if calibration.flag_all or used_at >= n_distinct:
             return None
         if 1.0 - _least_alpha(int(below[used_at]), calibration) - target <= slack:
@@ -75,6 +78,8 @@ def attainable(
 def _least_alpha(below: int, calibration: Calibration) -> float:
     """Return the smallest alpha at which a threshold with so many scores below it is allowed."""
     n = calibration.n
+    if isinstance(calibration, ClusteredCalibration):
+        return calibration.least_alpha(below)
     if calibration.guarantee == "pac":
         return float(betaincinv(below + 1, n - below, 1.0 - (calibration.delta or 0.1)))
     if calibration.guarantee == "paper":

@@ -9,7 +9,6 @@ import numpy as np
 from calibrail.conformal import (
     GroupedCalibration,
     GroupVerdict,
-    calibrate_threshold,
     certify_groups,
 )
 from calibrail.evaluation.sample import CALIBRATION, TEST, Mask, Sample
@@ -41,7 +40,7 @@ def by_group(
         ``min_n``, ``scope``, ``confidence`` and ``rows``, one a group of the test part.
     """
     promise = replace(grouped.fallback.promise, allow_flag_all=True)
-    shared = calibrate_threshold(sample.scores(CALIBRATION, 1), promise)
+    shared = sample.calibrated(promise)
     members = np.asarray(names, dtype=object)
     present = sorted(set(members[sample.rows(TEST)].tolist()))
 

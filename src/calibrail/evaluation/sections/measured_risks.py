@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from calibrail.conformal import Counts, exact_bound
+from calibrail.conformal import Bound, Counts, exact_bound
 from calibrail.conformal.bound import interval, proof_level
 from calibrail.conformal.certificate import Verdict
 from calibrail.conformal.risk_spec import Risk
@@ -35,29 +35,32 @@ def risk_bounds(risks: Sequence[Risk], counts: Counts, confidence: float) -> lis
     for risk in risks:
         bound = exact_bound(*shares[risk.name], level)
         # All risks have to be shown to be kept, so each may take the whole error.
-        proof = tuple(map(float, interval(*shares[risk.name], proof_level(confidence))))
-        state = shown((bound.lower, bound.upper), proof, risk.relation, risk.level)
+        lower, upper = interval(*shares[risk.name], proof_level(confidence))
+        state = shown(bound, risk.relation, risk.level, (float(lower), float(upper)))
         measured.append({**risk.to_dict(), "test": bound.to_dict(), "shown": state})
     return measured
 
 
 def shown(
-    bound: tuple[float, float], proof: tuple[float, float], relation: str, level: float
+    bound: Bound, relation: str, level: float, proof: tuple[float, float] | None = None
 ) -> str:
     """Return whether a limit is shown to be kept (``within``), ``exceeded``, or ``open``.
 
     Parameters
     ----------
-    bound, proof : (float, float)
-        Intervals whose ends show that the limit is broken, and that it is kept.
+    bound : Bound
+        Its ends show that the limit is broken.
     relation : {">=", "<="}
         Which side of the limit is good.
     level : float
         The limit.
+    proof : (float, float), optional
+        The interval whose ends show that the limit is kept; that of ``bound`` when left out.
     """
+    proof = proof or (bound.lower, bound.upper)
     if (proof[0] >= level) if relation == ">=" else (proof[1] <= level):
         return "within"
-    broken = (bound[1] < level) if relation == ">=" else (bound[0] > level)
+    broken = (bound.upper < level) if relation == ">=" else (bound.lower > level)
     return "exceeded" if broken else "open"
 
 

@@ -8,8 +8,11 @@ from calibrail.report.blocks import Json
 from calibrail.scale import Scale
 
 
-def reason(report: Json) -> str:
-    """Return why a report has its verdict; ``report["reason"]`` is a code of ``evaluation``."""
+def reason(report: Json, n_assumed: int = 0) -> str:
+    """Return why a report has its verdict; ``report["reason"]`` is a code of ``evaluation``.
+
+    ``n_assumed`` answers were taken as independent although they share groups.
+    """
     certificate, test = report["certificate"], report["test"]
     text: str = certificate["reason"]
     if report["reason"] == "risks":
@@ -30,8 +33,19 @@ def reason(report: Json) -> str:
             f"half of all draws lie below, and {more} would settle it at the rate seen: use "
             "--guarantee pac, or require less with --min-coverage."
         )
+    text += assumed(n_assumed)
     # A bound on answers that are not passed is one on flags, and with a review on both.
     return text.replace("flags", "withholds") if report["three_way"] else text
+
+
+def assumed(n: int) -> str:
+    """Say that answers were taken as independent that are not; empty where none were."""
+    if not n:
+        return ""
+    return (
+        f" This takes all answers as independent (--assume-independent), although "
+        f"{count(n, 'of them shares', 'of them share')} a group with another one of the same class."
+    )
 
 
 def risks_reason(verdict: str, measured: Sequence[Json]) -> str:
@@ -170,15 +184,22 @@ class _Warnings:
         return " ".join([*parts, "Label more examples."])
 
     def clustered(self) -> str:
-        examples, remedy = count(self.values["n"], "example"), "For"
-        if not self.report["clustering"] and not self.report["risks"]:
-            remedy = (
-                "For the threshold, --clustered counts each group once and keeps the promise; for"
-            )
+        aside, counted = self.values["n_set_aside"], self.values["n"]
+        kind = "group" if self.report["risks"] else "group and class"
+        threshold = "; the threshold counts each group once" if self.report["clustering"] else ""
+        return (
+            f"Groups (a source or a question) hold several answers of a class, and these are not "
+            f"independent. So one answer of each {kind} counts: {counted:,} of "
+            f"{aside + counted:,}{threshold}. All measures, intervals and the verdict rest on "
+            "these. (--assume-independent counts every answer.)"
+        )
+
+    def assumed_independent(self) -> str:
+        examples = count(self.values["n"], "example")
         return (
             f"{self.values['n_sharing']:,} of {examples} share a group (a source or a question) "
-            "with another of their class. Intervals that assume independent examples are too "
-            f"narrow here. {remedy} exact intervals, keep one example per group."
+            "with another of their class, and every one counted, as --assume-independent asks: "
+            "threshold, intervals and verdict promise too much if answers of one group are alike."
         )
 
     def undefined_scores(self) -> str:

@@ -21,7 +21,8 @@ _TITLES: Final = {
     "not_shown_to_beat_baseline": "not shown to beat every baseline",
     "coverage_outside_band": "caught share outside its expected range",
     "paper_rank_undercovers": "the paper's rank catches too few",
-    "clustered": "examples share groups",
+    "clustered": "each group counts once",
+    "assumed_independent": "answers of one group taken as independent",
     "undefined_scores": "some scores are undefined",
 }
 

@@ -1,13 +1,12 @@
 """What weakens a certificate, in words?"""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
+from calibrail.phrases import count
 from calibrail.report.blocks import Json
 
 
-def certify_warnings(
-    certificate: Json, *, same_file: bool, n_sharing: Mapping[str, int], policy: str
-) -> Iterator[str]:
+def certify_warnings(certificate: Json, *, same_file: bool, policy: str) -> Iterator[str]:
     """Say what weakens a certificate.
 
     Parameters
@@ -16,8 +15,6 @@ def certify_warnings(
         What ``calibrail certify --json`` prints.
     same_file : bool
         Whether the data is the file that the guardrail was calibrated on.
-    n_sharing : mapping of str to int
-        By class: how many answers share a group with an earlier one of their class.
     policy : str
         What the guardrail does with answers without a score.
     """
@@ -32,13 +29,11 @@ def certify_warnings(
             "been looked at, and its faithful answers share questions with the calibration "
             "half; a certificate needs fresh data"
         )
-    for name, side in (("hallucinated", "coverage"), ("faithful", "fpr")):
-        if n_sharing[name]:
-            yield (
-                f"{n_sharing[name]} of {certificate[side]['n']} {name} answers share a group "
-                "(a question, a source) with another one; the bounds take answers as "
-                "independent, so they are somewhat too narrow"
-            )
+    if n := certificate["n_set_aside"]:
+        yield (
+            f"{count(n, 'answer')} did not count: another answer of the same group (a question, a "
+            "source) and class did, and answers of one group are not independent"
+        )
     if n := certificate["n_errors"]:
         yield f"the detector failed on {n} answers; they count as not passed"
     if n := certificate["n_undefined"]:

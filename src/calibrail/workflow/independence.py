@@ -1,0 +1,70 @@
+"""Which answers are independent, so that thresholds and verdicts may rest on them?"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.errors import InputError
+from calibrail.evaluation import Sample
+from calibrail.evaluation.sample import CALIBRATION, FIT, TEST
+from calibrail.settings import Promise, Requirement
+from calibrail.workflow.scoring import Scored
+
+
+def independent(
+    scored: Scored,
+    promise: Promise,
+    requirement: Requirement,
+    names: Sequence[str] | None = None,
+) -> tuple[tuple[Sample, ...], Promise]:
+    """Return every detector's sample in which independent answers count, and what is promised.
+
+    Where groups hold several answers of a class, these are not independent. Then one answer of each
+    group and class counts on the test part and among the faithful calibration answers, and the
+    threshold counts each group of the hallucinated ones once. Thresholds by a column take one
+    answer of each group, class and value; risks, which are about answers of both classes together,
+    one answer of each group. Which answer it is, the digest of its content decides.
+
+    Parameters
+    ----------
+    scored : Scored
+        Scores, split and groups.
+    promise, requirement : Promise and Requirement
+        What was asked for. ``assume_independent`` lets every answer count.
+    names : sequence of str, length n, optional
+        The values of the promise's ``by``.
+
+    Returns
+    -------
+    (tuple of Sample, Promise)
+        One sample a detector, on the same answers; the promise with ``clustered`` as it is kept.
+
+    Raises
+    ------
+    InputError
+        If ``clustered`` was asked for and no answer has a group.
+    """
+    table = scored.table
+    samples = tuple(scored.sample(index) for index in range(len(scored.detectors)))
+    if promise.clustered and table.groups.null_count == len(table):
+        raise InputError(
+            "clustered needs groups, and no answer has one; name their column (--group-column)"
+        )
+    first, paper = samples[0], promise.guarantee == "paper"
+    if requirement.assume_independent:
+        return tuple(replace(sample, independent=True) for sample in samples), promise
+    if not first.n_sharing(first.split != FIT):
+        return samples, promise
+    hallucinated = first.rows(CALIBRATION, 1)
+    rows = first.rows(TEST) | first.rows(CALIBRATION, 0)
+    shared: list[NDArray[Any]] = [first.labels]
+    if requirement.risks:
+        rows, shared = first.split != FIT, []
+    elif names is not None:
+        rows = rows | hallucinated
+        shared = [first.labels, np.unique(names, return_inverse=True)[1]]
+    thinned = tuple(sample.thinned(rows, table.digests, *shared) for sample in samples)
+    return thinned, replace(promise, clustered=not paper)

@@ -1,0 +1,94 @@
+"""What did a guardrail decide about labelled answers, and which of these count?"""
+
+from collections import Counter
+from typing import NamedTuple
+
+from calibrail.conformal import Counts
+from calibrail.data.example import Example
+from calibrail.guardrail.decision import Decision
+from calibrail.guardrail.runtime import group_name
+
+
+class _Cell(NamedTuple):
+    """What counts of an answer: its class, whether it was stopped and flagged, and where it is."""
+
+    label: int
+    stopped: bool
+    flagged: bool
+    name: str
+
+
+class Tally:
+    """Counts decisions, one answer of each group and class, in any order of the answers.
+
+    Answers of one group are kept apart until the end: the one whose content has the lowest digest
+    counts. All others are counted at once and take no memory.
+
+    Parameters
+    ----------
+    by : str or None
+        Column whose values are counted each by itself, too.
+    once : bool
+        Whether one answer of a group counts, or every answer.
+    """
+
+    def __init__(self, by: str | None, *, once: bool = True) -> None:
+        self._by, self._once = by, once
+        self._alone: Counter[_Cell] = Counter()
+        #: By group, class and value of the column: digest and cell of the answer that counts.
+        self._drawn: dict[tuple[str, int, str], tuple[str, _Cell]] = {}
+        self._seen: set[tuple[str, int]] = set()
+        self.n_answers = self.n_sharing = self.n_undefined = self.n_errors = 0
+
+    def add(self, example: Example, decision: Decision) -> None:
+        """Count one answer; one that was not passed counts as stopped."""
+        outcome, label = decision.outcome, int(example.label or 0)
+        self.n_answers += 1
+        self.n_errors += outcome == "error"
+        self.n_undefined += decision.score is None and outcome != "error"
+        name = "" if self._by is None else group_name(example.columns.get(self._by))
+        cell = _Cell(label, outcome != "pass", outcome == "flag", name)
+        if example.group is None:
+            self._alone[cell] += 1
+            return
+        self.n_sharing += (example.group, label) in self._seen
+        self._seen.add((example.group, label))
+        if not self._once:
+            self._alone[cell] += 1
+            return
+        key, digest = (example.group, label, name), example.digest()
+        if key not in self._drawn or digest < self._drawn[key][0]:
+            self._drawn[key] = digest, cell
+
+    def counts(self, *, per_class: bool = True) -> Counts:
+        """Return what counts of all answers: one of each group and class, or of each group."""
+        return _counts(self._cells(per_class=per_class))
+
+    def by_group(self) -> dict[str, Counts]:
+        """Return what counts of each value of the column: one of each group and class in it."""
+        by_name: dict[str, Counter[_Cell]] = {}
+        cells = self._alone + Counter(cell for _, cell in self._drawn.values())
+        for cell, n in cells.items():
+            by_name.setdefault(cell.name, Counter())[cell] += n
+        return {name: _counts(by_name[name]) for name in sorted(by_name)}
+
+    def n_flagged(self) -> int:
+        """Return how many of the faithful answers that count were flagged, not merely reviewed."""
+        cells = self._cells(per_class=True)
+        return sum(n for cell, n in cells.items() if cell.flagged and not cell.label)
+
+    def _cells(self, *, per_class: bool) -> Counter[_Cell]:
+        lowest: dict[tuple[str, int | None], tuple[str, _Cell]] = {}
+        for (group, label, _), drawn in self._drawn.items():
+            key = group, label if per_class else None
+            lowest[key] = min(drawn, lowest.get(key, drawn))
+        return self._alone + Counter(cell for _, cell in lowest.values())
+
+
+def _counts(cells: Counter[_Cell]) -> Counts:
+    numbers = [0, 0, 0, 0]
+    for cell, n in cells.items():
+        at = 2 - 2 * cell.label
+        numbers[at] += n * cell.stopped
+        numbers[at + 1] += n
+    return Counts(*numbers)
