@@ -64,9 +64,13 @@ def test_a_certificate_is_ordered_finite_and_consistent(
     expected = "inconclusive"
     if made.coverage.upper < required or made.fpr.lower > limit:
         expected = "rejected"
-    elif made.coverage.lower >= required and made.fpr.upper <= limit:
+    elif made.coverage_at_least >= required and made.fpr_at_most <= limit:
         expected = "certified"
     assert made.verdict == expected
+    # A claim of two requirements needs two ends, each of which may err with 1 - level.
+    tail = 1.0 - level
+    assert binom.sf(hits[0] - 1, hits[1], made.coverage_at_least) <= tail * (1 + 1e-9)
+    assert binom.cdf(alarms[0], alarms[1], made.fpr_at_most) <= tail * (1 + 1e-9)
     if made.verdict != "inconclusive":
         assert dict(made.needed) == {"hallucinated": 0, "faithful": 0}
 

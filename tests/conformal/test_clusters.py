@@ -17,10 +17,9 @@ from calibrail.conformal import (
     calibrate_clusters,
     calibrate_threshold,
     minimum_n,
-    rank,
 )
 from calibrail.errors import InputError, TooFewExamplesError
-from calibrail.settings import Promise
+from calibrail.settings import Promise, Undefined
 
 CHECK = settings(max_examples=30, deadline=None)
 
@@ -159,24 +158,43 @@ def test_thresholds_grow_with_alpha_and_delta(
     assert strict <= loose
 
 
-def test_pac_is_the_median_of_thresholds_at_half_the_error() -> None:
+def test_pac_is_the_highest_threshold_at_which_the_bet_still_wins() -> None:
+    """Every threshold by the definition: the wealth of a fixed bet on each group's missed share."""
     rng, alpha, delta = np.random.default_rng(0), 0.2, 0.2
-    scores = rng.normal(size=60)
-    alone = calibrate_clusters(scores, np.arange(60), Promise(alpha, "pac", delta))
-    # One example per cluster: every draw is the same, and so is the median.
-    assert alone.threshold == np.sort(scores)[rank(60, alpha, "pac", delta / 2) - 1]
     clusters = rng.integers(0, 60, 400)
-    values = rng.normal(size=400)
+    values = rng.normal(size=400).round(1)
     made = calibrate_clusters(values, clusters, Promise(alpha, "pac", delta))
     names = np.unique(clusters)
-    k = rank(len(names), alpha, "pac", delta / 2)
-    found = [
-        np.sort([rng.choice(values[clusters == name]) for name in names])[k - 1] for _ in range(400)
-    ]
-    # A median of 101 draws lies between the 30 % and 70 % quantiles but for 4 in 100,000.
-    assert np.quantile(found, 0.3) <= made.threshold <= np.quantile(found, 0.7)
+    bet = np.sqrt(2 * np.log(1 / delta) / (len(names) * 0.6 * alpha * (1 - alpha)))
+    assert bet < 0.95 / (1 - alpha)
+
+    def wealth(threshold: float) -> float:
+        missed = [np.mean(values[clusters == name] < threshold) for name in names]
+        return float(np.prod(1 + bet * (alpha - np.array(missed))))
+
+    winning = [value for value in np.unique(values) if wealth(value) >= 1 / delta]
+    assert made.threshold == max(winning)
     assert made.n_clusters == len(names)
-    assert made.scores[made.rank - 1] == made.threshold
+    assert np.sort(values)[made.rank - 1] == made.threshold
+
+
+def test_the_fewest_clusters_that_can_promise_stake_everything_on_the_lowest_score() -> None:
+    least = minimum_n(0.1, "pac", 0.1)
+    made = calibrate_clusters(np.arange(least), np.arange(least), Promise(0.1, "pac", 0.1))
+    assert (made.threshold, made.rank) == (0.0, 1)
+
+
+@pytest.mark.parametrize("undefined", ["flag", "pass"])
+def test_undefined_examples_are_caught_or_the_first_to_be_missed(undefined: Undefined) -> None:
+    rng = np.random.default_rng(3)
+    scores, clusters = rng.normal(size=300), np.arange(300) // 3
+    gone = rng.random(300) < 0.02
+    end = -np.inf if undefined == "pass" else np.inf
+    promise = Promise(0.1, "pac", 0.1, undefined)
+    made = calibrate_clusters(np.where(gone, np.nan, scores), clusters, promise)
+    far = np.where(gone, -1e9 if undefined == "pass" else 1e9, scores)
+    assert made.threshold == calibrate_clusters(far, clusters, promise).threshold
+    assert np.sort(np.where(gone, end, scores))[made.rank - 1] == made.threshold
 
 
 def test_clusters_keep_the_promise_where_the_naive_threshold_breaks_it() -> None:
@@ -242,7 +260,7 @@ def test_too_few_clusters_name_the_minimum_however_many_examples_there_are() -> 
     assert caught.value.minimum_n == 9
     with pytest.raises(TooFewExamplesError) as caught:
         calibrate_clusters(range(40), [7] * 40, Promise(0.1, "pac", 0.1))
-    assert caught.value.minimum_n == minimum_n(0.1, "pac", 0.05)
+    assert caught.value.minimum_n == minimum_n(0.1, "pac", 0.1)
     with pytest.raises(TooFewExamplesError):
         calibrate_clusters([], [], Promise(0.1))
     accepted = calibrate_clusters([1.0], [3], Promise(0.1, allow_flag_all=True))

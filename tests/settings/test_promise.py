@@ -23,7 +23,6 @@ from calibrail.settings.short import Short, collect
         ({"undefined": "drop"}, "undefined must be one of flag, review, pass; got 'drop'"),
         ({"min_n": 5}, "min_n is for the thresholds of groups; name their column with by"),
         ({"by": "x", "min_n": 0}, "min_n must be at least 1; got 0"),
-        ({"by": "x", "clustered": True}, "by and clustered exclude each other"),
         ({"clustered": True, "guarantee": "paper"}, "clustered needs the guarantee marginal"),
         ({"beta": 0.0}, r"beta must lie in \(0, 1\)"),
     ],
@@ -49,9 +48,16 @@ def test_a_requirement_refuses(fields: dict[str, Any], message: str) -> None:
 def test_risks_leave_no_room_for_groups() -> None:
     wanted = Requirement(risks=("precision>=0.9",))
     wanted.check(Promise())
-    for promise in (Promise(by="x"), Promise(clustered=True), Promise(beta=0.1)):
+    for promise in (Promise(by="x"), Promise(beta=0.1)):
         with pytest.raises(InputError, match="risks choose one threshold"):
             wanted.check(promise)
+
+
+def test_independence_is_assumed_or_groups_count_once() -> None:
+    wanted = Requirement(assume_independent=True)
+    wanted.check(Promise())
+    with pytest.raises(InputError, match="leave out one"):
+        wanted.check(Promise(clustered=True))
 
 
 def test_what_is_required_follows_the_promise() -> None:
