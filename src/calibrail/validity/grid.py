@@ -71,7 +71,7 @@ PROMISES: Final[tuple[Simulation[Check], ...]] = (
     Simulation(bands.band_everywhere, kinds=_ONE),
     Simulation(bands.band_everywhere, kinds=KINDS[1:], each=25),
     Simulation(groups.clustered_marginal, "marginal", each=5),
-    Simulation(groups.clustered_pac, "pac", each=20, delta=DELTA / 2.0),
+    Simulation(groups.clustered_pac, "pac", each=20),
     Simulation(groups.clustered_selection, each=20),
     Simulation(groups.grouped_marginal, "marginal", each=10),
     Simulation(groups.grouped_pac, "pac", each=10),
