@@ -181,7 +181,7 @@ def test_risks_that_cannot_be_kept_say_which(answers: Path, column: Any) -> None
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"by": "topic", "clustered": True}, "by and clustered exclude each other"),
+        ({"clustered": True, "assume_independent": True}, "leave out one"),
         ({"clustered": True, "guarantee": "paper"}, "clustered needs the guarantee"),
         ({"risks": ("recall>=0.5",), "beta": 0.1}, "risks choose one threshold"),
         ({"risks": ("recall<=0.5",)}, "recall"),

@@ -280,5 +280,6 @@ def test_frank_bertscore_does_not_carry_over_between_sources(real_data: Path) ->
         source, "column:column=bertscore_p_article,higher=faithful", by="dataset", alpha=0.1
     ).to_dict()
     item = {i["tested_on"]: i for i in found["tests"]}["cnndm"]
-    assert (item["coverage"]["count"], item["coverage"]["n"]) == (309, 518)
-    assert item["finding"] == "broken"
+    # One hallucinated summary of each article counts, of 518 in all.
+    assert (item["coverage"]["count"], item["coverage"]["n"]) == (139, 226)
+    assert item["finding"] == "broken" and item["n_set_aside"] > 1000
