@@ -81,6 +81,7 @@ class Reading:
         )
         self._stream = self._run(answers, interpreter)
         self._done = False
+        self._first: Problem | None = None
 
     def __iter__(self) -> Iterator[Example]:
         """Return itself; refuse a second pass, which would silently hold nothing."""
@@ -154,6 +155,7 @@ class Reading:
                 if self._strict:
                     raise DataError(self._describe(result))
                 self.n_quarantined += 1
+                self._first = self._first or result
                 self.reasons[result.field, result.reason] += 1
                 quarantine.add(result)
         self._done = True
@@ -173,11 +175,12 @@ class Reading:
         kinds = [f"{field}: {reason} ({n})" for (field, reason), n in self.reasons.most_common(5)]
         kinds += [f"left out: {reason} ({n})" for reason, n in self.filtered.most_common(3)]
         seen = f" Columns seen: {', '.join(self.fields[:30])}." if self.fields else ""
+        first = f" The first: {self._describe(self._first)}." if self._first else ""
         where = f" Every problem is in {self._quarantine}." if self._quarantine else ""
         return (
             f"{self.source}, read as {self.format}, has no usable row among {self.n_rows}: "
-            f"{'; '.join(kinds)}.{seen}{where} Columns are named with --map, --label-column, "
-            "--group-column and --id-column"
+            f"{'; '.join(kinds)}.{first}{seen}{where} Columns are named with --map, "
+            "--label-column, --group-column and --id-column; `calibrail doctor` lists them all"
         )
 
 

@@ -285,7 +285,8 @@ def require_usable(scored: Scored, index: int = 0, *, split: bool = True) -> Non
             purpose = "calibration needs" if split else "this needs"
             raise DataError(
                 f"no example is labelled {name} ({label}); {purpose} both classes. Is the "
-                "label column right (--label-column), and is 1 = hallucinated?"
+                "label column right (--label-column), and do labels mean what they were read as "
+                "(--positive, --label-map)?"
             )
     if not split:
         return

@@ -1,0 +1,79 @@
+"""Does a person get from files as they come to decisions, by the command line alone?"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from calibrail.cli import app
+from calibrail.errors import CalibrailError
+
+
+def rows(n: int, start: int = 0) -> list[dict[str, Any]]:
+    """Return summaries in which 1 means consistent; every second one has words of its own."""
+    return [
+        {
+            "doc": [{"title": f"T{i}", "text": f"fact{i} one two three four five"}],
+            "summary": f"fact{i} one {'invented' if i % 2 else 'two'} four",
+            "meta": {"verdict": "ok" if i % 2 == 0 else "bad"},
+        }
+        for i in range(start, start + n)
+    ]
+
+
+def invoke(*words: object, given: bytes | None = None) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in words], input=given)
+
+
+def test_from_a_folder_to_decisions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = Path("data")
+    folder.mkdir()
+    for name, start in (("a.json", 0), ("b.json", 60)):
+        (folder / name).write_text(json.dumps({"examples": rows(60, start)}))
+    labels = ("--label-column", "meta.verdict", "--label-map", "bad=1,ok=0")
+    made = invoke("calibrate", folder, "--score", "novelty", "--alpha", "0.2", *labels, "-o", "run")
+    assert made.exit_code == 0, made.output
+    report = json.loads(Path("run/report.json").read_text())
+    assert report["data"]["n_examples"] == 120
+    assert [item["name"] for item in report["data"]["reading"]["files"]] == ["a.json", "b.json"]
+    assert invoke("export", "run", "-o", "g.json").exit_code == 0
+    # Fresh answers of the same making need no option, and come through a pipe as well as in files.
+    fresh = json.dumps({"examples": rows(40, 200)}).encode()
+    Path("c.json.gz").write_bytes(gzip.compress(fresh))
+    Path("d.json").write_text(json.dumps(rows(20, 300)))
+    for words, n, given in ((["-"], 40, fresh), (["c.json.gz", "d.json"], 60, None)):
+        result = invoke("certify", "g.json", *words, "--max-fpr", "0.5", "--json", given=given)
+        content = json.loads(result.stdout)
+        assert content["coverage"]["n"] + content["fpr"]["n"] == n, result.output
+        assert content["coverage"]["count"] == n // 2 and content["fpr"]["count"] == 0
+        checked = invoke("check", "g.json", *words, "-o", "out.jsonl", given=given)
+        assert checked.exit_code == 0, checked.output
+        decisions = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
+        assert [item["outcome"] for item in decisions] == ["pass", "flag"] * (n // 2)
+        assert len({item["id"] for item in decisions}) == n
+
+
+def test_what_cannot_be_read_says_what_would_read_it(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    lines = [{**row, "label": "yes" if row["meta"]["verdict"] == "ok" else "no"} for row in rows(9)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    result = invoke("calibrate", path, "--score", "novelty", "-o", tmp_path / "run")
+    assert isinstance(result.exception, CalibrailError)
+    assert "'yes' can mean either class: --positive yes if it means hallucinated" in str(
+        result.exception
+    )
+    for wrong, reason in (
+        (("--label-map", "yes=maybe"), "label_map must give each value 1 (hallucinated), 0"),
+        (("--label-map", "yes=1,no=0", "--positive", "no"), "label_map or positive, not both"),
+        (("--label-column", "meta.nothing"), "no label column 'meta.nothing'"),
+        (("--map", "response=no.where"), "no column 'no.where' to map to response"),
+        (("--annotators", "some"), "annotators must be one of majority, any, all"),
+    ):
+        result = invoke("calibrate", path, *wrong, "-o", tmp_path / "run")
+        assert isinstance(result.exception, CalibrailError) and reason in str(result.exception)
