@@ -24,9 +24,10 @@ class Scale:
     Parameters
     ----------
     column : str or None
-        The column of the data that holds the score; None where calibrail computes it.
+        The column of the data that holds the score, or the user's own function where its values
+        are kept negated; None where a score is shown as it is kept.
     negated : bool
-        Whether a higher value in that column means more likely faithful.
+        Whether a higher value there means more likely faithful.
 
     Examples
     --------
@@ -44,10 +45,13 @@ class Scale:
     @classmethod
     def of(cls, score: Mapping[str, Any] | None) -> Self:
         """Return the scale of a score by its specification: ``name`` and ``params``."""
-        if not score or score["name"] != "column":
-            return cls()
-        params = score["params"]
-        return cls(str(params["column"]), params["higher"] == "faithful")
+        params = (score or {}).get("params") or {}
+        match (score or {}).get("name"):
+            case "column":
+                return cls(str(params["column"]), params["higher"] == "faithful")
+            case "custom" if params["higher"] == "faithful":
+                return cls(str(params["detector"]).rpartition(":")[2], negated=True)
+        return cls()
 
     def shown(self, value: _Values) -> _Values:
         """Return a value, or an array of values, as the user knows it."""

@@ -228,3 +228,19 @@ def test_names_stand_among_specifications(module: Any) -> None:
     assert {name for name, _ in run.comparison.detectors} == {"novelty", "own_detectors:words"}
     with pytest.raises(InputError, match="KEY=VALUE"):
         parse_spec("novelty:words")
+
+
+def confidence(example: Example) -> float:
+    """More words that the passage holds: more likely faithful; above 100, so signs are seen."""
+    words = example.response.lower().split()
+    return 100.0 + sum(word in " ".join(example.contexts).lower() for word in words) / len(words)
+
+
+def test_one_in_which_higher_means_faithful_decides_in_its_own_numbers() -> None:
+    score = CustomScore(confidence, higher="faithful")
+    run = calibrate("example:facts", score, alpha=0.2)
+    assert run.calibration.threshold < 0
+    decision = run.freeze(score=score).check(response="x y", contexts=["a b"])
+    assert decision.column_value == 100.0
+    assert decision.reason.startswith("confidence 100 is at most the threshold 100.")
+    assert "confidence=100.0, threshold=100." in repr(decision)
