@@ -51,6 +51,7 @@ bench: $(VENV)/.installed-dev
 
 validate: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/validity.py
+	$(BIN)/python benchmarks/intervals.py
 
 # Damaged files of every format for FUZZ_MINUTES; a case that fails is run again by its seed.
 FUZZ_MINUTES ?= 10

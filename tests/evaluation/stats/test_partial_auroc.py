@@ -37,12 +37,12 @@ def test_the_whole_region_is_the_auroc() -> None:
 
 
 def test_landmarks() -> None:
-    labels = np.repeat([1, 0], 30).astype(np.int8)
-    groups = np.arange(60)
+    labels = np.repeat([1, 0], 100).astype(np.int8)
+    groups = np.arange(200)
     perfect = partial_auroc(labels.astype(float), labels, groups)
     assert perfect.estimate == 1.0
-    assert perfect.lower == pytest.approx(0.025 ** (1 / 30))
-    guess = partial_auroc(np.zeros(60), labels, groups)
+    assert perfect.lower == pytest.approx(0.025 ** (1 / 100))
+    guess = partial_auroc(np.zeros(200), labels, groups)
     assert guess.estimate == pytest.approx(0.5)
     undefined = np.where(labels == 1, np.inf, 0.0)
     assert partial_auroc(undefined, labels, groups).estimate == 1.0
@@ -50,10 +50,10 @@ def test_landmarks() -> None:
 
 
 def test_the_same_input_gives_the_same_interval() -> None:
-    values, labels = example(200, 5)
-    first, again = (partial_auroc(values, labels, np.arange(200), seed=7) for _ in range(2))
+    values, labels = example(300, 5)
+    first, again = (partial_auroc(values, labels, np.arange(300), seed=7) for _ in range(2))
     assert first == again
-    assert first != partial_auroc(values, labels, np.arange(200), seed=8)
+    assert first != partial_auroc(values, labels, np.arange(300), seed=8)
 
 
 def test_the_interval_holds_the_truth() -> None:
@@ -62,21 +62,29 @@ def test_the_interval_holds_the_truth() -> None:
     truth = 0.5 * (1 + (area - missed**2 / 2) / (missed - missed**2 / 2))
     rng = np.random.default_rng(6)
     runs, held = 150, 0
-    labels = np.repeat([1, 0], [80, 160]).astype(np.int8)
+    labels = np.repeat([1, 0], [120, 240]).astype(np.int8)
     for seed in range(runs):
-        values = rng.normal(size=240) + gap * labels
-        measure = partial_auroc(values, labels, np.arange(240), draws=200, seed=seed)
+        values = rng.normal(size=360) + gap * labels
+        measure = partial_auroc(values, labels, np.arange(360), draws=200, seed=seed)
         held += measure.lower <= truth <= measure.upper
-    # A percentile interval of 80 answers may fall short of its level by two points.
+    # A percentile interval of 120 answers may fall short of its level by two points.
     assert held >= binom.ppf(0.001, runs, 0.93)
 
 
+def test_few_answers_have_no_interval() -> None:
+    """The bootstrap of 20 answers a class held the truth in 0.83 of all cases."""
+    labels = np.repeat([1, 0], [99, 400]).astype(np.int8)
+    found = partial_auroc(np.arange(499.0), labels, np.arange(499))
+    assert found.estimate is not None
+    assert (found.lower, found.upper, found.reason) == (None, None, "few_for_the_corner:100")
+
+
 def test_groups_widen_the_interval() -> None:
-    values, labels = example(60, 7)
-    alone = partial_auroc(values, labels, np.arange(60))
+    values, labels = example(300, 7)
+    alone = partial_auroc(values, labels, np.arange(300))
     copies = [np.repeat(x, 6) for x in (values, labels)]
-    naive = partial_auroc(*copies, np.arange(360))
-    whole = partial_auroc(*copies, np.repeat(np.arange(60), 6))
+    naive = partial_auroc(*copies, np.arange(1800))
+    whole = partial_auroc(*copies, np.repeat(np.arange(300), 6))
     assert whole.estimate == pytest.approx(alone.estimate)
     width = {name: m.upper - m.lower for name, m in (("a", alone), ("n", naive), ("w", whole))}
     assert width["n"] < 0.6 * width["a"] < width["w"]

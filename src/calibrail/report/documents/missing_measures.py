@@ -13,6 +13,10 @@ WORDS: Final = {
         "no score is surely below the threshold that misses this share: that takes {} independent "
         "hallucinated answers"
     ),
+    "few_for_the_corner": (
+        "a bootstrap of so few misses has no valid interval: that takes {} independent answers of "
+        "each class"
+    ),
     "one_class": "both classes need at least one example",
     "few_defined_faithful": "fewer than two faithful examples have a defined score",
     "few_defined_hallucinated": "fewer than two hallucinated examples have a defined score",
