@@ -85,6 +85,14 @@ def test_labels_that_may_mean_either_are_left_to_a_person(write: Write) -> None:
     assert "--label-map 'Fine=?,Odd=?,Unwanted=?'" in step and "in place of each ?" in step
 
 
+def test_of_rivals_the_first_is_proposed(write: Write) -> None:
+    row = {"context": "c", "answer": "a", "summary": "s"}
+    path = write(*(row | {"hallucinated": i % 2, "faithful": 1 - i % 2} for i in range(4)))
+    step = next_step(diagnose(path))
+    assert step.endswith("--map response=answer --label-column hallucinated")
+    assert run(step)["n_hallucinated"] == 2
+
+
 def test_columns_are_listed_where_something_is_not_understood(write: Write) -> None:
     unclear = write(*({"a": "some text of mine", "b": [1.5, 2]} for _ in range(3)))
     result = CliRunner().invoke(app, ["doctor", str(unclear)])

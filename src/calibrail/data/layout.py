@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from calibrail.data.aliases import aliases_of
 from calibrail.data.columns import Columns
 from calibrail.data.example import FAITHFUL, HALLUCINATED
 from calibrail.data.labels import label_key, parse_label
@@ -130,6 +131,9 @@ def suggest(layout: Sequence[ColumnLook], columns: Columns, readable: bool) -> d
     lengths = {look.name: look.length for look in layout}
     for field in ("response", "contexts"):
         if field in columns.present:
+            continue
+        if rivals := aliases_of(field, lengths):
+            mapping[field] = rivals[0]
             continue
         # Of two texts the longer one is what the shorter one was made from.
         least = lengths.get(columns.by_field["response"], 0.0) if field == "contexts" else 0.0

@@ -78,11 +78,11 @@ def _both_classes(diagnosis: Json) -> bool:
 
 def _next_step(diagnosis: Json) -> str:
     if diagnosis["suggested"]:
-        words = ["calibrail", "doctor", *diagnosis["inputs"], *diagnosis["suggested"]]
+        words = ["calibrail", "doctor", *_named(diagnosis), *diagnosis["suggested"]]
         return shlex.join(words) + _to_check(diagnosis["suggested"])
     if diagnosis["inverted"] and (turned := diagnosis["reading"]["turned"]):
         given = _without(diagnosis["reading"]["options"], "--positive", "--label-map")
-        words = ["calibrail", "doctor", *diagnosis["inputs"], *given, *turned]
+        words = ["calibrail", "doctor", *_named(diagnosis), *given, *turned]
         return f"{shlex.join(words)}  (if the labels are inverted)"
     if not _both_classes(diagnosis):
         return "Both classes need labelled examples before anything can be calibrated."
@@ -101,7 +101,7 @@ def _next_step(diagnosis: Json) -> str:
     alpha = min(alphas, default=None)
     if alpha is None:
         return "Label more hallucinated examples: there are too few for any alpha listed here."
-    source = shlex.join([*diagnosis["inputs"], *diagnosis["reading"]["options"]])
+    source = shlex.join([*_named(diagnosis), *diagnosis["reading"]["options"]])
     return f"calibrail calibrate {source} {score} --alpha {alpha:g} -o RUN"
 
 
@@ -109,6 +109,11 @@ def _without(words: Sequence[str], *options: str) -> list[str]:
     """Return the words of a command line without some options and their values."""
     values = {i + 1 for i, word in enumerate(words) if word in options}
     return [word for i, word in enumerate(words) if i not in values and word not in options]
+
+
+def _named(diagnosis: Json) -> Sequence[str]:
+    """Return the names of the data, or what stands for them where it was in memory."""
+    return diagnosis["inputs"] or ["DATA"]
 
 
 def _to_check(suggested: Sequence[str]) -> str:
