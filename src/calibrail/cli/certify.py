@@ -37,6 +37,10 @@ def run(
         str | None,
         typer.Option(metavar="COL", help="Column of groups that get a verdict each, too."),
     ] = None,
+    fresh: Annotated[
+        bool,
+        typer.Option("--fresh", help="These answers are new, where the rows cannot tell."),
+    ] = False,
     show: opt.Show,
 ) -> None:
     """Certify, reject or leave open, with exact bounds on coverage and false alarms.
@@ -51,6 +55,7 @@ def run(
             heldout,
             requirement,
             by=by,
+            fresh=fresh,
             reading=replace(reading, quarantine=quarantine),
             progress=context.progress,
         )

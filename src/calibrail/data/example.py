@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 FAITHFUL: Final = 0
 HALLUCINATED: Final = 1
@@ -13,6 +13,10 @@ TEXT_FIELDS: Final = ("question", "contexts", "response")
 
 #: All fields that a column may hold.
 FIELDS: Final = (*TEXT_FIELDS, "label", "group", "id", "samples")
+
+
+#: What an example is recognised by.
+KnownBy = Literal["texts", "id", "content", "nothing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,9 @@ class Example:
     columns : mapping of str to float, str or None
         Further columns of the source row that a caller asked to keep: an outside score, the
         user's own split.
+    content : str or None
+        What the row holds, where the source gave it no id; empty where that is not known. None
+        where ``id`` is its own.
     """
 
     question: str = ""
@@ -49,16 +56,27 @@ class Example:
     id: str = ""
     samples: tuple[str, ...] = ()
     columns: Mapping[str, float | str | None] = field(default_factory=dict)
+    content: str | None = None
+
+    @property
+    def known_by(self) -> KnownBy:
+        """What tells this example from others, in another file and in another order."""
+        if self.question or self.response or any(self.contexts):
+            return "texts"
+        if self.content is None:
+            return "id" if self.id else "nothing"
+        return "content" if self.content else "nothing"
 
     def digest(self) -> str:
         """Return 16 hexadecimal digits that identify the texts (question, contexts, response).
 
         Two examples with the same texts have the same digest, whatever their id and label. An
-        example without texts (scores only) is identified by its id.
+        example without texts (scores only) is identified by its own id; without one, by what its
+        row holds beside the label. By its place in the file only where nothing else is known.
         """
-        parts = (self.question, *self.contexts, self.response)
+        parts: tuple[str, ...] = (self.question, *self.contexts, self.response)
         if not any(parts):
-            parts = ("id", self.id)
+            parts = ("content", self.content) if self.content else ("id", self.id)
         hasher = hashlib.sha256()
         for part in parts:
             encoded = part.encode("utf-8", "surrogatepass")

@@ -67,11 +67,14 @@ class Reading:
         self._files = opened.files
         self._reading, self._quarantine = reading, reading.quarantine
         needs = needs.keeping(fields, self.columns)
-        interpreter = Interpreter(self.columns, needs, opened.cells)
+        # Rows with neither texts nor ids are known by all that they hold.
+        named = bool({*TEXT_FIELDS, "id"} & self.columns.present)
+        narrow = opened.only if named else None
+        interpreter = Interpreter(self.columns, needs, opened.cells, whole=narrow is None)
         items: Iterator[ParsedItem] = chain(head, opened.items)
-        if opened.only is not None:
+        if narrow is not None:
             names = (*self.columns.by_field.values(), *self.columns.label_columns, *needs.keep)
-            items = opened.only(columns=set(names))
+            items = narrow(columns=set(names))
         answers = (
             answer
             for item in items

@@ -2,8 +2,11 @@
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
+
+import numpy as np
 
 from calibrail.data.columns import Columns, Needs
 from calibrail.data.example import Example
@@ -13,6 +16,8 @@ from calibrail.data.rows import Filtered, Problem, Row, shorten
 from calibrail.data.texts import chunks_of, parse_cell, text_of
 
 _T = TypeVar("_T")
+#: Names of columns that only number the rows, as pandas writes them.
+_NUMBERING: Final = ("", "index", "Unnamed: 0", "__index_level_0__")
 _BLANK: Final = "write a text, or leave the row out"
 
 
@@ -37,16 +42,20 @@ class Interpreter:
     cells : bool
         Whether texts come from CSV, where a list is a cell that holds a JSON list (or one that
         Python printed, as pandas writes them).
+    whole : bool
+        Whether rows come with all their columns, so that what they hold identifies them.
     """
 
     columns: Columns
     needs: Needs
     cells: bool
+    whole: bool = True
 
     def __call__(self, row: Row) -> Example | Problem | Filtered:
         """Return the example in ``row``, or the first thing that is wrong with it."""
         values, by_field = row.values, self.columns.by_field
         try:
+            name = _name("id", value_at(values, by_field["id"]))
             question = self._text("question", value_at(values, by_field["question"]))
             contexts = self._chunks(value_at(values, by_field["contexts"]))
             response = self._text("response", value_at(values, by_field["response"]))
@@ -59,13 +68,23 @@ class Interpreter:
                 response,
                 label,
                 group=_name("group", value_at(values, by_field["group"])),
-                id=_name("id", value_at(values, by_field["id"])) or row.name,
+                id=name or row.name,
                 samples=self._samples(value_at(values, by_field["samples"])),
-                columns={name: column_value(value_at(values, name)) for name in self.needs.keep},
+                columns={key: column_value(value_at(values, key)) for key in self.needs.keep},
+                content=None if name else self._content((question, *contexts, response), values),
             )
         except _FieldError as bad:
             value = "" if bad.reason == "missing" else shorten(bad.value)
             return Problem(row.number, bad.field, bad.reason, value, "", bad.remedy, row.file)
+
+    def _content(self, texts: tuple[str, ...], values: Mapping[str, object]) -> str:
+        """Return what the row holds beside its label; nothing where its texts are known."""
+        if any(texts) or not self.whole:
+            return ""
+        passed_over = {*self.columns.label_columns, *_NUMBERING}
+        held = (value for name, value in values.items() if name not in passed_over)
+        # Sorted and without names: columns in another order, or renamed, are the same row.
+        return "\x1f".join(sorted(spelt for value in held if (spelt := _spelt(value))))
 
     def _text(self, field: str, value: object) -> str:
         if value is None:
@@ -119,6 +138,23 @@ class Interpreter:
                 reason, remedy = "missing", f"give every row a {column!r} of 0 or 1"
             raise _FieldError("label", reason, value, remedy)
         return label
+
+
+def _spelt(value: object) -> str:
+    """Return a value as it is compared across files: 0.5, 0.50 and a float32 of it are the same.
+
+    >>> _spelt(" 0.50 "), _spelt(np.float32(0.1)) == _spelt(0.1), _spelt(7.0), _spelt(None)
+    ('0.5', True, '7', '')
+    """
+    known = column_value(value)
+    if known is None:
+        return ""
+    if isinstance(known, str):
+        return known.strip()
+    if known.is_integer():
+        return str(int(known))
+    with np.errstate(over="ignore"):
+        return str(np.float32(known))
 
 
 def column_value(value: object) -> float | str | None:

@@ -89,6 +89,9 @@ class DataRecord(_Frozen):
     ``n_hallucinated`` of the ``n_examples`` labelled answers are hallucinated; None in a guardrail
     that was frozen before this was kept. ``reading`` holds the options with which the data was read
     and the columns that they gave, where any were needed: fresh data of that layout is read alike.
+    ``known_by`` counts the answers by what tells them from others
+    (see ``calibrail.data.example.KnownBy``), and under ``alike`` those that their content does not
+    tell apart; None in a guardrail that was frozen before this was kept.
     """
 
     source: str
@@ -100,6 +103,7 @@ class DataRecord(_Frozen):
     seed: int | None
     calibration_examples: list[str]
     reading: dict[str, Any] | None = None
+    known_by: dict[str, int] | None = None
 
 
 class Headline(_Frozen):

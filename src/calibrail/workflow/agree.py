@@ -28,8 +28,9 @@ from calibrail.settings import ReadOptions, ScoreThreshold
 from calibrail.settings.checks import optional, share
 from calibrail.shown import Shown
 from calibrail.workflow.context import Context
+from calibrail.workflow.freshness import Fresh
 from calibrail.workflow.judged_rows import Tally, Unreadable, choose_flagging
-from calibrail.workflow.sources import Fresh, batches, open_source, source_name
+from calibrail.workflow.sources import batches, open_source, source_name
 
 SCHEMA: Final = "calibrail.agreement/1"
 

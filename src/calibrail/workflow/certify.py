@@ -28,8 +28,9 @@ from calibrail.settings.short import collect_requirement
 from calibrail.shown import Shown
 from calibrail.workflow.arrays import ArraysShort, source_of
 from calibrail.workflow.context import Progress
+from calibrail.workflow.freshness import Fresh, Freshness, without_proof
 from calibrail.workflow.inherited import inherited
-from calibrail.workflow.sources import Fresh, batches, open_source
+from calibrail.workflow.sources import batches, open_source
 from calibrail.workflow.tally import Tally
 
 
@@ -64,6 +65,9 @@ class Certification(Shown):
         How the data was read: columns, options, what labels meant.
     warnings : tuple of str
         What weakens the certificate, in plain words.
+    freshness : {"new", "calibration data", "unknown", "declared"}
+        Whether the answers are other ones than those that set the threshold: as seen, or as the
+        user says where that cannot be seen.
     """
 
     shown_as = "certify"
@@ -81,6 +85,7 @@ class Certification(Shown):
     n_quarantined: int
     reading: Mapping[str, Any]
     warnings: tuple[str, ...]
+    freshness: Freshness = "new"
 
     @property
     def verdict(self) -> Verdict:
@@ -110,6 +115,7 @@ class Certification(Shown):
             **{name: getattr(self, name) for name in counts},
             "reading": dict(self.reading),
             "warnings": list(self.warnings),
+            "freshness": self.freshness,
             "by_group": by_group,
         }
 
@@ -120,6 +126,7 @@ def certify(
     requirement: Requirement | None = None,
     *,
     by: str | None = None,
+    fresh: bool = False,
     reading: ReadOptions | None = None,
     progress: Progress | None = None,
     **short: Unpack[ArraysShort],
@@ -143,6 +150,9 @@ def certify(
         both bounds together.
     by : str, optional
         Column of groups that get a verdict each, corrected for their number.
+    fresh : bool
+        Says that none of the answers set the threshold, where that cannot be told from them: rows
+        of scores with neither texts nor ids, of which many are alike. The verdict repeats it.
     reading : ReadOptions, optional
         How to read the file.
     progress : callable, optional
@@ -170,8 +180,8 @@ def certify(
     columns = guardrail.columns if by is None else (*guardrail.columns, by)
     reading = inherited(reading, guardrail, source, labelled=True)
     examples = open_source(source, reading, keep=columns)
-    fresh, tally = Fresh(guardrail), Tally(by, once=not requirement.assume_independent)
-    for batch in batches(filter(fresh.admits, examples)):
+    seen, tally = Fresh(guardrail), Tally(by, once=not requirement.assume_independent)
+    for batch in batches(filter(seen.admits, examples)):
         for example, decision in zip(batch, guardrail.decide(batch), strict=True):
             tally.add(example, decision)
         if progress is not None:
@@ -183,8 +193,8 @@ def certify(
         (counts.n_faithful, 0, "faithful"),
     ):
         if n == 0:
-            seen = fresh.n_seen_before if label == 1 else 0
-            left_out = f" ({seen} were left out as calibration examples)" if seen else ""
+            n_seen = seen.n_seen_before if label == 1 else 0
+            left_out = f" ({n_seen} were left out as calibration examples)" if n_seen else ""
             raise DataError(
                 f"no fresh {name} example to certify on{left_out}; a certificate needs "
                 "labelled answers of both classes that the calibration has not seen"
@@ -197,19 +207,22 @@ def certify(
         certificate = replace(certificate, verdict=verdict, reason=reason, flips=None)
     n_assumed = tally.n_sharing if requirement.assume_independent else 0
     certificate = replace(certificate, reason=certificate.reason + assumed(n_assumed))
-    groups = None
+    groups: Mapping[str, GroupVerdict] | None = None
     if by is not None:
         groups = certify_groups(tally.by_group(), limits)
     blocked = None
     if guardrail.rule.upper is not None:
         blocked = exact_bound(tally.n_flagged(), counts.n_faithful, requirement.confidence)
+    sha256 = examples.digest()
+    freshness = seen.freshness(sha256, declared=fresh)
+    certificate, groups = without_proof(certificate, groups, freshness)
     result = Certification(
         certificate=certificate,
         by=by,
         groups=groups,
         risks=measured,
         blocked=blocked,
-        n_seen_before=fresh.n_seen_before,
+        n_seen_before=seen.n_seen_before,
         n_set_aside=tally.n_answers - counts.n_hallucinated - counts.n_faithful,
         assumed_independent=n_assumed,
         n_undefined=tally.n_undefined,
@@ -217,8 +230,8 @@ def certify(
         n_quarantined=examples.n_quarantined,
         reading=examples.how(),
         warnings=(),
+        freshness=freshness,
     )
-    sha256 = examples.digest()
     warnings = certify_warnings(
         result.to_dict(),
         same_file=sha256 is not None and sha256 == guardrail.config.data.sha256,

@@ -193,6 +193,7 @@ class Run(Shown):
             data=DataRecord(
                 **{name: self.data[name] for name in origin},
                 n_hallucinated=self.data.get("n_hallucinated"),
+                known_by=self.data.get("known_by"),
                 seed=self.data["split"]["seed"],
                 calibration_examples=list(self.calibration_examples),
                 reading=frozen_reading(self.data.get("reading")),

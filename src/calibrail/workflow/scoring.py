@@ -27,6 +27,7 @@ from calibrail.scores.table import ScoreTable
 from calibrail.settings import ReadOptions, SplitOptions
 from calibrail.settings.checks import optional
 from calibrail.workflow.context import Progress
+from calibrail.workflow.freshness import KnownBy
 from calibrail.workflow.sources import open_source, source_name
 from calibrail.workflow.splitting import fitted, group_codes, split_codes
 
@@ -194,8 +195,11 @@ def score_source(
     # Scores without texts have nothing that could be alike.
     sketcher = Sketcher() if first.question or first.response else None
 
+    known_by = KnownBy()
+
     def watched() -> Iterator[Example]:
         for example in chain((first,), examples):
+            known_by.add(example)
             if sketcher is not None:
                 sketcher.add(example)
             if watch is not None:
@@ -229,6 +233,7 @@ def score_source(
         "sha256": opened.digest(),
         "reading": opened.how(),
         "n_examples": len(table),
+        "known_by": known_by.counts(),
         "n_hallucinated": int(np.count_nonzero(table.labels == HALLUCINATED)),
         "n_quarantined": opened.n_quarantined,
         "split": {

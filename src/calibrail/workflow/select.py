@@ -33,7 +33,7 @@ from calibrail.settings import ReadOptions, Release, SelectionMethod
 from calibrail.shown import Shown
 from calibrail.workflow.check import decide_source
 from calibrail.workflow.context import Progress
-from calibrail.workflow.sources import Fresh
+from calibrail.workflow.freshness import Fresh
 
 #: Cut-offs of the p-value that a table for people shows.
 CUTOFFS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)

@@ -4,10 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TypeVar
 
-from calibrail.data.example import TEXT_FIELDS, Example
+from calibrail.data.example import TEXT_FIELDS
 from calibrail.data.reading import Reading, read
 from calibrail.data.sources import Source, spoken
-from calibrail.guardrail.runtime import Guardrail
 from calibrail.scores.base import Score
 from calibrail.settings.reading import ReadOptions
 
@@ -53,27 +52,6 @@ def open_source(
         labelled=labelled,
         allow_none=allow_none,
     )
-
-
-class Fresh:
-    """Which answers did not set a guardrail's threshold? Counts those that did.
-
-    Parameters
-    ----------
-    guardrail : Guardrail or None
-        Without one, every answer is fresh.
-    """
-
-    def __init__(self, guardrail: Guardrail | None) -> None:
-        known = () if guardrail is None else guardrail.config.data.calibration_examples
-        self._known = set(known)
-        self.n_seen_before = 0
-
-    def admits(self, example: Example) -> bool:
-        """Return whether the threshold was found without this answer."""
-        known = bool(self._known) and example.digest() in self._known
-        self.n_seen_before += known
-        return not known
 
 
 def batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:

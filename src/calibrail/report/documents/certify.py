@@ -94,6 +94,10 @@ def _next_step(certificate: Json) -> str:
             "Do not rely on this guardrail for what was asked; try another detector, or ask for "
             "less (--min-coverage, --max-fpr)."
         )
+    if certificate.get("freshness") == "calibration data":
+        return "Certify on labelled answers that the calibration has not seen."
+    if certificate.get("freshness") == "unknown" and not any(certificate["needed"].values()):
+        return "Give every row an id or its texts, or say that the answers are new (--fresh)."
     if certificate["max_fpr"] is None:
         return STATE_LIMIT
     return label_more(certificate["needed"]) or (

@@ -6,6 +6,28 @@ from calibrail.phrases import count
 from calibrail.report.blocks import Json
 
 
+def withheld(freshness: str) -> str:
+    """Say why there is no certificate on answers that may have set the threshold."""
+    if freshness == "calibration data":
+        return (
+            "The bounds would do, but this is the data that the guardrail was calibrated on, "
+            "and a certificate needs answers that neither it nor its report has seen."
+        )
+    return (
+        "The bounds would do, but it cannot be told whether these rows set the threshold: they "
+        "have neither texts nor ids that the calibration had too, and what they hold does not tell "
+        "them apart. Give every row its id, the same in both files, or say that they are new "
+        "(--fresh)."
+    )
+
+
+#: What a verdict on such answers rests on.
+DECLARED = (
+    "The answers are taken as new because --fresh says so: the rows do not tell whether they set "
+    "the threshold."
+)
+
+
 def certify_warnings(certificate: Json, *, same_file: bool, policy: str) -> Iterator[str]:
     """Say what weakens a certificate.
 
