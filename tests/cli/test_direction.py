@@ -49,7 +49,7 @@ def speaks_its_numbers(text: str) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ((), ["its trust is at most 1", "from above of"]),
+        (("--assume-independent",), ["its trust is at most 1", "from above of"]),
         (("--guarantee", "pac"), ["its trust is at most 1"]),
         (("--beta", 0.2), ["An answer passes when its trust is above 1", "is flagged below 1"]),
         (("--by", "topic"), ["threshold of their own on the trust"]),
@@ -114,7 +114,7 @@ def test_decisions_speak_the_direction_of_the_column(answers: Path, tmp_path: Pa
         relation = "at most" if flagged else "above"
         assert re.fullmatch(rf"trust 1[\d.]+ is {relation} the threshold 1[\d.]+", line["reason"])
     explained = printed("explain", frozen, "--response", "x", "--column", "trust=120.5")
-    assert "Trust 120.5 is at most the threshold 1" in explained
+    assert explained.startswith("FLAG trust trust 120.5 is at most the threshold 1")
     decision = Guardrail.load(frozen).check(columns={"trust": 180})
     speaks_its_numbers(repr(decision))
     assert "trust=180.0, threshold=1" in repr(decision)

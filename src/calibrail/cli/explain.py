@@ -36,4 +36,4 @@ def run(guardrail: opt.Guardrail, answer: Answer, show: opt.Show) -> None:
     decision = loaded.check(**asdict(answer))
     code = FAILURE if decision.outcome == "error" else DONE
     content = {"schema": "calibrail.explain/1", **decision.to_dict(evidence=True)}
-    show.finish("explain", content, code=code, score=loaded.score.name)
+    show.finish("explain", content, code=code, score=loaded.scale.column or loaded.score.name)

@@ -69,6 +69,8 @@ def document(decision: Json, score: str) -> Document:
             f"About {100.0 * p_value:.3g} in 100 hallucinated answers look as harmless as this "
             f"one, or more so (p-value {number(p_value)})."
         )
+    # A column's name stays as it is, at the beginning of a sentence, too.
+    reason = decision["reason"] if decision.get("column") else capital(decision["reason"])
     evidence = evidence_block(decision["evidence"], most=10_000, characters=1_000_000)
     nothing = "" if evidence else "The detector says nothing about parts of the answer."
     return Document(
@@ -76,7 +78,7 @@ def document(decision: Json, score: str) -> Document:
         subject=score,
         headline=decision["outcome"].capitalize(),
         verdict=_TONES[decision["outcome"]],
-        summary=f"{capital(decision['reason'])}.",
+        summary=f"{reason}.",
         blocks=(Text(rare), evidence, Text(nothing)),
         footer="Everything on this page is in what --json prints.",
     )
