@@ -66,7 +66,7 @@ class Plot:
         """
         if not value or value["estimate"] is None:
             return
-        if value["lower"] is not None:
+        if value["lower"] is not None and value["upper"] is not None:
             ends = [scale * value["lower"], scale * value["upper"]]
             width = 2.0 if size > 5.0 else 1.0
             self.axes.plot(ends, [place, place], color=colour, linewidth=width)
