@@ -5,13 +5,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 
 from calibrail.conformal import DECISIONS, Calibration
 from calibrail.conformal.rule import Rule
 from calibrail.data.example import Example
+from calibrail.data.in_memory import Rows
+from calibrail.data.reading import read
+from calibrail.data.sources import Source, is_named
 from calibrail.errors import GuardrailError, InputError, ModelError
 from calibrail.guardrail.decision import Decision, Outcome
 from calibrail.guardrail.frozen import FrozenConfig, plain, write_atomically
@@ -20,6 +23,7 @@ from calibrail.scale import Scale
 from calibrail.scores.base import Score, Scores
 from calibrail.scores.learned import learns, state_bytes, with_state
 from calibrail.scores.registry import ScoreSpec, build, scale_of
+from calibrail.settings import checks
 from calibrail.shown import Shown
 
 
@@ -71,7 +75,7 @@ class Guardrail(Shown):
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
         """Load a guardrail file, verify every byte, and verify the detector's weights."""
-        path = Path(path)
+        path = checks.path(path, "path")
         try:
             raw = path.read_bytes()
         except OSError as error:
@@ -161,15 +165,34 @@ class Guardrail(Shown):
         columns : mapping, optional
             The outside score's value, for a guardrail on a score column.
         """
-        chunks = (contexts,) if isinstance(contexts, str) else tuple(contexts)
+        for name, text in (("response", response), ("question", question), ("id", id)):
+            if not isinstance(text, str):
+                raise InputError(f"{name} must be a text; got {text!r:.80}")
+        if not isinstance(columns, Mapping | None):
+            raise InputError(f"columns must be a dict; got {columns!r:.80}")
+        chunks = (contexts,) if isinstance(contexts, str) else checks.texts(contexts, "contexts")
         example = Example(
-            question, chunks, response, id=id, samples=tuple(samples), columns=dict(columns or {})
+            question,
+            chunks,
+            response,
+            id=id,
+            samples=checks.texts(samples, "samples"),
+            columns=dict(columns or {}),
         )
         return self.decide([example])[0]
 
-    def decide(self, examples: Sequence[Example]) -> list[Decision]:
-        """Decide about a batch; each decision is the one that ``check`` gives to it alone."""
-        examples = list(examples)
+    def decide(self, examples: Source) -> list[Decision]:
+        """Decide about a batch; each decision is the one that ``check`` gives to it alone.
+
+        Parameters
+        ----------
+        examples : sequence of Example, or any data
+            What every function reads is taken: a frame, dicts, a file. Its first row that cannot be
+            used is an error; ``calibrail check`` decides about such rows as errors.
+        """
+        examples = list(self._examples(examples))
+        if wrong := [item for item in examples if not isinstance(item, Example)]:
+            raise InputError(f"an answer to decide about is an Example; got {wrong[0]!r:.80}")
         if not examples:
             return []
         for model in getattr(self._score, "models", ()):
@@ -187,11 +210,22 @@ class Guardrail(Shown):
             return [self.decide([example])[0] for example in examples]
         return self._decide_scored(examples, scores)
 
-    def stream(self, examples: Iterable[Example], block: int = 256) -> Iterator[Decision]:
+    def stream(self, examples: Source, block: int = 256) -> Iterator[Decision]:
         """Decide about any number of examples, ``block`` at a time, in constant memory."""
-        iterator = iter(examples)
+        iterator = iter(self._examples(examples))
         while batch := list(islice(iterator, block)):
             yield from self.decide(batch)
+
+    def _examples(self, source: Source) -> Iterable[Example]:
+        """Return examples as they are, and the rows of other data as examples."""
+        if isinstance(source, Iterator):
+            return source
+        if not is_named(source) and Rows(source).format == "examples":
+            return cast(Iterable[Example], source)
+        rows = read(
+            source, keep=self.columns, require=(), labelled=False, allow_none=True, strict=True
+        )
+        return (example for example in rows)
 
     def _groups(self, examples: Sequence[Example]) -> list[str] | None:
         """Return each answer's group as a name; one without a group belongs to no known one."""

@@ -38,7 +38,7 @@ def positive(value: Any, name: str) -> float:
 
 def one_of(value: Any, name: str, known: tuple[str, ...]) -> None:
     """Refuse a parameter that is none of the known words."""
-    if value not in known:
+    if not isinstance(value, str) or value not in known:
         words = " or ".join(known) if len(known) == 2 else f"one of {', '.join(known)}"
         raise InputError(f"{name} must be {words}; got {value!r}")
 

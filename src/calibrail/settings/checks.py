@@ -1,6 +1,9 @@
 """Which numbers and names may an argument hold, and how is another one refused?"""
 
+from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
+from os import PathLike
+from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
 
 from calibrail.errors import InputError
@@ -76,6 +79,35 @@ def optional(value: Any, kind: type[Kind], name: str) -> Kind:
 def one_of(value: str, choices: Any, name: str) -> Any:
     """Return ``value`` if it is one of the choices: a tuple of them, or a ``Literal`` type."""
     allowed = choices if isinstance(choices, tuple) else get_args(choices)
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise InputError(f"{name} must be one of {', '.join(allowed)}; got {value!r}")
     return value
+
+
+def column(value: object, name: str) -> None:
+    """Refuse what is no column's name, and not None."""
+    if value is not None and (not isinstance(value, str) or not value):
+        raise InputError(f"{name} must name a column; got {value!r}")
+
+
+def yes_or_no(value: object, name: str) -> None:
+    """Refuse what is neither true nor false."""
+    if not isinstance(value, bool) and type(value).__name__ != "bool":
+        raise InputError(f"{name} must be True or False; got {value!r}")
+
+
+def texts(value: object, name: str) -> tuple[str, ...]:
+    """Return a list of texts; one text alone is refused, since its letters are meant by nobody."""
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise InputError(f"{name} must be a list of texts; got {value!r}")
+    listed = tuple(value)
+    if wrong := [item for item in listed if not isinstance(item, str)]:
+        raise InputError(f"{name} must be a list of texts; one of them is {wrong[0]!r}")
+    return listed
+
+
+def path(value: object, name: str) -> Path:
+    """Return a path, or raise naming the argument."""
+    if not isinstance(value, str | PathLike):
+        raise InputError(f"{name} must be a path; got {type(value).__name__}")
+    return Path(value)

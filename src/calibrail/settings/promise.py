@@ -5,7 +5,7 @@ from typing import Literal
 
 from calibrail.errors import InputError
 from calibrail.record import Record
-from calibrail.settings.checks import one_of, share, whole
+from calibrail.settings.checks import column, one_of, share, whole, yes_or_no
 from calibrail.settings.option import setting
 
 Guarantee = Literal["marginal", "pac", "paper"]
@@ -87,6 +87,9 @@ class Promise(Record):
         if self.guarantee == "pac":
             share(self.delta, "delta")
         one_of(self.undefined, Undefined, "undefined")
+        column(self.by, "by")
+        for name in ("allow_flag_all", "clustered"):
+            yes_or_no(getattr(self, name), name)
         if self.beta is not None:
             share(self.beta, "beta")
         if self.min_n is not None:

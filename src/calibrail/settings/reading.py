@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypedDict
 
 from calibrail.errors import InputError
-from calibrail.settings.checks import one_of
+from calibrail.settings.checks import one_of, path, texts
 from calibrail.settings.option import setting
 
 Annotators = Literal["majority", "any", "all"]
@@ -91,7 +91,15 @@ class ReadOptions:
 
     def __post_init__(self) -> None:
         if self.quarantine is not None:
-            object.__setattr__(self, "quarantine", Path(self.quarantine))
+            object.__setattr__(self, "quarantine", path(self.quarantine, "quarantine"))
+        for name in ("mapping", "options"):
+            if not isinstance(getattr(self, name), Mapping | None):
+                raise InputError(f"{name} must be a dict; got {getattr(self, name)!r}")
+        for name in ("format", "preset", "group_column", "id_column"):
+            if not isinstance(getattr(self, name), str | None):
+                raise InputError(f"{name} must be a name; got {getattr(self, name)!r}")
+        if not isinstance(self.label_column, str | None):
+            texts(self.label_column, "label_column")
         one_of(self.annotators, Annotators, "annotators")
         self.label_classes()
         if self.label_map is not None and self.positive is not None:

@@ -1,5 +1,6 @@
 """What must the data show of a threshold before anybody relies on it?"""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from calibrail.errors import InputError
@@ -58,6 +59,8 @@ class Requirement(Record):
         given: object = self.risks
         if isinstance(given, str):
             raise InputError(f"risks must be a list, e.g. [{given!r}]; got one text")
+        if isinstance(given, bytes | Mapping) or not isinstance(given, Iterable):
+            raise InputError(f"risks must be a list, e.g. ['fpr<=0.2']; got {given!r}")
         object.__setattr__(self, "risks", tuple(self.risks))
         if self.risks and (self.max_fpr is not None or self.min_coverage is not None):
             raise InputError(

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from calibrail.errors import InputError
+from calibrail.settings.checks import column, texts
 from calibrail.settings.option import setting
 from calibrail.settings.reading import ReadOptions
 
@@ -49,9 +50,11 @@ class ShiftSplit:
     test_reading: ReadOptions | None = None
 
     def __post_init__(self) -> None:
+        column(self.by, "by")
+        column(self.time, "time")
         if sum(way is not None for way in (self.test, self.by, self.time)) != 1:
             raise InputError("name one of test (another file), by (a column of groups) and time")
-        object.__setattr__(self, "calibrate_on", tuple(self.calibrate_on))
+        object.__setattr__(self, "calibrate_on", texts(self.calibrate_on, "calibrate_on"))
         if self.calibrate_on and self.by is None:
             raise InputError("calibrate_on names groups of a column; name it with by")
         periods = self.periods

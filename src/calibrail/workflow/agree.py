@@ -24,7 +24,7 @@ from calibrail.evaluation.agree.judge_labels import (
 from calibrail.evaluation.agree.judge_vs_human import Agreement, agreement
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.report.documents import agree_words as words
-from calibrail.settings import ReadOptions, ScoreThreshold
+from calibrail.settings import ReadOptions, ScoreThreshold, checks
 from calibrail.settings.checks import optional, share
 from calibrail.shown import Shown
 from calibrail.workflow.context import Context
@@ -164,6 +164,8 @@ def agree(
     (2, 0.5)
     """
     level = share(confidence, "confidence")
+    for name, value in (("human", human), ("judge", judge)):
+        checks.column(value if value is not None else "", name)
     if human == judge:
         raise InputError(f"human and judge must be two columns; got {human!r} twice")
     guardrail = None if guardrail is None else Guardrail.of(guardrail)

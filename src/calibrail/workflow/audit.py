@@ -18,7 +18,7 @@ from calibrail.scores.custom import ScoreLike
 from calibrail.scores.learned import learns
 from calibrail.scores.registry import DEFAULT_SCORE
 from calibrail.scores.table import ScoreTable
-from calibrail.settings import ReadOptions, SplitOptions, Undefined
+from calibrail.settings import ReadOptions, SplitOptions, Undefined, checks
 from calibrail.settings.checks import optional
 from calibrail.shown import Shown
 from calibrail.workflow.audit_parts import Beside, Texts, divide, has_angles, leaks
@@ -124,7 +124,7 @@ def audit(
         optional(splitting, SplitOptions, "splitting"),
         optional(context, Context, "context"),
     )
-    detectors, by = resolve_scores(scores), tuple(dict.fromkeys(by))
+    detectors, by = resolve_scores(scores), tuple(dict.fromkeys(checks.texts(by, "by")))
     texts, beside = Texts(), Beside(geometry)
     scored = score_source(
         source,

@@ -23,7 +23,7 @@ from calibrail.guardrail.runtime import Guardrail
 from calibrail.record import plain
 from calibrail.report.documents.calibrate_findings import assumed, risks_reason
 from calibrail.report.documents.certify_warnings import certify_warnings
-from calibrail.settings import ReadOptions, Requirement
+from calibrail.settings import ReadOptions, Requirement, checks
 from calibrail.settings.short import collect_requirement
 from calibrail.shown import Shown
 from calibrail.workflow.arrays import ArraysShort, source_of
@@ -173,6 +173,7 @@ def certify(
     """
     guardrail, keywords = Guardrail.of(guardrail), dict[str, Any](short)
     column = guardrail.score.params.get("column") if guardrail.score.name == "column" else None
+    checks.column(by, "by")
     source = source_of(source, keywords, column)
     requirement = collect_requirement(requirement, keywords)
     risks = tuple(parse_risk(risk) for risk in guardrail.config.requirement.risks)

@@ -10,6 +10,7 @@ from calibrail.data.sources import Source
 from calibrail.errors import CalibrailError
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.settings import ReadOptions
+from calibrail.settings.checks import optional
 from calibrail.settings.option import changed
 
 #: Which of two ways to say what labels mean wins, when the other one was frozen.
@@ -44,7 +45,7 @@ def inherited(
     labelled : bool
         Whether labels are read.
     """
-    reading = reading or ReadOptions()
+    reading = optional(reading, ReadOptions, "reading")
     frozen = guardrail.config.data.reading
     if frozen is None or isinstance(source, Iterator):
         return reading

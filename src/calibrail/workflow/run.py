@@ -29,6 +29,7 @@ from calibrail.guardrail.runtime import Guardrail
 from calibrail.scores.base import Score
 from calibrail.scores.custom import ScoreLike, as_score
 from calibrail.scores.table import ScoreTable
+from calibrail.settings.checks import one_of, path
 from calibrail.shown import Shown
 from calibrail.workflow.error_examples import ErrorExamples
 from calibrail.workflow.inherited import frozen_reading
@@ -132,7 +133,7 @@ class Run(Shown):
         DataError
             If the folder is not a run of ``calibrail calibrate``.
         """
-        folder = Path(folder)
+        folder = path(folder, "folder")
         report = read_json(folder / "report.json")
         content = read_json(folder / "calibration.json")
         if content.get("schema") != SCHEMA:
@@ -175,6 +176,7 @@ class Run(Shown):
             The detector itself, where no name leads to it. Such a guardrail decides in this
             process; its file cannot be loaded in another one.
         """
+        one_of(on_failure, ("error", "flag", "review"), "on_failure")
         detector = None if score is None else as_score(score)
         # Through the bytes and back, so that what is returned is what a file would hold.
         return Guardrail(FrozenConfig.from_bytes(self._frozen(on_failure).to_bytes()), detector)

@@ -13,6 +13,7 @@ from calibrail.guardrail.frozen import write_atomically
 from calibrail.report import Document, render_page
 from calibrail.report.svg import figure_files
 from calibrail.scores.table import ScoreTable
+from calibrail.settings import checks
 
 COST_SCHEMA: Final = "calibrail.cost/1"
 
@@ -44,7 +45,7 @@ def write_run(
     Path
         The folder.
     """
-    path = Path(folder)
+    path = checks.path(folder, "folder")
     figures = path / "figures"
     with file_errors(f"cannot write into the folder {path}", "; name another one"):
         figures.mkdir(parents=True, exist_ok=True)
