@@ -258,7 +258,9 @@ def test_of_columnar_files_only_the_columns_in_use_are_read(tmp_path: Path) -> N
     """A text that is not UTF-8 costs its row only where somebody wants to read it."""
     texts = pa.array([b"fine", b"\xff\xfe"], pa.binary()).view(pa.string())
     nested = pa.array([{"label": 1, "by": "x"}, {"label": 0, "by": "y"}])
-    table = pa.table({"note": texts, "meta": nested, "score": [0.5, 1.5]})
+    # Without ids of their own, rows would be known by all that they hold.
+    ids = ["a", "b"]
+    table = pa.table({"id": ids, "note": texts, "meta": nested, "score": [0.5, 1.5]})
     pq.write_table(table, tmp_path / "rows.parquet")
     path, how = tmp_path / "rows.parquet", {"require": (), "label_column": "meta.label"}
     examples, _ = read_all(path, keep=("score",), **how)
