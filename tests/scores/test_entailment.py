@@ -8,6 +8,7 @@ import pytest
 from calibrail.data.example import Example
 from calibrail.errors import InputError, ModelError
 from calibrail.scores import build, parse_spec
+from calibrail.scores.base import MOST_CHARACTERS, MOST_PIECES, TOO_LONG
 from calibrail.scores.entailment import Claims, Entailing, Nli, Sec, SelfCheck
 from tests.scores.fakes import FakeNli
 
@@ -187,3 +188,21 @@ def test_a_response_that_claims_nothing_is_undefined(response: str) -> None:
 def test_the_threshold_must_be_a_share(threshold: object) -> None:
     with pytest.raises(InputError, match="threshold must"):
         Claims(threshold=threshold)
+
+
+@pytest.mark.parametrize("score", [Sec, SelfCheck, Claims])
+def test_an_answer_of_too_many_pieces_is_undefined_and_nothing_is_asked(
+    score: type[Entailing],
+) -> None:
+    model = with_nli(score(), lambda premise, hypothesis: (0.9, 0.05))
+    samples = ("It rained.",)
+    most = "It rained.\n" * MOST_PIECES
+    fine, many, long = (
+        example(response=text, samples=samples)
+        for text in (most, most + "It rained.", "It rained " * (MOST_CHARACTERS // 10) + ".")
+    )
+    result = model.score([many, fine, long])
+    assert result.reasons == {0: TOO_LONG, 2: TOO_LONG}
+    assert {hypothesis for _, hypothesis in model.nli.asked} == {"It rained."}
+    # It enters what a guardrail pins.
+    assert "pieces" in model.fingerprint() and "pieces" not in with_nli(Nli()).fingerprint()

@@ -210,7 +210,17 @@ def test_the_suffix_is_the_first_that_is_unused() -> None:
     assert unused_suffix(["</answer>", "<question-1>", "</DOCUMENT-2>"]) == "-3"
     assert unused_suffix(["<answer-0>"]) == "-1"
     assert unused_suffix(["".join(f"<answer-{i}>" for i in range(50_000))]) == "-50000"
-    assert unused_suffix(["<" * 100_000, "< " * 50_000]) == ""
+    assert unused_suffix(["<" * 100_000, "< " * 50_000, "<" + " " * 300_000]) == ""
+
+
+@given(st.text("</ \n", max_size=8), st.sampled_from(["document", "ANSWER-1", "question-2", "x"]))
+def test_spaces_in_a_tag_are_read_in_one_way(gap: str, name: str) -> None:
+    tag = re.search(
+        r"<\s*/?\s*(?:document|question|answer)(?:-(\d+))?\b", gap + name, re.IGNORECASE
+    )
+    taken = {int(tag[1] or 0)} if tag else set()
+    free = next(number for number in range(2) if number not in taken)
+    assert unused_suffix([gap + name]) == (f"-{free}" if free else "")
 
 
 def test_without_a_question_its_place_goes() -> None:

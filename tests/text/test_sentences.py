@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import calibrail.text.sentences as module
 from calibrail.text.sentences import sentences, sentences_version
 from tests.steps import grows_with
 
@@ -174,13 +175,34 @@ def test_lines_are_independent(left: str, right: str) -> None:
         ("\u3002\u300d\u3068", ""),
         ("----------", ""),
         ("1. ", ""),
+        ("a\n", ""),
+        ("| a ", ""),
     ],
-    ids=["prose", "marks", "asides", "dots", "quotes", "dashes", "markers"],
+    ids=["prose", "marks", "asides", "dots", "quotes", "dashes", "markers", "lines", "cells"],
 )
 def test_steps_grow_no_faster_than_the_text(piece: str, first: str) -> None:
     assert grows_with(sentences, lambda n: first + n * piece)
     # What happens inside of a pattern is no step, so a long text must come to an end, too.
     sentences(first + 3000 * piece)
+
+
+@given(st.text("\u3002\uff0e\u300d\u3068!.1a \u2026", max_size=20))
+def test_a_run_of_full_stops_ends_where_it_would_from_any_of_its_places(text: str) -> None:
+    pattern = module._STOP.pattern
+    anywhere = re.compile(pattern[pattern.index("(?:") :])
+    ends = [match.end() for match in module._STOP.finditer(text)]
+    assert ends == [match.end() for match in anywhere.finditer(text)]
+
+
+def test_a_run_of_full_stops_is_read_once() -> None:
+    # A quotation that goes on, so that no full stop ends anything.
+    assert len(sentences("\u3002" * 100_000 + "\u300d" * 100_000 + "\u3068")) == 1
+
+
+@given(st.text("ab \u3002A\"').,:;-*(\n", max_size=30).filter(lambda text: "." not in text))
+def test_nupunkt_ends_no_sentence_without_a_stop(text: str) -> None:
+    spans = list(module._tokenizer().span_tokenize(text))
+    assert [start for start, _ in spans if start] == []
 
 
 def test_the_version_names_that_of_nupunkt() -> None:

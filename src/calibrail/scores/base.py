@@ -24,6 +24,15 @@ LACKING: Final = {
 NO_SENTENCE: Final = "the response holds no sentence"
 NO_CONTENT_WORD: Final = "the response holds no content word"
 
+#: Pieces and characters of the longest response whose pieces are judged one by one: each costs a
+#: pass, and one crafted response must not hold up all others.
+MOST_PIECES: Final = 1_000
+MOST_CHARACTERS: Final = 100_000
+TOO_LONG: Final = (
+    f"the response is too long to be judged piece by piece (more than {MOST_PIECES:,} sentences or "
+    f"claims, or {MOST_CHARACTERS:,} characters)"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Scores:

@@ -14,11 +14,14 @@ from numpy.typing import NDArray
 from calibrail.data.example import Example
 from calibrail.scores.base import NO_CONTENT_WORD, Valued
 from calibrail.scores.detector import Detector
-from calibrail.text.lcs import lcs_length
+from calibrail.text.lcs import MOST_PAIRS, lcs_length
 from calibrail.text.numbers import NUMBERS_VERSION, numbers
 from calibrail.text.words import NAMES_VERSION, WORDS_VERSION, Piece, content_words, names, words
 
 NO_WORD: Final = "the response holds no word"
+TOO_MANY_WORDS: Final = (
+    f"response and contexts hold too many words to compare (more than {MOST_PAIRS:,} pairs)"
+)
 
 #: Letters by which two forms of a word are recognised as one: "measured", "measurement".
 STEM: Final = 6
@@ -118,13 +121,17 @@ class RougeL(Detector):
     """
 
     name = "rouge_l"
-    versions = (("words", WORDS_VERSION),)
+    versions = (("words", WORDS_VERSION), ("pairs", "calibrail-pairs/1"))
 
     def value(self, example: Example) -> Valued | str:
-        """Return one minus the precision, in [0, 1]."""
+        """Return one minus the precision, in [0, 1]; undefined above `MOST_PAIRS` of words."""
         response = [word.text for word in words(example.response)]
         context = [word.text for chunk in example.contexts for word in words(chunk)]
-        return 1.0 - lcs_length(response, context) / len(response) if response else NO_WORD
+        if not response:
+            return NO_WORD
+        if len(response) * len(context) > MOST_PAIRS:
+            return TOO_MANY_WORDS
+        return 1.0 - lcs_length(response, context) / len(response)
 
 
 class Stretch(Detector):

@@ -12,7 +12,17 @@ from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.models.encoder import load_encoder
 from calibrail.models.location import DEFAULT_MODEL
-from calibrail.scores.base import JSON, Demand, Scores, Valued, missing, prepare
+from calibrail.scores.base import (
+    JSON,
+    MOST_CHARACTERS,
+    MOST_PIECES,
+    TOO_LONG,
+    Demand,
+    Scores,
+    Valued,
+    missing,
+    prepare,
+)
 
 
 def whole(value: Any, name: str, least: int = 1) -> int:
@@ -102,7 +112,7 @@ class Detector:
         reasons: dict[int, str] = {}
         evidence: list[Mapping[str, JSON]] = [{} for _ in examples]
         for row, example in enumerate(examples):
-            result = missing(example, self.requires) or self.value(example)
+            result = self.lacks(example) or self.value(example)
             if isinstance(result, str):
                 reasons[row] = result
             elif isinstance(result, tuple):
@@ -110,6 +120,10 @@ class Detector:
             else:
                 values[row] = result
         return Scores(values, reasons, tuple(evidence) if self.explains or any(evidence) else None)
+
+    def lacks(self, example: Example) -> str | None:
+        """Return why an example has no value before anything is computed, None where it may."""
+        return missing(example, self.requires)
 
     def value(self, example: Example) -> Valued | str:
         """Return the value of one example, alone or with its evidence, or why there is none."""
@@ -134,7 +148,27 @@ class ModelScore(Detector):
 
     def fingerprint(self) -> Mapping[str, JSON]:
         """Return the first model's fingerprint, and what else matters."""
-        return {**self.models[0].fingerprint(), **super().fingerprint()}
+        return {**self.models[0].fingerprint(), **self.cut(), **super().fingerprint()}
+
+    @property
+    def splitter(self) -> Callable[[str], Sequence[Any]] | None:
+        """What cuts a response into pieces that are judged one by one; None for the whole of it."""
+        return None
+
+    def cut(self) -> Mapping[str, JSON]:
+        """Return what pins the length from which on a response has no value, where there is one."""
+        return {"pieces": "calibrail-pieces/1"} if self.splitter else {}
+
+    def lacks(self, example: Example) -> str | None:
+        """Return why an example has no value before a model is asked, None where it may."""
+        if why := super().lacks(example):
+            return why
+        response, split = example.response, self.splitter
+        # A piece holds at least one character.
+        if split is None or len(response) <= MOST_PIECES:
+            return None
+        long = len(response) > MOST_CHARACTERS or len(split(response)) > MOST_PIECES
+        return TOO_LONG if long else None
 
     def forget(self) -> None:
         """Drop what was computed, so that the next example is computed by itself."""
@@ -143,12 +177,12 @@ class ModelScore(Detector):
 
     def lacking(self, examples: Sequence[Example]) -> dict[int, str]:
         """Return the positions of the examples that have no value whatever they hold, and why."""
-        whys = (missing(example, self.requires) for example in examples)
+        whys = map(self.lacks, examples)
         return {row: why for row, why in enumerate(whys) if why is not None}
 
     def usable(self, examples: Sequence[Example]) -> list[Example]:
         """Return the examples that lack nothing which the score reads."""
-        return [example for example in examples if missing(example, self.requires) is None]
+        return [example for example in examples if self.lacks(example) is None]
 
     def inputs(self, example: Example) -> Iterable[Any]:
         """Return what each model is asked about one example that lacks nothing."""

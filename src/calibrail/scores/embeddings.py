@@ -1,7 +1,7 @@
 """Does the answer lie near the question instead of the context, or far from every chunk?"""
 
-from collections.abc import Iterable, Mapping
-from typing import Final, Literal, NamedTuple, get_args
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,8 +56,6 @@ class Sgi(Embedding):
     name = "sgi"
     explains = True
     requires = ("question", "contexts", "response")
-    #: Whether each sentence of the response is measured by itself.
-    by_sentence = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -82,13 +80,13 @@ class Sgi(Embedding):
         # The ratio would magnify the noise between two batches to any number.
         both[both < SAME_PLACE] = 0.0
         index = both[0] / (both[1] + EPSILON)
-        if self.by_sentence:
+        if self.splitter:
             return float(-index.mean()), supported(pieces, index.tolist())
         items = [{"to_question": near, "to_context": far} for near, far in both.T.tolist()]
         return float(-index.mean()), {"kind": "angles", "items": items}
 
-    def _pieces(self, example: Example) -> list[Sentence]:
-        return sentences(example.response) if self.by_sentence else [whole_response(example)]
+    def _pieces(self, example: Example) -> Sequence[Sentence]:
+        return self.splitter(example.response) if self.splitter else [whole_response(example)]
 
     def _contexts(self, example: Example) -> list[str]:
         return [joined(example)] if self.context == "joined" else filled(example.contexts)
@@ -110,7 +108,7 @@ class LocalSgi(Sgi):
 
     name = "local_sgi"
     versions = (("sentences", sentences_version),)
-    by_sentence = True
+    splitter = staticmethod(sentences)
 
 
 class _Passage(NamedTuple):
@@ -160,6 +158,11 @@ class Rad(Embedding):
         """Contexts and response, and the question where it weighs."""
         fields = super().requires
         return ("question", *fields) if self.weighting == "question" else fields
+
+    @property
+    def splitter(self) -> Callable[[str], Sequence[Any]] | None:
+        """The sentences, where each is compared."""
+        return sentences if self.level == "sentence" else None
 
     def fingerprint(self) -> Mapping[str, JSON]:
         """Return the encoder's fingerprint, and the version of the splitting where it matters."""

@@ -74,6 +74,7 @@ class Sec(Entailing):
     """
 
     name = "sec"
+    splitter = staticmethod(sentences)
 
     def inputs(self, example: Example) -> list[Pair]:
         """Return every chunk with every sentence."""
@@ -96,6 +97,7 @@ class SelfCheck(Entailing):
     """
 
     name = "selfcheck"
+    splitter = staticmethod(sentences)
     requires = ("response", "samples")
 
     def inputs(self, example: Example) -> list[Pair]:
@@ -133,6 +135,7 @@ class Claims(Entailing):
     threshold: float = SPOKEN
 
     name = "claims"
+    splitter = staticmethod(claims)
     versions = (("claims", claims_version),)
 
     def __post_init__(self) -> None:

@@ -1,7 +1,9 @@
 """Which piece of the answer does which piece of the context support or contradict?"""
 
+from bisect import bisect, bisect_left
 from collections.abc import Sequence
 from functools import lru_cache
+from operator import itemgetter
 from typing import Final
 
 from calibrail.data.example import Example
@@ -77,7 +79,12 @@ def quoted(
     end = len(source) if end is None else end
     wanted = frozenset(word.text for word in content_words(text))
     # Ties go to the sentence that says less besides.
-    inside = [part for part in _parts(source) if part[1] > start and part[0] < end]
+    parts = _parts(source)
+    first, last = (
+        bisect(parts, start, key=itemgetter(1)),
+        bisect_left(parts, end, key=itemgetter(0)),
+    )
+    inside = parts[first:last]
     best = max(inside, key=lambda part: (len(part[2] & wanted), -len(part[2])), default=None)
     # Without a word in common no sentence stands out: then it is all that the model read.
     if best is not None and best[2] & wanted:

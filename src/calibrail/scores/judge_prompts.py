@@ -54,7 +54,10 @@ DEFAULT: Final = "calibrail/1"
 
 _FIELDS: Final = ("contexts", "question", "response")
 
-_TAG: Final = re.compile(r"<\s*/?\s*(?:document|question|answer)(?:-(\d{1,9}))?\b", re.IGNORECASE)
+# Possessive, so that a run of spaces is read once and not once from each of its places.
+_TAG: Final = re.compile(
+    r"<\s*+/?+\s*+(?:document|question|answer)(?:-(\d{1,9}))?\b", re.IGNORECASE
+)
 
 #: Marks by which chat templates tell roles apart. Servers turn them into control tokens wherever
 #: they stand, also within a document. (A bar that some models use is a full-width one.)

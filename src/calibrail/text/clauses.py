@@ -1,8 +1,8 @@
 """Which main clauses of a sentence can stand alone?"""
 
 import re
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice, pairwise
 from typing import Final
 
 from calibrail.text.abstentions import abstains
@@ -73,14 +73,14 @@ def clauses(sentence: str) -> Iterator[tuple[int, int]]:
     borders = [*(joint.start() for joint in joints), len(sentence)]
     first = 0
     for joint, (_, following) in zip(joints, pairwise(borders), strict=True):
-        left, right = sentence[first : joint.start()].rstrip(), sentence[joint.end() :]
-        before = _tokens(_IDIOM.sub("", left, count=1))
+        left = sentence[first : joint.start()].rstrip()
         if abstains(sentence[joint.end() : following]):
+            before = _before(left)
             stands = len(before) > 2 and before[0].lower() not in _SUBORDINATING
         elif joint["word"] and joint["word"].lower().endswith("though"):
             stands = False
         else:
-            stands = _both_stand(before, _tokens(right), semicolon=not joint["word"])
+            stands = _both_stand(left, sentence[joint.end() :], semicolon=not joint["word"])
         if stands:
             yield first, first + len(left)
             first = joint.end()
@@ -101,15 +101,27 @@ def _open_joints(sentence: str) -> list[re.Match[str]]:
     return result
 
 
-def _tokens(clause: str) -> list[str]:
-    return _TOKEN.findall(_ASIDE.sub(" ", clause.replace("\u2019", "'")))
+def _tokens(clause: str) -> Iterator[str]:
+    matches = _TOKEN.finditer(_ASIDE.sub(" ", clause.replace("\u2019", "'")))
+    return (match[0] for match in matches)
 
 
-def _both_stand(left: list[str], right: list[str], *, semicolon: bool) -> bool:
-    before = [token.lower() for token in left]
+def _before(left: str) -> list[str]:
+    return list(_tokens(_IDIOM.sub("", left, count=1)))
+
+
+def _both_stand(left: str, after: str, *, semicolon: bool) -> bool:
+    # The first words of what follows decide most often: a sentence full of semicolons would be read
+    # once for each of them.
+    rest = _tokens(after)
+    right = list(islice(rest, 8))
+    pronoun = _starts_with_pronoun(right)
+    if not pronoun and not _starts_with_noun(right, rest, bare=semicolon):
+        return False
+    before = [token.lower() for token in _before(left)]
     if _SUBORDINATING.intersection(before) or ("not", "only") in pairwise(before):
         return False
-    if _starts_with_pronoun(right):
+    if pronoun:
         weak = not _MODAL.intersection(token.lower() for token in right[1:3]) and any(
             token in _PAST or token.endswith("ed") for token in before[1:]
         )
@@ -120,7 +132,7 @@ def _both_stand(left: list[str], right: list[str], *, semicolon: bool) -> bool:
     # Nouns may be the rest of an enumeration ("lakes, rivers, and the sea are"): the words since
     # the last comma must hold a verb themselves.
     since = len(before) - before[::-1].index(",") if "," in before else 0
-    return _starts_with_noun(right, bare=semicolon) and _has_main_verb(before[since:])
+    return _has_main_verb(before[since:])
 
 
 def _has_main_verb(tokens: list[str]) -> bool:
@@ -150,13 +162,13 @@ def _starts_with_pronoun(tokens: list[str]) -> bool:
     return words[0] in _PRONOUN and verb[0].isalpha() and verb not in _NO_VERB
 
 
-def _starts_with_noun(tokens: list[str], *, bare: bool) -> bool:
+def _starts_with_noun(tokens: list[str], rest: Iterable[str], *, bare: bool) -> bool:
     if not tokens or not (bare or tokens[0].lower() in _DETERMINER or tokens[0][0].isupper()):
         return False
-    for index, token in enumerate(tokens[:8]):
+    for index, token in enumerate(tokens):
         word = token.lower()
         if index and _is_finite(word):
-            return any(rest[0].isalnum() for rest in tokens[index + 1 :])
+            return any(word[0].isalnum() for word in chain(tokens[index + 1 :], rest))
         if not word[0].isalnum() or word in _NO_NOUN:
             return False
     return False

@@ -38,7 +38,8 @@ _STOPS = (
 )
 _CLOSING = "\u300d\u300f\uff09\u3015\uff3d\uff5d\u3009\u300b\u3011\u201d\u2019\u00bb)\\]"
 _STOP = re.compile(
-    rf"(?:[{_STOPS}]|\uff0e(?!\d))[{_STOPS}\uff0e!?.\u2026]*+"
+    # Not within a run of stops: what is behind it is the same from each of its places.
+    rf"(?<![{_STOPS}\uff0e])(?:[{_STOPS}]|\uff0e(?!\d))[{_STOPS}\uff0e!?.\u2026]*+"
     # Inside a quotation that the sentence goes on after, as a Japanese particle or a comma shows.
     rf"(?:[{_CLOSING}]++(?![\u3040-\u309f\u3001\uff0c,;:\uff1a\uff1b]))?(?![{_CLOSING}])"
 )
@@ -71,6 +72,10 @@ _WORD_END = re.compile(
 # a run without spaces. The inside of a long one (a link, a table, code) is hidden from it.
 _LONG_RUN = re.compile(r"\S{200,}")
 _SEEN = 50
+
+# Without one of these nupunkt sees no end: most lines of a list or a table need not go there.
+_ENDS = re.compile("[.!?\u2026]")
+_LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 
 
 class Sentence(NamedTuple):
@@ -187,6 +192,9 @@ def _starts(line: str) -> Iterator[int]:
         borders[1:1] = [match.end() for match in _STOP.finditer(line) if match.end() < len(line)]
     tokenizer = _tokenizer()
     for start, end in pairwise(borders):
+        if not _ENDS.search(line, start, end):
+            yield start
+            continue
         piece = _LONG_RUN.sub(_hidden, line[start:end])
         spans = tokenizer.span_tokenize(piece)
         starts = {0, *(left for left, _ in spans if not _goes_on(piece, left))}
@@ -213,7 +221,7 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _speaks(text: str, start: int, end: int) -> bool:
-    return any(letter.isalnum() for letter in text[start:end])
+    return _LETTER_OR_DIGIT.search(text, start, end) is not None
 
 
 @cache

@@ -224,6 +224,7 @@ class DisplacementConsistency(Embedding):
     explains = True
     tolerance = DIRECTION_TOLERANCE
     versions = (("sentences", sentences_version),)
+    splitter = staticmethod(sentences)
 
     def inputs(self, example: Example) -> Iterable[str]:
         """Return the context and the sentences of the response, of which one has no other."""

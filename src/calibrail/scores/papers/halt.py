@@ -11,7 +11,7 @@ from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.models.nli import Judgement, load_nli
 from calibrail.scores import entailment, stacking
-from calibrail.scores.base import JSON, NO_SENTENCE, Score, Scores, missing, prepare
+from calibrail.scores.base import JSON, NO_SENTENCE, Score, Scores, prepare
 from calibrail.scores.detector import ModelScore, positive
 from calibrail.scores.evidence import judged
 from calibrail.scores.learned import Learning, both_classes
@@ -72,6 +72,7 @@ class Halt(Learning, ModelScore):
             "first": first.fingerprint(),
             "second": second.fingerprint(),
             "sentences": sentences_version(),
+            **self.cut(),
             # It goes up when the same models and the same state would give another value.
             "version": "calibrail-halt/1",
         }
@@ -123,7 +124,7 @@ class Halt(Learning, ModelScore):
         evidence: list[Mapping[str, JSON]] = [{} for _ in examples]
         for row, example in enumerate(examples):
             pieces = sentences(example.response)
-            if why := missing(example, self.requires) or ("" if pieces else NO_SENTENCE):
+            if why := self.lacks(example) or ("" if pieces else NO_SENTENCE):
                 reasons[row] = why
                 continue
             pairs = self.inputs(example)
