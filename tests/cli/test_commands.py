@@ -256,10 +256,10 @@ def test_what_weakens_a_certificate_stands_wherever_it_is_shown(
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (("calibrate", "-o", "file"), 2, "file is a file, and -o names a folder of results"),
+        (("calibrate", "-o", "file"), 1, "file is a file, and -o names a folder of results"),
         (("calibrate", "-o", "file/run"), 1, "cannot write file/run: Not a directory"),
-        (("score", "-o", "folder"), 2, "folder is a folder; name a file in it"),
-        (("score", "-o", "scores.parquet", "--page", "folder"), 2, "folder is a folder"),
+        (("score", "-o", "folder"), 1, "folder is a folder; name a file in it"),
+        (("score", "-o", "scores.parquet", "--page", "folder"), 1, "folder is a folder"),
     ],
 )
 def test_where_nothing_can_be_written_is_said_before_the_work(

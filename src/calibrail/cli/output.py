@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import typer
 
-from calibrail.errors import DataError, InputError, file_errors
+from calibrail.errors import DataError, file_errors
 from calibrail.settings.option import setting
 
 if TYPE_CHECKING:
@@ -183,13 +183,11 @@ def folder_to_write(path: Path) -> Path:
 
     Raises
     ------
-    InputError
-        If it is a file.
     DataError
-        If nothing can be written there.
+        If it is a file, or nothing can be written there.
     """
     if path.exists() and not path.is_dir():
-        raise InputError(f"{path} is a file, and -o names a folder of results; name another one")
+        raise DataError(f"{path} is a file, and -o names a folder of results; name another one")
     _probe(path, path)
     return path
 
@@ -201,7 +199,7 @@ def file_to_write(path: Path | None) -> Path | None:
     """
     if path is not None and str(path) != "-":
         if path.is_dir():
-            raise InputError(f"{path} is a folder; name a file in it, e.g. {path / 'out'}")
+            raise DataError(f"{path} is a folder; name a file in it, e.g. {path / 'out'}")
         _probe(path.parent, path)
     return path
 
