@@ -190,7 +190,9 @@ class Guardrail(Shown):
             What every function reads is taken: a frame, dicts, a file. Its first row that cannot be
             used is an error; ``calibrail check`` decides about such rows as errors.
         """
-        examples = list(self._examples(examples))
+        return self._decided(list(self._examples(examples)))
+
+    def _decided(self, examples: list[Example]) -> list[Decision]:
         if wrong := [item for item in examples if not isinstance(item, Example)]:
             raise InputError(f"an answer to decide about is an Example; got {wrong[0]!r:.80}")
         if not examples:
@@ -214,7 +216,7 @@ class Guardrail(Shown):
         """Decide about any number of examples, ``block`` at a time, in constant memory."""
         iterator = iter(self._examples(examples))
         while batch := list(islice(iterator, block)):
-            yield from self.decide(batch)
+            yield from self._decided(batch)
 
     def _examples(self, source: Source) -> Iterable[Example]:
         """Return examples as they are, and the rows of other data as examples."""
