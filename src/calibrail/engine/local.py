@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -136,18 +137,32 @@ def _table(
     )
 
 
-def _stacked(tables: Sequence[ScoreTable]) -> ScoreTable:
-    """Return the tables of all blocks as one."""
+def _stacked(tables: list[ScoreTable]) -> ScoreTable:
+    """Return the tables of all blocks as one; they are given up, so that nothing is held twice."""
     first = tables[0]
+    ids, groups = [table.ids for table in tables], [table.groups for table in tables]
+    labels, digests = [table.labels for table in tables], [table.digests for table in tables]
+    columns = {key: [table.columns[key] for table in tables] for key in first.columns}
+    reasons = {
+        key: {row: why for table in tables for row, why in table.reasons[key].items()}
+        for key in first.columns
+    }
+    kept = {name: [cell for t in tables for cell in t.kept[name]] for name in first.kept}
+    tables.clear()
+    del first
     return ScoreTable(
-        ids=pa.concat_arrays([table.ids for table in tables]),
-        groups=pa.concat_arrays([table.groups for table in tables]),
-        labels=np.concatenate([table.labels for table in tables]),
-        columns={key: np.concatenate([t.columns[key] for t in tables]) for key in first.columns},
-        reasons={
-            key: {row: why for table in tables for row, why in table.reasons[key].items()}
-            for key in first.columns
-        },
-        digests=np.concatenate([table.digests for table in tables]),
-        kept={name: [cell for t in tables for cell in t.kept[name]] for name in first.kept},
+        ids=_joined(ids, pa.concat_arrays),
+        groups=_joined(groups, pa.concat_arrays),
+        labels=_joined(labels, np.concatenate),
+        columns={key: _joined(parts, np.concatenate) for key, parts in columns.items()},
+        reasons=reasons,
+        digests=_joined(digests, np.concatenate),
+        kept=kept,
     )
+
+
+def _joined(parts: list[Any], join: Callable[[list[Any]], Any]) -> Any:
+    """Return the parts as one, and let go of them."""
+    whole = join(parts)
+    parts.clear()
+    return whole

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,9 @@ from calibrail.scale import Scale
 
 #: Columns that are not scores.
 RESERVED = ("id", "group", "label", "split")
+
+#: Rows that are made ready for a file at a time.
+_WRITTEN: Final = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,21 +169,30 @@ class ScoreTable:
         DataError
             If the file cannot be written.
         """
-        arrays: dict[str, pa.Array] = {"id": self.ids, "group": self.groups}
-        arrays["label"] = number_array(self.labels, self.labels >= 0)
+        try:
+            with ExitStack() as stack:
+                writer: pq.ParquetWriter | None = None
+                for start in range(0, max(1, len(self)), _WRITTEN):
+                    part = pa.table(self._arrays(slice(start, start + _WRITTEN), codes))
+                    writer = writer or stack.enter_context(pq.ParquetWriter(path, part.schema))
+                    writer.write_table(part)
+        except OSError as error:
+            raise DataError(f"cannot write {path}: {error}") from error
+
+    def _arrays(self, rows: slice, codes: NDArray[np.int8] | None) -> dict[str, pa.Array]:
+        """Return what the file holds of some rows, by column."""
+        labels = self.labels[rows]
+        arrays: dict[str, pa.Array] = {"id": self.ids[rows], "group": self.groups[rows]}
+        arrays["label"] = number_array(labels, labels >= 0)
         if codes is not None:
-            known = np.ones(len(codes), dtype=bool)
-            arrays["split"] = string_array(SPLIT_NAMES).take(number_array(codes, known))
-        for name, values in self.columns.items():
-            key = f"score:{name}" if name in RESERVED else name
+            known = np.ones(len(labels), dtype=bool)
+            arrays["split"] = string_array(SPLIT_NAMES).take(number_array(codes[rows], known))
+        for name, column in self.columns.items():
+            key, values = f"score:{name}" if name in RESERVED else name, column[rows]
             arrays[key] = number_array(values, known := ~np.isnan(values))
             if (scale := self.scales.get(name)) and scale.negated:
                 arrays[f"{key}__column"] = number_array(scale.shown(values), known)
             if reasons := self.reasons.get(name):
-                arrays[f"{key}__reason"] = string_array(
-                    [reasons.get(row) for row in range(len(self))]
-                )
-        try:
-            pq.write_table(pa.table(arrays), path)
-        except OSError as error:
-            raise DataError(f"cannot write {path}: {error}") from error
+                numbers = range(rows.start, rows.start + len(values))
+                arrays[f"{key}__reason"] = string_array([reasons.get(row) for row in numbers])
+        return arrays
