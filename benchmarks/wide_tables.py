@@ -66,9 +66,10 @@ def main() -> None:
                 output = subprocess.run(command, check=True, capture_output=True).stdout.split()
                 seconds, peak = float(output[0]), int(output[1]) / 1024
                 peer = seconds if mode == "pyarrow" else peer
+                each = 1e6 * seconds / (columns * ROWS)
                 lines.append(
-                    f"| {columns:,} | {mode} | {seconds:.2f} "
-                    f"| {1e6 * seconds / (columns * ROWS):.2f} | {seconds / peer:.1f} | {peak:.0f} |"
+                    f"| {columns:,} | {mode} | {seconds:.2f} | {each:.2f} "
+                    f"| {seconds / peer:.1f} | {peak:.0f} |"
                 )
     notes = ["`read` needs the label and one column of numbers; `diagnose` looks at all of them."]
     write("wide_tables", "Tables of many columns", [*notes, "", *lines], ["numpy", "pyarrow"])
