@@ -56,6 +56,7 @@ def run(
             reading=reading,
             splitting=splitting,
             context=replace(context, text=not show.no_text),
+            looks=output / "looks.json",
         )
         result.save(output, text=not show.no_text)
     decides = requirement.max_fpr is not None or requirement.risks

@@ -115,7 +115,7 @@ def evaluate(
     # The detector may be one of the scores of overlap itself.
     overlaps = {**features, **_by_own_name(origin.score, sample)}
     inverted = look_inverted(overlaps, sample.labels)
-    sections: dict[str, Mapping[str, Any] | None] = {
+    sections: dict[str, Any] = {
         "curve": operating_curve(sample, undefined=policy, confidence=level),
         "confounds": confounds(sample, features, undefined=policy, confidence=level),
     }

@@ -1,7 +1,7 @@
 """What does one evaluation of one detector hold, and how is it written down?"""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,6 +69,8 @@ class Report(Shown, Record):
         What a score with few distinct values can promise (``evaluation.sections.attainable``).
     curve : mapping or None
         Coverage and FPR at other thresholds, in simultaneous bands.
+    looks : sequence of mapping
+        Earlier looks at the same data, by size, seed and verdict; after one nothing is certified.
     confounds : mapping or None
         How trivial baselines rank beside the score (``calibrail.evaluation.sections.baselines``).
     """
@@ -105,6 +107,7 @@ class Report(Shown, Record):
     shift: Mapping[str, Any] | None = None
     attainable: Mapping[str, Any] | None = None
     confounds: Mapping[str, Any] | None = None
+    looks: Sequence[Mapping[str, Any]] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as a dictionary that strict JSON can hold, with its schema's name."""

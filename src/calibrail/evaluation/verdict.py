@@ -15,8 +15,8 @@ from calibrail.settings import Requirement
 
 #: What a verdict rests on: the bounds of the certificate; the same, where the coverage that they
 #: leave open is the very one that the threshold aims at; a test part that caught fewer than chance
-#: explains; the bounds of several risks.
-Reason = Literal["bounds", "aims_at_the_requirement", "caught_too_few", "risks"]
+#: explains; the bounds of several risks; an earlier look at the same data.
+Reason = Literal["bounds", "aims_at_the_requirement", "caught_too_few", "risks", "looked_before"]
 
 
 @dataclass(frozen=True, slots=True)

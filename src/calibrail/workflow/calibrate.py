@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from os import PathLike
 from typing import Any, Unpack
 
 from calibrail.conformal.risk_spec import parse_risks
@@ -11,7 +12,7 @@ from calibrail.conformal.rule import Rule, fit_rule
 from calibrail.data.sources import Source
 from calibrail.data.splits import CALIBRATION
 from calibrail.errors import DataError, InputError
-from calibrail.evaluation import Origin, Others, Sample, evaluate
+from calibrail.evaluation import Origin, Others, Report, Sample, evaluate
 from calibrail.guardrail.runtime import group_name
 from calibrail.report.documents.data_notes import data_notes
 from calibrail.scores.custom import ScoreLike
@@ -24,6 +25,7 @@ from calibrail.workflow.arrays import CalibrateShort, calibration_source
 from calibrail.workflow.context import Context, installed_versions
 from calibrail.workflow.error_examples import worst_errors
 from calibrail.workflow.independence import independent
+from calibrail.workflow.looks import Look, Looks, told, uncertified
 from calibrail.workflow.run import Run, calibration_digests, score_config
 from calibrail.workflow.scoring import Scored, require_usable, score_only, score_source
 from calibrail.workflow.wording import worded
@@ -39,6 +41,7 @@ def calibrate(
     reading: ReadOptions | None = None,
     splitting: SplitOptions | None = None,
     context: Context | None = None,
+    looks: str | PathLike[str] | None = None,
     **short: Unpack[CalibrateShort],
 ) -> Run:
     """Find the threshold that catches a stated share of hallucinations, and what it costs.
@@ -63,6 +66,9 @@ def calibrate(
         How to read the file and how to split it.
     context : Context, optional
         The command, who is told of the progress, and whether ``report.html`` shows texts.
+    looks : path, optional
+        File that keeps what was looked at. Where it says that this data was looked at before,
+        smaller or split by another seed, nothing is certified. The command keeps one in its folder.
     **short
         In a short call, fields of the promise and the requirement: ``alpha``, ``guarantee``,
         ``delta``, ``undefined``, ``allow_flag_all``, ``by``, ``min_n``, ``clustered``, ``beta``,
@@ -131,6 +137,11 @@ def calibrate(
     others = tuple(replace(row, score=scored.specs[row.name]) for row in report.detectors)
     report = replace(report, detectors=others)
     state = state_bytes(detector)
+    asked = {"score": scored.specs[key], "promise": promise.to_dict()}
+    history = Looks.of(looks, asked)
+    look = Look.at(table.digests, scored.data["split"]["seed"])
+    report = _looked_at(report, history.before(look))
+    history.record(replace(look, verdict=report.verdict))
     return Run(
         report=worded(report),
         rule=rule,
@@ -149,6 +160,20 @@ def calibrate(
         codes=scored.codes,
         examples=worst_errors(source, scored, rule, names, reading=reading, text=context.text),
     )
+
+
+def _looked_at(report: Report, earlier: Sequence[Look]) -> Report:
+    """Return the report with the earlier looks at its data, after which nothing is certified."""
+    if not earlier:
+        return report
+    report = replace(report, looks=tuple(told(earlier)))
+    if report.by_group is not None:
+        rows = [{**row, "verdict": uncertified(row["verdict"])} for row in report.by_group["rows"]]
+        report = replace(report, by_group={**report.by_group, "rows": rows})
+    if report.verdict != "certified":
+        return report
+    certificate = {**report.certificate, "verdict": "inconclusive", "flips": None}
+    return replace(report, verdict="inconclusive", reason="looked_before", certificate=certificate)
 
 
 def _thresholds(

@@ -23,6 +23,8 @@ def reason(report: Json, n_assumed: int = 0) -> str:
             f"{test['coverage']['count']:,} of {test['coverage']['n']:,} hallucinations, fewer "
             f"than the {test['coverage_band']['lowest']:,} that chance explains."
         )
+    elif report["reason"] == "looked_before":
+        text = looked_before(report["looks"], "data")
     elif report["reason"] == "aims_at_the_requirement":
         needed = certificate["needed"]["hallucinated"]
         more = "no number of further examples"
@@ -36,6 +38,23 @@ def reason(report: Json, n_assumed: int = 0) -> str:
     text += assumed(n_assumed)
     # A bound on answers that are not passed is one on flags, and with a review on both.
     return text.replace("flags", "withholds") if report["three_way"] else text
+
+
+def looked_before(looks: Sequence[Json], what: str) -> str:
+    """Say why a further look at the same data is no certificate."""
+    earlier = listed(
+        [
+            count(look["n"], "answer")
+            + ("" if look["seed"] is None else f" with seed {look['seed']}")
+            + f" ({look['verdict']})"
+            for look in looks
+        ]
+    )
+    return (
+        f"The bounds would certify it, but this {what} was looked at before: {earlier}. The error "
+        "that a verdict may have holds for one look; who looks again has another chance to be "
+        "lucky. Certify the guardrail on new answers alone."
+    )
 
 
 def assumed(n: int) -> str:

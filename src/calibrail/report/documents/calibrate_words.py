@@ -40,6 +40,11 @@ def next_step(report: Json) -> str:
     codes = {item["code"] for item in report["warnings"]}
     if report["verdict"] == "certified":
         return "Freeze exactly this detector with: calibrail export RUN -o guardrail.json"
+    if report["reason"] == "looked_before":
+        return (
+            "Freeze this detector (calibrail export RUN -o guardrail.json) and certify it on new "
+            "labelled answers alone (calibrail certify guardrail.json NEW)."
+        )
     if "reversed_direction" in codes:
         if report["score"]["name"] == "column":
             return "Check what a higher value of the column means (--higher), and calibrate again."
@@ -50,7 +55,7 @@ def next_step(report: Json) -> str:
             "--score NAME; or accept more misses (--alpha) or more false alarms (--max-fpr)."
         )
     if report["risks"]:
-        return "Label more examples for the test part, or ask for less (--risk)."
+        return "Certify the guardrail on more answers that are new, or ask for less (--risk)."
     if report["max_fpr"] is None:
         return STATE_LIMIT
     caught = report["certificate"]["coverage"]["lower"]
@@ -60,18 +65,30 @@ def next_step(report: Json) -> str:
             "Calibrate again with --guarantee pac, which certifies coverage by construction; or "
             "require less with --min-coverage."
         )
-    return label_more(report["certificate"]["needed"]) or (
+    return label_anew(report["certificate"]) or (
         "At the rates seen no number of further examples settles it: the requirement lies too "
         "close to what the detector does. Change the detector or the requirement."
     )
 
 
-def label_more(needed: Json) -> str:
-    """Say how many more examples of each class would settle an inconclusive verdict."""
+def label_anew(certificate: Json) -> str:
+    """Say how many new answers of each class would settle an inconclusive verdict, and how.
+
+    Another look at the same answers with some more would be a second chance; new ones alone, of as
+    many as both together, are not.
+    """
+    needed, sides = certificate["needed"], {"hallucinated": "coverage", "faithful": "fpr"}
     if None in needed.values() or not any(needed.values()):
         return ""
-    wanted = [count(n, f"more {label} example") for label, n in needed.items() if n]
-    return f"Label about {' and '.join(wanted)}: at the rates seen that settles it."
+    rates = {label: certificate[side] for label, side in sides.items()}
+    wanted = [count(rates[label]["n"] + n, f"{label} answer") for label, n in needed.items()]
+    missed = rates["hallucinated"]["estimate"] < certificate["min_coverage"]
+    alarms = rates["faithful"]["estimate"] > certificate["max_fpr"]
+    verdict = "rejected" if missed or alarms else "certified"
+    return (
+        f"Certify on about {' and '.join(wanted)} that are new: at the rates seen that settles it "
+        f"as {verdict}. (Looking again at these with some more would be a second chance.)"
+    )
 
 
 def _refusable(report: Json) -> str:

@@ -6,7 +6,7 @@ from calibrail.phrases import percent
 from calibrail.report.blocks import Bullet, Json, Section, Table, Text, Tile, section, texts
 from calibrail.report.document import Document
 from calibrail.report.documents import measures
-from calibrail.report.documents.calibrate_words import STATE_LIMIT, VERDICTS, label_more
+from calibrail.report.documents.calibrate_words import STATE_LIMIT, VERDICTS, label_anew
 from calibrail.report.phrases import interval, plain, share, share_with_bounds
 
 
@@ -100,7 +100,7 @@ def _next_step(certificate: Json) -> str:
         return "Give every row an id or its texts, or say that the answers are new (--fresh)."
     if certificate["max_fpr"] is None:
         return STATE_LIMIT
-    return label_more(certificate["needed"]) or (
+    return label_anew(certificate) or (
         "The requirement lies too close to what the guardrail does for more examples to settle it; "
         "ask for less (--min-coverage, --max-fpr)."
     )
