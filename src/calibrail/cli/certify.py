@@ -58,6 +58,7 @@ def run(
             fresh=fresh,
             reading=replace(reading, quarantine=quarantine),
             progress=context.progress,
+            looks=guardrail.with_suffix(".looks.json"),
         )
     note = unusable(result.n_quarantined, quarantine)
     show.finish("certify", result.to_dict(), note, code=OF_VERDICT[result.verdict])

@@ -21,7 +21,7 @@ from calibrail.errors import DataError, InputError
 from calibrail.evaluation.sections.measured_risks import risk_bounds, risk_verdict
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.record import plain
-from calibrail.report.documents.calibrate_findings import assumed, risks_reason
+from calibrail.report.documents.calibrate_findings import assumed, looked_before, risks_reason
 from calibrail.report.documents.certify_warnings import certify_warnings
 from calibrail.settings import ReadOptions, Requirement, checks
 from calibrail.settings.short import collect_requirement
@@ -30,6 +30,7 @@ from calibrail.workflow.arrays import ArraysShort, source_of
 from calibrail.workflow.context import Progress
 from calibrail.workflow.freshness import Fresh, Freshness, without_proof
 from calibrail.workflow.inherited import inherited
+from calibrail.workflow.looks import Look, Looks, told, uncertified
 from calibrail.workflow.sources import batches, open_source
 from calibrail.workflow.tally import Tally
 
@@ -86,6 +87,7 @@ class Certification(Shown):
     reading: Mapping[str, Any]
     warnings: tuple[str, ...]
     freshness: Freshness = "new"
+    looks: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -116,6 +118,7 @@ class Certification(Shown):
             "reading": dict(self.reading),
             "warnings": list(self.warnings),
             "freshness": self.freshness,
+            "looks": [dict(look) for look in self.looks],
             "by_group": by_group,
         }
 
@@ -129,6 +132,7 @@ def certify(
     fresh: bool = False,
     reading: ReadOptions | None = None,
     progress: Progress | None = None,
+    looks: str | PathLike[str] | None = None,
     **short: Unpack[ArraysShort],
 ) -> Certification:
     """Certify, reject or leave open, on fresh labelled answers.
@@ -157,6 +161,10 @@ def certify(
         How to read the file.
     progress : callable, optional
         Called with the number of answers so far.
+    looks : path, optional
+        File that keeps at what data this guardrail was looked at. Where it says that answers of
+        this data were looked at before, nothing is certified. The command keeps one beside the
+        guardrail.
     **short
         In a short call, fields of the requirement: ``max_fpr``, ``min_coverage``, ``confidence``.
         For a guardrail on scores of another program, ``scores`` and ``labels`` (and ``groups`` and
@@ -217,6 +225,10 @@ def certify(
     sha256 = examples.digest()
     freshness = seen.freshness(sha256, declared=fresh)
     certificate, groups = without_proof(certificate, groups, freshness)
+    look, history = tally.look(), Looks.of(looks, guardrail.config.digest())
+    earlier = history.before(look)
+    certificate, groups = _looked_at(certificate, groups, earlier)
+    history.record(replace(look, verdict=certificate.verdict))
     result = Certification(
         certificate=certificate,
         by=by,
@@ -232,6 +244,7 @@ def certify(
         reading=examples.how(),
         warnings=(),
         freshness=freshness,
+        looks=tuple(told(earlier)),
     )
     warnings = certify_warnings(
         result.to_dict(),
@@ -239,6 +252,29 @@ def certify(
         policy=guardrail.config.policy.undefined,
     )
     return replace(result, warnings=tuple(warnings))
+
+
+def _looked_at(
+    certificate: Certificate, groups: Mapping[str, GroupVerdict] | None, earlier: Sequence[Look]
+) -> tuple[Certificate, Mapping[str, GroupVerdict] | None]:
+    """Return what is left of verdicts after earlier looks at the same data: nothing certified."""
+    if not earlier:
+        return certificate, groups
+    why = looked_before(told(earlier))
+
+    def left(item: Certificate) -> Certificate:
+        verdict = uncertified(item.verdict)
+        return (
+            item
+            if verdict == item.verdict
+            else replace(item, verdict=verdict, reason=why, flips=None)
+        )
+
+    if groups is not None:
+        groups = {
+            name: replace(item, certificate=left(item.certificate)) for name, item in groups.items()
+        }
+    return left(certificate), groups
 
 
 def _limits(guardrail: Guardrail, requirement: Requirement, risks: Sequence[Risk]) -> Requirement:

@@ -21,6 +21,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrail.conformal.certificate import Verdict
 from calibrail.errors import DataError, file_errors
 from calibrail.guardrail.frozen import write_atomically
 from calibrail.record import Record
@@ -147,6 +148,6 @@ def told(earlier: Iterable[Look]) -> list[dict[str, Any]]:
     return [{"n": look.n, "seed": look.seed, "verdict": look.verdict} for look in earlier]
 
 
-def uncertified(verdict: str) -> str:
+def uncertified(verdict: Verdict) -> Verdict:
     """Return a verdict of a further look: it may reject, and never certifies."""
     return "inconclusive" if verdict == "certified" else verdict

@@ -1,12 +1,16 @@
 """What did a guardrail decide about labelled answers, and which of these count?"""
 
+from array import array
 from collections import Counter
 from typing import NamedTuple
+
+import numpy as np
 
 from calibrail.conformal import Counts
 from calibrail.data.example import Example
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.runtime import group_name
+from calibrail.workflow.looks import Look
 
 
 class _Cell(NamedTuple):
@@ -38,12 +42,15 @@ class Tally:
         #: By group, class and value of the column: digest and cell of the answer that counts.
         self._drawn: dict[tuple[str, int, str], tuple[str, _Cell]] = {}
         self._seen: set[tuple[str, int]] = set()
+        self._digests = array("Q")
         self.n_answers = self.n_sharing = self.n_undefined = self.n_errors = 0
 
     def add(self, example: Example, decision: Decision) -> None:
         """Count one answer; one that was not passed counts as stopped."""
         outcome, label = decision.outcome, int(example.label or 0)
+        digest = example.digest()
         self.n_answers += 1
+        self._digests.append(int(digest, 16))
         self.n_errors += outcome == "error"
         self.n_undefined += decision.score is None and outcome != "error"
         name = "" if self._by is None else group_name(example.columns.get(self._by))
@@ -56,7 +63,7 @@ class Tally:
         if not self._once:
             self._alone[cell] += 1
             return
-        key, digest = (example.group, label, name), example.digest()
+        key = example.group, label, name
         if key not in self._drawn or digest < self._drawn[key][0]:
             self._drawn[key] = digest, cell
 
@@ -71,6 +78,10 @@ class Tally:
         for cell, n in cells.items():
             by_name.setdefault(cell.name, Counter())[cell] += n
         return {name: _counts(by_name[name]) for name in sorted(by_name)}
+
+    def look(self) -> Look:
+        """Return which answers were looked at."""
+        return Look.at(np.array(self._digests, np.uint64))
 
     def n_flagged(self) -> int:
         """Return how many of the faithful answers that count were flagged, not merely reviewed."""

@@ -24,7 +24,7 @@ def reason(report: Json, n_assumed: int = 0) -> str:
             f"than the {test['coverage_band']['lowest']:,} that chance explains."
         )
     elif report["reason"] == "looked_before":
-        text = looked_before(report["looks"], "data")
+        text = looked_before(report["looks"])
     elif report["reason"] == "aims_at_the_requirement":
         needed = certificate["needed"]["hallucinated"]
         more = "no number of further examples"
@@ -40,7 +40,7 @@ def reason(report: Json, n_assumed: int = 0) -> str:
     return text.replace("flags", "withholds") if report["three_way"] else text
 
 
-def looked_before(looks: Sequence[Json], what: str) -> str:
+def looked_before(looks: Sequence[Json]) -> str:
     """Say why a further look at the same data is no certificate."""
     earlier = listed(
         [
@@ -51,7 +51,7 @@ def looked_before(looks: Sequence[Json], what: str) -> str:
         ]
     )
     return (
-        f"The bounds would certify it, but this {what} was looked at before: {earlier}. The error "
+        f"The bounds would certify it, but this data was looked at before: {earlier}. The error "
         "that a verdict may have holds for one look; who looks again has another chance to be "
         "lucky. Certify the guardrail on new answers alone."
     )
