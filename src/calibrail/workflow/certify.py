@@ -69,6 +69,8 @@ class Certification(Shown):
     freshness : {"new", "calibration data", "unknown", "declared"}
         Whether the answers are other ones than those that set the threshold: as seen, or as the
         user says where that cannot be seen.
+    looks : tuple of mapping
+        Earlier looks at this guardrail on answers of this data; after one nothing is certified.
     """
 
     shown_as = "certify"
@@ -225,7 +227,7 @@ def certify(
     sha256 = examples.digest()
     freshness = seen.freshness(sha256, declared=fresh)
     certificate, groups = without_proof(certificate, groups, freshness)
-    look, history = tally.look(), Looks.of(looks, guardrail.config.digest())
+    look, history = tally.look(), Looks.of(looks, guardrail.config.digest)
     earlier = history.before(look)
     certificate, groups = _looked_at(certificate, groups, earlier)
     history.record(replace(look, verdict=certificate.verdict))
