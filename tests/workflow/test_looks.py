@@ -53,7 +53,7 @@ def test_more_of_the_data_or_another_seed_is_a_second_chance(tmp_path: Path) -> 
     assert again["verdict"] == "inconclusive"
     assert [look["n"] for look in again["looks"]] == [600, 1300]
     # Another question is looked at for the first time.
-    other = calibrated(write(tmp_path / "b.csv", 0, 1300), run, "--alpha", "0.15")
+    other = calibrated(write(tmp_path / "b.csv", 0, 1300), run, "--alpha", "0.05")
     assert other["verdict"] == "certified"
 
 
@@ -117,3 +117,14 @@ def test_a_damaged_file_of_looks_is_an_error_with_its_remedy(tmp_path: Path) -> 
         (tmp_path / "looks.json").write_text(text)
         with pytest.raises(calibrail.CalibrailError, match="restore it"):
             Looks.of(tmp_path / "looks.json", "x")
+
+
+def test_a_comparison_by_another_seed_certifies_nobody(tmp_path: Path) -> None:
+    data, run = write(tmp_path / "a.csv", 0, 1300), tmp_path / "run"
+
+    def verdict(seed: int) -> str:
+        run_command("compare", str(data), *OPTIONS.split(), "-o", str(run), "--seed", str(seed))
+        detectors = json.loads((run / "compare.json").read_text())["detectors"]
+        return str(detectors[0]["verdict"])
+
+    assert [verdict(seed) for seed in (0, 1, 0)] == ["certified", "inconclusive", "certified"]

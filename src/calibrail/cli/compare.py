@@ -41,6 +41,7 @@ def run(
             reading=reading,
             splitting=splitting,
             context=context,
+            looks=output / "looks.json",
         )
         result.save(output)
     show.finish(

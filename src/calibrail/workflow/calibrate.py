@@ -12,7 +12,7 @@ from calibrail.conformal.rule import Rule, fit_rule
 from calibrail.data.sources import Source
 from calibrail.data.splits import CALIBRATION
 from calibrail.errors import DataError, InputError
-from calibrail.evaluation import Origin, Others, Report, Sample, evaluate
+from calibrail.evaluation import Origin, Others, Sample, evaluate
 from calibrail.guardrail.runtime import group_name
 from calibrail.report.documents.data_notes import data_notes
 from calibrail.scores.custom import ScoreLike
@@ -25,7 +25,7 @@ from calibrail.workflow.arrays import CalibrateShort, calibration_source
 from calibrail.workflow.context import Context, installed_versions
 from calibrail.workflow.error_examples import worst_errors
 from calibrail.workflow.independence import independent
-from calibrail.workflow.looks import Look, Looks, told, uncertified
+from calibrail.workflow.looks import Look, Looks, looked_at
 from calibrail.workflow.run import Run, calibration_digests, score_config
 from calibrail.workflow.scoring import Scored, require_usable, score_only, score_source
 from calibrail.workflow.wording import worded
@@ -140,7 +140,7 @@ def calibrate(
     asked = {"score": scored.specs[key], "promise": promise.to_dict()}
     history = Looks.of(looks, asked)
     look = Look.at(table.digests, scored.data["split"]["seed"])
-    report = _looked_at(report, history.before(look))
+    report = looked_at(report, history.before(look))
     history.record(replace(look, verdict=report.verdict))
     return Run(
         report=worded(report),
@@ -160,20 +160,6 @@ def calibrate(
         codes=scored.codes,
         examples=worst_errors(source, scored, rule, names, reading=reading, text=context.text),
     )
-
-
-def _looked_at(report: Report, earlier: Sequence[Look]) -> Report:
-    """Return the report with the earlier looks at its data, after which nothing is certified."""
-    if not earlier:
-        return report
-    report = replace(report, looks=tuple(told(earlier)))
-    if report.by_group is not None:
-        rows = [{**row, "verdict": uncertified(row["verdict"])} for row in report.by_group["rows"]]
-        report = replace(report, by_group={**report.by_group, "rows": rows})
-    if report.verdict != "certified":
-        return report
-    certificate = {**report.certificate, "verdict": "inconclusive", "flips": None}
-    return replace(report, verdict="inconclusive", reason="looked_before", certificate=certificate)
 
 
 def _thresholds(

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from calibrail.data.sources import Source
 from calibrail.evaluation import Comparison, Origin, compare_detectors
+from calibrail.report.documents.calibrate_findings import looked_before
 from calibrail.report.documents.compare_finding import finding
 from calibrail.report.documents.data_notes import data_notes
 from calibrail.scores.custom import ScoreLike
@@ -19,6 +21,7 @@ from calibrail.settings.short import Short, collect
 from calibrail.shown import Shown
 from calibrail.workflow.context import Context
 from calibrail.workflow.independence import independent
+from calibrail.workflow.looks import Look, Looks, looked_at, told
 from calibrail.workflow.run_folder import cost_dict, write_run
 from calibrail.workflow.scoring import Scored, require_usable, score_source
 from calibrail.workflow.wording import spelled, worded
@@ -79,6 +82,7 @@ def compare(
     reading: ReadOptions | None = None,
     splitting: SplitOptions | None = None,
     context: Context | None = None,
+    looks: str | PathLike[str] | None = None,
     **short: Unpack[Short],
 ) -> ComparisonRun:
     """Calibrate several detectors to the same coverage on the same split, and name a winner.
@@ -115,5 +119,16 @@ def compare(
         baselines={name: samples[0].with_scores(table.columns[name]) for name in scored.baselines},
         seed=splitting.seed,
     )
-    reports = tuple((name, worded(report)) for name, report in comparison.detectors)
+    history = Looks.of(looks, {"scores": scored.specs, "promise": promise.to_dict()})
+    look = Look.at(table.digests, scored.data["split"]["seed"])
+    earlier, winner = history.before(look), comparison.winner
+    reports = tuple(
+        (name, worded(looked_at(report, earlier))) for name, report in comparison.detectors
+    )
+    certificate = winner.certificate
+    if earlier and certificate is not None and certificate["verdict"] == "certified":
+        taken_back = {"verdict": "inconclusive", "reason": looked_before(told(earlier))}
+        winner = replace(winner, certificate={**certificate, **taken_back, "flips": None})
+    history.record(replace(look, verdict=(winner.certificate or {}).get("verdict", "no winner")))
+    comparison = replace(comparison, winner=winner)
     return ComparisonRun(spelled(replace(comparison, detectors=reports)), scored)

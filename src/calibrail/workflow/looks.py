@@ -11,8 +11,8 @@ good part of it.
 """
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from os import PathLike
 from pathlib import Path
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from calibrail.conformal.certificate import Verdict
 from calibrail.errors import DataError, file_errors
+from calibrail.evaluation import Report
 from calibrail.guardrail.frozen import write_atomically
 from calibrail.record import Record
 
@@ -151,3 +152,17 @@ def told(earlier: Iterable[Look]) -> list[dict[str, Any]]:
 def uncertified(verdict: Verdict) -> Verdict:
     """Return a verdict of a further look: it may reject, and never certifies."""
     return "inconclusive" if verdict == "certified" else verdict
+
+
+def looked_at(report: Report, earlier: Sequence[Look]) -> Report:
+    """Return the report with the earlier looks at its data, after which nothing is certified."""
+    if not earlier:
+        return report
+    report = replace(report, looks=tuple(told(earlier)))
+    if report.by_group is not None:
+        rows = [{**row, "verdict": uncertified(row["verdict"])} for row in report.by_group["rows"]]
+        report = replace(report, by_group={**report.by_group, "rows": rows})
+    if report.verdict != "certified":
+        return report
+    certificate = {**report.certificate, "verdict": "inconclusive", "flips": None}
+    return replace(report, verdict="inconclusive", reason="looked_before", certificate=certificate)
