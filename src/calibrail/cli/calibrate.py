@@ -64,7 +64,7 @@ def run(
         "calibrate",
         result.report.to_dict(),
         spent(result.table),
-        f"wrote {output}/report.html, report.json, calibration.json, scores.parquet, looks.json, figures",
+        f"wrote {output}/report.html, report.json, calibration.json, scores.parquet, figures",
         unusable(result.data["n_quarantined"], quarantine),
         code=OF_VERDICT[result.verdict] if decides else DONE,
         next_step=f"calibrail export {quote(str(output))} -o guardrail.json",
