@@ -40,6 +40,22 @@ def count(value: int, noun: str, plural: str | None = None) -> str:
     return f"{value:,} {noun if value == 1 else plural or noun + 's'}"
 
 
+def duration(seconds: float) -> str:
+    """Return a time with three digits at least, in a unit in which it is easy to read.
+
+    Examples
+    --------
+    >>> duration(2230.4), duration(287.0), duration(1.5), duration(0.0123), duration(2e-6)
+    ('2,230 s', '287 s', '1.5 s', '12.3 ms', '2 µs')
+    """
+    if seconds >= 99.95:
+        return f"{seconds:,.0f} s"
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-6:.3g} \N{MICRO SIGN}s"
+
+
 def listed(names: list[str]) -> str:
     """Return names as an enumeration: ``a``, ``a and b``, ``a, b and c``.
 

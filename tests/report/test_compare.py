@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import re
@@ -14,7 +15,7 @@ from reports import CODES, HOSTILE, LABELS, NOISE, VALUES, comparison
 from rich.console import Console
 
 from calibrail.phrases import percent
-from calibrail.report import print_document, render_page
+from calibrail.report import compare_figures, print_document, render_page
 from calibrail.report.documents.compare import document
 from calibrail.report.documents.compare_finding import finding
 from calibrail.report.svg import figure_files
@@ -246,3 +247,27 @@ def test_a_detector_that_leads_the_table_alone_is_told_from_the_best_one() -> No
     assert first["name"] in content["winner"]["not_separated"]
     content["detectors"].insert(0, content["detectors"].pop(content["detectors"].index(chosen)))
     assert "The table is ordered" not in finding(content)
+
+
+def test_many_detectors_are_told_apart_by_more_than_colour() -> None:
+    looks = [(*compare_figures._look(i), str(compare_figures._line(i, "a"))) for i in range(12)]
+    assert len({(colour, mark) for colour, mark, _ in looks}) == 12
+    assert len({line for _, _, line in looks}) == 12
+
+
+def test_a_comparison_of_many_detectors_fits_a_screen() -> None:
+    few = won()
+    assert "so many hallucinations" in words(shown(few))
+    many = copy.deepcopy(few)
+    for entry in many["alpha_sweep"]:
+        first = next(row for row in entry["rows"] if not row["baseline"])
+        entry["rows"] += [{**first, "name": f"det_{i}"} for i in range(12)]
+    assert "so many hallucinations" not in words(shown(many))
+    # The page has them all.
+    assert "det_11" in page_of(many)
+
+
+def test_the_page_names_its_data_and_how_many_answers() -> None:
+    value = won()
+    value["data"] = {**value["data"], "source": "answers.csv", "n_examples": 1}
+    assert re.search(r"<h1>.*answers.csv</bdi></b>, 1 answer</h1>", page_of(value))

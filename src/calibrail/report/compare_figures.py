@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from calibrail.phrases import percent
 from calibrail.report.blocks import Json
-from calibrail.report.plot import DOTTED, INK, QUIET, SERIES, Plot, axis_text, drawing
+from calibrail.report.plot import DOTTED, QUIET, SERIES, Plot, axis_text, drawing
 
 #: Told apart without colour, too.
 _DASHES: Final = ("-", (0, (5, 2)), (0, (1, 1.3)), (0, (5, 1.5, 1, 1.5)), (0, (8, 2)), (0, (3, 3)))
@@ -131,7 +131,12 @@ def _finish(plot: Plot, narrow: bool) -> None:
 
 def _look(place: int) -> tuple[str, str]:
     """Return colour and mark of the detector at this place."""
-    return SERIES[place] if place < MOST_SERIES else INK, _MARKS[place % len(_MARKS)]
+    return SERIES[place % MOST_SERIES], _MARKS[_style(place)]
+
+
+def _style(place: int) -> int:
+    """Return which mark and dashes go with the colour, so that no two detectors share them all."""
+    return (place + place // MOST_SERIES) % len(_MARKS)
 
 
 def _line(place: int, name: str) -> dict[str, Any]:
@@ -139,5 +144,5 @@ def _line(place: int, name: str) -> dict[str, Any]:
     text = axis_text(name) or "(none)"
     # A leading underscore would hide it there.
     label = f" {text}" if text.startswith("_") else text
-    dashes = _DASHES[place % len(_DASHES)]
+    dashes = _DASHES[_style(place)]
     return {"color": _look(place)[0], "linestyle": dashes, "label": label}

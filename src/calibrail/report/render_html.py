@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
+from calibrail.phrases import count
 from calibrail.report.blocks import Figure, Slider
 from calibrail.report.document import Document, all_blocks
 from calibrail.report.sanitize import clean, short
@@ -63,7 +64,11 @@ def _environment() -> Environment:
         finalize=_clean,
     )
     environment.filters.update(
-        short=short, flat=lambda mapping: list(_flat(mapping)), options=_options, signs=_signs
+        short=short,
+        flat=lambda mapping: list(_flat(mapping)),
+        options=_options,
+        signs=_signs,
+        answers=lambda n: count(n, "answer"),
     )
     environment.globals["svg"] = _svg
     return environment

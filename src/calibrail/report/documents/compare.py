@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 
-from calibrail.phrases import percent
+from calibrail.phrases import duration, percent
 from calibrail.report import blocks as parts
 from calibrail.report.blocks import Json
 from calibrail.report.compare_figures import forest_svg
@@ -115,8 +115,8 @@ def _cost(comparison: Json, cost: Json) -> parts.Section | None:
         rows.append(
             (
                 plain(item["score"]),
-                _time(item["seconds_per_1000"] / 1000.0),
-                _time(item["seconds_per_1000"]),
+                duration(item["seconds_per_1000"] / 1000.0),
+                duration(item["seconds_per_1000"]),
                 f"{item['forward_passes']:,}" if item["forward_passes"] else "",
                 f"{usage['n_sent']:,} sent, {usage['n_cached']:,} known" if usage else "",
                 "" if dollars is None else f"${dollars:.2f}",
@@ -136,10 +136,3 @@ def _cost(comparison: Json, cost: Json) -> parts.Section | None:
         ),
         where="page",
     )
-
-
-def _time(seconds: float) -> str:
-    for unit, size in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= size:
-            return f"{seconds / size:,.3g} {unit}" if seconds < 1e3 else f"{seconds:,.0f} s"
-    return f"{seconds / 1e-6:.3g} \N{MICRO SIGN}s"

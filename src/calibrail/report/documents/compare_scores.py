@@ -277,6 +277,8 @@ def other_targets(comparison: Json) -> parts.Section:
         for entry in sweep
         if not entry["rank"]
     ]
+    # A third table of many detectors would not fit on a screen; the page has it.
+    shown = short if len(short) <= MOST_SERIES else []
     columns = parts.numbers(*(percent(1.0 - entry["alpha"]) for entry in sweep))
     title = "Caught and false alarms at every target"
     figure = parts.Figure("alpha_sweep", partial(sweep_svg, comparison))
@@ -291,10 +293,10 @@ def other_targets(comparison: Json) -> parts.Section:
         parts.Table(
             "False alarms if so many hallucinations are to be caught",
             (parts.Column("Score", most=_NAME_WIDTH), *columns),
-            short,
+            shown,
             where="terminal",
         ),
-        parts.Text(f"-: {' '.join(notes)}" if notes and short else "", where="terminal"),
+        parts.Text(f"-: {' '.join(notes)}" if notes and shown else "", where="terminal"),
         *map(parts.note, notes),
         parts.folded(title, parts.Table(title, (parts.Column("Promised"), *columns), full)),
     )

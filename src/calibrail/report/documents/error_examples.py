@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from calibrail.phrases import count, number
+from calibrail.phrases import count, listed, number
 from calibrail.report.blocks import Block, Card, Json, Quote, Section, Text, note, section
 from calibrail.report.documents.explain import all_items, chunk_place, evidence_block, objections
 from calibrail.report.sanitize import excerpt, short
@@ -53,8 +53,13 @@ def _kind(examples: Sequence[Json], n: int, titles: tuple[str, str], scale: Scal
         return [Text("None in the test part.")]
     title, which = titles
     here = f"; here are the {len(examples)} {which}" if n > len(examples) else ""
+    told = f"{n:,} in the test part{here}"
+    if not any(item["response"] or item["evidence"] or item["note"] for item in examples):
+        # Data of scores alone: a card would hold nothing beside its name.
+        names = listed([short(item["id"], 80) for item in examples])
+        return [Text(f"{told}: {names}.")]
     cards = (_card(item, title, scale) for item in examples)
-    return [Text(f"{n:,} in the test part{here}."), *cards]
+    return [Text(f"{told}."), *cards]
 
 
 def _card(item: Json, title: str, scale: Scale) -> Card:
