@@ -113,7 +113,7 @@ def certify_counts(counts: Counts, requirement: Requirement) -> Certificate:
     'rejected'
     >>> open_one = certify_counts(Counts(28, 30, 2, 40), required)
     >>> open_one.verdict, dict(open_one.needed)
-    ('inconclusive', {'hallucinated': 298, 'faithful': 114})
+    ('inconclusive', {'hallucinated': 209, 'faithful': 76})
     """
     level = _limits(requirement)[2]
     certificate = _decide(counts, requirement, level, proof_level(level))

@@ -60,7 +60,7 @@ def flip_tolerance(counts: Counts, requirement: Requirement) -> FlipTolerance | 
     Examples
     --------
     >>> flip_tolerance(Counts(290, 300, 20, 400), Requirement(min_coverage=0.9, max_fpr=0.1))
-    FlipTolerance(flips=8, n=700, share=0.011428571428571429, weakest='fpr')
+    FlipTolerance(flips=10, n=700, share=0.014285714285714285, weakest='fpr')
     """
     required = validation.rate(requirement.min_coverage, "min_coverage")
     level = proof_level(requirement.confidence)

@@ -234,7 +234,7 @@ def plan(
     >>> rates = Assumption(coverage=0.97, fpr=0.1)
     >>> held_out = plan(Promise(0.05), Requirement(max_fpr=0.2), rates, base_rate=0.3)
     >>> held_out.n, held_out.bottleneck, round(held_out.at.certified, 3)
-    (2835, 'coverage', 0.841)
+    (2312, 'coverage', 0.851)
     """
     alpha, delta, guarantee = promise.alpha, promise.delta, promise.guarantee
     minimum = {kind: minimum_n(alpha, kind, delta) for kind in get_args(CertifiableGuarantee)}
