@@ -9,7 +9,7 @@ import pytest
 
 from calibrail.evaluation import Sample
 from calibrail.report.documents.calibrate_findings import baselines_finding, risks_reason
-from calibrail.report.documents.calibrate_words import assumptions
+from calibrail.report.documents.calibrate_words import assumptions, next_step
 from tests.measured import measure
 from tests.report.reports import report
 
@@ -104,3 +104,24 @@ def test_with_a_review_the_bound_is_on_what_is_withheld() -> None:
     limits = {"max_fpr": 0.01, "min_coverage": 0.5}
     assert "It flags at least" in report(**limits)["reason"]
     assert "It withholds at least" in report(**limits, beta=0.2)["reason"]
+
+
+@pytest.mark.parametrize(
+    ("source", "command", "named"),
+    [
+        ("my runs/a.csv", "calibrail calibrate 'my runs/a.csv' --alpha 0.2", "'my runs/a.csv'"),
+        ("a.csv", "calibrail calibrate a.csv --alpha 0.2", "a.csv"),
+        ("a.csv", None, "DATA"),
+    ],
+)
+def test_a_rejected_run_names_its_data_in_the_next_step(
+    source: str, command: str | None, named: str
+) -> None:
+    report = {
+        "warnings": [],
+        "verdict": "rejected",
+        "reason": None,
+        "data": {"source": source},
+        "reproduce": {"command": command},
+    }
+    assert f"calibrail compare {named} --score" in next_step(report)

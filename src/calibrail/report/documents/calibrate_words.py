@@ -1,5 +1,6 @@
 """How are verdicts and warnings said in a few words, and what follows from them?"""
 
+from shlex import quote
 from typing import Final
 
 from calibrail.phrases import count, percent
@@ -35,6 +36,12 @@ def title(code: str) -> str:
     return _TITLES.get(code, code.replace("_", " "))
 
 
+def _source(report: Json) -> str:
+    """Return the data as the run's own command named it, or a stand-in where there was none."""
+    source = quote(str(report["data"].get("source", "")))
+    return source if f" {source} " in (report["reproduce"].get("command") or "") else "DATA"
+
+
 def next_step(report: Json) -> str:
     """Say what to do now."""
     codes = {item["code"] for item in report["warnings"]}
@@ -51,8 +58,8 @@ def next_step(report: Json) -> str:
         return "Use another detector for such answers: compare some with calibrail compare."
     if report["verdict"] == "rejected":
         return (
-            "Try other scores on the same split with: calibrail compare DATA --score NAME "
-            "--score NAME; or accept more misses (--alpha) or more false alarms (--max-fpr)."
+            f"Try other scores on the same split with: calibrail compare {_source(report)} --score "
+            "NAME --score NAME; or accept more misses (--alpha) or more false alarms (--max-fpr)."
         )
     if report["risks"]:
         return "Certify the guardrail on more answers that are new, or ask for less (--risk)."
