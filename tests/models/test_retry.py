@@ -91,6 +91,7 @@ AGAIN = {
     "refused_line": "the connection failed (RemoteProtocolError), asked 3 times",
     "invalid_json": "the endpoint answered with broken JSON, asked 3 times",
     "html": "the endpoint answered with broken JSON, asked 3 times",
+    "swapped": "the endpoint sent the answer to another request, asked 3 times",
     "empty_choices": "the endpoint answered without a choice, asked 3 times",
     "no_message": "the endpoint answered without a text, asked 3 times",
 }
@@ -117,6 +118,13 @@ def test_what_does_not_pass_is_given_up(fault: str) -> None:
         assert str(caught.value) == AGAIN[fault]
         assert len(server.seen) == 3
         assert caller.n_sent == 3
+
+
+def test_every_request_has_a_name_of_its_own_which_may_come_back() -> None:
+    with ChatServer(faults=script("echoed", "echoed")) as server:
+        caller = Caller(server.url)
+        assert [ask(caller).text for _ in range(2)] == ["faithful", "faithful"]
+        assert len({seen.headers["x-client-request-id"] for seen in server.seen}) == 2
 
 
 def test_once_is_once() -> None:

@@ -117,8 +117,8 @@ def assumptions(report: Json) -> list[str]:
         "model, retriever, topic or language needs its own calibration.",
         "The labels are right, and examples of one class are independent of each other.",
         f"Intervals hold at the {percent(report['confidence'])} level each, not all together. "
-        "The verdict rests on exact bounds (Clopper-Pearson) that hold jointly with "
-        f"{percent(report['certificate']['confidence'])} confidence.",
+        "The verdict rests on exact bounds (Clopper-Pearson): what it says is wrong with a "
+        f"probability of at most {percent(1.0 - report['certificate']['confidence'])}.",
         f"An undefined score counts as {released}.",
     ]
     if refusable := _refusable(report):

@@ -37,9 +37,9 @@ def document(certificate: Json) -> Document:
                 "On the held-out data",
                 measures.table("On the held-out data", lines, coverage["confidence"]),
                 Text(
-                    "The bounds are exact (Clopper-Pearson). Those that decide, coverage from "
-                    f"below and the FPR from above, hold together with {percent(joint)} "
-                    "confidence."
+                    "The intervals are exact (Clopper-Pearson) and hold together with "
+                    f"{percent(joint)} confidence. Certified needs two of their ends, so each of "
+                    "these is taken at that confidence by itself."
                 ),
                 Text(measures.flips(certificate)),
                 Text(blocked),
