@@ -86,14 +86,14 @@ def test_faithful_scores_are_turned_round_and_only_hallucinated_ones_count() -> 
 def test_groups_count_once_and_reach_it_through_a_pipeline() -> None:
     groups = np.arange(len(LABELS)) // 3
     names = [f"question {group:03}" for group in groups]
-    detector = ConformalThresholdClassifier(0.2, clustered=True).fit(SCORES, LABELS, names)
+    detector = ConformalThresholdClassifier(0.2).fit(SCORES, LABELS, names)
     core = calibrate_clusters(BAD, groups[LABELS == 1], Promise(0.2))
     assert detector.calibration_.to_dict() == core.to_dict()
     pipeline = make_pipeline(FunctionTransformer(), clone(detector))
     pipeline.fit(SCORES[:, None], LABELS, conformalthresholdclassifier__groups=names)
     assert pipeline[-1].threshold_ == detector.threshold_
-    with pytest.raises(InputError, match="clustered needs groups"):
-        clone(detector).fit(SCORES, LABELS)
+    with pytest.raises(InputError, match="clustered needs the guarantee marginal or pac"):
+        ConformalThresholdClassifier(0.2, "paper").fit(SCORES, LABELS, names)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         clone(detector).fit(SCORES, LABELS, names[:-1])
 
@@ -142,7 +142,6 @@ def test_with_too_few_answers_it_fails_or_flags_everything_as_told() -> None:
         ({"alpha": 1.5}, SCORES, LABELS, r"alpha must lie in \(0, 1\)"),
         ({"guarantee": "x"}, SCORES, LABELS, "guarantee must be one of"),
         ({"higher": "x"}, SCORES, LABELS, "higher must be one of"),
-        ({"clustered": True, "guarantee": "paper"}, SCORES, LABELS, "clustered needs"),
         ({}, np.stack([SCORES, SCORES], axis=1), LABELS, "one score per answer"),
         ({}, SCORES, np.zeros(300), "hallucinated"),
         ({}, SCORES, np.where(LABELS == 1, "hallucinated", "ok"), "the last in order would count"),

@@ -40,8 +40,6 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         flagged.
     allow_flag_all : bool
         With too few hallucinated answers, flag everything instead of failing.
-    clustered : bool
-        Count each of the ``groups`` given to ``fit`` once: for answers that are alike within one.
     higher : {"hallucinated", "faithful"}
         What a high score speaks for.
 
@@ -74,7 +72,6 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         delta: float = 0.1,
         undefined: Undefined = "flag",
         allow_flag_all: bool = False,
-        clustered: bool = False,
         higher: Polarity = "hallucinated",
     ) -> None:
         self.alpha = alpha
@@ -82,7 +79,6 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         self.delta = delta
         self.undefined = undefined
         self.allow_flag_all = allow_flag_all
-        self.clustered = clustered
         self.higher = higher
 
     def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:  # noqa: N803
@@ -95,7 +91,8 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         y : array-like, shape (n,)
             1 = hallucinated, 0 = faithful. Of two other labels the last in order is hallucinated.
         groups : array-like, shape (n,), optional
-            What answers share (a question, a source); needed by ``clustered``.
+            What answers share (a question, a source). Each counts once, since answers are alike
+            within one; ``paper`` takes none.
 
         Raises
         ------
@@ -110,15 +107,13 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
             self.delta,
             self.undefined,
             self.allow_flag_all,
-            clustered=self.clustered,
+            clustered=groups is not None,
         )
         checked, y = validate_data(self, _as_column(X), y, **_CHECKS)
         scores = self._one_column(checked)
         self.classes_, labels = _encoded(y)
         clusters = None
-        if promise.clustered:
-            if groups is None:
-                raise InputError("clustered needs groups: what each answer shares with others")
+        if groups is not None:
             check_consistent_length(scores, groups)
             clusters = np.unique(np.asarray(groups), return_inverse=True)[1].astype(np.int64)
         everyone = np.ones(len(scores), dtype=bool)
