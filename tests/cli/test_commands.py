@@ -93,10 +93,12 @@ def test_what_was_done_has_a_schema_and_a_page(
 
 def test_what_is_next_is_said_once_with_the_folder(answers: Path, tmp_path: Path) -> None:
     run = ("calibrate", answers, *COLUMN, "--alpha", 0.1, "-o", "my runs/one")
-    command = "calibrail export 'my runs/one' -o guardrail.json"
+    command = "Next: Freeze exactly this detector with: calibrail export 'my runs/one' -o"
     certified = calibrail(*run, "--max-fpr", 0.9, "--min-coverage", 0.5, cwd=tmp_path)
-    assert certified.returncode == 0 and "Next: " not in certified.stdout
-    assert "export" not in certified.stdout and certified.stderr.endswith(f"next: {command}\n")
+    assert certified.returncode == 0 and "next: " not in certified.stderr
+    assert command in certified.stdout and certified.stdout.count("Next: ") == 1
+    page = (tmp_path / "my runs/one/report.html").read_text(encoding="utf-8")
+    assert "calibrail export &#39;my runs/one&#39; -o guardrail.json" in page
     # What is not certified is not sent on to be frozen.
     for options, code in (((), 0), (("--max-fpr", 0.0), 3)):
         done = calibrail(*run, *options, cwd=tmp_path)

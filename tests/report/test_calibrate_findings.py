@@ -109,9 +109,12 @@ def test_with_a_review_the_bound_is_on_what_is_withheld() -> None:
 @pytest.mark.parametrize(
     ("source", "command", "named"),
     [
-        ("my runs/a.csv", "calibrail calibrate 'my runs/a.csv' --alpha 0.2", "'my runs/a.csv'"),
-        ("a.csv", "calibrail calibrate a.csv --alpha 0.2", "a.csv"),
-        ("a.csv", None, "DATA"),
+        (
+            "my runs/a.csv",
+            "calibrail calibrate 'my runs/a.csv' --alpha 0.2 --by topic --clustered",
+            "'my runs/a.csv' --alpha 0.2",
+        ),
+        ("a.csv", None, "DATA --score NAME"),
     ],
 )
 def test_a_rejected_run_names_its_data_in_the_next_step(

@@ -71,7 +71,7 @@ def test_a_terminal_without_blocks_gets_plain_signs() -> None:
         ),
         (
             {**DETECTOR, "alpha": 0.1, "calibration_share": 0.3},
-            ["allow a higher threshold", "--calibration-share 0.3 -o RUN"],
+            ["allow a higher threshold", "--calibration-share 0.3 -o run"],
         ),
         (
             {**DETECTOR, "alpha": 0.1, "guarantee": "marginal", "min_coverage": 0.85},

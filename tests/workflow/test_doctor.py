@@ -58,7 +58,7 @@ def test_the_next_step_is_one_that_the_file_allows(write: Write, n: int, alpha: 
     if alpha is None:
         assert step.startswith("Label more hallucinated examples")
     else:
-        assert f"--score {DEFAULT_SCORE} --alpha {alpha} -o RUN" in step
+        assert f"--score {DEFAULT_SCORE} --alpha {alpha} -o run" in step
 
 
 def test_what_the_calibration_half_supports(write: Write) -> None:

@@ -59,4 +59,9 @@ def run(
             reading=replace(reading, quarantine=quarantine),
             context=context,
         )
-    show.finish("agree", result.to_dict(), unusable(result.n_quarantined, quarantine))
+    show.finish(
+        "agree",
+        result.to_dict(),
+        unusable(result.n_quarantined, quarantine),
+        names={"GUARDRAIL": guardrail, "DATA": data},
+    )

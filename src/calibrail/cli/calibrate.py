@@ -1,7 +1,6 @@
 """``calibrail calibrate``: from labelled answers to a threshold with a verdict."""
 
 from dataclasses import dataclass, replace
-from shlex import quote
 from typing import Annotated
 
 import calibrail
@@ -67,5 +66,5 @@ def run(
         f"wrote {output}/report.html, report.json, calibration.json, scores.parquet, figures",
         unusable(result.data["n_quarantined"], quarantine),
         code=OF_VERDICT[result.verdict] if decides else DONE,
-        next_step=f"calibrail export {quote(str(output))} -o guardrail.json",
+        names={"RUN": output},
     )

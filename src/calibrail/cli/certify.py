@@ -61,4 +61,10 @@ def run(
             looks=guardrail.with_suffix(".looks.json"),
         )
     note = unusable(result.n_quarantined, quarantine)
-    show.finish("certify", result.to_dict(), note, code=OF_VERDICT[result.verdict])
+    show.finish(
+        "certify",
+        result.to_dict(),
+        note,
+        code=OF_VERDICT[result.verdict],
+        names={"GUARDRAIL": guardrail},
+    )

@@ -37,6 +37,7 @@ def run(
     Streams: memory does not grow with the file. Labels are not needed and not read. A row that
     cannot be read gets the outcome error, and stands in quarantine.jsonl beside the decisions.
     """
+    from calibrail.data.sources import spoken
     from calibrail.models.remote import RemoteModel
     from calibrail.workflow.check import check_source
 
@@ -63,6 +64,7 @@ def run(
         "check",
         {
             "schema": "calibrail.check/1",
+            "source": spoken(traces),
             "checked": total,
             "outcomes": dict(sorted(outcomes.items())),
         },

@@ -50,4 +50,5 @@ def run(
         spent(result.scored.table),
         f"wrote {output}/compare.json, report.html, figures, scores.parquet, cost.json",
         unusable(result.data["n_quarantined"], quarantine),
+        names={"RUN": output},
     )

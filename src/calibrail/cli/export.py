@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Literal
 
 import typer
@@ -52,7 +53,7 @@ def run(
         [f"{output}: {detector}, {thresholds}; {verdict} when calibrated"],
         content,
         "" if verdict == "certified" else f"this guardrail is not certified: {headline.reason}",
-        next_step=f"calibrail check {output} TRACES -o decisions.jsonl",
+        f"next: calibrail check {quote(str(output))} TRACES -o decisions.jsonl",
     )
 
 

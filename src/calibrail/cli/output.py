@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -61,7 +61,7 @@ class Showing:
         content: Mapping[str, Any],
         *notes: str,
         code: int = DONE,
-        next_step: str = "",
+        names: Mapping[str, object] | None = None,
         silent: bool = False,
         **details: Any,
     ) -> NoReturn:
@@ -77,9 +77,8 @@ class Showing:
             What is said beside it; empty ones are left out.
         code : int
             The exit code.
-        next_step : str
-            The command to run now, beside a result that is not printed as JSON. It stands in place
-            of a document's next step that calls the folder RUN.
+        names : mapping of str to path or list of str, optional
+            What the stand-ins of the document's next step stand for: RUN, GUARDRAIL, DATA.
         silent : bool
             Standard output holds something else already.
         **details
@@ -94,13 +93,7 @@ class Showing:
         elif self.page is not None or not silent:
             module = importlib.import_module(f"calibrail.report.documents.{words}")
             document = module.document(content, **details)
-            # A document that sends elsewhere, as that of a rejected run does, has the last word.
-            next_step = next_step if "RUN" in document.next_step else ""
-            if next_step:
-                document = replace(document, next_step="")
-            self._say(document, silent=silent)
-        if next_step and not self.json:
-            notes = (*notes, f"next: {next_step}")
+            self._say(document.naming(**(names or {})), silent=silent)
         for item in filter(None, notes):
             note(item)
         raise typer.Exit(code)

@@ -29,6 +29,8 @@ Examples
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -78,7 +80,7 @@ class Document:
     notes : sequence of str
         Further remarks.
     next_step : str
-        What to do now.
+        What to do now. RUN, GUARDRAIL and DATA in it stand for what `naming` knows.
     reproduce, data : mapping
         How to get this again, and from what; shown on the page, leaf by leaf.
     footer : str
@@ -103,6 +105,21 @@ class Document:
     def shown_on(self, medium: Literal["terminal", "page"]) -> Document:
         """Return what one medium shows: no empty blocks, every cell a ``Cell``."""
         return replace(self, blocks=_visible(self.blocks, medium))
+
+    def naming(self, **names: object) -> Document:
+        """Return the document with the stand-ins of its next step replaced.
+
+        Parameters
+        ----------
+        **names
+            A path, or a list of them, for each stand-in that is known, e.g. ``RUN=folder``.
+        """
+        words = {
+            name: shlex.join(map(str, value if isinstance(value, list) else [value]))
+            for name, value in names.items()
+        }
+        named = re.sub(r"\b[A-Z]+\b", lambda word: words.get(word[0], word[0]), self.next_step)
+        return replace(self, next_step=named)
 
 
 def all_blocks(blocks: Iterable[Block | None]) -> Iterator[Block]:

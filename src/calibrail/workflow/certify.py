@@ -66,6 +66,8 @@ class Certification(Shown):
         How the data was read: columns, options, what labels meant.
     warnings : tuple of str
         What weakens the certificate, in plain words.
+    data : mapping
+        What the data is called, and how many answers were read.
     freshness : {"new", "calibration data", "unknown", "declared"}
         Whether the answers are other ones than those that set the threshold: as seen, or as the
         user says where that cannot be seen.
@@ -88,6 +90,7 @@ class Certification(Shown):
     n_quarantined: int
     reading: Mapping[str, Any]
     warnings: tuple[str, ...]
+    data: Mapping[str, Any]
     freshness: Freshness = "new"
     looks: tuple[Mapping[str, Any], ...] = ()
 
@@ -119,6 +122,7 @@ class Certification(Shown):
             **{name: getattr(self, name) for name in counts},
             "reading": dict(self.reading),
             "warnings": list(self.warnings),
+            "data": dict(self.data),
             "freshness": self.freshness,
             "looks": [dict(look) for look in self.looks],
             "by_group": by_group,
@@ -245,6 +249,7 @@ def certify(
         n_quarantined=examples.n_quarantined,
         reading=examples.how(),
         warnings=(),
+        data={"source": examples.source, "n_examples": examples.n_examples},
         freshness=freshness,
         looks=tuple(told(earlier)),
     )

@@ -58,7 +58,7 @@ def write_run(
             # JSON that any parser reads: no NaN.
             text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
             write_atomically(path / name, text.encode("utf-8", "surrogatepass"))
-    write_page(document, path / "report.html")
+    write_page(document.naming(RUN=path), path / "report.html")
     for old in figures.glob("*.svg"):
         old.unlink()
     for name, svg in figure_files(document).items():

@@ -24,7 +24,7 @@ from calibrail.conformal import (
 )
 from calibrail.conformal.pvalues import add_tolerance
 from calibrail.data.example import Example
-from calibrail.data.sources import Source
+from calibrail.data.sources import Source, spoken
 from calibrail.errors import DataError, InputError
 from calibrail.guardrail.frozen import write_atomically
 from calibrail.guardrail.runtime import Guardrail
@@ -85,6 +85,8 @@ class BatchSelection(Shown):
         Answers without a score, and answers or rows that could not be judged: never released.
     n_seen_before : int
         Calibration examples found in the batch and left out.
+    source : str
+        What the batch is called.
     """
 
     shown_as = "select"
@@ -101,6 +103,7 @@ class BatchSelection(Shown):
     n_undefined: int
     n_errors: int
     n_seen_before: int
+    source: str
 
     def at(self, cutoff: float) -> tuple[int, int]:
         """Return answers with a score and a p-value up to a cut-off; the most hallucinated ones."""
@@ -145,6 +148,7 @@ class BatchSelection(Shown):
         found = self.selection
         return {
             "schema": "calibrail.selection/1",
+            "source": self.source,
             "n": len(self.ids),
             "n_released": found.n_released,
             "fdr": found.fdr,
@@ -268,6 +272,7 @@ def select(
         n_undefined=int((np.isnan(scores) & ~failed).sum()),
         n_errors=int(failed.sum()),
         n_seen_before=fresh.n_seen_before,
+        source=spoken(source),
     )
 
 

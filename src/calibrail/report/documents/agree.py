@@ -1,5 +1,6 @@
 """What does `calibrail agree` say about a judge's labels beside people's?"""
 
+import shlex
 from collections.abc import Iterator
 from typing import Final
 
@@ -132,7 +133,8 @@ def _next_step(result: Json) -> str:
         )
     if result["flag"] is None:
         return "Name what flags answers (--guardrail, or --score-column) to get its rates, too."
-    return (
-        "These intervals describe; a verdict needs exact ones: calibrail certify on human labels "
-        "alone."
-    )
+    command = "calibrail certify on human labels alone"
+    if "guardrail" in result["flag"]:
+        column = shlex.quote(result["columns"]["human"])
+        command += f", e.g. calibrail certify GUARDRAIL DATA --label-column {column} --max-fpr 0.2"
+    return f"These intervals describe; a verdict needs exact ones: {command}."

@@ -1,10 +1,10 @@
 """How are verdicts and warnings said in a few words, and what follows from them?"""
 
-from shlex import quote
 from typing import Final
 
 from calibrail.phrases import count, percent
 from calibrail.report.blocks import Json
+from calibrail.report.documents import commands
 
 #: What each verdict means, for a reader who has never seen one.
 VERDICTS: Final = {
@@ -36,12 +36,6 @@ def title(code: str) -> str:
     return _TITLES.get(code, code.replace("_", " "))
 
 
-def _source(report: Json) -> str:
-    """Return the data as the run's own command named it, or a stand-in where there was none."""
-    source = quote(str(report["data"].get("source", "")))
-    return source if f" {source} " in (report["reproduce"].get("command") or "") else "DATA"
-
-
 def next_step(report: Json) -> str:
     """Say what to do now."""
     codes = {item["code"] for item in report["warnings"]}
@@ -54,12 +48,18 @@ def next_step(report: Json) -> str:
         )
     if "reversed_direction" in codes:
         if report["score"]["name"] == "column":
-            return "Check what a higher value of the column means (--higher), and calibrate again."
-        return "Use another detector for such answers: compare some with calibrail compare."
+            again = commands.turned(report)
+            return (
+                "Check what a higher value of the column means (--higher), and calibrate again"
+                f"{f', e.g. {again}' if again else '.'}"
+            )
+        return (
+            f"Use another detector for such answers; compare some: {commands.for_several(report)}"
+        )
     if report["verdict"] == "rejected":
         return (
-            f"Try other scores on the same split with: calibrail compare {_source(report)} --score "
-            "NAME --score NAME; or accept more misses (--alpha) or more false alarms (--max-fpr)."
+            "Accept more misses (--alpha) or more false alarms (--max-fpr), or try other scores on "
+            f"the same split: {commands.for_several(report)}"
         )
     if report["risks"]:
         return "Certify the guardrail on more answers that are new, or ask for less (--risk)."

@@ -50,6 +50,7 @@ def document(certificate: Json) -> Document:
         ),
         warnings=[Bullet(text) for text in certificate.get("warnings", ())],
         next_step=_next_step(certificate),
+        data=certificate.get("data") or {},
     )
 
 
@@ -88,7 +89,10 @@ def _needed(needed: Json) -> str:
 
 def _next_step(certificate: Json) -> str:
     if certificate["verdict"] == "certified":
-        return "Put this guardrail to use on answers from the same source."
+        return (
+            "Put this guardrail to use on answers from the same source: calibrail check GUARDRAIL "
+            "TRACES -o decisions.jsonl"
+        )
     if certificate["verdict"] == "rejected":
         return (
             "Do not rely on this guardrail for what was asked; try another detector, or ask for "

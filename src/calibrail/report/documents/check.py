@@ -1,5 +1,6 @@
 """What does `calibrail check` say about a file of answers?"""
 
+from calibrail.phrases import count
 from calibrail.report.blocks import Column, Json, Table, numbers
 from calibrail.report.document import Document
 
@@ -22,7 +23,8 @@ def document(content: Json) -> Document:
     shares = ", ".join(f"{n} {name} ({share})" for name, n, share in rows)
     return Document(
         "decisions",
-        headline=f"{total} answers: {shares}",
+        headline=f"{count(total, 'answer')}: {shares}",
         blocks=(Table("Outcomes", columns, rows, where="page"),),
+        data={"source": content["source"]},
         footer="The decision about each answer stands in the file that was written.",
     )

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from calibrail.phrases import count, listed, percent
 from calibrail.report.blocks import Json
+from calibrail.report.documents import commands
 from calibrail.report.documents.calibrate_words import STATE_LIMIT
 from calibrail.report.phrases import p_value, plain, share
 
@@ -163,14 +164,15 @@ def next_step(comparison: Json) -> str:
     if winner["candidate"] is None:
         return "Add faithful and hallucinated answers to the test part."
     if winner["name"] is not None:
-        return _use(winner)
+        return _use(comparison)
     alike = [winner["candidate"], *winner["not_separated"]]
     chosen = [plain(item["name"]) for item in detectors if item["name"] in alike]
     if len(chosen) > 1:
         few = [*chosen[:5], count(len(chosen) - 5, "other")] if len(chosen) > 5 else chosen
         return (
             f"Label more answers, or choose among {listed(few)} by what they cost; certify the one "
-            "you choose on data that this comparison did not see (calibrail certify)."
+            "you choose on data that this comparison did not see (calibrail certify)"
+            f"{_in_full(comparison, winner['candidate'])}"
         )
     if any(_worse(test, "fpr", winner) for test in comparison["paired"]["against_best"]):
         return (
@@ -183,14 +185,23 @@ def next_step(comparison: Json) -> str:
     )
 
 
-def _use(winner: Json) -> str:
+def _in_full(comparison: Json, name: str) -> str:
+    """Return the command that calibrates a detector, at the end of a sentence."""
+    command = commands.for_one(comparison, name)
+    return f"; to freeze {plain(name)}, start with {command}" if command else "."
+
+
+def _use(comparison: Json) -> str:
     """Say what to do with a winner."""
+    winner = comparison["winner"]
     if not winner["confirmed"]:
         return (
             "Label more answers before you rely on the lead: the half of the test part that did "
             "not choose does not show it at these thresholds."
         )
     if winner["certificate"]["verdict"] == "certified":
+        if command := commands.for_one(comparison, winner["name"]):
+            return f"Calibrate {plain(winner['name'])} alone, and freeze it: {command}"
         return (
             f"Calibrate {plain(winner['name'])} alone with calibrail calibrate (data, split and "
             "target as here), and freeze it with calibrail export."

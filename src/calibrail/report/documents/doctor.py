@@ -7,6 +7,7 @@ from typing import Final
 from calibrail.phrases import count, percent
 from calibrail.report.blocks import Bullet, Column, Facts, Json, Table, section, texts
 from calibrail.report.document import Document
+from calibrail.report.phrases import plain
 
 #: Columns that a page lists, and values of a label.
 _LISTED: Final = 200
@@ -56,7 +57,7 @@ def document(diagnosis: Json) -> Document:
     heads = texts("Catch at least", "Guarantee", "Hallucinated needed", "There are")
     return Document(
         "diagnosis of",
-        subject=diagnosis["source"],
+        subject=f"{plain(diagnosis['source'])}, {count(diagnosis['usable'], 'answer')}",
         headline=f"{diagnosis['source']} ({diagnosis['format']})",
         blocks=(
             section("What it holds", Facts(list(_contents(diagnosis)))),
@@ -102,7 +103,7 @@ def _next_step(diagnosis: Json) -> str:
     if alpha is None:
         return "Label more hallucinated examples: there are too few for any alpha listed here."
     source = shlex.join([*_named(diagnosis), *diagnosis["reading"]["options"]])
-    return f"calibrail calibrate {source} {score} --alpha {alpha:g} -o RUN"
+    return f"calibrail calibrate {source} {score} --alpha {alpha:g} -o run"
 
 
 def _without(words: Sequence[str], *options: str) -> list[str]:

@@ -175,5 +175,5 @@ def _next_step(plan: Json) -> str:
     return (
         f"Label {plan['n']:,} answers and run calibrail calibrate DATA --score NAME --alpha "
         f"{plan['alpha']:.10g} --guarantee {plan['guarantee']}{delta} {limits}{coverage}{part} "
-        "-o RUN."
+        "-o run"
     )

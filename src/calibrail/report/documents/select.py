@@ -62,6 +62,7 @@ def document(selection: Json) -> Document:
             )
             if selection[key]
         ],
+        data={"source": selection["source"]} if "source" in selection else {},
     )
 
 
