@@ -15,6 +15,9 @@ TEST: Final = 2
 
 #: Names of the codes, by code; also the values of a user's own split column.
 SPLIT_NAMES: Final = ("fit", "calibration", "test")
+#: Part of answers that count nowhere, since another one of their group does; named beside them.
+ASIDE: Final = 3
+ASIDE_NAME: Final = "aside"
 
 
 #: What examples belong to: names (None = alone), or numbers, or None for no groups at all.

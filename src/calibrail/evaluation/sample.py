@@ -16,7 +16,7 @@ from calibrail.conformal import (
     calibrate_threshold,
     validation,
 )
-from calibrail.data.splits import CALIBRATION, FIT, TEST
+from calibrail.data.splits import ASIDE, CALIBRATION, FIT, TEST
 from calibrail.errors import InputError
 from calibrail.evaluation.stats.arrays import Codes, Floats, Ints, Mask
 from calibrail.evaluation.stats.rates import wilson
@@ -24,9 +24,6 @@ from calibrail.record import Record
 from calibrail.settings import Promise
 
 __all__ = ["CALIBRATION", "CLASSES", "FIT", "TEST", "Codes", "Floats", "Mask", "Sample"]
-
-#: Part of answers that count nowhere, since another one of their group does.
-ASIDE: Final = 3
 
 #: Labels by the name of their class, in the order in which ``by_class`` gives the classes.
 CLASSES: Final = {"hallucinated": 1, "faithful": 0}

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from calibrail.data.arrow import number_array, string_array
-from calibrail.data.splits import SPLIT_NAMES
+from calibrail.data.splits import ASIDE_NAME, SPLIT_NAMES
 from calibrail.errors import DataError
 from calibrail.models.call_limits import Price
 from calibrail.models.remote import Usage
@@ -161,8 +161,9 @@ class ScoreTable:
     def to_parquet(self, path: str | Path, codes: NDArray[np.int8] | None = None) -> None:
         """Write ``id``, ``group``, ``label``, ``split`` (with ``codes``) and one column a score.
 
-        A score that is undefined somewhere has a column ``NAME__reason``, one that is kept negated
-        its own values in ``NAME__column``. The same table gives the same bytes.
+        The split of an answer that counts nowhere, since another one of its group does, is
+        ``aside``. A score that is undefined somewhere has a column ``NAME__reason``, one that is
+        kept negated its own values in ``NAME__column``. The same table gives the same bytes.
 
         Raises
         ------
@@ -186,7 +187,8 @@ class ScoreTable:
         arrays["label"] = number_array(labels, labels >= 0)
         if codes is not None:
             known = np.ones(len(labels), dtype=bool)
-            arrays["split"] = string_array(SPLIT_NAMES).take(number_array(codes[rows], known))
+            names = string_array((*SPLIT_NAMES, ASIDE_NAME))
+            arrays["split"] = names.take(number_array(codes[rows], known))
         for name, column in self.columns.items():
             key, values = f"score:{name}" if name in RESERVED else name, column[rows]
             arrays[key] = number_array(values, known := ~np.isnan(values))

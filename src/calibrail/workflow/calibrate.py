@@ -157,7 +157,7 @@ def calibrate(
         state=state,
         versions=installed_versions(),
         table=table,
-        codes=scored.codes,
+        codes=sample.split,
         examples=worst_errors(source, scored, rule, names, reading=reading, text=context.text),
     )
 

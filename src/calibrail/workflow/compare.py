@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrail.data.sources import Source
 from calibrail.evaluation import Comparison, Origin, compare_detectors
@@ -37,12 +38,15 @@ class ComparisonRun(Shown):
         Every detector's report, fewest false alarms first.
     scored : Scored
         The table of scores and the split.
+    codes : ndarray of int8, shape (n,)
+        The split, with the answers that count nowhere set aside.
     """
 
     shown_as = "compare"
 
     comparison: Comparison
     scored: Scored
+    codes: NDArray[np.int8]
 
     @property
     def data(self) -> Mapping[str, Any]:
@@ -70,7 +74,7 @@ class ComparisonRun(Shown):
 
         content, scored = self.to_dict(), self.scored
         page = document(content, self.cost)
-        return write_run(folder, {"compare.json": content}, page, scored.table, codes=scored.codes)
+        return write_run(folder, {"compare.json": content}, page, scored.table, codes=self.codes)
 
 
 def compare(
@@ -131,4 +135,5 @@ def compare(
         winner = replace(winner, certificate={**certificate, **taken_back, "flips": None})
     history.record(replace(look, verdict=(winner.certificate or {}).get("verdict", "no winner")))
     comparison = replace(comparison, winner=winner)
-    return ComparisonRun(spelled(replace(comparison, detectors=reports)), scored)
+    comparison = spelled(replace(comparison, detectors=reports))
+    return ComparisonRun(comparison, scored, samples[0].split)
