@@ -34,7 +34,7 @@ AROUND = (CallLimits, Context)
 #: Options that name what is read, or say where and how results are shown.
 SHOWING = {
     *("data", "heldout", "traces", "output", "figure", "json", "page", "dry_run", "no_text"),
-    *("score", "score_column", "higher"),
+    *("score", "score_column", "higher", "baselines"),
 }
 
 
@@ -73,4 +73,4 @@ def test_a_command_and_its_function_have_the_same_defaults(name: str) -> None:
 def test_the_detector_that_nobody_named_is_the_same(name: str) -> None:
     parameters = inspect.signature(CALLS[name]).parameters
     scores = parameters["scores"] if "scores" in parameters else parameters["score"]
-    assert [scores.default] == Detectors().scores()
+    assert [scores.default] == Detectors().scores() and Detectors().baselines

@@ -108,14 +108,15 @@ def test_scores_without_texts_need_no_model(
     assert "<b onload" not in page and "\u202e" not in page and "\u200f" not in page
 
 
-def test_a_column_called_like_a_feature_is_no_feature() -> None:
+def test_a_column_called_like_a_feature_stands_beside_the_feature() -> None:
     made = [
         Example(**{**vars_of(item), "columns": {"length": float(item.label or 0)}})
         for item in examples(120)
     ]
     content = audit(made, [build_column("length", "hallucinated")], geometry=False).to_dict()
-    assert "length" not in {row["feature"] for row in content["detectors"][0]["confounds"]}
-    assert "confounding by length" in names(content)
+    assert content["detectors"][0]["name"] == "column:length"
+    assert "length" in {row["feature"] for row in content["detectors"][0]["confounds"]}
+    assert "confounding by length" not in names(content)
 
 
 def vars_of(example: Example) -> dict[str, object]:
@@ -144,7 +145,7 @@ def test_what_cannot_be_audited_says_why(made: list[Example], message: str) -> N
 
 
 def test_an_undefined_score_says_why() -> None:
-    with pytest.raises(DataError, match="no column to keep 'nothing'"):
+    with pytest.raises(DataError, match="no column 'nothing'"):
         audit(examples(20), [build_column("nothing", "faithful")], geometry=False)
     with pytest.raises(DataError, match="undefined for all"):
         audit(examples(20), [build_column("model", "faithful")], geometry=False)

@@ -279,5 +279,5 @@ def test_scores_without_texts_have_no_features(tmp_path: Path, column: Any) -> N
         tmp_path / "bare.jsonl",
         [{"label": item["label"], "detector": item["detector"]} for item in rows()],
     )
-    with pytest.raises(InputError, match="target needs answers with their texts"):
+    with pytest.raises(InputError, match="give answers with their texts"):
         calibrail.calibrate(bare, column, alpha=0.1, target=bare)

@@ -24,7 +24,7 @@ class Looks(Showing):
 def run(
     data: opt.Data,
     output: opt.RunFolder,
-    detectors: opt.Detectors,
+    detectors: opt.DetectorsAlone,
     promise: Annotated[opt.Promise, opt.Pick(only=("undefined",))],
     requirement: Annotated[
         opt.Requirement,

@@ -54,6 +54,7 @@ def run(
             target=show.target,
             reading=reading,
             splitting=splitting,
+            baselines=detectors.baselines,
             context=replace(context, text=not show.no_text),
             looks=output / "looks.json",
         )

@@ -40,6 +40,7 @@ def run(
             requirement,
             reading=reading,
             splitting=splitting,
+            baselines=detectors.baselines,
             context=context,
             looks=output / "looks.json",
         )

@@ -92,6 +92,8 @@ class Detectors:
         Columns of scores that the data holds.
     higher : str or None
         What a higher value of these columns means.
+    baselines : bool
+        Whether trivial baselines stand beside them.
     """
 
     score: tuple[str, ...] = setting(
@@ -105,6 +107,7 @@ class Detectors:
     higher: str | None = setting(
         "What a higher value of --score-column means.", None, metavar="hallucinated|faithful"
     )
+    baselines: bool = setting("Set baselines (answer length, new words, ...) beside.", True)
 
     def scores(self) -> list[Any]:
         """Return what ``calibrate`` and ``compare`` take; one default where none is named."""
@@ -119,6 +122,10 @@ class Detectors:
             raise InputError("--higher says what a --score-column means; name the column too")
         columns = [build_column(name, higher=str(self.higher)) for name in self.score_column]
         return [*self.score, *columns] or [DEFAULT_SCORE]
+
+
+#: Where baselines are what the command itself looks at, or nothing is compared.
+DetectorsAlone = Annotated[Detectors, Pick(without=("baselines",))]
 
 
 @dataclass(frozen=True, slots=True)

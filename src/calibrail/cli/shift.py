@@ -15,7 +15,7 @@ from calibrail.settings import ShiftSplit
 def run(
     data: opt.Data,
     output: opt.RunFolder,
-    detectors: opt.Detectors,
+    detectors: opt.DetectorsAlone,
     split: ShiftSplit,
     promise: opt.ThresholdPromise,
     requirement: Annotated[opt.Requirement, opt.Pick(only=("confidence", "assume_independent"))],

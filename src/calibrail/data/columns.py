@@ -6,7 +6,7 @@ from typing import Final
 
 from calibrail.data.aliases import PRESETS, aliases_of
 from calibrail.data.example import FIELDS, TEXT_FIELDS
-from calibrail.data.formats import Opened
+from calibrail.data.formats import PEEKED, Opened
 from calibrail.data.labels import LabelReader
 from calibrail.data.paths import value_at
 from calibrail.data.texts import parse_cell
@@ -27,6 +27,8 @@ class Needs:
         Further columns to copy to ``Example.columns``; `ALL_COLUMNS` stands for all others.
     require : tuple of str
         The text fields that must be there and not blank.
+    expect : tuple of str
+        Text fields that single rows may lack, and the source may not.
     labelled : bool
         Whether a row needs a label. Without, a label that cannot be read is passed over.
     allow_none : bool
@@ -42,6 +44,7 @@ class Needs:
     require: tuple[str, ...] = TEXT_FIELDS
     labelled: bool = True
     allow_none: bool = False
+    expect: tuple[str, ...] = ()
 
     def keeping(self, names: Collection[str], columns: "Columns") -> "Needs":
         """Return the needs with every column that is neither a field nor a label by its name."""
@@ -51,6 +54,16 @@ class Needs:
         others = (name for name in names if name not in used)
         named = (name for name in self.keep if name != ALL_COLUMNS)
         return replace(self, keep=tuple(dict.fromkeys((*named, *others))))
+
+    def expected(self, opened: Opened, n_rows: int) -> tuple[str, ...]:
+        """Return the text fields that need a column.
+
+        A few rows may well lack what a score reads beside the answer, such as contexts; a header,
+        or as many rows as are looked at, may not.
+        """
+        settled = opened.rectangular or n_rows >= PEEKED
+        sure = [name for name in self.expect if settled or name == "response"]
+        return tuple(dict.fromkeys((*self.require, *sure)))
 
     def __post_init__(self) -> None:
         if unknown := [field for field in self.require if field not in TEXT_FIELDS]:
@@ -123,7 +136,9 @@ def choose_columns(
     mapping = reading.mapping or {}
     if opened.table:
         # With nothing parsed there are no names to judge by: the rows tell what is wrong.
-        required = needs.require if seen.names and reading.preset is None else ()
+        required = (
+            needs.expected(opened, len(rows)) if seen.names and reading.preset is None else ()
+        )
         fields = (*seen.names, *(column for column in mapping.values() if column in seen))
         by_field |= resolve_columns(
             fields, preset=reading.preset, mapping=mapping, require=required, source=source
@@ -133,9 +148,12 @@ def choose_columns(
     if seen.names:
         roles = [("label column", column) for column in label_columns if reading.label_column]
         roles += [(f"{field} column", column) for field, column in named.items()]
-        for role, column in (*roles, *(("column to keep", name) for name in needs.keep)):
+        for role, column in (*roles, *(("column", name) for name in needs.keep)):
             if column not in seen and column != ALL_COLUMNS:
-                raise DataError(_absent(source, role, column, seen.names))
+                raise DataError(
+                    _absent(source, role, column, seen.names)
+                    + "; name one of these, or read a file that has it"
+                )
         # Of JSON lines a later row can have a column that the first rows lack.
         definite = opened.table and opened.format != "jsonl"
         if needs.labelled and definite and not any(column in seen for column in label_columns):

@@ -195,6 +195,7 @@ def read(
     require: Collection[str] = TEXT_FIELDS,
     labelled: bool = True,
     allow_none: bool = False,
+    expect: Collection[str] = (),
     **fields: Unpack[ReadShort],
 ) -> Reading:
     """Open a source of RAG answers; iterate over the result to read it.
@@ -217,6 +218,8 @@ def read(
         Whether every row needs a label.
     allow_none : bool
         Whether a source without a usable row is fine.
+    expect : collection of str
+        Text fields that single rows may lack, but whose column must be there.
     **fields
         The fields of `ReadOptions`, one by one; they win over ``reading``:
 
@@ -252,7 +255,7 @@ def read(
     >>> [(example.id, example.question, example.label) for example in read(path)]
     [('row-1', 'q', 1)]
     """
-    needs = Needs(tuple(keep), tuple(require), labelled, allow_none)
+    needs = Needs(tuple(keep), tuple(require), labelled, allow_none, tuple(expect))
     reading = replace(optional(reading, ReadOptions, "reading"), **cast(Any, fields))
     opened = open_source(source, reading)
     target = reading.quarantine

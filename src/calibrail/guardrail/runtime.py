@@ -11,7 +11,7 @@ import numpy as np
 
 from calibrail.conformal import DECISIONS, Calibration
 from calibrail.conformal.rule import Rule
-from calibrail.data.example import Example
+from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.in_memory import Rows
 from calibrail.data.reading import read
 from calibrail.data.sources import Source, is_named
@@ -131,6 +131,11 @@ class Guardrail(Shown):
         return (*getattr(self._score, "columns", ()), *(() if by is None else (by,)))
 
     @property
+    def texts(self) -> tuple[str, ...]:
+        """Text fields that the score is computed from."""
+        return tuple(name for name in self._score.requires if name in TEXT_FIELDS)
+
+    @property
     def score(self) -> Score:
         """The detector."""
         return self._score
@@ -225,7 +230,13 @@ class Guardrail(Shown):
         if not is_named(source) and Rows(source).format == "examples":
             return cast(Iterable[Example], source)
         rows = read(
-            source, keep=self.columns, require=(), labelled=False, allow_none=True, strict=True
+            source,
+            keep=self.columns,
+            require=(),
+            expect=self.texts,
+            labelled=False,
+            allow_none=True,
+            strict=True,
         )
         return (example for example in rows)
 

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from typing import Any, Final, TypeAlias, cast
 from urllib.parse import urlsplit
@@ -55,6 +56,12 @@ BUILT_IN: Final = {
 
 #: The scores that every comparison carries.
 BASELINES: Final = ("length", "novelty", "novel_count", "rouge_l", "numbers", "entities")
+
+#: What is measured beside the detectors of an audit (`calibrail.scores.features`).
+FEATURES: Final = (
+    *("question_length", "context_length", "question_words"),
+    *("theta_qc", "theta_rq", "theta_rc"),
+)
 
 #: The score where none is named: that with the fewest false alarms at high coverage among those
 #: that need no label to learn, no model and no tuning on the data measured. It is itself a
@@ -213,11 +220,19 @@ def available() -> list[str]:
 def key_of(score: Score) -> str:
     """Return a short name that tells scores of one run apart: the parameters that differ.
 
+    A user's own column or function goes by its name, and says what it is where that is also the
+    name of a score.
+
     >>> key_of(build(ScoreSpec("length"))), key_of(build_column("dae", "faithful"))
     ('length', 'dae')
+    >>> key_of(build_column("rouge_l", "faithful"))
+    'column:rouge_l'
     """
     key = getattr(score, "key", None)
-    return _spelled(score, _brief) if key is None else str(key)
+    if key is None:
+        return _spelled(score, _brief)
+    taken = str(key).partition(":")[0] in _names_taken()
+    return f"{score.name}:{key}" if taken else str(key)
 
 
 def scale_of(score: Score) -> Scale:
@@ -270,6 +285,11 @@ def _factory(name: str) -> Factory:
     known = available()
     near = _near(name, known) or ";"
     raise InputError(f"unknown score {name!r}{near} known: {', '.join(known)}")
+
+
+@cache
+def _names_taken() -> frozenset[str]:
+    return frozenset((*available(), *FEATURES))
 
 
 def _plug_ins() -> importlib.metadata.EntryPoints:

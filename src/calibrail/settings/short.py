@@ -35,6 +35,12 @@ class Short(Limits, total=False):
     beta: float | None
 
 
+class ComparedShort(Short, total=False):
+    """Keywords of a short call whose detectors are set beside baselines unless that is refused."""
+
+    baselines: bool
+
+
 def collect(
     promise: Promise | None, requirement: Requirement | None, short: Mapping[str, Any]
 ) -> tuple[Promise, Requirement]:

@@ -7,7 +7,7 @@ from calibrail.data.sources import Source
 from calibrail.errors import InputError
 from calibrail.scores.column import Higher
 from calibrail.scores.registry import DEFAULT_SCORE, build_column
-from calibrail.settings.short import Limits, Short
+from calibrail.settings.short import ComparedShort, Limits
 
 #: The column that holds the scores of a call with arrays.
 SCORE_COLUMN: Final = "score"
@@ -26,7 +26,7 @@ class ArraysShort(Limits, total=False):
     ids: Any
 
 
-class CalibrateShort(Short, ArraysShort, total=False):
+class CalibrateShort(ComparedShort, ArraysShort, total=False):
     """Keywords of a short call that may give arrays in place of a source."""
 
     higher: Higher

@@ -120,11 +120,7 @@ class Beside:
         self, scored: Scored, columns: Mapping[str, Floats]
     ) -> tuple[dict[str, Floats], dict[str, dict[str, Floats]]]:
         """Return the surface features with the first question-context angle, and all angles."""
-        # A column of another program may be called like a feature.
-        outside = {key_of(score) for score in scored.detectors if score.name == "column"}
-        features = {
-            name: columns[name] for name in SURFACE if name in columns and name not in outside
-        }
+        features = {name: columns[name] for name in SURFACE if name in columns}
         angles = {
             encoder: {angle.name: columns[key_of(angle)] for angle in triangle}
             for encoder, triangle in self.triangles.items()

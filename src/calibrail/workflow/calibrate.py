@@ -22,6 +22,7 @@ from calibrail.settings import Promise, ReadOptions, Requirement, SplitOptions
 from calibrail.settings.checks import optional
 from calibrail.settings.short import collect
 from calibrail.workflow.arrays import CalibrateShort, calibration_source
+from calibrail.workflow.beside import beside_of
 from calibrail.workflow.context import Context, installed_versions
 from calibrail.workflow.error_examples import worst_errors
 from calibrail.workflow.independence import independent
@@ -75,6 +76,7 @@ def calibrate(
         ``max_fpr``, ``min_coverage``, ``confidence``, ``risks``. In place of ``source``:
         ``scores`` and ``labels``, arrays or lists with one value per answer, ``groups`` and ``ids``
         where there are any, and ``higher="faithful"`` where high scores speak for that.
+        ``baselines=False`` sets no baselines beside the detectors.
 
     Returns
     -------
@@ -97,6 +99,7 @@ def calibrate(
     """
     keywords: dict[str, Any] = dict(short)
     source, score = calibration_source(source, score, keywords)
+    beside = beside_of(keywords)
     promise, requirement = collect(promise, requirement, keywords)
     requirement.check(promise)
     if requirement.risks:
@@ -109,6 +112,7 @@ def calibrate(
         reading=reading,
         splitting=optional(splitting, SplitOptions, "splitting"),
         keep=() if promise.by is None else (promise.by,),
+        beside=beside,
         progress=context.progress,
     )
     require_usable(scored)
@@ -200,7 +204,10 @@ def _others(
     sample, columns, production = samples[0], scored.table.columns, None
     if target is not None:
         if not scored.baselines:
-            raise InputError("target needs answers with their texts; this data holds scores alone")
+            raise InputError(
+                "target is compared by the baselines, and none stand beside the detectors; give "
+                "answers with their texts, and leave out --no-baselines"
+            )
         options = replace(optional(reading, ReadOptions, "reading"), quarantine=None)
         production = dict(score_only(target, scored.baselines, reading=options)[0].columns)
     return Others(

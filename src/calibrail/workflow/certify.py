@@ -31,7 +31,7 @@ from calibrail.workflow.context import Progress
 from calibrail.workflow.freshness import Fresh, Freshness, without_proof
 from calibrail.workflow.inherited import inherited
 from calibrail.workflow.looks import Look, Looks, told, uncertified
-from calibrail.workflow.sources import batches, open_source
+from calibrail.workflow.sources import batches, open_for
 from calibrail.workflow.tally import Tally
 
 
@@ -192,9 +192,8 @@ def certify(
     requirement = collect_requirement(requirement, keywords)
     risks = tuple(parse_risk(risk) for risk in guardrail.config.requirement.risks)
     limits = _limits(guardrail, requirement, risks)
-    columns = guardrail.columns if by is None else (*guardrail.columns, by)
     reading = inherited(reading, guardrail, source, labelled=True)
-    examples = open_source(source, reading, keep=columns)
+    examples = open_for(guardrail, source, reading, keep=() if by is None else (by,))
     seen, tally = Fresh(guardrail), Tally(by, once=not requirement.assume_independent)
     for batch in batches(filter(seen.admits, examples)):
         for example, decision in zip(batch, guardrail.decide(batch), strict=True):

@@ -14,12 +14,13 @@ import numpy as np
 
 from calibrail.data.example import Example
 from calibrail.data.sources import Source
+from calibrail.errors import DataError
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.settings import ReadOptions
 from calibrail.workflow.context import Progress
 from calibrail.workflow.inherited import inherited
-from calibrail.workflow.sources import open_source
+from calibrail.workflow.sources import open_for
 
 
 def check_source(
@@ -81,16 +82,24 @@ def decide_source(
     """Yield a decision for every example, then an ``error`` for every row that is unusable.
 
     Examples that are not ``wanted`` are left out.
+
+    Raises
+    ------
+    DataError
+        If the source has no row, or no column of what the guardrail reads.
     """
     reading = inherited(reading, guardrail, source, labelled=False)
     with TemporaryDirectory() as folder:
         quarantine = reading.quarantine or Path(folder) / "quarantine.jsonl"
         reading = replace(reading, quarantine=quarantine)
-        examples = open_source(
-            source, reading, keep=guardrail.columns, labelled=False, allow_none=True
-        )
+        examples = open_for(guardrail, source, reading, labelled=False)
         chosen = (example for example in examples if wanted is None or wanted(example))
         yield from guardrail.stream(chosen)
+        if not examples.n_rows:
+            raise DataError(
+                f"{examples.source} is empty: it holds no row, so nothing was decided; name a file "
+                "with answers"
+            )
         if not examples.n_quarantined:
             return
         # The group of a row that cannot be read is not known.

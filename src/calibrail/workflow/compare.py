@@ -18,8 +18,9 @@ from calibrail.scores.custom import ScoreLike
 from calibrail.scores.registry import DEFAULT_SCORE
 from calibrail.settings import Promise, ReadOptions, Requirement, SplitOptions
 from calibrail.settings.checks import optional
-from calibrail.settings.short import Short, collect
+from calibrail.settings.short import ComparedShort, collect
 from calibrail.shown import Shown
+from calibrail.workflow.beside import beside_of
 from calibrail.workflow.context import Context
 from calibrail.workflow.independence import independent
 from calibrail.workflow.looks import Look, Looks, looked_at, told
@@ -87,25 +88,33 @@ def compare(
     splitting: SplitOptions | None = None,
     context: Context | None = None,
     looks: str | PathLike[str] | None = None,
-    **short: Unpack[Short],
+    **short: Unpack[ComparedShort],
 ) -> ComparisonRun:
     """Calibrate several detectors to the same coverage on the same split, and name a winner.
 
-    Parameters are those of ``calibrate``; the seed of the split also halves the test part and
-    draws every bootstrap. A detector that cannot be calibrated keeps its row, with the reason.
+    Parameters are those of ``calibrate``, with ``baselines=False`` to do without them; the seed of
+    the split also halves the test part and draws every bootstrap. A detector that cannot be
+    calibrated keeps its row, with the reason.
 
     Returns
     -------
     ComparisonRun
         ``to_dict()["detectors"]`` holds one report a detector, fewest false alarms first.
     """
-    promise, requirement = collect(promise, requirement, short)
+    keywords = dict[str, Any](short)
+    beside = beside_of(keywords)
+    promise, requirement = collect(promise, requirement, keywords)
     context, splitting = (
         optional(context, Context, "context"),
         optional(splitting, SplitOptions, "splitting"),
     )
     scored = score_source(
-        source, scores, reading=reading, splitting=splitting, progress=context.progress
+        source,
+        scores,
+        reading=reading,
+        splitting=splitting,
+        beside=beside,
+        progress=context.progress,
     )
     keys, table = scored.keys, scored.table
     usable = [i for i, key in enumerate(keys) if not np.isnan(table.columns[key]).all()]

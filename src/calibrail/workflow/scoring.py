@@ -22,17 +22,21 @@ from calibrail.scores.base import Fittable, Pinning, Score
 from calibrail.scores.custom import ScoreLike, as_score
 from calibrail.scores.judge import NO_REPLY
 from calibrail.scores.learned import learns
-from calibrail.scores.registry import BASELINES, build, key_of, parse_specs
+from calibrail.scores.registry import build, key_of, parse_specs
 from calibrail.scores.table import ScoreTable
 from calibrail.settings import ReadOptions, SplitOptions
 from calibrail.settings.checks import optional
+from calibrail.workflow.beside import (
+    Beside,
+    baselines_beside,
+    stand_beside,
+    undefined_baselines,
+    why_none,
+)
 from calibrail.workflow.context import Progress
 from calibrail.workflow.freshness import KnownBy
 from calibrail.workflow.sources import open_source, source_name
 from calibrail.workflow.splitting import fitted, group_codes, split_codes
-
-#: What is computed beside the detectors, told from them and the first example.
-Beside = Callable[[Sequence[Score], Example], Sequence[Score]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ class Scored:
     detectors : tuple of Score
         What was asked for, in order, fitted and pinned; then their companions.
     beside : tuple of Score
-        What was computed beside them: the baselines that the data has the texts for.
+        What was computed beside them: the baselines that are defined for any of the answers.
     data : mapping
         Source, digests and counts, JSON-able: the report's ``data``.
     sketches : Sketches or None
@@ -120,14 +124,6 @@ def resolve_scores(scores: ScoreLike | Iterable[ScoreLike]) -> tuple[Score, ...]
     )
 
 
-def baselines_beside(detectors: Sequence[Score], first: Example) -> tuple[Score, ...]:
-    """Return the baselines that are not detectors themselves; without answers' texts none."""
-    if not first.response:
-        return ()
-    named = {score.name for score in detectors}
-    return tuple(score for score in resolve_scores(BASELINES) if score.name not in named)
-
-
 def score_source(
     source: Source,
     scores: ScoreLike | Sequence[ScoreLike],
@@ -191,7 +187,7 @@ def score_source(
         for other in (getattr(score, "companions", ()) if companions else ())
         if key_of(other) not in named
     }
-    others = tuple(beside(detectors, first))
+    others = stand_beside(beside, detectors, opened, first)
     # Scores without texts have nothing that could be alike.
     sketcher = Sketcher() if first.question or first.response else None
 
@@ -209,7 +205,9 @@ def score_source(
     all_scores = (*detectors, *companion_scores.values(), *others)
     table = score_examples(watched(), all_scores, keep=columns, progress=progress)
     unusable = {key for key in companion_scores if np.isnan(table.columns[key]).all()}
-    table = table.without(unusable)
+    undefined = undefined_baselines(beside, others, table)
+    others = tuple(score for score in others if key_of(score) not in undefined)
+    table = table.without({*unusable, *undefined})
     listed = (
         *detectors,
         *(score for key, score in companion_scores.items() if key not in unusable),
@@ -242,6 +240,7 @@ def score_source(
             **split.shares(learning),
             "calibration_rows": _calibrating(table.labels, codes),
         },
+        "baselines": {"none": why_none(beside, opened), "undefined": undefined},
         "near_duplicates": None if duplicates is None else duplicates.to_dict(),
         "n_truncated": table.n_truncated,
         "n_cut": table.n_cut,

@@ -7,6 +7,7 @@ from typing import TypeVar
 from calibrail.data.example import TEXT_FIELDS
 from calibrail.data.reading import Reading, read
 from calibrail.data.sources import Source, spoken
+from calibrail.guardrail.runtime import Guardrail
 from calibrail.scores.base import Score
 from calibrail.settings.reading import ReadOptions
 
@@ -51,6 +52,32 @@ def open_source(
         require=tuple(dict.fromkeys(texts)),
         labelled=labelled,
         allow_none=allow_none,
+    )
+
+
+def open_for(
+    guardrail: Guardrail,
+    source: Source,
+    reading: ReadOptions | None,
+    *,
+    keep: Sequence[str] = (),
+    labelled: bool = True,
+) -> Reading:
+    """Open answers for a guardrail to decide about, one that its score cannot read among them.
+
+    Raises
+    ------
+    DataError
+        The source has no column of the texts, or of the scores, that the guardrail reads.
+    """
+    return read(
+        source,
+        reading,
+        keep=tuple(dict.fromkeys((*guardrail.columns, *keep))),
+        require=(),
+        expect=guardrail.texts,
+        labelled=labelled,
+        allow_none=not labelled,
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from calibrail.phrases import count, percent
+from calibrail.phrases import count, listed, percent
 from calibrail.report import blocks as parts
 from calibrail.report.blocks import Json
 from calibrail.report.document import Document
@@ -43,7 +43,10 @@ def document(audit: Json) -> Document:
     detectors = audit["detectors"]
     clustered = audit["n_groups"] < audit["n_hallucinated"] + audit["n_faithful"]
     groups = f", in {count(audit['n_groups'], 'group')}" if clustered else ""
-    left_out = [f"{item['part']}: {item['reason']}" for item in audit["left_out"]]
+    by_reason: dict[str, list[str]] = {}
+    for item in audit["left_out"]:
+        by_reason.setdefault(item["reason"], []).append(item["part"])
+    left_out = [f"{listed(names)}: {reason}" for reason, names in by_reason.items()]
     together = "; they count answers of one group as belonging together" if clustered else ""
     assumptions = (
         "Pairs are alike in one feature at a time, and in nothing else. What a feature explains "

@@ -53,6 +53,7 @@ def document(comparison: Json, cost: Json | None = None) -> Document:
             *_warnings(comparison),
             parts.listing("What the claims rest on", assumptions(comparison), where="page"),
         ),
+        notes=detectors[0]["notes"] if detectors else (),
         next_step=next_step(comparison),
         reproduce=comparison["reproduce"],
         data=comparison["data"],

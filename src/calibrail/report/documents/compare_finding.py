@@ -165,6 +165,8 @@ def next_step(comparison: Json) -> str:
         return "Add faithful and hallucinated answers to the test part."
     if winner["name"] is not None:
         return _use(comparison)
+    if len(detectors) == 1 and not comparison["baselines"]:
+        return "Name further detectors, with --score or --score-column: nothing stood beside it."
     alike = [winner["candidate"], *winner["not_separated"]]
     chosen = [plain(item["name"]) for item in detectors if item["name"] in alike]
     if len(chosen) > 1:

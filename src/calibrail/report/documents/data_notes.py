@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from calibrail.phrases import percent
+from calibrail.phrases import listed, percent
 from calibrail.report.blocks import Json
 
 #: How far the share of answers that calibrate may be from what was asked for without a word.
@@ -22,6 +22,7 @@ def data_notes(data: Json, lessons: Iterable[str] = ()) -> tuple[str, ...]:
     """
     duplicates = data["near_duplicates"] or {"count": 0}
     notes = [*lessons, *map(_of_calls, data["calls"]), *_of_split(data["split"])]
+    notes += _of_baselines(data.get("baselines") or {})
     notes += _of_labels((data.get("reading") or {}).get("labels"))
     if data["n_unanswered"]:
         notes.append(
@@ -57,6 +58,24 @@ def data_notes(data: Json, lessons: Iterable[str] = ()) -> tuple[str, ...]:
             "quarantine.jsonl names each with its reason."
         )
     return tuple(notes)
+
+
+def _of_baselines(baselines: Json) -> Iterator[str]:
+    """Yield why baselines are missing."""
+    match baselines.get("none"):
+        case "not asked for":
+            yield (
+                "No baselines stand beside the detectors (--no-baselines): whether the length of "
+                "the answers or their new words do as well is not looked at."
+            )
+        case "no texts":
+            yield (
+                "No baselines stand beside the detectors: the data holds scores without the "
+                "answers' texts, which baselines are computed from."
+            )
+    if undefined := baselines.get("undefined"):
+        reasons = ", ".join(dict.fromkeys(undefined.values()))
+        yield f"Baselines left out, as no answer has one: {listed(list(undefined))} ({reasons})."
 
 
 def _of_labels(labels: Json | None) -> Iterator[str]:
