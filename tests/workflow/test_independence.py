@@ -107,7 +107,7 @@ def test_values_of_a_column_get_thresholds_from_one_answer_of_each_group(
 def test_risks_rest_on_one_answer_of_each_group(data: Path, tmp_path: Path) -> None:
     report = calibrated(data, tmp_path, "--risk", "precision>=0.6", "--risk", "recall>=0.5")
     table = pq.read_table(tmp_path / "scores.parquet").to_pydict()
-    parts = zip(table["group"], table["split"], strict=True)
+    parts = list(zip(table["group"], table["split"], strict=True))
     for part in ("calibration", "test"):
         groups = [group for group, place in parts if place == part]
         assert len(groups) == len(set(groups))
@@ -146,8 +146,9 @@ def test_fresh_answers_count_once_a_group_and_class(data: Path, tmp_path: Path) 
     assert once.n_set_aside == len(rows) - once.certificate.coverage.n - once.certificate.fpr.n
     shuffled = tmp_path / "shuffled.csv"
     lines = fresh.read_text().splitlines()
-    shuffled.write_text("\n".join([lines[0], *sorted(lines[1:], key=hash)]) + "\n")
-    assert calibrail.certify(guardrail, shuffled, by="t", **limits).to_dict() == once.to_dict()
+    shuffled.write_text("\n".join([lines[0], *lines[:0:-1]]) + "\n")
+    again = calibrail.certify(guardrail, shuffled, by="t", **limits)
+    assert (again.certificate, again.groups) == (once.certificate, once.groups)
     every = calibrail.certify(guardrail, fresh, assume_independent=True, **limits)
     assert every.certificate.coverage.n + every.certificate.fpr.n == len(rows)
     assert "--assume-independent" in every.certificate.reason and every.assumed_independent > 0
