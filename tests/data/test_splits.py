@@ -20,6 +20,7 @@ from calibrail.data.splits import (
     straddling_groups,
 )
 from calibrail.errors import DataError, InputError
+from tests.memory import peak_bytes
 from tests.steps import grows_with
 
 
@@ -174,3 +175,17 @@ def test_steps_grow_no_faster_than_the_rows() -> None:
         return (rng.random(100 * n) < 0.3).astype(int).tolist(), groups
 
     assert grows_with(lambda made: split(*made), rows)
+
+
+def test_a_million_examples_that_stand_alone_are_split_in_fifty_megabytes() -> None:
+    rng = np.random.default_rng(0)
+    n = 50_000
+    labels, ids = rng.integers(0, 2, n, dtype=np.int8), rng.integers(0, 2**63, n)
+    assert peak_bytes(lambda: split(labels, np.arange(n), ids=ids)) < 50 * n
+
+
+def test_groups_are_numbered_in_order_of_appearance_whatever_their_numbers() -> None:
+    for groups in ([2, 5, 9], [5, 2, 9], [2, 5, 5], [], [-1, 0, 0], [4]):
+        expected = group_numbers([str(group) for group in groups], len(groups))
+        given = group_numbers(np.array(groups, dtype=np.int64), len(groups))
+        assert given.tolist() == expected.tolist()

@@ -13,10 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import calibrail
+from calibrail.data import Example
 from calibrail.guardrail import Guardrail
 from calibrail.scores.registry import build_column
+from calibrail.workflow.freshness import KnownBy
 from tests.answers import rows, write
 from tests.command_line import calibrail as command
+from tests.memory import peak_bytes
 
 Rows = list[dict[str, Any]]
 
@@ -157,3 +160,14 @@ def test_the_command_says_so(tmp_path: Path) -> None:
     assert "cannot be told whether these rows set the threshold" in " ".join(done.stdout.split())
     done = command("certify", *asked, "--fresh", cwd=tmp_path)
     assert done.returncode == 0 and "because --fresh says so" in " ".join(done.stdout.split())
+
+
+def test_a_row_without_a_name_takes_a_number_and_those_alike_are_counted() -> None:
+    known, n = KnownBy(), 10_000
+
+    def add() -> None:
+        for i in range(n):
+            known.add(Example(id=f"row-{i}", label=0, content=str(i // 2 if i < 30 else i)))
+
+    assert peak_bytes(add) < 25 * n
+    assert known.counts() == {"texts": 0, "id": 0, "content": n, "nothing": 0, "alike": 30}

@@ -29,9 +29,22 @@ def identities(
     if names is None:
         return np.arange(n, dtype=np.uint64)
     if isinstance(names, np.ndarray):
-        return names.astype(np.uint64)
+        return names.astype(np.uint64, copy=False)
     hashes = (i if name is None else _hash(name) for i, name in enumerate(names))
     return np.fromiter(hashes, np.uint64, n)
+
+
+def n_repeated(numbers: NDArray[np.integer[Any]]) -> int:
+    """Return how many of some numbers occur among them more than once.
+
+    >>> n_repeated(np.array([7, 3, 7, 7, 1]))
+    3
+    """
+    ordered = np.sort(numbers)
+    equal = ordered[1:] == ordered[:-1]
+    # Each that equals the one before it, and the first of each run of equal ones.
+    n_runs = np.count_nonzero(equal[:1]) + np.count_nonzero(equal[1:] > equal[:-1])
+    return int(np.count_nonzero(equal) + n_runs)
 
 
 def _hash(text: str) -> int:

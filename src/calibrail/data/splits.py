@@ -103,17 +103,19 @@ def split(
         raise InputError(f"ids must have one entry a label ({n}); got {len(ids)}")
     names = identities(groups if ids is None else ids, n)
     n_groups = int(members.max()) + 1
-    # The least identity within a group is the group's, so that the order of rows is forgotten.
-    identity = np.full(n_groups, np.iinfo(np.uint64).max)
-    np.minimum.at(identity, members, names)
-    hallucinated = np.bincount(members[classes == 1], minlength=n_groups) > 0
+    identity, hallucinated = names, classes == 1
+    if n_groups < n:
+        # The least identity within a group is the group's, so that the order of rows is forgotten.
+        identity = np.full(n_groups, np.iinfo(np.uint64).max)
+        np.minimum.at(identity, members, names)
+        hallucinated = np.bincount(members[classes == 1], minlength=n_groups) > 0
     order = np.argsort(identity, kind="stable")
     rng = np.random.default_rng(seed)
     sides = np.empty(n_groups, dtype=np.int8)
     for stratum in (order[hallucinated[order]], order[~hallucinated[order]]):
         parts = np.repeat(np.arange(3, dtype=np.int8), _apportioned(len(stratum), shares))
         sides[stratum] = rng.permutation(parts)
-    return sides[members]
+    return sides[members] if n_groups < n else sides
 
 
 def group_numbers(groups: Groups, n: int) -> NDArray[np.int64]:
@@ -141,6 +143,8 @@ def group_numbers(groups: Groups, n: int) -> NDArray[np.int64]:
     if len(groups) != n:
         raise InputError(f"groups must have one entry a label ({n}); got {len(groups)}")
     if isinstance(groups, np.ndarray):
+        if (groups[1:] > groups[:-1]).all():  # as where every example stands alone
+            return np.arange(n, dtype=np.int64)
         _, first, member = np.unique(groups, return_index=True, return_inverse=True)
         appearance = np.empty(len(first), dtype=np.int64)
         appearance[np.argsort(first)] = np.arange(len(first))

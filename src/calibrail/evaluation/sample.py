@@ -16,6 +16,7 @@ from calibrail.conformal import (
     calibrate_threshold,
     validation,
 )
+from calibrail.data.ids import n_repeated
 from calibrail.data.splits import ASIDE, CALIBRATION, FIT, TEST
 from calibrail.errors import InputError
 from calibrail.evaluation.stats.arrays import Codes, Floats, Ints, Mask
@@ -133,9 +134,10 @@ class Sample(Record):
         These are independent where the groups are, so exact bounds hold for them: as rates over
         groups, each counting once. Without groups every answer counts.
         """
-        if self.groups is None or self.independent:
+        if self.independent or not self.n_sharing(self.rows(TEST)):
             return self.counts(flagged)
         lot = np.random.default_rng(0).permutation(len(self))
+        assert self.groups is not None
         return self.counts(flagged, one_of_each(self.rows(TEST), lot, self.groups, self.labels))
 
     def n_sharing(self, rows: Mask) -> int:
@@ -143,8 +145,7 @@ class Sample(Record):
         if self.groups is None:
             return 0
         rows = rows & (self.groups >= 0)
-        _, sizes = np.unique(self.groups[rows] * 2 + self.labels[rows], return_counts=True)
-        return int(sizes[sizes > 1].sum())
+        return n_repeated(self.groups[rows] * 2 + self.labels[rows])
 
     def thinned(self, rows: Mask, lot: NDArray[Any], *shared: NDArray[Any]) -> Sample:
         """Return the sample in which one of some answers that are alike in ``shared`` counts.

@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
@@ -214,13 +214,13 @@ def plain(value: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def write_atomically(path: Path, raw: bytes) -> None:
-    """Write a file whole or not at all: an interrupted write leaves the old file in place."""
+def write_atomically(path: Path, raw: bytes | Iterable[bytes]) -> None:
+    """Write a file, or the parts of one, whole or not at all: else the old file stays in place."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(raw)
+            file.writelines((raw,) if isinstance(raw, bytes) else raw)
         Path(temporary).chmod(0o644)
         os.replace(temporary, path)
     except BaseException:

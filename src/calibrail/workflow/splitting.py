@@ -68,6 +68,8 @@ def fitted(
 
 def group_codes(table: ScoreTable) -> NDArray[np.int64]:
     """Return one integer per group; an example without a group is a group of its own."""
+    if table.groups.null_count == len(table):
+        return np.arange(len(table), dtype=np.int64)
     encoded = table.groups.dictionary_encode()
     indices = encoded.indices
     # Read from the buffers: Arrow's own conversion imports pandas where it is installed.

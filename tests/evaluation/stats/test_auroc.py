@@ -11,7 +11,8 @@ from scipy.stats import beta, binom, norm, t
 from sklearn.metrics import roc_auc_score
 
 from calibrail.errors import InputError
-from calibrail.evaluation.stats.auroc import auroc, auroc_difference, auroc_test
+from calibrail.evaluation.stats.auroc import auroc, auroc_difference, auroc_test, placements
+from tests.memory import peak_bytes
 
 Floats = NDArray[np.float64]
 
@@ -46,6 +47,27 @@ def test_agrees_with_sklearn_and_the_direct_formula(m: int, n: int, seed: int) -
     lower = beta.ppf(0.05, right, wrong + 1) if right else 0.0
     upper = beta.ppf(0.95, right + 1, wrong) if wrong else 1.0
     assert (result.lower, result.upper) == pytest.approx((lower, upper), abs=1e-9)
+
+
+@pytest.mark.parametrize("binned", [False, True])
+def test_placements_agree_with_the_direct_count(binned: bool) -> None:
+    rng = np.random.default_rng(0)
+    for n in (*range(8), 30, 60):
+        values = rng.choice([-np.inf, -1.0, 0.0, 0.5, 2.0, np.inf], n)
+        labels, bins = rng.integers(0, 2, n).astype(np.int8), rng.integers(-1, 3, n)
+        pairs = labels[:, None] != labels[None, :]
+        if binned:
+            pairs &= bins[:, None] == bins[None, :]
+        above, below = values[:, None] > values[None, :], values[:, None] < values[None, :]
+        right = np.where(labels[:, None] == 1, above, below)
+        expected = np.sum(pairs * (2 * right + (values[:, None] == values[None, :])), axis=1)
+        assert placements(values, labels, bins if binned else None).tolist() == expected.tolist()
+
+
+def test_a_million_values_are_ranked_in_a_hundred_megabytes() -> None:
+    rng = np.random.default_rng(0)
+    classes = rng.normal(size=25_000), rng.normal(size=25_000)
+    assert peak_bytes(lambda: auroc(*classes)) < 100 * 50_000
 
 
 @pytest.mark.parametrize("seed", range(5))

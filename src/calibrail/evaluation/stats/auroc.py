@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from scipy.special import betaincinv, ndtri, stdtr, stdtrit
 
-from calibrail.evaluation.stats.arrays import Codes, Floats, Ints, Mask
+from calibrail.evaluation.stats.arrays import Codes, Floats, Ints
 from calibrail.evaluation.stats.measure import Difference, Measure, missing, no_difference
 from calibrail.settings.checks import share
 
@@ -46,8 +46,11 @@ def auroc(hallucinated: Floats, faithful: Floats, *, confidence: float = 0.95) -
     m, n = len(hallucinated), len(faithful)
     if m == 0 or n == 0:
         return _without_a_class(_METHOD, m, confidence)
-    values, labels = np.concatenate([hallucinated, faithful]), np.repeat([1, 0], [m, n])
-    doubled, units = placements(values, labels.astype(np.int8)), min(m, n)
+    values, labels = (
+        np.concatenate([hallucinated, faithful]),
+        np.repeat(np.array([1, 0], dtype=np.int8), [m, n]),
+    )
+    doubled, units = placements(values, labels), min(m, n)
     variance = _variance(doubled[:m], n) + _variance(doubled[m:], m) if units > 1 else 0.0
     return area_measure(_mean_placement(doubled[:m], n), variance, units, _METHOD, confidence)
 
@@ -118,26 +121,30 @@ def placements(values: Floats, labels: Codes, bins: Ints | None = None) -> Ints:
     """
     if not len(values):
         return np.zeros(0, dtype=np.int64)
-    order = np.argsort(values) if bins is None else np.lexsort((values, bins))
+    n, order = len(values), np.argsort(values) if bins is None else np.lexsort((values, bins))
     ordered, hallucinated = values[order], labels[order] == 1
-    changes = np.zeros(len(order) - 1, dtype=bool) if bins is None else np.diff(bins[order]) != 0
-    bin_first = np.append(True, changes)
-    first = np.append(True, (ordered[1:] != ordered[:-1]) | changes)
-
-    def both_ends(starts: Mask, members: Mask) -> tuple[Ints, Ints]:
-        """Return how many members stand before the start and the end of each example's run."""
-        before = np.append(0, np.cumsum(members))
-        begins = np.flatnonzero(starts)
-        ends = np.append(begins[1:], len(members))
-        run = np.cumsum(starts) - 1
-        return before[begins][run], before[ends][run]
-
-    below, upto = both_ends(first, ~hallucinated)
-    doubled = below + upto - 2 * both_ends(bin_first, ~hallucinated)[0]
-    below, upto = both_ends(first, hallucinated)
-    above = 2 * both_ends(bin_first, hallucinated)[1] - below - upto
-    result = np.empty(len(order), dtype=np.int64)
-    result[order] = np.where(hallucinated, doubled, above)
+    changes = np.zeros(n - 1, dtype=bool) if bins is None else np.diff(bins[order]) != 0
+    begins = np.flatnonzero(np.append(True, (ordered[1:] != ordered[:-1]) | changes))
+    ends = np.append(begins[1:], n)
+    sizes = ends - begins
+    # How many faithful examples stand before each place; all others before it are hallucinated.
+    faithful = np.append(0, np.cumsum(~hallucinated))
+    # Of each run of ties: how many stand before its start, and before its end, added up.
+    below = faithful[begins] + faithful[ends]
+    above = begins + ends - below
+    bin_begins, bin_ends = np.zeros(1, dtype=np.intp), np.full(1, n)
+    if bins is not None:
+        bin_begins = np.append(0, np.flatnonzero(changes) + 1)
+        bin_ends = np.append(bin_begins[1:], n)
+        own = np.searchsorted(bin_begins, begins, side="right") - 1
+        bin_begins, bin_ends = bin_begins[own], bin_ends[own]
+    below -= 2 * faithful[bin_begins]
+    above = 2 * (bin_ends - faithful[bin_ends]) - above
+    # Of 10^7 examples each of these is tens of megabytes.
+    del ordered, begins, ends, faithful
+    result = np.empty(n, dtype=np.int64)
+    for members, doubled in ((hallucinated, below), (~hallucinated, above)):
+        result[order[members]] = np.repeat(doubled, sizes)[members]
     return result
 
 
