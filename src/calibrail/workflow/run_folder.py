@@ -65,7 +65,7 @@ def write_run(
 
 
 def _json_parts(content: Mapping[str, Any]) -> Iterator[bytes]:
-    """Yield JSON that any parser reads, with no NaN, in parts: whole it takes hundreds of bytes a number."""
+    """Yield JSON without NaN, in parts: whole it takes hundreds of bytes a number."""
     encoder = json.JSONEncoder(indent=2, ensure_ascii=False, allow_nan=False)
     for part in encoder.iterencode(content):
         yield part.encode("utf-8", "surrogatepass")
