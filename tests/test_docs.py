@@ -86,10 +86,10 @@ def summaries() -> str:
     """A stand-in for the file of the worked example: two sources, five summaries an article."""
     rng = np.random.default_rng(0)
     lines = ["id,group,dataset,label,bertscore_p_article"]
-    for index in range(1500):
+    for index in range(2250):
         article, label = index // 5, int(rng.random() < 0.64)
         source = "bbc" if article % 2 else "cnndm"
-        score = 0.88 - 0.02 * label - 0.01 * (source == "bbc") + rng.normal(0.0, 0.012)
+        score = 0.88 - 0.024 * label - 0.01 * (source == "bbc") + rng.normal(0.0, 0.012)
         lines.append(f"{index},{article},{source},{label},{score:.6f}")
     return "\n".join(lines) + "\n"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from calibrail.conformal import calibrate_threshold, calibrate_weighted
@@ -70,6 +70,7 @@ def test_a_weight_is_as_good_as_that_many_copies(
 
 @CHECK
 @given(EXAMPLES, ALPHAS, st.integers(1, 40))
+@example([(6, 3), (-7, 5), (-17, 4)], 0.5, 5)  # a p-value of alpha up to rounding
 def test_the_threshold_is_where_flags_begin(
     examples: list[tuple[int, int]], alpha: float, own: int
 ) -> None:

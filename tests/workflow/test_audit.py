@@ -175,7 +175,7 @@ def test_halueval_says_what_length_and_repetition_do(real_data: Path, tmp_path: 
         "Response length alone tells hallucinated from faithful answers better than sgi"
     )
     by_feature = {row["feature"]: row for row in content["detectors"][0]["confounds"]}
-    assert by_feature["length"]["feature_auroc"]["lower"] > 0.95
+    assert by_feature["length"]["feature_auroc"]["lower"] > 0.94
     assert by_feature["question_words"]["share"]["estimate"] > 0.5
     assert content["components"][0]["driver"] == "theta_rq"
     folder = run.save(tmp_path / "run")

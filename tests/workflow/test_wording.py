@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,13 @@ CODES = np.repeat(np.tile([1, 2], 100), 2).astype(np.int8)
 VALUES = RNG.normal(size=400) + 3.0 * LABELS
 
 
+#: Eight answers a group, one of each class and group counts.
+GROUPED = Sample(VALUES, LABELS, CODES, np.arange(400) // 8)
+SHARING = GROUPED.thinned(CODES > 0, np.arange(400), LABELS)
+
+
 def report(**options: Any) -> Report:
-    return evaluated(Sample(VALUES, LABELS, CODES, np.arange(400) // 8), **options)
+    return evaluated(SHARING, **options)
 
 
 def numbers(report: Report) -> dict[str, Any]:
@@ -39,7 +45,8 @@ def test_words_add_sentences_and_change_no_number() -> None:
     codes = report(max_fpr=0.2, baselines={"same": VALUES, "length": RNG.normal(size=400)})
     words = worded(codes)
     assert codes.reason == "aims_at_the_requirement"
-    assert [item.code for item in codes.warnings] == ["not_shown_to_beat_baseline", "clustered"]
+    warned = ["not_shown_to_beat_baseline", "too_few_examples", "clustered"]
+    assert [item.code for item in codes.warnings] == warned
     assert not any(item.message for item in codes.warnings)
     assert numbers(words) == numbers(codes)
     assert words.reason == words.certificate["reason"] != codes.reason
@@ -48,11 +55,16 @@ def test_words_add_sentences_and_change_no_number() -> None:
     assert worded(report()).confounds is None
 
 
-@pytest.mark.parametrize("clustered", [False, True])
-def test_the_remedy_for_shared_groups_is_named_where_it_was_not_taken(clustered: bool) -> None:
-    warnings = {item.code: item.message for item in worded(report(clustered=clustered)).warnings}
-    assert ("--clustered" in warnings["clustered"]) is not clustered
-    assert warnings["clustered"].startswith("300 of 300 examples share a group")
+def test_answers_that_share_a_group_are_named_counted_or_not() -> None:
+    def warnings(sample: Sample) -> dict[str, str]:
+        return {item.code: item.message for item in worded(evaluated(sample)).warnings}
+
+    counted = warnings(SHARING)
+    assert "assumed_independent" not in counted
+    assert "one answer of each group and class counts: 100 of 400" in counted["clustered"]
+    assumed = warnings(replace(GROUPED, independent=True))
+    assert "clustered" not in assumed
+    assert assumed["assumed_independent"].startswith("300 of 300 examples share a group")
 
 
 def test_why_a_measure_is_missing_is_put_into_words() -> None:
@@ -73,7 +85,7 @@ def test_every_code_of_a_missing_measure_has_words() -> None:
     """The codes that ``missing`` is called with, and those that are handed on to it."""
     room = Path(evaluation.__file__).parent
     # agree has words of its own.
-    files = [*room.glob("stats/*.py"), *room.glob("audit/*.py")]
+    files = [path for name in ("stats", "compare", "audit") for path in room.glob(f"{name}/*.py")]
     text = "\n".join(path.read_text(encoding="utf-8") for path in files)
     codes = set(re.findall(r'missing\([^()]*?, f?"([^"]+)"', text))
     codes |= set(re.findall(r'(?:without_test|reason or)[ (]f?"([^"]+)"', text))

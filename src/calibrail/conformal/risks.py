@@ -220,7 +220,7 @@ def control_risks(
     if not valid.any():
         at = int(order[0] if method == "split_fixed_sequence" else np.argmin(p))
         observed = list(zip(promised, wrong[:, at].tolist(), trials[:, at].tolist(), strict=True))
-        reason = _reason(observed, float(thresholds[at]), first_level)
+        reason = _reason(observed, first_level)
     highest = any(risk.name == "recall" for risk in promised)
     accepted = thresholds[valid]
     return RiskControl(
@@ -284,11 +284,11 @@ def _valid(
     return valid, delta if ordered else delta / len(p)
 
 
-def _reason(observed: list[tuple[Risk, int, int]], threshold: float, level: float) -> str:
+def _reason(observed: list[tuple[Risk, int, int]], level: float) -> str:
     """Say which promise stands in the way at the most promising candidate."""
     seen = [(bdtr(k, m, risk.tolerated) if m else 1.0, risk, k, m) for risk, k, m in observed]
     p, risk, k, m = max(seen, key=itemgetter(0))
-    start = f"no threshold is shown to keep all promises; at the most promising, {threshold:g}, "
+    start = "no threshold is shown to keep all promises; at the most promising one "
     if not m:
         return f"{start}{risk.name} is undefined: no example counts for it"
     good = m - k if risk.relation == ">=" else k

@@ -43,8 +43,13 @@ class WeightedCalibration(Record):
     @property
     def effective_n(self) -> float:
         """Effective sample size (sum w)^2 / sum w^2: so many equal weights would be as precise."""
-        scaled = self.weights / self.weights.max()
+        scaled = np.ldexp(self.weights, -self._exponent)
         return float(scaled.sum() ** 2 / (scaled**2).sum())
+
+    @property
+    def _exponent(self) -> int:
+        """The largest weight lies below 2 to this power: a scale that rounds nothing."""
+        return int(np.frexp(self.weights.max())[1])
 
     def p_value(self, values: ArrayLike, weights: ArrayLike, tolerance: float = 0.0) -> Floats:
         """Return (w(x) + sum of w_i over s_i <= S) / (w(x) + sum of all w_i) for each answer.
@@ -60,11 +65,10 @@ class WeightedCalibration(Record):
         """
         queries = add_tolerance(validation.defined(values, "values"), tolerance)
         ratio = _weights(weights, len(queries), "weights")
-        scale = float(self.weights.max())
-        ladder = np.append(0.0, np.cumsum(self.weights / scale))
+        ladder = np.append(0.0, np.cumsum(np.ldexp(self.weights, -self._exponent)))
         below = ladder[count_at_most(self.scores, queries)]
         with np.errstate(over="ignore", invalid="ignore"):
-            ratio = ratio / scale
+            ratio = np.ldexp(ratio, -self._exponent)
             shares = (ratio + below) / (ratio + ladder[-1])
         # A weight beyond all others leaves no doubt that nothing like it was labelled.
         return np.where(np.isinf(ratio), 1.0, shares)
@@ -79,8 +83,8 @@ class WeightedCalibration(Record):
         ``-inf`` where an answer of this weight is always flagged: it looks like nothing that was
         labelled.
         """
-        scale = float(self.weights.max())
-        mean = scale * float((self.weights / scale).mean())
+        exponent = self._exponent
+        mean = float(np.ldexp(np.ldexp(self.weights, -exponent).mean(), exponent))
         ratio = mean if weight is None else validation.number(weight, "weight")
         ratio = float(_weights([ratio], 1, "weight")[0])
         candidates = np.append(-np.inf, self.scores)

@@ -130,7 +130,7 @@ def evaluate(
         sections["by_group"] = {"column": promise.by, **rows}
     elif rule.chosen is None:
         sections["attainable"] = attainable(calibration, sample, level)
-    if isinstance(calibration, ClusteredCalibration):
+    if isinstance(calibration, ClusteredCalibration) and rule.chosen is None:
         sections["clustering"] = clustering(calibration, sample, level)
     if rule.upper is not None:
         sections["three_way"] = three_way_review(rule, names, sample, level)

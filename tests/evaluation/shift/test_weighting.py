@@ -9,6 +9,7 @@ from calibrail.evaluation.sample import CALIBRATION, Sample
 from calibrail.evaluation.shift.weighting import measured_shift
 from calibrail.evaluation.stats.density_ratio import density_ratio
 from calibrail.report.documents.calibrate_sections import shift_sentences
+from calibrail.scale import Scale
 from calibrail.settings import Promise
 
 
@@ -40,7 +41,7 @@ def test_the_further_production_moves_the_less_is_left(move: float, share: float
     # exp(-move^2) of the examples are left, for normal laws and the true ratio.
     assert (found["effective_n"] / 1000 > share) == (move == 0.0)
     assert found["weighted_threshold"] >= found["threshold"] - 0.05
-    said = " ".join(shift_sentences(found))
+    said = " ".join(shift_sentences(found, Scale()))
     assert "no exact promise" in said
     assert ("no weighting repairs that" in said) == (found["auroc"]["estimate"] > 0.9)
 

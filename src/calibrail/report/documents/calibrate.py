@@ -101,10 +101,11 @@ def _threshold_sentence(report: Json) -> str:
     name = scale.named(phrases.score_name(report))
     flag = f"Flag an answer when its {name} is {scale.reaching} {scale.text(limit)}."
     if risks := report["risks"]:
+        valid, tried = risks["n_valid"], f"{len(risks['candidates']):,} candidates"
+        others = "the only valid one" if valid == 1 else f"like all {valid:,} valid ones"
         return (
-            f"{flag} With {percent(risks['confidence'])} confidence this threshold, like all "
-            f"{risks['n_valid']:,} valid ones of {len(risks['candidates']):,} candidates, keeps "
-            "every risk that was asked for."
+            f"{flag} With {percent(risks['confidence'])} confidence this threshold, {others} of "
+            f"{tried}, keeps every risk that was asked for."
         )
     target, n = percent(1.0 - report["alpha"]), report["n_calibration"]
     how = f"on average over calibration draws (guarantee: {guarantee})"
