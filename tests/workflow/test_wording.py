@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from calibrail import evaluation
 from calibrail.evaluation import Report, Sample
@@ -17,14 +16,14 @@ from calibrail.workflow.wording import spelled, worded
 from tests.measured import evaluated
 
 RNG = np.random.default_rng(0)
-LABELS = np.tile([0, 1], 200).astype(np.int8)
-CODES = np.repeat(np.tile([1, 2], 100), 2).astype(np.int8)
-VALUES = RNG.normal(size=400) + 3.0 * LABELS
+LABELS = np.tile([0, 1], 800).astype(np.int8)
+CODES = np.repeat(np.tile([1, 2], 400), 2).astype(np.int8)
+VALUES = RNG.normal(size=1600) + 3.0 * LABELS
 
 
 #: Eight answers a group, one of each class and group counts.
-GROUPED = Sample(VALUES, LABELS, CODES, np.arange(400) // 8)
-SHARING = GROUPED.thinned(CODES > 0, np.arange(400), LABELS)
+GROUPED = Sample(VALUES, LABELS, CODES, np.arange(1600) // 8)
+SHARING = GROUPED.thinned(CODES > 0, np.arange(1600), LABELS)
 
 
 def report(**options: Any) -> Report:
@@ -42,7 +41,7 @@ def numbers(report: Report) -> dict[str, Any]:
 
 
 def test_words_add_sentences_and_change_no_number() -> None:
-    codes = report(max_fpr=0.2, baselines={"same": VALUES, "length": RNG.normal(size=400)})
+    codes = report(max_fpr=0.2, baselines={"same": VALUES, "length": RNG.normal(size=1600)})
     words = worded(codes)
     assert codes.reason == "aims_at_the_requirement"
     warned = ["not_shown_to_beat_baseline", "too_few_examples", "clustered"]
@@ -61,15 +60,15 @@ def test_answers_that_share_a_group_are_named_counted_or_not() -> None:
 
     counted = warnings(SHARING)
     assert "assumed_independent" not in counted
-    assert "one answer of each group and class counts: 100 of 400" in counted["clustered"]
+    assert "one answer of each group and class counts: 400 of 1,600" in counted["clustered"]
     assumed = warnings(replace(GROUPED, independent=True))
     assert "clustered" not in assumed
-    assert assumed["assumed_independent"].startswith("300 of 300 examples share a group")
+    assert assumed["assumed_independent"].startswith("1,200 of 1,200 examples share a group")
 
 
 def test_why_a_measure_is_missing_is_put_into_words() -> None:
     """However deep it stands, as in the test part of a report without faithful answers."""
-    codes = evaluated(Sample(VALUES, np.ones_like(LABELS), CODES, np.arange(400)))
+    codes = evaluated(Sample(VALUES, np.ones_like(LABELS), CODES, np.arange(1600)))
     assert codes.to_dict()["test"]["auroc"]["reason"] == "no_faithful"
     words = worded(codes)
     assert words.to_dict()["test"]["auroc"]["reason"] == "there is no faithful example"
