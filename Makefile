@@ -51,6 +51,7 @@ bench: $(VENV)/.installed-dev
 
 validate: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/validity.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/validity_from_files.py
 	$(BIN)/python benchmarks/intervals.py
 
 # Damaged files of every format for FUZZ_MINUTES; a case that fails is run again by its seed.

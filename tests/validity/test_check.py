@@ -74,3 +74,13 @@ def test_an_observation_has_a_rate_with_its_interval() -> None:
     seen = Observation("naive", "continuous", 30, 0.1, 100, 7, 0.1)
     assert seen.rate == 0.07
     assert [round(end, 4) for end in seen.interval(0.95)] == [0.0286, 0.1389]
+
+
+def test_a_mean_may_lie_above_what_is_promised_as_far_as_chance_explains() -> None:
+    at = Setting("continuous", 10, 0.1, 4)
+    near = at.mean("mean", [0.05, 0.1, 0.15, 0.2], 0.1, design="near")
+    assert near.rate == pytest.approx(0.125)
+    assert near.holds(0.01) and not near.holds(0.49)
+    assert near.interval()[0] < 0.125 < near.interval()[1]
+    far = at.mean("mean", [0.3, 0.3, 0.3, 0.31], 0.1)
+    assert failures([near, far], 0.02) == (far,)

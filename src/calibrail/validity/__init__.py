@@ -6,12 +6,15 @@ exactly (continuous scores), the count must lie within two-sided binomial limits
 probability within the promise. With ties coverage may only grow, so the count must not lie above.
 The limits follow from the number of runs and of checks, never from a chosen tolerance.
 
+`calibrail.validity.from_files` simulates the same promises the way a user gets them.
+
 >>> checks = simulate(runs=200, sizes=(30,), alphas=(0.1,), kinds=("continuous",), seed=1)
 >>> failures(checks)
 ()
 """
 
 from calibrail.validity.check import Check as Check
+from calibrail.validity.check import MeanCheck as MeanCheck
 from calibrail.validity.check import Observation as Observation
 from calibrail.validity.check import failures as failures
 from calibrail.validity.distributions import KINDS as KINDS

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
+from scipy.stats import t as student
 
 from calibrail.conformal import clopper_pearson, rank
 from calibrail.settings import Guarantee, Promise
@@ -91,6 +92,47 @@ class Check(Observation):
 
 
 @dataclass(frozen=True, slots=True)
+class MeanCheck:
+    """How large something was on average in simulation that a promise bounds on average.
+
+    Where a run's own probability of a failure is known, the mean of these says far more than counts
+    of failures.
+
+    Attributes
+    ----------
+    what, kind, n, alpha, runs, promised, design
+        As for ``Observation``; ``promised`` is the highest mean.
+    rate, error : float
+        Mean over the runs, and its standard error.
+    """
+
+    what: str
+    kind: Kind
+    n: int
+    alpha: float
+    runs: int
+    rate: float
+    error: float
+    promised: float
+    design: str = ""
+
+    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
+        """Return Student's interval of the true mean, within [0, 1]."""
+        half = self._half(1.0 - (1.0 - confidence) / 2.0)
+        return max(0.0, self.rate - half), min(1.0, self.rate + half)
+
+    def holds(self, error: float) -> bool:
+        """Return whether the true mean may be as promised, but for ``error``.
+
+        Rates that are rarely high and mostly low make this err less often, not more.
+        """
+        return self.rate - self._half(1.0 - error) <= self.promised + _ROUNDING
+
+    def _half(self, level: float) -> float:
+        return float(student.ppf(level, self.runs - 1)) * self.error
+
+
+@dataclass(frozen=True, slots=True)
 class Setting:
     """One cell of the grid, for one simulation.
 
@@ -150,6 +192,13 @@ class Setting:
         count = int(np.count_nonzero(np.asarray(failed, dtype=bool)))
         return Observation(what, self.kind, self.n, self.alpha, self.runs, count, promised, design)
 
+    def mean(self, what: str, rates: ArrayLike, promised: float, *, design: str = "") -> MeanCheck:
+        """Return the check of a promise about the mean of ``rates``, one per run."""
+        values = np.asarray(rates, dtype=np.float64)
+        error = float(np.std(values, ddof=1)) / len(values) ** 0.5
+        mean, cell = float(values.mean()), (self.kind, self.n, self.alpha, len(values))
+        return MeanCheck(what, *cell, mean, error, promised, design)
+
     def promise(self, guarantee: Guarantee = "marginal", **more: Any) -> Promise:
         """Return the promise of this setting's alpha."""
         return Promise(self.alpha, guarantee, DELTA, **more)
@@ -159,7 +208,10 @@ class Setting:
         return np.array([run() for _ in range(self.runs)], dtype=bool)
 
 
-def failures(checks: Sequence[Check], error: float = 1e-3) -> tuple[Check, ...]:
+_Any = TypeVar("_Any", Check, MeanCheck, "Check | MeanCheck")
+
+
+def failures(checks: Sequence[_Any], error: float = 1e-3) -> tuple[_Any, ...]:
     """Return the checks outside their limits; true promises give any with at most ``error``.
 
     ``error`` is divided by the number of checks (Bonferroni), so it holds for all of them together.

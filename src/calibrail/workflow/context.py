@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
@@ -48,8 +49,13 @@ class Context:
 
 def installed_versions() -> dict[str, str]:
     """Return the versions of the libraries that can change a score, without importing them."""
-    versions = {}
+    return dict(_versions())
+
+
+@cache
+def _versions() -> tuple[tuple[str, str], ...]:
+    versions = []
     for name in RECORDED:
         with suppress(PackageNotFoundError):
-            versions[name] = version(name)
-    return versions
+            versions.append((name, version(name)))
+    return tuple(versions)
