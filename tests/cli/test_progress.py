@@ -1,19 +1,42 @@
-"""Is anything that takes longer than two seconds seen to be alive, and nothing shorter?"""
+"""Is long work seen to be alive, with what is left of it, and short work silent?"""
 
 from __future__ import annotations
 
 import io
+import json
 import sys
 import time
+from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from calibrail.cli import progress
+from calibrail.cli.progress import Pace, counting, tell
+from calibrail.data.files import count_rows
+from calibrail.data.reading import read, telling_readings
 
 
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
+
+
+class Clock:
+    """A time that only passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def answers(path: Path, n: int) -> Path:
+    rows = ({"response": f"Answer {k}.", "label": k % 2} for k in range(n))
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return path
 
 
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
@@ -27,7 +50,8 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 def test_long_work_is_shown_although_it_never_ends_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "PATIENCE", 0.05)
     seen = terminal(monkeypatch)
-    with progress.counting("comparing") as context:
+    with counting("comparing") as context:
+        assert context.progress is not None
         context.progress(17)
         until = time.monotonic() + 10
         while "comparing" not in seen.getvalue() and time.monotonic() < until:
@@ -37,12 +61,65 @@ def test_long_work_is_shown_although_it_never_ends_a_step(monkeypatch: pytest.Mo
 
 def test_short_work_stays_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = terminal(monkeypatch)
-    with progress.counting("scoring") as context:
+    with counting("scoring") as context:
+        assert context.progress is not None
         context.progress(3)
     assert seen.getvalue() == ""
 
 
-def test_nothing_is_written_where_nobody_looks(capfd: pytest.CaptureFixture[str]) -> None:
-    with progress.counting("scoring") as context:
-        assert context.progress is None
+def test_short_work_stays_silent_where_nobody_looks(capfd: pytest.CaptureFixture[str]) -> None:
+    with counting("scoring") as context:
+        assert context.progress is not None
+        context.progress(3)
     assert capfd.readouterr() == ("", "")
+
+
+def test_lines_say_what_is_done_the_rate_and_the_time_left(tmp_path: Path) -> None:
+    clock = Clock()
+    pace = Pace("scoring", clock)
+    with telling_readings(pace.reads):
+        examples = iter(read(answers(tmp_path / "a.jsonl", 5000), require=("response",)))
+    clock.now = 4.0
+    assert pace.words() == "scoring: 0 examples, 4 s so far"
+    for _ in range(64):
+        next(examples)
+    clock.now = 10.0
+    pace(64)
+    assert pace.words() == ("scoring: 64 of about 5,000 examples, 6.4 a second, about 13 min left")
+    pace.answered = 70
+    assert "70 answers of endpoints" in pace.words()
+
+
+def test_lines_come_ever_more_rarely_and_never_on_standard_output(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    pauses: list[float] = []
+
+    def wait(seconds: float) -> bool:
+        pauses.append(seconds)
+        return len(pauses) > 7
+
+    tell(Pace("scoring", Clock()), wait)
+    assert pauses == [10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 300.0, 300.0]
+    out, err = capfd.readouterr()
+    assert out == "" and len(err.splitlines()) == 7
+
+
+def test_rows_that_cannot_be_used_and_parts_count_for_the_total(tmp_path: Path) -> None:
+    path = answers(tmp_path / "a.jsonl", 200)
+    path.write_text(path.read_text() + '{"response": "", "label": 1}\n' * 200)
+    whole = read(path, require=("response",))
+    assert len(list(whole)) == whole.about_in_all() == 200
+    part = read(path, require=("response",), limit=50)
+    next(part)
+    assert part.about_in_all() == 50
+
+
+def test_rows_are_counted_without_being_read(tmp_path: Path) -> None:
+    jsonl, table = answers(tmp_path / "a.jsonl", 30), tmp_path / "t.csv"
+    table.write_text("response,label\nyes,1\nno,0")
+    pq.write_table(pa.table({"label": [0, 1, 1]}), tmp_path / "p.parquet")
+    assert count_rows([jsonl]) == 30 and count_rows([table]) == 2
+    assert count_rows([jsonl, tmp_path / "p.parquet"]) == 33
+    (tmp_path / "list.json").write_text("[\n{}\n]")
+    assert count_rows([tmp_path / "list.json"]) is None and count_rows([]) is None

@@ -4,63 +4,130 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from calibrail.cli.output import command_line
 
 if TYPE_CHECKING:
+    from calibrail.data.reading import Reading
     from calibrail.models.call_limits import CallLimits
     from calibrail.workflow.context import Context
 
-#: Seconds before anything is shown: short commands stay silent.
+#: Seconds before anything is shown in a terminal: short commands stay silent.
 PATIENCE = 2.0
+#: Seconds between what is shown in a terminal.
+STEP: Final = 0.5
+#: Seconds until the first line where nobody watches, and until the second, third, ... after that.
+FIRST_LINE = 10.0
+PAUSES: Final = (20.0, 30.0, 60.0, 120.0, 300.0)
+
+
+class Pace:
+    """How far the work is, how fast it goes, and how long it will take.
+
+    Parameters
+    ----------
+    what : str
+        What is done.
+    clock : callable
+        The time in seconds.
+    """
+
+    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._what, self._clock, self._started = what, clock, clock()
+        self._reading: Reading | None = None
+        self._total: int | None = None
+        self.done = self.answered = 0
+
+    def reads(self, reading: Reading) -> None:
+        """Take another source, or another pass over the same."""
+        self._reading, self._total, self.done = reading, None, 0
+        self._started = self._clock()
+
+    def __call__(self, done: int) -> None:
+        """Take how many examples are done."""
+        self.done = done
+
+    def words(self) -> str:
+        """Return what is known now, in one line."""
+        seconds = self._clock() - self._started
+        if self._total is None and self._reading is not None and self.done:
+            self._total = self._reading.about_in_all()
+        total, done = self._total, self.done
+        of = f" of about {max(total, done):,}" if total else ""
+        parts = [f"{self._what}: {done:,}{of} examples"]
+        if self.answered:
+            parts.append(f"{self.answered:,} answers of endpoints")
+        if done and seconds > 0.0:
+            rate = done / seconds
+            parts.append(f"{rate:,.0f} a second" if rate >= 10.0 else f"{rate:.2g} a second")
+            if total and total > done:
+                left = (total - done) / rate
+                parts.append(f"about {spoken_time(left)} left")
+        elif not done:
+            parts.append(f"{spoken_time(seconds)} so far")
+        return ", ".join(parts)
+
+
+def spoken_time(seconds: float) -> str:
+    """Return a time as people say it.
+
+    >>> spoken_time(8.2), spoken_time(100), spoken_time(720), spoken_time(9000)
+    ('9 s', '100 s', '12 min', '2.5 h')
+    """
+    if seconds < 120.0:
+        return f"{int(seconds) + (seconds % 1 > 0)} s"
+    return f"{seconds / 60.0:.0f} min" if seconds < 7200.0 else f"{seconds / 3600.0:.1f} h"
+
+
+def tell(pace: Pace, wait: Callable[[float], bool]) -> None:
+    """Write a line on standard error now and then, until ``wait`` says that the work is done."""
+    pauses = iter((FIRST_LINE, *PAUSES))
+    pause = FIRST_LINE
+    while not wait(pause := next(pauses, pause)):
+        print(pace.words(), file=sys.stderr, flush=True)
 
 
 @contextmanager
 def counting(what: str, limits: CallLimits | None = None) -> Iterator[Context]:
-    """Show a running count on standard error once the work has taken two seconds.
+    """Show on standard error how far the work is, once it has taken a while.
 
-    Yields what the work is surrounded by: this command, and whom it tells how far it is. Nothing is
-    written where standard error is not a terminal. Calls to endpoints within the block keep to the
-    limits, and their answers are counted, too.
+    Yields what the work is surrounded by: this command, and whom it tells how far it is. In a
+    terminal that is one line that changes; elsewhere plain lines, the first after ten seconds and
+    then ever fewer. Calls to endpoints within the block keep to the limits, and their answers are
+    counted, too.
     """
+    from calibrail.data.reading import telling_readings
     from calibrail.models.call_limits import limit_calls
     from calibrail.workflow.context import Context
 
-    if not sys.stderr.isatty():
-        with limit_calls(limits):
-            yield Context(command_line())
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    progress = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        TextColumn("{task.completed:,.0f} examples"),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    task = progress.add_task(what, total=None)
-
-    def show(count: int) -> None:
-        progress.update(task, completed=count)
+    pace, finished = Pace(what), threading.Event()
 
     def answered(count: int) -> None:
-        progress.update(task, description=f"{what}, {count:,} answers of endpoints")
+        pace.answered = count
 
+    show = _draw if sys.stderr.isatty() else tell
     # Whatever takes long, scoring or what comes after it, is seen to be alive.
-    timer = threading.Timer(PATIENCE, progress.start)
-    timer.daemon = True
-    timer.start()
+    teller = threading.Thread(target=show, args=(pace, finished.wait), daemon=True)
+    teller.start()
     try:
-        with limit_calls(limits, answered):
-            yield Context(command_line(), show)
+        with limit_calls(limits, answered), telling_readings(pace.reads):
+            yield Context(command_line(), pace)
     finally:
-        timer.cancel()
-        timer.join()
-        if progress.live.is_started:
-            progress.stop()
+        finished.set()
+        teller.join()
+
+
+def _draw(pace: Pace, wait: Callable[[float], bool]) -> None:
+    """Keep one line of a terminal up to date, and remove it at the end."""
+    if wait(PATIENCE):
+        return
+    from rich.console import Console
+    from rich.status import Status
+
+    with Status(pace.words(), console=Console(stderr=True)) as status:
+        while not wait(STEP):
+            status.update(pace.words())

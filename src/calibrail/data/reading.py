@@ -2,8 +2,9 @@
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator
-from contextlib import closing
+from collections.abc import Callable, Collection, Iterator
+from contextlib import closing, contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -13,8 +14,11 @@ from typing import IO, Any, Final, Unpack, cast
 from calibrail.data.answers import answers_of
 from calibrail.data.columns import Needs, choose_columns
 from calibrail.data.example import TEXT_FIELDS, Example
+from calibrail.data.files import count_rows
 from calibrail.data.formats import Opened, peek
 from calibrail.data.ids import SeenIds
+from calibrail.data.part import Part
+from calibrail.data.paths import value_at
 from calibrail.data.row_parser import Interpreter
 from calibrail.data.rows import Filtered, ParsedItem, Problem, Row
 from calibrail.data.sources import Source, digest_files, file_digests, open_source, spoken
@@ -25,6 +29,9 @@ from calibrail.settings.checks import optional
 from calibrail.settings.option import changed, flags
 
 _DUPLICATE: Final = "give every row its own id, or name another id column"
+
+
+_told: ContextVar[Callable[["Reading"], None] | None] = ContextVar("told", default=None)
 
 
 class Reading:
@@ -75,9 +82,10 @@ class Reading:
         if narrow is not None:
             names = (*self.columns.by_field.values(), *self.columns.label_columns, *needs.keep)
             items = narrow(columns=set(names))
+        self._part = Part(reading, lambda row: value_at(row.values, self.columns.by_field["group"]))
         answers = (
             answer
-            for item in items
+            for item in self._part(items)
             for answer in (
                 answers_of(item, self.columns, opened.cells) if isinstance(item, Row) else (item,)
             )
@@ -95,6 +103,19 @@ class Reading:
     def __next__(self) -> Example:
         """Return the next usable example."""
         return next(self._stream)
+
+    def about_in_all(self) -> int | None:
+        """Return about how many examples there will be; None where counting costs too much.
+
+        Rows are counted without being read, and so many of them are taken to be examples as were
+        so far.
+        """
+        n_rows = count_rows(self._files)
+        if n_rows is None or not self.n_rows or self.format == "ragtruth":
+            return None
+        wanted = (self._reading.limit, self._reading.sample)
+        n_rows = min(n for n in (n_rows, *wanted) if n is not None)
+        return round(max(n_rows, self.n_rows) * self.n_examples / self.n_rows)
 
     def digest(self) -> str | None:
         """Return the SHA-256 of the file, or of the names and digests of several files.
@@ -132,6 +153,7 @@ class Reading:
             "options": list(flags(said)),
             "labels": self.columns.labels.described() if self.columns.labels.seen else None,
             "turned": list(self.columns.labels.turned()),
+            "part": self._part.to_dict(),
             "files": [{"name": name, "sha256": digest} for name, digest in files],
         }
 
@@ -231,6 +253,7 @@ def read(
           ``id``. Without an id a row is called ``row-<number>``. Every column may be a path.
         - ``label_map``, ``positive``, ``annotators``: what labels mean, and several of one row.
         - ``options``: options of the format's reader, e.g. ``min_chars`` for HaluEval.
+        - ``limit``, ``sample``, ``sample_seed``: the first rows, or rows drawn by lot.
         - ``strict``: stop at the first row that cannot be used.
         - ``quarantine``: file that gets one JSON line for every row that cannot be used; made when
           there is one, replaced when it exists.
@@ -261,7 +284,20 @@ def read(
     target = reading.quarantine
     if target is not None and any(target.resolve() == file.resolve() for file in opened.files):
         raise InputError(f"quarantine must not be the file that is read; got {target}")
-    return Reading(spoken(source), opened, reading, needs)
+    made = Reading(spoken(source), opened, reading, needs)
+    if (told := _told.get()) is not None:
+        told(made)
+    return made
+
+
+@contextmanager
+def telling_readings(told: Callable[[Reading], None]) -> Iterator[None]:
+    """Tell a callable, within the block, of everything that is read."""
+    token = _told.set(told)
+    try:
+        yield
+    finally:
+        _told.reset(token)
 
 
 def read_all(

@@ -13,7 +13,7 @@ from calibrail.data.example import Example
 from calibrail.engine.ledger import Ledger
 from calibrail.errors import InputError
 from calibrail.models.embedding import Encoder
-from calibrail.models.store import blocks
+from calibrail.models.store import blocks, telling
 from calibrail.scores.base import Demand, Demanding, Score, Scores, prepare
 from calibrail.scores.registry import key_of, scale_of
 from calibrail.scores.table import ScoreTable
@@ -49,7 +49,8 @@ def score_examples(
     block : int
         Examples at a time at most; fewer where their texts are long.
     progress : callable, optional
-        Called with the number of examples scored so far.
+        Called with the number of examples scored so far; within a block that a local model
+        computes, with about how many.
 
     Raises
     ------
@@ -71,7 +72,7 @@ def score_examples(
     n = 0
     tables = [_table(n, [], dict.fromkeys(keys, Scores(np.zeros(0))), keep)]
     for batch in blocks(examples, _characters, block, BLOCK_CHARACTERS):
-        cut |= _prepare(batch, scores, ledger)
+        cut |= _prepare(batch, scores, ledger, _within(progress, n, len(batch)))
         results: dict[str, Scores] = {}
         for key, score in zip(keys, scores, strict=True):
             with ledger.scoring(key):
@@ -97,8 +98,18 @@ def _characters(example: Example) -> int:
     return len(example.question) + len(example.response) + sum(map(len, example.contexts))
 
 
+def _within(
+    progress: Callable[[int], None] | None, start: int, size: int
+) -> Callable[[float], None]:
+    """Return what says how far a block is, of which a share is done."""
+    return lambda share: None if progress is None else progress(start + int(share * size))
+
+
 def _prepare(
-    batch: Sequence[Example], scores: Sequence[Score], ledger: Ledger
+    batch: Sequence[Example],
+    scores: Sequence[Score],
+    ledger: Ledger,
+    told: Callable[[float], None],
 ) -> set[tuple[int, bytes]]:
     """Compute what the scores will look up; return which texts an encoder could not read whole."""
     by_model: dict[int, list[Demand]] = defaultdict(list)
@@ -106,8 +117,12 @@ def _prepare(
         for demand in score.demands(batch) if isinstance(score, Demanding) else ():
             by_model[id(demand.model)].append(demand)
     cut: set[tuple[int, bytes]] = set()
-    for key, demands in by_model.items():
-        with ledger.preparing(model := demands[0].model):
+    for place, (key, demands) in enumerate(by_model.items()):
+
+        def of_all(share: float, place: int = place) -> None:
+            told((place + share) / len(by_model))
+
+        with ledger.preparing(model := demands[0].model), telling(of_all):
             prepare(demands)
         if isinstance(model, Encoder):
             # Word vectors cover a text of any length, so only sentence vectors are cut short.

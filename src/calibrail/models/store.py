@@ -2,6 +2,8 @@
 
 import hashlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, Final, Generic, TypeVar
 
@@ -82,6 +84,20 @@ def shared_models(kind: Callable[..., Any], specification: tuple[Hashable, ...])
     return kind(*specification)
 
 
+#: Who is told which share of the inputs that are run together is done.
+_told: ContextVar[Callable[[float], None] | None] = ContextVar("told", default=None)
+
+
+@contextmanager
+def telling(told: Callable[[float], None]) -> Iterator[None]:
+    """Tell a callable, within the block, which share of a model's work is done: 0 to 1."""
+    token = _told.set(told)
+    try:
+        yield
+    finally:
+        _told.reset(token)
+
+
 def batches(
     lengths: Sequence[int], most_rows: Callable[[int], int] | None = None
 ) -> Iterator[list[int]]:
@@ -94,18 +110,27 @@ def batches(
     most_rows : callable, optional
         How many inputs of a length a batch may hold; by default as many as ``BATCH_TOKENS`` allow.
     """
+    told, done, total = _told.get(), 0, sum(lengths)
+
+    def run(batch: list[int]) -> Iterator[list[int]]:
+        nonlocal done
+        yield batch
+        done += sum(lengths[index] for index in batch)
+        if told is not None:
+            told(done / max(1, total))
+
     batch: list[int] = []
     most = 0
     for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
         if len(batch) >= most:
             if batch:
-                yield batch
+                yield from run(batch)
             batch = []
             longest = max(lengths[index], 1)
             most = max(1, most_rows(longest) if most_rows else BATCH_TOKENS // longest)
         batch.append(index)
     if batch:
-        yield batch
+        yield from run(batch)
 
 
 def blocks(

@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypedDict
 
 from calibrail.errors import InputError
-from calibrail.settings.checks import one_of, path, texts
+from calibrail.settings.checks import one_of, path, texts, whole
 from calibrail.settings.option import setting
 
 Annotators = Literal["majority", "any", "all"]
+
+#: What says how much of a file is read, which says nothing of its layout.
+PART: Final = ("limit", "sample", "sample_seed")
 
 #: The class of a label whose rows are left out on request.
 SKIP: Final = "skip"
@@ -51,6 +54,13 @@ class ReadOptions:
         For the format's own reader.
     strict : bool
         Stop at the first row that is unusable.
+    limit : int or None
+        Read the first rows only, so many.
+    sample : int or None
+        Read so many rows, drawn by lot (of the first ones, where there is a limit). Where rows have
+        groups, whole groups are drawn, whatever their size, so that it is about so many.
+    sample_seed : int
+        Another lot.
     quarantine : Path or None
         File for rows that are unusable, with the reasons.
     """
@@ -87,6 +97,11 @@ class ReadOptions:
         "For native readers, e.g. min_chars=20.", None, flag="reader-option", metavar="KEY=VALUE"
     )
     strict: bool = setting("Stop at the first row that is unusable.", False)
+    limit: int | None = setting("Read the first N rows only.", None, metavar="N")
+    sample: int | None = setting(
+        "Read about N rows drawn by lot; groups stay whole.", None, metavar="N"
+    )
+    sample_seed: int = setting("Another lot for --sample.", 0)
     quarantine: Path | None = field(default=None)
 
     def __post_init__(self) -> None:
@@ -100,6 +115,10 @@ class ReadOptions:
                 raise InputError(f"{name} must be a name; got {getattr(self, name)!r}")
         if not isinstance(self.label_column, str | None):
             texts(self.label_column, "label_column")
+        for name in ("limit", "sample"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, whole(getattr(self, name), name, least=1))
+        object.__setattr__(self, "sample_seed", whole(self.sample_seed, "sample_seed"))
         one_of(self.annotators, Annotators, "annotators")
         self.label_classes()
         if self.label_map is not None and self.positive is not None:
@@ -144,4 +163,7 @@ class ReadShort(TypedDict, total=False):
     id_column: str | None
     options: Mapping[str, Any] | None
     strict: bool
+    limit: int | None
+    sample: int | None
+    sample_seed: int
     quarantine: str | Path | None

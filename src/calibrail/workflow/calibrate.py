@@ -208,7 +208,9 @@ def _others(
                 "target is compared by the baselines, and none stand beside the detectors; give "
                 "answers with their texts, and leave out --no-baselines"
             )
-        options = replace(optional(reading, ReadOptions, "reading"), quarantine=None)
+        options = replace(
+            optional(reading, ReadOptions, "reading"), quarantine=None, limit=None, sample=None
+        )
         production = dict(score_only(target, scored.baselines, reading=options)[0].columns)
     return Others(
         baselines={name: sample.with_scores(columns[name]) for name in scored.baselines},

@@ -12,6 +12,7 @@ from calibrail.guardrail.runtime import Guardrail
 from calibrail.settings import ReadOptions
 from calibrail.settings.checks import optional
 from calibrail.settings.option import changed
+from calibrail.settings.reading import PART
 
 #: Which of two ways to say what labels mean wins, when the other one was frozen.
 _EITHER: Final = {"label_map": "positive", "positive": "label_map"}
@@ -20,9 +21,11 @@ _OF_LABELS: Final = ("label_column", "label_map", "positive", "annotators", "gro
 
 def frozen_reading(how: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return what a guardrail keeps of how its data was read: options and the columns they gave."""
-    if not how or not how["settings"]:
+    said = {} if not how else how["settings"]
+    settings = {name: value for name, value in said.items() if name not in PART}
+    if not how or not settings:
         return None
-    return {"settings": dict(how["settings"]), "columns": dict(how["columns"])}
+    return {"settings": settings, "columns": dict(how["columns"])}
 
 
 def inherited(

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from calibrail.phrases import listed, percent
+from calibrail.phrases import count, listed, percent
 from calibrail.report.blocks import Json
 
 #: How far the share of answers that calibrate may be from what was asked for without a word.
@@ -22,6 +22,7 @@ def data_notes(data: Json, lessons: Iterable[str] = ()) -> tuple[str, ...]:
     """
     duplicates = data["near_duplicates"] or {"count": 0}
     notes = [*lessons, *map(_of_calls, data["calls"]), *_of_split(data["split"])]
+    notes += _of_part((data.get("reading") or {}).get("part"))
     notes += _of_baselines(data.get("baselines") or {})
     notes += _of_labels((data.get("reading") or {}).get("labels"))
     if data["n_unanswered"]:
@@ -58,6 +59,22 @@ def data_notes(data: Json, lessons: Iterable[str] = ()) -> tuple[str, ...]:
             "quarantine.jsonl names each with its reason."
         )
     return tuple(notes)
+
+
+def _of_part(part: Json | None) -> Iterator[str]:
+    """Yield on which part of the source the results rest."""
+    if part is None:
+        return
+    first = "" if part["limit"] is None else f"the first {count(part['limit'], 'row')}"
+    if part["sample"] is None:
+        yield f"Only {first} of the source were read (--limit); the others need not be like them."
+        return
+    whole = ", drawn as whole groups, whatever their size" if part["whole_groups"] else ""
+    about = "about " if whole else ""
+    yield (
+        f"Only a part of the source was read (--sample): {about}{count(part['sample'], 'row')} by "
+        f"lot (seed {part['sample_seed']}) of {first or count(part['drawn_from'], 'row')}{whole}."
+    )
 
 
 def _of_baselines(baselines: Json) -> Iterator[str]:
