@@ -113,7 +113,13 @@ def test_duplicates_and_contradictions(write: Write) -> None:
     rows += [good(id=f"d{i}", group=f"d{i}", label=i % 2, **same) for i in range(40)]
     diagnosis = diagnose(write(*rows))
     assert (diagnosis.repeated, diagnosis.contradictory) == (39, 1)
-    assert {"contradictory_labels", "repeated", "cross_split_duplicates"} <= _codes(diagnosis)
+    assert {"contradictory_labels", "repeated", "copies"} <= _codes(diagnosis)
+    # Copies are on one side of the default split, as in a run.
+    assert diagnosis.copies == {"n": 40, "n_groups": 1, "largest": 40}
+    assert diagnosis.cross_split is not None and diagnosis.cross_split.count == 0
+    other = [row | {"contexts": [f"another one, {i}"]} for i, row in enumerate(rows[-40:])]
+    diagnosis = diagnose(write(*rows[:600], *other))
+    assert "cross_split_duplicates" in _codes(diagnosis) and not diagnosis.copies["n"]
     assert diagnosis.cross_split is not None
     assert diagnosis.cross_split.exact == diagnosis.cross_split.count == 40
 

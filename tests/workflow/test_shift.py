@@ -130,7 +130,7 @@ def test_weighting_repairs_a_changed_mix_and_says_so_without_promising(tmp_path:
             found.append(
                 Example(
                     id=f"{name}{row}",
-                    question="Where does the river flow?",
+                    question=f"Where does the river {name}{row} flow?",
                     contexts=("The river flows to the sea.",),
                     response="The river flows to the sea. " * (8 if long else 1),
                     label=row % 2,

@@ -166,6 +166,9 @@ class Diagnosis(Shown, Record):
         Examples whose texts are the same as an earlier example's.
     contradictory : int
         Different texts that carry both labels.
+    copies : mapping of str to int
+        Examples of which the file holds copies, the same or nearly so, as ``n``; their groups; the
+        ``largest`` group.
     cross_split : CrossSplitDuplicates or None
         Near-duplicates across the default split; None where there are no texts or no labels.
     length_auroc : float or None
@@ -218,6 +221,7 @@ class Diagnosis(Shown, Record):
     p95_chunks: float
     repeated: int
     contradictory: int
+    copies: Mapping[str, int]
     cross_split: CrossSplitDuplicates | None
     length_auroc: float | None
     supports: tuple[Support, ...]

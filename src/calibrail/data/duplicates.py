@@ -140,6 +140,7 @@ def similar_pairs(
     rows: NDArray[np.intp],
     sides: NDArray[np.uint8],
     threshold: float,
+    within: NDArray[np.uint64] | None = None,
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """Yield arrays of pairs of different texts, similar enough, that are not on one same side.
 
@@ -153,11 +154,13 @@ def similar_pairs(
         Bit k is set where text i is on side k.
     threshold : float
         Estimated Jaccard similarity that is enough.
+    within : ndarray of uint64, shape (n,), optional
+        Only texts that are equal in it are compared.
     """
     bands = np.ascontiguousarray(minhash).view(np.uint64)
     needed = int(np.ceil(threshold * N_HASHES - 1e-9))
     for band in range(N_HASHES // _BAND):
-        keys = bands[rows, band]
+        keys = bands[rows, band] if within is None else bands[rows, band] ^ within
         order = np.argsort(keys, kind="stable")
         keys = keys[order]
         for step in range(1, min(_NEIGHBOURS, len(order) - 1) + 1):
@@ -167,6 +170,8 @@ def similar_pairs(
             left, right = order[together], order[together + step]
             # Two texts that are on one and the same side only are no leak.
             crossing = (sides[left] != sides[right]) | ((sides[left] & (sides[left] - 1)) != 0)
+            if within is not None:
+                crossing &= within[left] == within[right]
             left, right = left[crossing], right[crossing]
             same = minhash[rows[left]] == minhash[rows[right]]
             alike = np.count_nonzero(same, axis=1) >= needed

@@ -152,6 +152,13 @@ def _copies(facts: Diagnosis) -> Iterator[Finding]:
         )
     if facts.repeated:
         yield Finding("repeated", f"{facts.repeated} examples repeat the texts of an earlier one")
+    if facts.copies["n"]:
+        yield Finding(
+            "copies",
+            f"{facts.copies['n']} examples are copies, the same or nearly the same texts, in "
+            f"{facts.copies['n_groups']} groups: copies of an answer stay on one side of a split, "
+            "and one of each class counts",
+        )
     twins = facts.cross_split
     if twins is not None and twins.count:
         yield Finding(

@@ -7,6 +7,7 @@ function for every shingle.
 """
 
 import re
+from array import array
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
@@ -18,6 +19,12 @@ from calibrail.data.example import Example
 
 #: MinHash values a text: the standard error of a Jaccard estimate is at most 1/16.
 N_HASHES: Final = 64
+
+#: Of these, how many are kept of the question and of the response, each by itself.
+N_OF_PART: Final = 32
+
+#: Words from which an answer without question and contexts is no accident when it is repeated.
+TELLING: Final = 8
 
 #: Consecutive words in one shingle.
 SHINGLE: Final = 2
@@ -35,7 +42,7 @@ _OFFSETS: Final = _rng.integers(0, 2**63, N_HASHES, dtype=np.uint64)
 
 @dataclass(frozen=True, slots=True)
 class Sketches:
-    """Question and response of n examples: 136 bytes each.
+    """Question and response of n examples: 272 bytes each.
 
     Parameters
     ----------
@@ -44,10 +51,18 @@ class Sketches:
     minhash : ndarray of uint16, shape (n, 64)
         Low 16 bits of MinHash values over shingles of two words (b-bit minwise hashing, Li and
         König 2010).
+    parts : ndarray of uint16, shape (n, 2, 32)
+        The same of the question and of the response, each by itself.
+    anchors : ndarray of uint64, shape (n,)
+        What copies have in common to the word: a hash of the contexts; without contexts 1, without
+        a question, too, a hash of the response. 0 where that is too short to tell copies from
+        answers that are alike by chance.
     """
 
     exact: NDArray[np.uint64]
     minhash: NDArray[np.uint16]
+    parts: NDArray[np.uint16]
+    anchors: NDArray[np.uint64]
 
     def __len__(self) -> int:
         """Return the number of examples."""
@@ -75,18 +90,20 @@ class Sketcher:
     """
 
     def __init__(self) -> None:
-        self._texts: list[bytes] = []
+        self._texts: list[tuple[bytes, bytes]] = []
         self._held = 0
         # Bytes grow in place, where a list of arrays would be held twice while it is joined.
         self._exact = bytearray()
         self._minhash = bytearray()
+        self._parts = bytearray()
+        self._anchors = array("Q")
 
     def add(self, example: Example) -> None:
-        """Remember the question and the response of one example."""
-        text = normalise(f"{example.question} {example.response}")
-        encoded = text.encode("utf-8", "surrogatepass")
-        self._texts.append(encoded)
-        self._held += len(encoded) + 16
+        """Remember the texts of one example."""
+        question, response = _encoded(example.question), _encoded(example.response)
+        self._texts.append((question, response))
+        self._anchors.append(_anchor(example, question, response))
+        self._held += len(question) + len(response) + 16
         if self._held >= _BATCH_BYTES:
             self._flush()
 
@@ -94,22 +111,47 @@ class Sketcher:
         """Return the sketches of everything added, in order; nothing can be added after."""
         self._flush()
         exact = np.frombuffer(self._exact, dtype=np.uint64)
-        minhash = np.frombuffer(self._minhash, dtype=np.uint16)
-        return Sketches(exact, minhash.reshape(-1, N_HASHES))
+        minhash = np.frombuffer(self._minhash, dtype=np.uint16).reshape(-1, N_HASHES)
+        parts = np.frombuffer(self._parts, dtype=np.uint16).reshape(-1, 2, N_OF_PART)
+        return Sketches(exact, minhash, parts, np.array(self._anchors, dtype=np.uint64))
 
     def _flush(self) -> None:
         if not self._texts:
             return
-        digests = b"".join(blake2b(text, digest_size=8).digest() for text in self._texts)
-        exact = np.frombuffer(digests, dtype="<u8").astype(np.uint64)
-        exact[[not text for text in self._texts]] = 0
-        self._exact += exact.tobytes()
-        self._minhash += _minhash(self._texts).tobytes()
+        whole = [b" ".join(filter(None, texts)) for texts in self._texts]
+        self._exact += np.array([_hash(text) if text else 0 for text in whole], np.uint64).tobytes()
+        values = _minhash([text for texts in self._texts for text in texts])
+        values = values.reshape(-1, 2, N_HASHES)
+        # The least of both parts is the least of the whole.
+        self._minhash += _kept(values.min(axis=1)).tobytes()
+        self._parts += _kept(values[:, :, :N_OF_PART]).tobytes()
         self._texts, self._held = [], 0
 
 
-def _minhash(texts: list[bytes]) -> NDArray[np.uint16]:
-    """Return MinHash values, shape (n, 64), of normalised texts."""
+def _encoded(text: str) -> bytes:
+    return normalise(text).encode("utf-8", "surrogatepass")
+
+
+def _hash(text: bytes) -> int:
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "little")
+
+
+def _anchor(example: Example, question: bytes, response: bytes) -> int:
+    # Contexts are long: splitting at spaces takes a tenth of the time of finding words.
+    chunks = sorted(filter(None, (" ".join(c.casefold().split()) for c in example.contexts)))
+    if chunks:
+        return _hash("\n".join(chunks).encode("utf-8", "surrogatepass"))
+    if question:
+        return 1
+    return _hash(response) if response.count(b" ") >= TELLING - 1 else 0
+
+
+def _kept(values: NDArray[np.uint64]) -> NDArray[np.uint16]:
+    return (values >> np.uint64(24)).astype(np.uint16)
+
+
+def _minhash(texts: list[bytes]) -> NDArray[np.uint64]:
+    """Return MinHash values, shape (n, 64), of normalised texts; the largest for an empty one."""
     # A closing mark makes every text, even of one word, end in a shingle of its own.
     joined = b"".join(text + b" \x00 " if text else b"\x00 " for text in texts)
     octets = np.frombuffer(joined, dtype=np.uint8)
@@ -123,11 +165,11 @@ def _minhash(texts: list[bytes]) -> NDArray[np.uint16]:
     starts = np.append(0, owner_ends[:-1] + 1)
     # A text's closing mark would begin a shingle with the next text's first word: hide it behind
     # the largest value, so that it never is the minimum.
-    result = np.empty((len(texts), N_HASHES), dtype=np.uint16)
+    result = np.empty((len(texts), N_HASHES), dtype=np.uint64)
     for i in range(N_HASHES):
         values = shingles * _MULTIPLIERS[i] + _OFFSETS[i]
         values[owner_ends] = np.iinfo(np.uint64).max
-        result[:, i] = (np.minimum.reduceat(values, starts) >> np.uint64(24)).astype(np.uint16)
+        result[:, i] = np.minimum.reduceat(values, starts)
     return result
 
 

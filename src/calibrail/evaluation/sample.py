@@ -161,7 +161,10 @@ class Sample(Record):
         """
         if self.groups is None:
             return self
-        aside = rows & ~one_of_each(rows, lot, self.groups, *shared)
+        return self.aside(rows & ~one_of_each(rows, lot, self.groups, *shared))
+
+    def aside(self, aside: Mask) -> Sample:
+        """Return the sample in which some answers count nowhere."""
         split = np.where(aside, ASIDE, self.split).astype(np.int8)
         return replace(self, split=split, n_set_aside=self.n_set_aside + int(aside.sum()))
 

@@ -121,6 +121,9 @@ class ScoreTable:
         Why a score is undefined, by key and row.
     digests : ndarray of uint64, shape (n,)
         ``Example.digest`` as a number.
+    copies : ndarray of int64, shape (n,), or None
+        Groups of examples that are copies of one another, numbered; -1 for one without a copy.
+        None where that was not looked at, or there are no texts.
     kept : mapping of str to list
         Further columns of the data that were asked for.
     costs : tuple of Cost
@@ -140,6 +143,7 @@ class ScoreTable:
     columns: Mapping[str, NDArray[np.float64]]
     reasons: Mapping[str, Mapping[int, str]]
     digests: NDArray[np.uint64]
+    copies: NDArray[np.int64] | None = None
     kept: Mapping[str, list[Any]] = field(default_factory=dict)
     costs: tuple[Cost, ...] = ()
     n_truncated: int = 0

@@ -7,6 +7,7 @@ from typing import Any, Final, Unpack, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrail.data.copies import counted_copies, find_copies, united
 from calibrail.data.diagnosis import Diagnosis, NumericColumn, ScoreSupport, Support
 from calibrail.data.duplicates import CrossSplitDuplicates, cross_split_duplicates
 from calibrail.data.example import TEXT_FIELDS, Example
@@ -22,7 +23,7 @@ from calibrail.data.profile import (
 )
 from calibrail.data.reading import read
 from calibrail.data.sources import Source, names_of, reusable
-from calibrail.data.splits import CALIBRATION, split
+from calibrail.data.splits import CALIBRATION, group_numbers, split
 from calibrail.evaluation.stats.auroc import auroc
 from calibrail.evaluation.stats.inverted import OVERLAPS, look_inverted
 from calibrail.evaluation.stats.measure import Measure
@@ -86,7 +87,8 @@ def diagnose(
     areas = overlap.inverted() or {}
     repeated, contradictory = repeats(survey)
     response_chars = survey.chars[:, TEXT_FIELDS.index("response")]
-    cross_split, supports = _at_the_default_split(survey)
+    copies = find_copies(survey.sketches)
+    cross_split, supports = _at_the_default_split(survey, copies)
     median_chunks, p95_chunks = median_and_p95(survey.chunks[survey.chunks > 0])
     facts = Diagnosis(
         source=opened.source,
@@ -108,6 +110,7 @@ def diagnose(
         p95_chunks=p95_chunks,
         repeated=repeated,
         contradictory=contradictory,
+        copies=counted_copies(copies),
         cross_split=cross_split,
         length_auroc=_area(np.where(response_chars, response_chars, np.nan), survey.labels),
         supports=supports,
@@ -165,7 +168,7 @@ def _with_suggested(how: ReadOptions, suggested: Mapping[str, str]) -> tuple[str
 
 
 def _at_the_default_split(
-    survey: Survey,
+    survey: Survey, copies: NDArray[np.int64]
 ) -> tuple[CrossSplitDuplicates | None, tuple[Support, ...]]:
     """Return near-duplicates across the default split, and the guarantees that it allows."""
     from calibrail.conformal import minimum_n
@@ -173,7 +176,8 @@ def _at_the_default_split(
     labelled = np.flatnonzero(survey.labels >= 0)
     if not labelled.size:
         return None, ()
-    groups = [survey.groups[i] for i in labelled.tolist()]
+    named = [survey.groups[i] for i in labelled.tolist()]
+    groups = united(group_numbers(named, len(named)), copies[labelled])
     labels = survey.labels[labelled]
     codes = split(labels, groups, ids=survey.digests[labelled])
     available = int(np.count_nonzero((codes == CALIBRATION) & (labels == 1)))

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrail.data.copies import first_sides
 from calibrail.errors import InputError
 from calibrail.evaluation import Sample
 from calibrail.evaluation.sample import CALIBRATION, FIT, TEST
+from calibrail.scores.table import ScoreTable
 from calibrail.settings import Promise, Requirement
 from calibrail.workflow.scoring import Scored
 
@@ -22,11 +24,13 @@ def independent(
 ) -> tuple[tuple[Sample, ...], Promise]:
     """Return every detector's sample in which independent answers count, and what is promised.
 
-    Where groups hold several answers of a class, these are not independent. Then one answer of each
-    group and class counts on the test part and among the faithful calibration answers, and the
-    threshold counts each group of the hallucinated ones once. Thresholds by a column take one
-    answer of each group, class and value; risks, which are about answers of both classes together,
-    one answer of each group. Which answer it is, the digest of its content decides.
+    Of answers that are copies of one another one of each class counts (with risks, one), on the
+    first side that they are on. Where groups hold several answers of a class, these are not
+    independent. Then one answer of each group and class counts on the test part and among the
+    faithful calibration answers, and the threshold counts each group of the hallucinated ones once.
+    Thresholds by a column take one answer of each group, class and value; risks, which are about
+    answers of both classes together, one answer of each group. Which answer it is, the digest of
+    its content decides.
 
     Parameters
     ----------
@@ -56,7 +60,9 @@ def independent(
     first, paper = samples[0], promise.guarantee == "paper"
     if requirement.assume_independent:
         return tuple(replace(sample, independent=True) for sample in samples), promise
-    if not first.n_sharing(first.split != FIT):
+    samples = tuple(_each_once(sample, table, both=bool(requirement.risks)) for sample in samples)
+    first = samples[0]
+    if not first.n_sharing(first.rows(CALIBRATION) | first.rows(TEST)):
         return samples, promise
     hallucinated = first.rows(CALIBRATION, 1)
     rows = first.rows(TEST) | first.rows(CALIBRATION, 0)
@@ -68,3 +74,16 @@ def independent(
         shared = [first.labels, np.unique(names, return_inverse=True)[1]]
     thinned = tuple(sample.thinned(rows, table.digests, *shared) for sample in samples)
     return thinned, replace(promise, clustered=not paper)
+
+
+def _each_once(sample: Sample, table: ScoreTable, *, both: bool) -> Sample:
+    """Return the sample in which of copies one of each class counts, or one of both classes."""
+    if table.copies is None or not (table.copies >= 0).any():
+        return sample
+    # A user's own split may put copies on two sides: what set a threshold cannot test it.
+    again = first_sides(table.copies, sample.split) != sample.split
+    first = sample.aside(again)
+    alike = replace(first, groups=table.copies)
+    rows = alike.rows(CALIBRATION) | alike.rows(TEST)
+    once = alike.thinned(rows, table.digests, *([] if both else [sample.labels]))
+    return replace(once, groups=sample.groups)

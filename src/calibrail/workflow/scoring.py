@@ -8,9 +8,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrail.data.copies import counted_copies, first_sides, n_untold
 from calibrail.data.duplicates import cross_split_duplicates
 from calibrail.data.example import HALLUCINATED, Example
-from calibrail.data.sketches import Sketcher, Sketches
+from calibrail.data.sketches import Sketches
 from calibrail.data.sources import Source
 from calibrail.data.splits import CALIBRATION, FIT, TEST
 from calibrail.engine.local import score_examples
@@ -36,7 +37,7 @@ from calibrail.workflow.beside import (
 from calibrail.workflow.context import Progress
 from calibrail.workflow.freshness import KnownBy
 from calibrail.workflow.sources import open_source, source_name
-from calibrail.workflow.splitting import fitted, group_codes, split_codes
+from calibrail.workflow.splitting import Watched, fitted, group_codes, split_codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,22 +189,19 @@ def score_source(
         if key_of(other) not in named
     }
     others = stand_beside(beside, detectors, opened, first)
-    # Scores without texts have nothing that could be alike.
-    sketcher = Sketcher() if first.question or first.response else None
-
     known_by = KnownBy()
 
     def watched() -> Iterator[Example]:
         for example in chain((first,), examples):
             known_by.add(example)
-            if sketcher is not None:
-                sketcher.add(example)
             if watch is not None:
                 watch(example)
             yield example
 
     all_scores = (*detectors, *companion_scores.values(), *others)
-    table = score_examples(watched(), all_scores, keep=columns, progress=progress)
+    read = Watched(watched())
+    table = score_examples(read, all_scores, keep=columns, progress=progress)
+    table, sketches = read.finish(table)
     unusable = {key for key in companion_scores if np.isnan(table.columns[key]).all()}
     undefined = undefined_baselines(beside, others, table)
     others = tuple(score for score in others if key_of(score) not in undefined)
@@ -221,10 +219,11 @@ def score_source(
     unanswered = sorted({row for row, reason in reasons if reason.startswith(NO_REPLY)})
     # Whether a call failed says nothing of the answer: counted as caught, it would flatter.
     codes[unanswered] = FIT
-    sketches = None if sketcher is None else sketcher.finish()
+    # Copies that the data itself puts on a further side take no part there.
+    sides = first_sides(table.copies, codes)
     duplicates = None
     if sketches is not None and splitting is not None:
-        duplicates = cross_split_duplicates(sketches, codes, group_codes(table), ids=table.ids)
+        duplicates = cross_split_duplicates(sketches, sides, group_codes(table), ids=table.ids)
     data = {
         "source": source_name(source),
         "format": opened.format,
@@ -242,6 +241,10 @@ def score_source(
         },
         "baselines": {"none": why_none(beside, opened), "undefined": undefined},
         "near_duplicates": None if duplicates is None else duplicates.to_dict(),
+        "copies": _counted(table.copies, int(np.count_nonzero(sides != codes))),
+        "n_untold": n_untold(sketches, table.columns[key_of(detectors[0])])
+        if table.groups.null_count == len(table)
+        else 0,
         "n_truncated": table.n_truncated,
         "n_cut": table.n_cut,
         "learnt_before": learnt_before,
@@ -254,6 +257,11 @@ def score_source(
     }
     pinned = tuple(score.pinned() if isinstance(score, Pinning) else score for score in listed)
     return Scored(table, codes, pinned, others, data, sketches)
+
+
+def _counted(copies: NDArray[np.int64] | None, n_across: int) -> dict[str, int] | None:
+    """Return how many answers are copies, and how many of these have one on an earlier side."""
+    return None if copies is None else {**counted_copies(copies), "n_across": n_across}
 
 
 def _calibrating(labels: NDArray[np.int8], codes: NDArray[np.int8]) -> dict[str, float | None]:

@@ -1,12 +1,15 @@
 """How is data split, and how do scores learn from the part that is theirs?"""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrail.data.copies import find_copies, united
+from calibrail.data.example import Example
+from calibrail.data.sketches import Sketcher, Sketches
 from calibrail.data.sources import Source, reusable
 from calibrail.data.splits import FIT, split, split_from_column
 from calibrail.engine.local import score_examples
@@ -17,6 +20,35 @@ from calibrail.scores.table import ScoreTable
 from calibrail.settings import ReadOptions, SplitOptions
 from calibrail.settings.checks import optional
 from calibrail.workflow.sources import open_source
+
+
+class Watched:
+    """Examples that are remembered by what tells copies apart, as they pass.
+
+    Parameters
+    ----------
+    examples : iterable of Example
+        Consumed once. Scores without texts have nothing that could be alike.
+    """
+
+    def __init__(self, examples: Iterable[Example]) -> None:
+        self._examples = examples
+        self._sketcher: Sketcher | None = None
+
+    def __iter__(self) -> Iterator[Example]:
+        for n, example in enumerate(self._examples):
+            if not n and (example.question or example.response):
+                self._sketcher = Sketcher()
+            if self._sketcher is not None:
+                self._sketcher.add(example)
+            yield example
+
+    def finish(self, table: ScoreTable) -> tuple[ScoreTable, Sketches | None]:
+        """Return the table of these examples with its copies, and what told them apart."""
+        if self._sketcher is None:
+            return table, None
+        sketches = self._sketcher.finish()
+        return replace(table, copies=find_copies(sketches)), sketches
 
 
 def split_codes(table: ScoreTable, splitting: SplitOptions, learning: bool) -> NDArray[np.int8]:
@@ -42,8 +74,9 @@ def fitted(
     source = reusable(source)
     # What is unusable is set aside when the scores are computed.
     quiet = replace(optional(reading, ReadOptions, "reading"), quarantine=None)
-    examples = open_source(source, quiet, detectors, keep=keep)
-    codes = split_codes(score_examples(examples, (), keep=keep), splitting, learning=True)
+    watched = Watched(open_source(source, quiet, detectors, keep=keep))
+    table, _ = watched.finish(score_examples(watched, (), keep=keep))
+    codes = split_codes(table, splitting, learning=True)
     if not (codes == FIT).any():
         names = ", ".join(score.name for score in detectors if learns(score))
         remedy = (
@@ -67,7 +100,13 @@ def fitted(
 
 
 def group_codes(table: ScoreTable) -> NDArray[np.int64]:
-    """Return one integer per group; an example without a group is a group of its own."""
+    """Return one integer per group; copies of an answer and their groups are one group."""
+    groups = named_groups(table)
+    return groups if table.copies is None else united(groups, table.copies)
+
+
+def named_groups(table: ScoreTable) -> NDArray[np.int64]:
+    """Return one integer per group of the data; an example without one is a group of its own."""
     if table.groups.null_count == len(table):
         return np.arange(len(table), dtype=np.int64)
     encoded = table.groups.dictionary_encode()

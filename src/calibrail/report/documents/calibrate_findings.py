@@ -207,7 +207,7 @@ class _Warnings:
         kind = "group" if self.report["risks"] else "group and class"
         threshold = "; the threshold counts each group once" if self.report["clustering"] else ""
         return (
-            f"Groups (a source or a question) hold several answers of a class, and these are not "
+            f"Answers of one group (a source, a question, copies of an answer) are not "
             f"independent. So one answer of each {kind} counts: {counted:,} of "
             f"{aside + counted:,}{threshold}. All measures, intervals and the verdict rest on "
             "these. (--assume-independent counts every answer.)"

@@ -54,7 +54,8 @@ def certify_warnings(certificate: Json, *, same_file: bool, policy: str) -> Iter
     if n := certificate["n_set_aside"]:
         yield (
             f"{count(n, 'answer')} did not count: another answer of the same group (a question, a "
-            "source) and class did, and answers of one group are not independent"
+            "source, copies of an answer) and class did, and answers of one group are not "
+            "independent"
         )
     if n := certificate["n_errors"]:
         yield f"the detector failed on {n} answers; they count as not passed"

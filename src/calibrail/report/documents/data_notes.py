@@ -9,6 +9,9 @@ from calibrail.report.blocks import Json
 #: How far the share of answers that calibrate may be from what was asked for without a word.
 _FAR: Final = 0.1
 
+#: Share of answers that may be copies or alike by chance from which that is said.
+_MANY: Final = 0.01
+
 
 def data_notes(data: Json, lessons: Iterable[str] = ()) -> tuple[str, ...]:
     """Return what a reader of any report on this data should know about it.
@@ -37,6 +40,7 @@ def data_notes(data: Json, lessons: Iterable[str] = ()) -> tuple[str, ...]:
             f"({duplicates['exact']} identical). Results look too good; give alike answers "
             "one group, or remove them."
         )
+    notes += _of_copies(data)
     if data["n_truncated"]:
         notes.append(
             f"Texts longer than the encoder reads: {data['n_truncated']}; their sentence "
@@ -112,6 +116,30 @@ def _of_labels(labels: Json | None) -> Iterator[str]:
         yield (
             f"Rows with labels of several annotators: {several['n']}; they disagree on "
             f"{several['n_divided']}, which --annotators {several['annotators']} decides."
+        )
+
+
+def _of_copies(data: Json) -> Iterator[str]:
+    """Yield how many answers are copies, and whether that can be told."""
+    copies = data["copies"]
+    if copies and copies["n"]:
+        across = (
+            f" The column {data['split']['column']!r} puts copies on several sides: "
+            f"{copies['n_across']:,} of them take no part, since others stand on an earlier side."
+            if copies["n_across"]
+            else " Copies are one group, which is on one side of the split."
+        )
+        yield (
+            f"Answers of which the data holds copies, the same or nearly the same texts: "
+            f"{copies['n']:,}, in {copies['n_groups']:,} groups of up to {copies['largest']:,}."
+            f"{across}"
+        )
+    if data["n_untold"] >= _MANY * data["n_examples"] and data["n_untold"]:
+        yield (
+            f"Copies cannot be told here from answers that are alike by chance: "
+            f"{data['n_untold']:,} of {data['n_examples']:,} answers show the same as another one "
+            "(a short answer alone, or a score alone). If the data holds answers several times, "
+            "no verdict holds unless their copies share a group (--group-column)."
         )
 
 

@@ -1,0 +1,153 @@
+"""Which examples are one answer that stands there several times?"""
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from calibrail.data.duplicates import THRESHOLD, similar_pairs
+from calibrail.data.sketches import Sketches
+
+#: Estimated similarity of the questions, and of the responses, of which two copies need each.
+#: Without it a long question would make copies of two short answers to it, as "yes" and "no" are.
+_OF_PART: Final = 0.6
+
+_ODD: Final = np.uint64(0x9E3779B97F4A7C15)
+
+
+def find_copies(sketches: Sketches) -> NDArray[np.int64]:
+    """Find the groups of examples that are copies of one another, word for word or nearly.
+
+    Copies have equal contexts, and their questions and responses are the same or nearly so: of the
+    word pairs of both together four fifths are shared (estimated, as in
+    `cross_split_duplicates`), of those of either three fifths. A copy of a copy is a copy. Where
+    there is no context and no question, responses of at least eight words must be the same.
+
+    Parameters
+    ----------
+    sketches : Sketches of n examples
+        From a `Sketcher`.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+        0, 1, ... for the groups; -1 for an example without a copy.
+
+    Examples
+    --------
+    >>> from calibrail.data.example import Example
+    >>> from calibrail.data.sketches import Sketcher
+    >>> sketcher = Sketcher()
+    >>> for answer in ("Ada Lovelace.", "Mary Shelley.", "ada lovelace"):
+    ...     sketcher.add(Example(question="Who wrote it?", response=answer))
+    >>> find_copies(sketcher.finish()).tolist()
+    [0, -1, 0]
+    """
+    found = np.full(len(sketches), -1, dtype=np.int64)
+    able = np.flatnonzero((sketches.exact != 0) & (sketches.anchors != 0))
+    if not len(able):
+        return found
+    # A response alone may be of a template: anchored in itself, it has no other that is near it.
+    keys = sketches.exact[able] * _ODD + sketches.anchors[able]
+    _, first, member = np.unique(keys, return_index=True, return_inverse=True)
+    holder = able[first]
+    everywhere = np.full(len(holder), 3, dtype=np.uint8)
+    anchors = sketches.anchors[holder]
+    edges = [np.zeros((2, 0), dtype=np.intp)]
+    for pair in similar_pairs(sketches.minhash, holder, everywhere, THRESHOLD, within=anchors):
+        left, right = (sketches.parts[holder[side]] for side in pair)
+        shared = np.count_nonzero(left == right, axis=2)
+        alike = (shared >= _OF_PART * left.shape[2]).all(axis=1)
+        edges.append(np.stack(pair)[:, alike])
+    text = _components(np.concatenate(edges, axis=1), len(holder))
+    _, component, size = np.unique(text[member], return_inverse=True, return_counts=True)
+    several = size > 1
+    found[able] = np.where(several, np.cumsum(several) - 1, -1)[component]
+    return found
+
+
+def united(groups: NDArray[np.int64], copies: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return groups in which copies belong together, with all that their groups hold.
+
+    Parameters
+    ----------
+    groups : ndarray of int64, shape (n,)
+        One number per group.
+    copies : ndarray of int64, shape (n,)
+        From `find_copies`.
+
+    Examples
+    --------
+    >>> united(np.array([0, 0, 1, 2, 3]), np.array([-1, 0, 0, -1, -1])).tolist()
+    [0, 0, 0, 1, 2]
+    """
+    copied = np.flatnonzero(copies >= 0)
+    if not len(copied):
+        return groups
+    _, member = np.unique(groups, return_inverse=True)
+    n_groups = int(member.max()) + 1
+    edges = np.stack([member[copied], n_groups + copies[copied]])
+    return _components(edges, n_groups + int(copies.max()) + 1)[member]
+
+
+def first_sides(copies: NDArray[np.int64] | None, codes: NDArray[np.int8]) -> NDArray[np.int8]:
+    """Return the side of each example, of copies on several sides the first of these.
+
+    Parameters
+    ----------
+    copies : ndarray of int64, shape (n,), or None
+        From `find_copies`; None for no copies.
+    codes : ndarray of int8, shape (n,)
+        The side of every example: fit comes before calibration, and calibration before test.
+
+    Examples
+    --------
+    >>> first_sides(np.array([0, -1, 0]), np.array([2, 2, 1], dtype=np.int8)).tolist()
+    [1, 2, 1]
+    """
+    if copies is None or not (copied := copies >= 0).any():
+        return codes
+    first = np.full(int(copies.max()) + 1, np.iinfo(np.int8).max, dtype=np.int8)
+    np.minimum.at(first, copies[copied], codes[copied])
+    return np.where(copied, first[copies], codes)
+
+
+def counted_copies(copies: NDArray[np.int64]) -> dict[str, int]:
+    """Return how many examples have copies, in how many groups, and the size of the largest.
+
+    >>> counted_copies(np.array([0, -1, 0]))
+    {'n': 2, 'n_groups': 1, 'largest': 2}
+    """
+    sizes = np.bincount(copies[copies >= 0])
+    counts = sizes.sum(), len(sizes), sizes.max(initial=0)
+    return dict(zip(("n", "n_groups", "largest"), map(int, counts), strict=True))
+
+
+def n_untold(sketches: Sketches | None, scores: NDArray[np.float64]) -> int:
+    """Return how many examples may be copies or alike by chance, since nothing tells which.
+
+    These are examples of which another one shows the same, and little: a short
+    response without question and contexts, or, where there are no texts at all, a score.
+
+    Parameters
+    ----------
+    sketches : Sketches of n examples, or None
+        None where there are no texts.
+    scores : ndarray of float64, shape (n,)
+        One score of each example.
+    """
+    shown: NDArray[Any]
+    if sketches is None:
+        shown, little = scores, ~np.isnan(scores)
+    else:
+        shown, little = sketches.exact, (sketches.exact != 0) & (sketches.anchors == 0)
+    _, sizes = np.unique(shown[little], return_counts=True)
+    return int(sizes[sizes > 1].sum())
+
+
+def _components(edges: NDArray[np.intp], n: int) -> NDArray[np.int64]:
+    """Return the number of each node's connected component."""
+    graph = coo_array((np.ones(edges.shape[1]), (edges[0], edges[1])), shape=(n, n))
+    return connected_components(graph, directed=False)[1].astype(np.int64)
