@@ -25,6 +25,7 @@ from calibrail.scores.detector import Embedding
 from calibrail.scores.features import ANGLES, Angle, ContextLength, QuestionLength, QuestionWords
 from calibrail.scores.registry import key_of
 from calibrail.workflow.scoring import Scored
+from calibrail.workflow.splitting import named_groups
 
 #: Features whose thirds are strata.
 DIVIDED: Final = ("theta_qc", "question_length", "context_length", "length")
@@ -180,7 +181,7 @@ def leaks(
     scored: Scored, used: Mask, texts: Texts, columns: Sequence[str], answers: Answers
 ) -> Leakage:
     """Look for copies over all answers, for giveaways over those that are audited."""
-    table, groups = scored.table, scored.groups
+    table, groups = scored.table, named_groups(scored.table)
     sides = {
         "label": table.labels.astype(np.int64),
         "group": groups,
