@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import io
 import json
 import re
@@ -256,15 +255,34 @@ def test_many_detectors_are_told_apart_by_more_than_colour() -> None:
 
 
 def test_a_comparison_of_many_detectors_fits_a_screen() -> None:
-    few = won()
-    assert "so many hallucinations" in words(shown(few))
-    many = copy.deepcopy(few)
-    for entry in many["alpha_sweep"]:
-        first = next(row for row in entry["rows"] if not row["baseline"])
-        entry["rows"] += [{**first, "name": f"det_{i}"} for i in range(12)]
-    assert "so many hallucinations" not in words(shown(many))
-    # The page has them all.
-    assert "det_11" in page_of(many)
+    assert "so many hallucinations" in words(shown(won()))
+    rng = np.random.default_rng(3)
+    columns = {
+        f"detector_of_the_name_{i}": VALUES + rng.normal(0.0, 0.3 + i / 5, len(VALUES))
+        for i in range(12)
+    }
+    many = compare(columns, labels=LABELS, codes=CODES, alpha=0.1, max_fpr=0.5).to_dict()
+    text = shown(many)
+    assert "so many hallucinations" not in words(text)
+    assert len(text.splitlines()) <= 45
+    assert max(map(len, text.splitlines())) <= 80
+    # Each stands in the one table, in one line, with its test.
+    assert {line.split("  ")[0] for line in text.splitlines()} >= columns.keys()
+    assert "p: more false alarms than detector_of_the_name_" in words(text)
+    page = page_of(many)
+    assert "Against detector_" in page and "detector_of_the_name_11" in page
+
+
+def test_what_is_said_of_all_detectors_is_said_once() -> None:
+    value = won()
+    for item in value["detectors"]:
+        item["warnings"] = [{"code": "clustered", "message": "the same"}]
+    value["detectors"][0]["warnings"].append({"code": "undefined_scores", "message": "3 of 9"})
+    name = value["detectors"][0]["name"]
+    text = words(shown(value))
+    assert "each group counts once: all detectors" in text
+    assert f"some scores are undefined: {name}" in text
+    assert page_of(value).count("the same</li>") == 1
 
 
 def test_the_page_names_its_data_and_how_many_answers() -> None:

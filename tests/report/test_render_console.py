@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from rich.console import Console
 
 from calibrail.conformal import Counts, certify_counts
 from calibrail.report import Document, print_document
+from calibrail.report.blocks import Column, Table
 from calibrail.report.documents import calibrate, certify, doctor
 from calibrail.settings import Requirement
 
@@ -160,3 +162,29 @@ def test_a_diagnosis_says_what_the_file_holds_and_what_to_do() -> None:
     columns_alone = words(shown(doctor.document, {**value, "scores": []}))
     assert "--score-column dae --higher faithful" in columns_alone
     assert "--score-column grade" not in columns_alone
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_a_long_name_or_path_goes_on_at_a_joint(width: int) -> None:
+    name = "a_detector_of_a_very_long_name-with/several.parts:and=options"
+    path = "/".join(f"folder{i}" for i in range(20))
+    table = Table("t", (Column("Score", most=22), Column("About")), [(name, path), ("b", "c")])
+    document = Document("x", headline=f"wrote {path}", blocks=(table,))
+    console = Console(width=width, file=io.StringIO(), highlight=False)
+    print_document(document, console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert max(map(len, text.splitlines())) <= width
+    pieces = {piece.strip() for line in text.splitlines() for piece in re.split(r"\s{2,}| ", line)}
+    words = set(re.split(r"[/_.:=-]", name)) | set(path.split("/"))
+    shown = {word for piece in pieces for word in re.split(r"[/_.:=-]", piece)}
+    assert words <= shown | {""}
+    assert shown <= words | {"", "Score", "About", "wrote", "t", "b", "c"}
+
+
+def test_a_command_stands_on_a_line_of_its_own_as_long_as_it_is() -> None:
+    command = f"calibrail export {'/long folder' * 20!r} -o guardrail.json"
+    document = Document("x", headline="y", next_step=f"Freeze it: {command}")
+    console = Console(width=60, file=io.StringIO(), highlight=False)
+    print_document(document, console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert text.endswith(f"Next: Freeze it:\n  {command}\n")

@@ -1,12 +1,15 @@
 """How does a document look in a terminal?"""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, Group
+from rich.containers import Lines
 from rich.padding import Padding
 from rich.table import Table as Grid
-from rich.text import Text as Line
+from rich.text import Text
 
 from calibrail.phrases import count
 from calibrail.report import blocks as parts
@@ -27,6 +30,42 @@ _STYLES: Final = {
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 #: Characters of a full bar.
 _BAR: Final = 30
+
+
+#: Where a word that is longer than a line may go on in the next one.
+_JOINT: Final = re.compile(r"(?<=[/_.:,=-])(?=[^\s/_.:,=-])")
+
+
+class Line(Text):
+    """Text whose words, where one is longer than a line, are broken at their joints."""
+
+    def wrap(self, console: Console, width: int, *args: Any, **options: Any) -> Lines:
+        """Return lines; a name or a path goes on after a ``_`` or ``/``, not within a word."""
+        breaks = list(_breaks(self.plain, width))
+        if not breaks:
+            return super().wrap(console, width, *args, **options)
+        lines = Lines()
+        for piece in self.divide(breaks):
+            piece.rstrip()
+            lines.extend(piece.wrap(console, width, *args, **options))
+        return lines
+
+
+def _breaks(text: str, width: int) -> Iterator[int]:
+    """Yield where to break words that are longer than a line and have joints."""
+    for word in re.finditer(r"\S+", text):
+        if cell_len(word[0]) <= width:
+            continue
+        joints = [joint.start() for joint in _JOINT.finditer(word[0])]
+        start = 0
+        if joints and word.start() and text[word.start() - 1] != "\n":
+            yield word.start()
+        while cell_len(word[0][start:]) > width:
+            fits = [j for j in joints if j > start and cell_len(word[0][start:j]) <= width]
+            if not fits:
+                break
+            start = fits[-1]
+            yield word.start() + start
 
 
 def print_document(document: Document, console: Console) -> None:
@@ -54,7 +93,12 @@ def print_document(document: Document, console: Console) -> None:
     warnings = parts.Bullets(title, document.warnings, "warning")
     _blocks((*document.blocks, warnings, parts.Bullets("Notes", document.notes)), console)
     if document.next_step:
-        console.print(Line.assemble(("Next: ", "bold"), plain(document.next_step)))
+        said, colon, command = plain(document.next_step).rpartition(": calibrail ")
+        step = f"{said}:" if colon else plain(document.next_step)
+        console.print(Group(Line("Next: ", style="bold").append(step, style="not bold")))
+        if colon:
+            # On a line of its own, as long as it is, so that it can be copied.
+            console.print(Line(f"  calibrail {command}"), soft_wrap=True)
 
 
 def _blocks(blocks: Iterable[parts.Block | None], console: Console) -> None:
@@ -83,7 +127,8 @@ def _blocks(blocks: Iterable[parts.Block | None], console: Console) -> None:
 
 def _paragraph(console: Console, text: str, style: str = "") -> None:
     if text:
-        console.print(_line(text, _STYLES[style]), end="\n\n")
+        # In a group, since the console would make one plain text of a text alone.
+        console.print(Group(_line(text, _STYLES[style])), "")
 
 
 def _grid(gap: int, **options: Any) -> Grid:
@@ -130,7 +175,9 @@ def _cell(cell: parts.Cell | str, two_lines: bool, ascii_only: bool) -> Line:
     if cell.bar is not None:
         return Line(_bar(cell.bar, ascii_only), "green", no_wrap=True)
     line = _line(cell.text, "" if cell.style == "strong" else _STYLES[cell.style])
-    return line.append(f"\n{plain(cell.below)}") if two_lines else line
+    if two_lines:
+        line.append(f"\n{plain(cell.below)}")
+    return line
 
 
 def _bar(share: float, ascii_only: bool) -> str:
@@ -142,7 +189,7 @@ def _bar(share: float, ascii_only: bool) -> str:
 
 
 def _evidence(block: parts.Evidence, console: Console, indent: int) -> None:
-    def put(line: Line, extra: int = 0) -> None:
+    def put(line: Text, extra: int = 0) -> None:
         margin = min(indent + extra, console.width // 2)
         console.print(Padding(line, (0, 0, 0, margin), expand=False))
 

@@ -9,7 +9,13 @@ from calibrail.report.blocks import Json
 from calibrail.report.compare_figures import forest_svg
 from calibrail.report.document import Document
 from calibrail.report.documents.calibrate_words import title
-from calibrail.report.documents.compare_finding import assumptions, finding, headline, next_step
+from calibrail.report.documents.compare_finding import (
+    assumptions,
+    few,
+    finding,
+    headline,
+    next_step,
+)
 from calibrail.report.documents.compare_scores import (
     all_scores,
     at_same_coverage,
@@ -86,19 +92,32 @@ def _split_and_forest(comparison: Json) -> Iterator[parts.Block]:
 
 
 def _warnings(comparison: Json) -> Iterator[parts.Block]:
-    """Yield warnings in a few words for a terminal, and folded by detector for the page."""
-    warned = {
-        f"{item['name']}: {'; '.join(title(w['code']) for w in item['warnings'])}": item["warnings"]
-        for item in comparison["detectors"]
-        if item["warnings"]
-    }
-    yield parts.Bullets("Warnings", list(warned), "warning", where="terminal")
+    """Yield warnings in a few words for a terminal, and folded for the page, each kind once."""
+    detectors = comparison["detectors"]
+    warned: dict[str, dict[str, list[str]]] = {}
+    for item in detectors:
+        for warning in item["warnings"]:
+            same = warned.setdefault(warning["code"], {})
+            same.setdefault(warning["message"], []).append(plain(item["name"]))
+    headings = {}
+    for code, messages in warned.items():
+        names = [name for several in messages.values() for name in several]
+        everyone = len(names) == len(detectors) > 1
+        headings[code] = f"{title(code)}: {'all detectors' if everyone else few(names)}"
+    yield parts.Bullets("Warnings", list(headings.values()), "warning", where="terminal")
     lists = (
         parts.folded(
-            heading,
-            parts.Bullets(heading, [parts.Bullet(w["message"]) for w in warnings], "warning"),
+            capital(headings[code]),
+            parts.Bullets(
+                "",
+                [
+                    parts.Bullet(message, few(names) if len(messages) > 1 else "")
+                    for message, names in messages.items()
+                ],
+                "warning",
+            ),
         )
-        for heading, warnings in warned.items()
+        for code, messages in warned.items()
     )
     yield parts.section("Warnings", *lists, where="page")
 

@@ -95,9 +95,9 @@ def _undecided(winner: Json, tests: Sequence[Json]) -> str:
         who = "it"
     else:
         who = f"{who}, the detector with the fewest false alarms at the same coverage,"
-    names = [_few(others)] if others else []
+    names = [few(others)] if others else []
     if trivial:
-        names.append(f"{_baselines(trivial)} {_few(trivial)}")
+        names.append(f"{_baselines(trivial)} {few(trivial)}")
     if names:
         clauses.append(f"the data does not separate {who} from {' or '.join(names)}")
     return f"{'; '.join(clauses)}."
@@ -125,14 +125,15 @@ def _ahead(winner: Json, tests: Sequence[Json]) -> str:
 def _named(tests: Sequence[Json], measure: str) -> str:
     """Name detectors with their p-values, and baselines as a number where there are detectors."""
     detectors = [test for test in tests if not test["baseline"]]
-    first = (detectors or list(tests))[:6]
+    first = (detectors or list(tests))[: 4 if len(tests) > 5 else 6]
     names = [f"{test['name']} ({p_value(test[measure]['p_adjusted'])})" for test in first]
     trivial = len(tests) - len(detectors) if detectors else 0
     rest = len(tests) - len(first) - trivial
     return listed(names + [count(n, of) for n, of in ((trivial, "baseline"), (rest, "other")) if n])
 
 
-def _few(names: list[str]) -> str:
+def few(names: list[str]) -> str:
+    """Return names as an enumeration, of many only the first ones."""
     return listed(names if len(names) < 7 else [*names[:5], f"{len(names) - 5} others"])
 
 
@@ -170,11 +171,9 @@ def next_step(comparison: Json) -> str:
     alike = [winner["candidate"], *winner["not_separated"]]
     chosen = [plain(item["name"]) for item in detectors if item["name"] in alike]
     if len(chosen) > 1:
-        few = [*chosen[:5], count(len(chosen) - 5, "other")] if len(chosen) > 5 else chosen
         return (
-            f"Label more answers, or choose among {listed(few)} by what they cost; certify the one "
-            "you choose on data that this comparison did not see (calibrail certify)"
-            f"{_in_full(comparison, winner['candidate'])}"
+            f"Label more answers, or choose among {few(chosen)} by what they cost, and certify the "
+            f"one you choose on data that this comparison did not see{_in_full(comparison)}"
         )
     if any(_worse(test, "fpr", winner) for test in comparison["paired"]["against_best"]):
         return (
@@ -187,10 +186,11 @@ def next_step(comparison: Json) -> str:
     )
 
 
-def _in_full(comparison: Json, name: str) -> str:
-    """Return the command that calibrates a detector, at the end of a sentence."""
+def _in_full(comparison: Json) -> str:
+    """Return the command that calibrates the best detector, at the end of a sentence."""
+    name = comparison["winner"]["candidate"]
     command = commands.for_one(comparison, name)
-    return f"; to freeze {plain(name)}, start with {command}" if command else "."
+    return f" (calibrail certify). To start with {plain(name)}: {command}" if command else "."
 
 
 def _use(comparison: Json) -> str:

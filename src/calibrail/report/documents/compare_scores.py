@@ -27,7 +27,9 @@ _NAME_WIDTH: Final = 22
 
 def all_scores(comparison: Json) -> parts.Section:
     """Show detectors first, then the baselines, then why some have no numbers."""
-    winner = comparison["winner"]["name"]
+    winner, many = comparison["winner"]["name"], _are_many(comparison)
+    where: parts.Where = "page" if many else "both"
+    against = {test["name"]: test["fpr"] for test in comparison["paired"]["against_best"]}
 
     def row(item: Json) -> parts.Row:
         test = item.get("test") or item
@@ -41,24 +43,34 @@ def all_scores(comparison: Json) -> parts.Section:
             measure_cell(test.get("auroc")),
             measure_cell(item.get("partial_auroc")),
             measure_cell(test.get("overlap")),
+            *([_tested(against.get(item["name"]))] if many else []),
             str(item.get("verdict") or ""),
         )
 
     others, baselines = comparison["uncalibrated"], comparison["baselines"]
     least = percent(comparison["partial_auroc"]["least_coverage"])
     columns = (
-        parts.Column("Score", most=_NAME_WIDTH),
+        parts.Column("Score", most=_NAME_WIDTH + 2 if many else _NAME_WIDTH),
         *parts.numbers("Threshold", "Caught"),
         parts.Column("False alarms", "right", brief="FPR"),
         parts.Column("AUROC", "right"),
-        parts.Column(f"AUROC, {least}+ caught", "right", brief="AUROC 80+"),
-        parts.Column("Overlap", "right"),
+        parts.Column(f"AUROC, {least}+ caught", "right", brief="AUROC 80+", where=where),
+        parts.Column("Overlap", "right", where=where),
+        # In place of the table of paired tests, which would not fit on the screen.
+        *([parts.Column("p", "right", where="terminal")] if many else []),
         parts.Column("Verdict"),
     )
     rows = measures.with_baselines(row, (*comparison["detectors"], *others), baselines)
     return parts.section(
         "All scores on the same split",
         parts.Table("Fewest false alarms first, on the test part", columns, rows),
+        parts.Text(
+            f"p: more false alarms than {plain(comparison['winner']['candidate'])} at the same "
+            "coverage, corrected (Holm)."
+            if many and against
+            else "",
+            where="terminal",
+        ),
         measures.without_threshold((*others, *baselines)),
         parts.note(
             f"{_expected(comparison)}AUROC at high coverage counts only thresholds that catch "
@@ -67,6 +79,15 @@ def all_scores(comparison: Json) -> parts.Section:
             "named in advance."
         ),
     )
+
+
+def _tested(gap: Json | None) -> str:
+    return "" if gap is None or gap["p_adjusted"] is None else p_number(gap["p_adjusted"])
+
+
+def _are_many(comparison: Json) -> bool:
+    """Return whether a screen holds one table of the detectors, and no more."""
+    return len(comparison["detectors"]) + len(comparison["uncalibrated"]) > MOST_SERIES
 
 
 def _expected(comparison: Json) -> str:
@@ -139,7 +160,8 @@ def _paired(comparison: Json, reference: str | None, tests: Sequence[Json]) -> p
         rows.append((_name(test), gap, gap.below, p, mcnemar, ranked, p_area))
     name = plain(reference)
     title = f"Against {name}, at the same coverage; p corrected (Holm)"
-    return parts.section(f"Against {name}", parts.Table(title, columns, rows))
+    where: parts.Where = "page" if _are_many(comparison) else "both"
+    return parts.section(f"Against {name}", parts.Table(title, columns, rows, where=where))
 
 
 def _name(item: Json) -> parts.Cell:
@@ -252,7 +274,8 @@ def _level(comparison: Json, level: Json) -> parts.Section:
     table = parts.Table(f"With {heading}", columns, rows)
     missing = next((why for row in level["rows"] if (why := row["fpr"]["reason"])), "")
     why = parts.note(f"At least: {missing}." if missing else "")
-    return parts.section(heading, table, why, where="page" if setter is None else "both")
+    on_page = setter is None or _are_many(comparison)
+    return parts.section(heading, table, why, where="page" if on_page else "both")
 
 
 def other_targets(comparison: Json) -> parts.Section:
@@ -277,8 +300,7 @@ def other_targets(comparison: Json) -> parts.Section:
         for entry in sweep
         if not entry["rank"]
     ]
-    # A third table of many detectors would not fit on a screen; the page has it.
-    shown = short if len(short) <= MOST_SERIES else []
+    shown = [] if _are_many(comparison) else short
     columns = parts.numbers(*(percent(1.0 - entry["alpha"]) for entry in sweep))
     title = "Caught and false alarms at every target"
     figure = parts.Figure("alpha_sweep", partial(sweep_svg, comparison))
