@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from calibrail import Requirement, SplitOptions, calibrate
+from calibrail import Requirement, SplitOptions, calibrate, certify
 from calibrail.data.example import Example
 from calibrail.data.splits import FIT
 from calibrail.settings import Promise
@@ -158,3 +158,16 @@ def test_what_cannot_be_told_is_said(tmp_path: Path, digits: int) -> None:
     assert run.data["copies"] is None
     said = [note for note in run.report.notes if note.startswith("Copies cannot be told")]
     assert len(said) == (digits == 1) and (run.data["n_untold"] > 4) == (digits == 1)
+
+
+def test_certify_counts_copies_once(tmp_path: Path) -> None:
+    run = calibrate(
+        write(tmp_path / "a.jsonl", copied(160, 1, near=False, seed=5)), SPEC, alpha=0.1
+    )
+    guardrail, found = run.freeze(), []
+    for times in (1, 3):
+        fresh = write(tmp_path / f"{times}.jsonl", copied(60, times, near=False, seed=6))
+        found.append(certify(guardrail, fresh, max_fpr=0.6))
+    assert found[0].certificate.fpr == found[1].certificate.fpr
+    assert found[0].certificate.coverage == found[1].certificate.coverage
+    assert (found[0].n_set_aside, found[1].n_set_aside) == (0, 120)

@@ -8,6 +8,8 @@ import numpy as np
 
 from calibrail.conformal import Counts
 from calibrail.data.example import Example
+from calibrail.data.ids import SeenIds
+from calibrail.data.sketches import TELLING
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.runtime import group_name
 from calibrail.workflow.looks import Look
@@ -26,7 +28,7 @@ class Tally:
     """Counts decisions, one answer of each group and class, in any order of the answers.
 
     Answers of one group are kept apart until the end: the one whose content has the lowest digest
-    counts. All others are counted at once and take no memory.
+    counts. All others are counted at once, of those with the same texts and class the first.
 
     Parameters
     ----------
@@ -43,6 +45,7 @@ class Tally:
         self._drawn: dict[tuple[str, int, str], tuple[str, _Cell]] = {}
         self._seen: set[tuple[str, int]] = set()
         self._digests = array("Q")
+        self._texts = SeenIds()
         self.n_answers = self.n_sharing = self.n_undefined = self.n_errors = 0
 
     def add(self, example: Example, decision: Decision) -> None:
@@ -56,7 +59,10 @@ class Tally:
         name = "" if self._by is None else group_name(example.columns.get(self._by))
         cell = _Cell(label, outcome != "pass", outcome == "flag", name)
         if example.group is None:
-            self._alone[cell] += 1
+            again = _told(example) and not self._texts.add(f"{label} {digest}")
+            self.n_sharing += again
+            if not (again and self._once):
+                self._alone[cell] += 1
             return
         self.n_sharing += (example.group, label) in self._seen
         self._seen.add((example.group, label))
@@ -94,6 +100,14 @@ class Tally:
             key = group, label if per_class else None
             lowest[key] = min(drawn, lowest.get(key, drawn))
         return self._alone + Counter(cell for _, cell in lowest.values())
+
+
+def _told(example: Example) -> bool:
+    """Return whether the same texts again are a copy, and not alike by chance."""
+    if example.known_by != "texts":
+        return False
+    alone = not (example.question or any(example.contexts))
+    return not alone or len(example.response.split()) >= TELLING
 
 
 def _counts(cells: Counter[_Cell]) -> Counts:
