@@ -67,3 +67,14 @@ def listed(names: list[str]) -> str:
     if len(names) < 2:
         return "".join(names)
     return ", ".join(names[:-1]) + " and " + names[-1]
+
+
+def spoken_time(seconds: float) -> str:
+    """Return a time as people say it.
+
+    >>> spoken_time(8.2), spoken_time(100), spoken_time(720), spoken_time(9000)
+    ('9 s', '100 s', '12 min', '2.5 h')
+    """
+    if seconds < 120.0:
+        return f"{int(seconds) + (seconds % 1 > 0)} s"
+    return f"{seconds / 60.0:.0f} min" if seconds < 7200.0 else f"{seconds / 3600.0:.1f} h"

@@ -47,7 +47,7 @@ class Showing:
     """
 
     dry_run: bool = setting(
-        "For judges: print calls, tokens and cost, and send and write nothing.", False
+        "Print time, and for judges calls and cost; send and write nothing.", False
     )
     page: Path | None = setting("Write the result as a page, too.", None, metavar="FILE")
     json: bool = setting("Print the machine-readable result on standard output.", False)
@@ -113,13 +113,20 @@ class Showing:
 
     def planned(self, data: Sequence[str], scores: Any, **options: Any) -> NoReturn:
         """Print what a run would ask of endpoints, and end; the options are ``plan_calls``'s."""
-        from calibrail.workflow.dry_run import plan_calls
+        from calibrail.workflow.dry_run import plan_calls, plan_time
 
         calls = plan_calls(data, scores, **options)
         sentences = [item.sentence() for item in calls] or [
             "no endpoint would be called: none of these detectors asks a language model"
         ]
-        content = {"schema": "calibrail.dry_run/1", "calls": [item.to_dict() for item in calls]}
+        options.pop("splitting", None)
+        times = plan_time(data, scores, **options)
+        sentences += [item.sentence() for item in times]
+        content = {
+            "schema": "calibrail.dry_run/1",
+            "calls": [item.to_dict() for item in calls],
+            "times": [item.to_dict() for item in times],
+        }
         self.finish([*sentences, "nothing was sent (--dry-run)"], content)
 
 

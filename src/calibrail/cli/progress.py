@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from calibrail.cli.output import command_line
+from calibrail.phrases import spoken_time
 
 if TYPE_CHECKING:
     from calibrail.data.reading import Reading
@@ -70,17 +71,6 @@ class Pace:
         elif not done:
             parts.append(f"{spoken_time(seconds)} so far")
         return ", ".join(parts)
-
-
-def spoken_time(seconds: float) -> str:
-    """Return a time as people say it.
-
-    >>> spoken_time(8.2), spoken_time(100), spoken_time(720), spoken_time(9000)
-    ('9 s', '100 s', '12 min', '2.5 h')
-    """
-    if seconds < 120.0:
-        return f"{int(seconds) + (seconds % 1 > 0)} s"
-    return f"{seconds / 60.0:.0f} min" if seconds < 7200.0 else f"{seconds / 3600.0:.1f} h"
 
 
 def tell(pace: Pace, wait: Callable[[float], bool]) -> None:

@@ -1,15 +1,20 @@
 """What would a run ask of endpoints, and what would it cost, before anything is sent?"""
 
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from calibrail.data.sources import Source
+from calibrail.engine.local import score_examples
 from calibrail.models.call_limits import account
 from calibrail.models.remote import RemoteModel
+from calibrail.phrases import spoken_time
 from calibrail.record import Record
 from calibrail.scores.custom import ScoreLike
+from calibrail.scores.learned import learns
 from calibrail.scores.registry import key_of
 from calibrail.settings import ReadOptions, SplitOptions
 from calibrail.settings.checks import optional
@@ -19,6 +24,9 @@ from calibrail.workflow.splitting import fitted
 
 #: Bytes of UTF-8 a token, where no answer of the model has been counted yet: English prose.
 BYTES_A_TOKEN = 4.0
+
+#: Answers that load what a score needs, and answers that are timed.
+WARM, TIMED = 2, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +129,74 @@ def plan_calls(
                     plan.n_judged += n_judged
                     plan.add([item for part in demand.parts for item in part])
     return tuple(plan.finish(n_examples) for plan in plans.values())
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTime(Record):
+    """How long a score that asks no endpoint would take on this machine.
+
+    Attributes
+    ----------
+    score : str
+        The score.
+    n_timed : int
+        Answers that were scored to find out, after two that load what is needed.
+    seconds : float
+        Seconds that they took.
+    n_examples : int or None
+        About how many answers there are; None where they cannot be counted at once.
+    """
+
+    score: str
+    n_timed: int
+    seconds: float
+    n_examples: int | None
+
+    def sentence(self) -> str:
+        """Return all of it in one line."""
+        each = self.seconds / self.n_timed
+        n = 1000 if self.n_examples is None else self.n_examples
+        return (
+            f"{self.score}: about {spoken_time(each * n)} for {n:,} answers on this machine, by "
+            f"{self.n_timed} that were timed"
+        )
+
+
+def plan_time(
+    source: Source,
+    scores: ScoreLike | Sequence[ScoreLike],
+    *,
+    reading: ReadOptions | None = None,
+    labelled: bool = True,
+    clock: Callable[[], float] = time.perf_counter,
+) -> tuple[PlannedTime, ...]:
+    """Time the first answers on every score that neither learns nor asks an endpoint.
+
+    Parameters
+    ----------
+    source, scores, reading, labelled
+        As in `plan_calls`.
+    clock : callable
+        The time in seconds.
+    """
+    reading = replace(optional(reading, ReadOptions, "reading"), quarantine=None)
+    detectors = [
+        score
+        for score in resolve_scores(scores)
+        if not learns(score)
+        and not any(isinstance(model, RemoteModel) for model in getattr(score, "models", ()))
+    ]
+    opened = open_source(source, reading, detectors, labelled=labelled, allow_none=True)
+    first = list(islice(opened, WARM + TIMED))
+    planned = []
+    for score in detectors if len(first) > WARM else ():
+        score_examples(first[:WARM], [score])
+        started = clock()
+        score_examples(first[WARM:], [score])
+        seconds = clock() - started
+        timed = len(first) - WARM
+        planned.append(PlannedTime(key_of(score), timed, seconds, opened.about_in_all()))
+    return tuple(planned)
 
 
 class _Plan:
