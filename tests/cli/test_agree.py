@@ -110,7 +110,7 @@ def test_rows_that_cannot_be_used_are_noted(tmp_path: Path) -> None:
     items[0]["human"] = "maybe"
     source = write(tmp_path / "answers.jsonl", items)
     done = run(source, *LABELS)
-    assert done.exit_code == 0 and "1 unusable rows: see quarantine.jsonl" in done.stderr
+    assert done.exit_code == 0 and "1 unusable row: see quarantine.jsonl" in done.stderr
     assert json.loads((tmp_path / "quarantine.jsonl").read_text())["value"] == "'maybe'"
     strict = run(source, *LABELS, "--strict")
     assert isinstance(strict.exception, DataError) and "field human" in str(strict.exception)

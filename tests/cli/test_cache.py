@@ -73,7 +73,7 @@ def test_answers_are_cleared_by_model_and_age(filled: Path) -> None:
     content = json.loads(run("--clear", "--model", "new", "--json"))
     assert content["removed"] == 2
     assert [(item["model"], item["n"]) for item in content["models"]] == [("old", 1)]
-    assert run("--clear").startswith("removed 1 answers\n")
+    assert run("--clear").startswith("removed 1 answer\n")
     assert json.loads(run("--json"))["models"] == []
 
 

@@ -33,7 +33,7 @@ def test_select_releases_prints_and_writes(guardrail: Path, tmp_path: Path) -> N
     cutoff = max(line["p_value"] for line in lines if line["released"])
     passed = [line["p_value"] <= cutoff for line in lines if line["p_value"] is not None]
     assert sum(passed) == n
-    assert "1 answers were not judged" in done.stderr
+    assert "not judged, and so not released: 1 answer" in done.stderr
 
 
 def test_select_as_json_and_with_nothing_to_release(guardrail: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from calibrail.cli import options as opt
 from calibrail.errors import InputError
+from calibrail.phrases import count
 from calibrail.settings.option import setting
 
 
@@ -53,15 +54,15 @@ def run(clearing: Clearing, show: opt.ShowJson) -> None:
         "removed": removed,
         "models": [item.to_dict() for item in kept],
     }
-    lines = [f"removed {removed:,} answers"] if clearing.clear else []
-    lines.append(f"{path}: {sum(item.n for item in kept):,} answers, {size / 2**20:.1f} MiB")
+    lines = [f"removed {count(removed, 'answer')}"] if clearing.clear else []
+    lines.append(f"{path}: {count(sum(item.n for item in kept), 'answer')}, {size / 2**20:.1f} MiB")
     for item in kept:
         first, last = (
             datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d")
             for moment in (item.oldest, item.newest)
         )
         lines.append(
-            f"  {item.model} at {item.endpoint}: {item.n:,} {item.kind} answers, "
+            f"  {item.model} at {item.endpoint}: {count(item.n, f'{item.kind} answer')}, "
             f"{item.tokens_in:,} tokens in, {item.tokens_out:,} out, {first} to {last}"
         )
     show.finish(lines, content)

@@ -39,6 +39,7 @@ def run(
     """
     from calibrail.data.sources import spoken
     from calibrail.models.remote import RemoteModel
+    from calibrail.phrases import count
     from calibrail.workflow.check import check_source
 
     to_stdout = str(output) == "-"
@@ -69,7 +70,7 @@ def run(
             "outcomes": dict(sorted(outcomes.items())),
         },
         "" if to_stdout else f"wrote {output}",
-        f"{errors} answers were not judged; the reason stands in each line" if errors else "",
+        f"not judged: {count(errors, 'answer')}; the reason stands in each line" if errors else "",
         code=FAILURE if total and errors == total else DONE,
         silent=to_stdout,
     )

@@ -11,6 +11,7 @@ import typer
 
 import calibrail
 from calibrail.cli import options as opt
+from calibrail.phrases import count
 from calibrail.settings.option import setting
 
 
@@ -63,7 +64,8 @@ def _thresholds(guardrail: calibrail.Guardrail) -> str:
     threshold = rule.calibration.threshold if rule.chosen is None else rule.chosen
     stops = f"{scale.shown(threshold):.6g} or {'lower' if scale.negated else 'higher'}"
     if rule.groups is not None:
-        stops = f"its own threshold in {len(rule.groups.groups)} groups of {by}, {stops} elsewhere"
+        groups = count(len(rule.groups.groups), "group")
+        stops = f"its own threshold in {groups} of {by}, {stops} elsewhere"
     if rule.flag_above is None:
         return f"flags at {stops}"
     return f"reviews at {stops}, flags {scale.suspicious} {scale.shown(rule.flag_above):.6g}"

@@ -179,9 +179,11 @@ def spent(table: ScoreTable | None, names: Collection[str] | None = None) -> str
     return "\n".join(lines)
 
 
-def unusable(count: int, path: Path) -> str:
+def unusable(n: int, path: Path) -> str:
     """Say how many rows were unusable, if any, and where they stand."""
-    return f"{count} unusable rows: see {path}" if count else ""
+    from calibrail.phrases import count as said
+
+    return f"{said(n, 'unusable row')}: see {path}" if n else ""
 
 
 def folder_to_write(path: Path) -> Path:

@@ -9,6 +9,7 @@ import typer
 import calibrail
 from calibrail.cli import options as opt
 from calibrail.cli.progress import counting
+from calibrail.phrases import count
 
 
 @opt.takes_settings
@@ -42,7 +43,7 @@ def run(
         )
     if output is not None:
         result.save(output)
-    errors = f"{result.n_errors} answers were not judged, and are not released"
+    errors = f"not judged, and so not released: {count(result.n_errors, 'answer')}"
     show.finish(
         "select",
         result.to_dict(),

@@ -7,6 +7,7 @@ from typing import Final
 
 from calibrail.data.diagnosis import Diagnosis, Finding
 from calibrail.data.example import FAITHFUL
+from calibrail.phrases import count as said
 
 # An AUROC as far from one half as this is no accident with a hundred examples of each class
 # (its standard error is then about 0.04).
@@ -31,12 +32,12 @@ def _usability(facts: Diagnosis) -> Iterator[Finding]:
     if not facts.rows:
         yield Finding("empty", "the file holds no row")
     elif not facts.usable:
-        yield Finding("nothing_usable", f"none of the {facts.rows} rows can be used")
+        yield Finding("nothing_usable", f"none of {said(facts.rows, 'row')} can be used")
     if facts.quarantined:
         field, reason, count = facts.reasons[0]
         yield Finding(
             "quarantined",
-            f"{facts.quarantined} answers cannot be used; the most frequent reason is "
+            f"{said(facts.quarantined, 'answer')} cannot be used; the most frequent reason is "
             f"{field}: {reason} ({count})",
         )
 
@@ -65,8 +66,8 @@ def _labels(facts: Diagnosis) -> Iterator[Finding]:
         several = labels["several"]
         yield Finding(
             "annotators_divided",
-            f"{several['n']} rows have labels of several annotators, who disagree on "
-            f"{several['n_divided']}; --annotators {several['annotators']} decides",
+            f"the annotators of {said(several['n'], 'row')} disagree on {several['n_divided']}; "
+            f"--annotators {several['annotators']} decides",
         )
 
 
@@ -90,8 +91,8 @@ def _classes(facts: Diagnosis) -> Iterator[Finding]:
         needed = ", ".join(f"{s.needed} for alpha {s.alpha:g}" for s in short)
         yield Finding(
             "too_few",
-            f"half of the file leaves {short[0].available} hallucinated examples for calibration; "
-            f"{reach} (needed: {needed})",
+            f"half of the file leaves {said(short[0].available, 'hallucinated example')} for "
+            f"calibration; {reach} (needed: {needed})",
         )
     if facts.groups.largest > max(1, labelled // 10):
         yield Finding(
@@ -113,8 +114,8 @@ def _texts(facts: Diagnosis) -> Iterator[Finding]:
         if length.empty:
             yield Finding(
                 f"empty_{length.field}",
-                f"{length.empty} of {facts.usable} examples have no {length.field}: scores that "
-                "read it cannot be computed on them",
+                f"without a {length.field}: {length.empty} of {said(facts.usable, 'example')}; "
+                "scores that read it cannot be computed on them",
             )
     value = facts.length_auroc
     if value is not None and abs(value - 0.5) >= _SEPARATES:
@@ -151,7 +152,9 @@ def _copies(facts: Diagnosis) -> Iterator[Finding]:
             "wrong, or depends on something that the texts do not show",
         )
     if facts.repeated:
-        yield Finding("repeated", f"{facts.repeated} examples repeat the texts of an earlier one")
+        yield Finding(
+            "repeated", f"texts of an earlier example, again: {said(facts.repeated, 'example')}"
+        )
     if facts.copies["n"]:
         yield Finding(
             "copies",

@@ -128,8 +128,8 @@ def _next_step(result: Json) -> str:
         return "Draw rows at random, have people label them, and run this again."
     if needed := max(rate["prediction_powered"]["n_needed"] or 0 for rate in rates):
         return (
-            f"For the corrected estimate have about {needed:,} rows in all labelled by people, "
-            "drawn at random."
+            f"For the corrected estimate have about {count(needed, 'row')} in all labelled by "
+            "people, drawn at random."
         )
     if result["flag"] is None:
         return "Name what flags answers (--guardrail, or --score-column) to get its rates, too."

@@ -2,7 +2,7 @@
 
 import shlex
 
-from calibrail.phrases import percent
+from calibrail.phrases import count, percent
 from calibrail.report.blocks import Bullet, Json, Section, Table, Text, Tile, section, texts
 from calibrail.report.document import Document
 from calibrail.report.documents import measures
@@ -74,8 +74,8 @@ def _groups(by_group: Json) -> Section:
         for row in by_group["rows"]
     ]
     corrected = (
-        f"Corrected for the {len(rows)} groups: with {percent(by_group['confidence'])} confidence "
-        "no verdict among them is wrong."
+        f"Corrected for {count(len(rows), 'group')}: with {percent(by_group['confidence'])} "
+        "confidence no verdict among them is wrong."
     )
     columns = texts("Group", "Caught", "False alarms", "Verdict", "More needed")
     return section(title, Table(title, columns, rows), Text(corrected))

@@ -40,10 +40,10 @@ def certify_warnings(certificate: Json, *, same_file: bool, policy: str) -> Iter
     policy : str
         What the guardrail does with answers without a score.
     """
-    if certificate["n_seen_before"]:
+    if n := certificate["n_seen_before"]:
         yield (
-            f"{certificate['n_seen_before']} answers set the threshold and were left out; "
-            "certify on data that the calibration has not seen"
+            f"left out, since the threshold was set by them: {count(n, 'answer')}; certify on data "
+            "that the calibration has not seen"
         )
     if same_file:
         yield (
@@ -58,9 +58,9 @@ def certify_warnings(certificate: Json, *, same_file: bool, policy: str) -> Iter
             "independent"
         )
     if n := certificate["n_errors"]:
-        yield f"the detector failed on {n} answers; they count as not passed"
+        yield f"the detector failed on {count(n, 'answer')}, which count as not passed"
     if n := certificate["n_undefined"]:
-        yield f"{n} answers have no score; the guardrail's policy is {policy}"
+        yield f"{count(n, 'answer')} without a score; the guardrail's policy is {policy}"
     # Groups may be rejected although the verdict about all answers together is not.
     rows = certificate["by_group"]["rows"] if certificate["by_group"] else ()
     rejected = [row["group"] for row in rows if row["verdict"] == "rejected"]

@@ -159,7 +159,7 @@ def _of_split(split: Json) -> list[str]:
 
 def _of_calls(item: Json) -> str:
     """Return what a score asked of an endpoint, and what that costs."""
-    judged = f"{item['n_judged']:,} of {item['n']:,} answers"
+    judged = f"{item['n_judged']:,} of {count(item['n'], 'answer')}"
     parts = [f"{item['score']} asked a model behind an endpoint about {judged}"]
     if item["tokens_in"] is not None:
         parts.append(

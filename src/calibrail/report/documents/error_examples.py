@@ -14,8 +14,8 @@ _MOST_CHUNKS: Final = 3
 
 #: By kind of error: its name, and which ones are shown where not all are.
 _TITLES: Final = {
-    "misses": ("Miss", "that look most harmless to the detector"),
-    "alarms": ("False alarm", "that look most suspicious to it"),
+    "misses": ("Miss", "most harmless to the detector"),
+    "alarms": ("False alarm", "most suspicious to it"),
 }
 
 _OUTCOMES: Final = {"pass": "passed", "flag": "flagged", "review": "sent to review"}
@@ -52,7 +52,8 @@ def _kind(examples: Sequence[Json], n: int, titles: tuple[str, str], scale: Scal
     if not examples:
         return [Text("None in the test part.")]
     title, which = titles
-    here = f"; here are the {len(examples)} {which}" if n > len(examples) else ""
+    few = "is the one that looks" if len(examples) == 1 else f"are the {len(examples)} that look"
+    here = f"; here {few} {which}" if n > len(examples) else ""
     told = f"{n:,} in the test part{here}"
     if not any(item["response"] or item["evidence"] or item["note"] for item in examples):
         # Data of scores alone: a card would hold nothing beside its name.

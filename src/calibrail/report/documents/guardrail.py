@@ -1,5 +1,6 @@
 """What does a frozen guardrail say about itself?"""
 
+from calibrail.phrases import count
 from calibrail.report.blocks import Facts, Json, Tile
 from calibrail.report.document import Document
 from calibrail.report.phrases import estimate, interval, share
@@ -22,7 +23,7 @@ def document(config: Json) -> Document:
         ("Detector", str(config["score"]["name"])),
         ("Threshold", "flags everything" if threshold is None else f"{threshold:.6g}"),
         ("Promise", f"alpha {promise['alpha']:g}, {promise['guarantee']}{delta}"),
-        ("Calibrated on", f"{data['source']} ({data['n_examples']:,} answers)"),
+        ("Calibrated on", f"{data['source']} ({count(data['n_examples'], 'answer')})"),
         ("Digest", str(config["digest"])),
     ]
     return Document(

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from calibrail.phrases import percent
+from calibrail.phrases import count, percent
 from calibrail.report import blocks as parts
 from calibrail.report.blocks import Json
 from calibrail.report.document import Document
@@ -63,7 +63,7 @@ def _minimum(plan: Json) -> parts.Section:
 
 def _headline(plan: Json) -> str:
     if not plan["assumed"]:
-        return f"At least {min(plan['minimum'].values()):,} hallucinated answers"
+        return f"At least {count(min(plan['minimum'].values()), 'hallucinated answer')}"
     wanted, at = percent(plan["power"]), plan["at"]
     if at is None:
         return (
@@ -71,8 +71,8 @@ def _headline(plan: Json) -> str:
             f"{plan['reason']}."
         )
     return (
-        f"Label {at['n']:,} answers: from there on a certificate comes out with a probability of "
-        f"at least {wanted} ({percent(at['certified'])} at {at['n']:,})."
+        f"Label {count(at['n'], 'answer')}: from there on a certificate comes out with a "
+        f"probability of at least {wanted} ({percent(at['certified'])} at {at['n']:,})."
     )
 
 
@@ -129,7 +129,7 @@ def _decider(plan: Json) -> str:
     """Say which side of the requirement decides."""
     at = plan["at"]
     sides = (
-        f"At {at['n']:,} answers the requirement on coverage is met with a probability of "
+        f"At {count(at['n'], 'answer')} the requirement on coverage is met with a probability of "
         f"{percent(at['coverage_side'])}, that on false alarms with {percent(at['fpr_side'])}"
     )
     if plan["bottleneck"] == "coverage":
@@ -164,8 +164,8 @@ def _next_step(plan: Json) -> str:
     coverage = f" --min-coverage {plan['min_coverage']:.10g}"
     if "coverage" in plan["assumed"]:
         return (
-            f"Label {plan['n']:,} fresh answers and run calibrail certify guardrail.json HELDOUT "
-            f"{limits}{coverage}."
+            f"Label {count(plan['n'], 'fresh answer')} and run calibrail certify guardrail.json "
+            f"HELDOUT {limits}{coverage}."
         )
     if abs(plan["min_coverage"] - (1.0 - plan["alpha"])) < 1e-9:
         coverage = ""
@@ -173,7 +173,7 @@ def _next_step(plan: Json) -> str:
     share = plan["calibration_share"]
     part = f" --calibration-share {share:.10g}" if share != 0.5 else ""
     return (
-        f"Label {plan['n']:,} answers and run calibrail calibrate DATA --score NAME --alpha "
+        f"Label {count(plan['n'], 'answer')} and run calibrail calibrate DATA --score NAME --alpha "
         f"{plan['alpha']:.10g} --guarantee {plan['guarantee']}{delta} {limits}{coverage}{part} "
         "-o run"
     )

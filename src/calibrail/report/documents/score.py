@@ -1,5 +1,6 @@
 """What does `calibrail score` say about a table of scores?"""
 
+from calibrail.phrases import count
 from calibrail.report.blocks import Facts, Json
 from calibrail.report.document import Document
 
@@ -13,12 +14,12 @@ def document(content: Json) -> Document:
         What ``calibrail score --json`` prints.
     """
     scores = [
-        (name, f"{content['examples']} examples, {count} undefined")
-        for name, count in content["undefined"].items()
+        (name, f"{count(content['examples'], 'example')}, {undefined:,} undefined")
+        for name, undefined in content["undefined"].items()
     ]
     return Document(
         "scores",
-        headline=f"{content['examples']:,} examples scored",
+        headline=f"{count(content['examples'], 'example')} scored",
         blocks=(Facts(scores),),
         footer="The scores stand in the file that was written.",
     )

@@ -1,0 +1,69 @@
+"""One answer is "1 answer", whatever says it."""
+
+import io
+import re
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from calibrail import diagnose
+from calibrail.data.example import Example
+from calibrail.report import Document, print_document, render_page
+from calibrail.report.documents import certify_warnings, check, doctor, score
+from calibrail.report.documents.error_examples import error_examples
+from calibrail.scale import Scale
+
+#: "1 answers", but neither "1.1 answers" nor "0 of 1" of something.
+WRONG = re.compile(
+    r"(?<![\d.,])1 (?:[a-z]+ )?"
+    r"(?:answers|rows|groups|examples|labels|scores|detectors|tests|that look)\b"
+)
+ERROR = {
+    "id": "a",
+    "response": "",
+    "evidence": None,
+    "note": "",
+    "contexts": [],
+    "question": "",
+    "label": 1,
+    "score": 0.5,
+    "p_value": 0.5,
+}
+ONE = {"n_seen_before": 1, "n_set_aside": 1, "n_errors": 1, "n_undefined": 1, "by_group": None}
+
+
+def errors() -> Document:
+    kinds: dict[str, Any] = {"n_misses": 2, "n_alarms": 2, "note": "1 answer"}
+    shown = error_examples({**kinds, "misses": [ERROR], "alarms": [ERROR]}, Scale())
+    return Document("x", blocks=(shown,), notes=("1 answer",))
+
+
+def warned() -> Document:
+    ones = {**ONE, "verdict": "certified", "assumed_independent": 1}
+    return Document(
+        "x", notes=list(certify_warnings.certify_warnings(ones, same_file=False, policy="flag"))
+    )
+
+
+def diagnosed() -> Document:
+    rows = [Example(id="a", question="q", contexts=("c",), response="r", label=1)]
+    return doctor.document(diagnose(rows).to_dict())
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        check.document({"checked": 1, "outcomes": {"flag": 1}, "source": "a.csv"}),
+        score.document({"examples": 1, "undefined": {"sgi": 1}}),
+        errors(),
+        warned(),
+        diagnosed(),
+    ],
+)
+def test_one_is_said_as_one(document: Document) -> None:
+    stream = io.StringIO()
+    print_document(document, Console(file=stream, width=200))
+    for text in (stream.getvalue(), re.sub(r"<[^>]*>", " ", render_page(document))):
+        assert "1 " in text
+        assert not WRONG.search(text), WRONG.search(text)
