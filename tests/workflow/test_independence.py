@@ -152,3 +152,49 @@ def test_fresh_answers_count_once_a_group_and_class(data: Path, tmp_path: Path) 
     every = calibrail.certify(guardrail, fresh, assume_independent=True, **limits)
     assert every.certificate.coverage.n + every.certificate.fpr.n == len(rows)
     assert "--assume-independent" in every.certificate.reason and every.assumed_independent > 0
+
+
+def test_which_answer_counts_has_nothing_to_do_with_order_or_score(tmp_path: Path) -> None:
+    """Answers that share their texts, sorted by score: the first of each must not be the one."""
+    rng, counted = np.random.default_rng(5), []
+    rows = []
+    for group in range(120):
+        for label in (0, 1):
+            scores = rng.normal(1.2 * label, size=8)
+            rows += [(f"Question {group}?", label, float(score)) for score in scores]
+    for place, (up, label_first) in enumerate([(1, 0), (-1, 0), (1, 1)]):
+        ordered = sorted(rows, key=lambda row: (row[1] ^ label_first, up * row[2]))
+        data = tmp_path / f"{place}.csv"
+        lines = [f"{question},{label},{score:.6f}" for question, label, score in ordered]
+        data.write_text("\n".join(["question,label,s", *lines]) + "\n")
+        reading = calibrail.ReadOptions(group_column="question")
+        run = calibrail.calibrate(
+            data, "column:column=s,higher=hallucinated", alpha=0.2, max_fpr=0.5, reading=reading
+        )
+        counted.append((run.report.test.coverage, run.report.test.fpr))
+        fresh = run.freeze()
+        limits: dict[str, Any] = {"max_fpr": 0.5, "fresh": True, "reading": reading}
+        assert calibrail.certify(fresh, data, **limits).certificate.fpr.n <= 120
+    assert counted[0] == counted[1] == counted[2]
+    truth = np.mean([score >= run.report.threshold for _, label, score in rows if not label])
+    assert counted[0][1].lower < truth < counted[0][1].upper
+
+
+def test_one_answer_of_each_class_is_two_for_a_risk_about_both(tmp_path: Path) -> None:
+    rng, data = np.random.default_rng(2), tmp_path / "pairs.csv"
+    rows = ["id,g,s,label"]
+    for group in range(300):
+        effect = rng.normal()
+        rows += [f"{group}-{k},q{group},{2.5 * k + effect:.5f},{k}" for k in (0, 1)]
+    data.write_text("\n".join(rows) + "\n")
+    report = calibrated(data, tmp_path / "run", "--risk", "accuracy>=0.6")
+    assert report["test"]["n_hallucinated"] + report["test"]["n_faithful"] == 150
+    assert "clustered" in [warning["code"] for warning in report["warnings"]]
+    assert calibrated(data, tmp_path / "other", "--max-fpr", "0.9")["test"]["n_faithful"] == 150
+
+
+def test_no_number_of_flips_is_promised_where_a_flip_changes_what_counts(
+    data: Path, tmp_path: Path
+) -> None:
+    report = calibrated(data, tmp_path, "--max-fpr", "0.9", "--min-coverage", "0.4")
+    assert report["verdict"] == "certified" and report["certificate"]["flips"] is None

@@ -48,6 +48,8 @@ class Sample(Record):
         Numerical tolerance of the score: flagged when ``value + tolerance >= threshold``.
     n_set_aside : int
         Answers that count nowhere, since another one of their group and class does.
+    lot : ndarray of uint64, shape (n,), or None
+        The lowest of answers that are alike is drawn; by a fixed seed where there is none.
     independent : bool
         Every answer counts, whatever it shares with others: an assumption of the user's.
 
@@ -63,6 +65,7 @@ class Sample(Record):
     groups: Ints | None = None
     tolerance: float = 0.0
     n_set_aside: int = 0
+    lot: NDArray[np.uint64] | None = None
     independent: bool = False
 
     def __post_init__(self) -> None:
@@ -136,7 +139,7 @@ class Sample(Record):
         """
         if self.independent or not self.n_sharing(self.rows(TEST)):
             return self.counts(flagged)
-        lot = np.random.default_rng(0).permutation(len(self))
+        lot = np.random.default_rng(0).permutation(len(self)) if self.lot is None else self.lot
         assert self.groups is not None
         return self.counts(flagged, one_of_each(self.rows(TEST), lot, self.groups, self.labels))
 
@@ -147,26 +150,27 @@ class Sample(Record):
         rows = rows & (self.groups >= 0)
         return n_repeated(self.groups[rows] * 2 + self.labels[rows])
 
-    def thinned(self, rows: Mask, lot: NDArray[Any], *shared: NDArray[Any]) -> Sample:
+    def thinned(self, rows: Mask, lot: NDArray[np.uint64], *shared: NDArray[Any]) -> Sample:
         """Return the sample in which one of some answers that are alike in ``shared`` counts.
 
         Parameters
         ----------
         rows : ndarray of bool, shape (n,)
             Answers to thin out; the others stay where they are.
-        lot : ndarray, shape (n,)
+        lot : ndarray of uint64, shape (n,)
             The lowest decides who stays: something that has nothing to do with the scores.
         *shared : ndarrays of int, shape (n,)
             What they are alike in; the group is always one of these. Negative = stands alone.
         """
         if self.groups is None:
             return self
-        return self.aside(rows & ~one_of_each(rows, lot, self.groups, *shared))
+        return replace(self.aside(rows & ~one_of_each(rows, lot, self.groups, *shared)), lot=lot)
 
     def aside(self, aside: Mask) -> Sample:
         """Return the sample in which some answers count nowhere."""
         split = np.where(aside, ASIDE, self.split).astype(np.int8)
-        return replace(self, split=split, n_set_aside=self.n_set_aside + int(aside.sum()))
+        n_set_aside = self.n_set_aside + int(aside.sum())
+        return replace(self, split=split, n_set_aside=n_set_aside)
 
     def calibrated(self, promise: Promise) -> Calibration:
         """Return the threshold of the hallucinated calibration answers, by groups if promised."""

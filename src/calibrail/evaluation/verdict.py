@@ -79,7 +79,8 @@ def decide(
         if unsettled and min_coverage >= 1.0 - calibration.alpha - 1e-12:
             reason = "aims_at_the_requirement"
     content = {**certificate.to_dict(), "verdict": verdict}
-    if verdict != "certified":
+    # A flip may also change which answer of a group counts, for both classes.
+    if verdict != "certified" or sample.n_set_aside or counts != sample.counts(flagged):
         content["flips"] = None
     return Decision(verdict, reason, content)
 

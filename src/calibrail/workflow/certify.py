@@ -228,6 +228,9 @@ def certify(
     if guardrail.rule.upper is not None:
         blocked = exact_bound(tally.n_flagged(), counts.n_faithful, requirement.confidence)
     sha256 = examples.digest()
+    if tally.n_answers > counts.n_hallucinated + counts.n_faithful:
+        # A flip may also change which answer of a group counts, for both classes.
+        certificate = replace(certificate, flips=None)
     freshness = seen.freshness(sha256, declared=fresh)
     certificate, groups = without_proof(certificate, groups, freshness)
     look, history = tally.look(), Looks.of(looks, guardrail.config.digest)

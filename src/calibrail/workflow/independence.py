@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from calibrail.data.copies import first_sides
 from calibrail.errors import InputError
 from calibrail.evaluation import Sample
-from calibrail.evaluation.sample import CALIBRATION, FIT, TEST
+from calibrail.evaluation.sample import CALIBRATION, TEST
 from calibrail.scores.table import ScoreTable
 from calibrail.settings import Promise, Requirement
+from calibrail.workflow.lot import lots
 from calibrail.workflow.scoring import Scored
 
 
@@ -29,8 +30,8 @@ def independent(
     independent. Then one answer of each group and class counts on the test part and among the
     faithful calibration answers, and the threshold counts each group of the hallucinated ones once.
     Thresholds by a column take one answer of each group, class and value; risks, which are about
-    answers of both classes together, one answer of each group. Which answer it is, the digest of
-    its content decides.
+    answers of both classes together, one answer of each group. Which answer it is, a hash of its
+    content decides.
 
     Parameters
     ----------
@@ -60,30 +61,41 @@ def independent(
     first, paper = samples[0], promise.guarantee == "paper"
     if requirement.assume_independent:
         return tuple(replace(sample, independent=True) for sample in samples), promise
-    samples = tuple(_each_once(sample, table, both=bool(requirement.risks)) for sample in samples)
-    first = samples[0]
-    if not first.n_sharing(first.rows(CALIBRATION) | first.rows(TEST)):
+    both = bool(requirement.risks)
+    alike = table.copies is not None and bool((table.copies >= 0).any())
+    groups = first.groups
+    if not alike and (groups is None or len(np.unique(groups)) == len(groups)):
+        return samples, promise
+    drawn = lots(table.digests, first.values, first.labels)
+    if alike:
+        samples = tuple(_each_once(sample, table, drawn, both=both) for sample in samples)
+        first = samples[0]
+    used = first.rows(CALIBRATION) | first.rows(TEST)
+    # Risks are about answers of both classes, so that one of each in a group are two already.
+    pairs = both and groups is not None and len(np.unique(groups[used])) < np.sum(used)
+    if not (pairs or first.n_sharing(used)):
         return samples, promise
     hallucinated = first.rows(CALIBRATION, 1)
     rows = first.rows(TEST) | first.rows(CALIBRATION, 0)
     shared: list[NDArray[Any]] = [first.labels]
     if requirement.risks:
-        rows, shared = first.split != FIT, []
+        rows, shared = used, []
     elif names is not None:
         rows = rows | hallucinated
         shared = [first.labels, np.unique(names, return_inverse=True)[1]]
-    thinned = tuple(sample.thinned(rows, table.digests, *shared) for sample in samples)
+    thinned = tuple(sample.thinned(rows, drawn, *shared) for sample in samples)
     return thinned, replace(promise, clustered=not paper)
 
 
-def _each_once(sample: Sample, table: ScoreTable, *, both: bool) -> Sample:
+def _each_once(
+    sample: Sample, table: ScoreTable, drawn: NDArray[np.uint64], *, both: bool
+) -> Sample:
     """Return the sample in which of copies one of each class counts, or one of both classes."""
-    if table.copies is None or not (table.copies >= 0).any():
-        return sample
+    assert table.copies is not None
     # A user's own split may put copies on two sides: what set a threshold cannot test it.
     again = first_sides(table.copies, sample.split) != sample.split
     first = sample.aside(again)
     alike = replace(first, groups=table.copies)
     rows = alike.rows(CALIBRATION) | alike.rows(TEST)
-    once = alike.thinned(rows, table.digests, *([] if both else [sample.labels]))
+    once = alike.thinned(rows, drawn, *([] if both else [sample.labels]))
     return replace(once, groups=sample.groups)

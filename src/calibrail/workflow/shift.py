@@ -24,6 +24,7 @@ from calibrail.settings.checks import optional
 from calibrail.settings.short import Short, collect, from_keywords
 from calibrail.shown import Shown
 from calibrail.workflow.context import Context
+from calibrail.workflow.lot import lots
 from calibrail.workflow.run_folder import write_run
 from calibrail.workflow.scoring import Scored, require_defined, resolve_scores, score_source
 from calibrail.workflow.sources import source_name
@@ -236,7 +237,8 @@ def _joined(scored: tuple[Scored, ...]) -> tuple[Sample, Features, NDArray[np.ui
         for name in scored[0].baselines
         if all(name in side.baselines for side in scored)
     }
-    return sample, features, np.concatenate([side.table.digests for side in scored])
+    digests = np.concatenate([side.table.digests for side in scored])
+    return sample, features, lots(digests, sample.values, sample.labels)
 
 
 def _parts(scored: tuple[Scored, ...], split: ShiftSplit) -> list[Part]:

@@ -2,6 +2,7 @@
 
 from array import array
 from collections import Counter
+from math import nan
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from calibrail.data.sketches import TELLING
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.runtime import group_name
 from calibrail.workflow.looks import Look
+from calibrail.workflow.lot import lot
 
 
 class _Cell(NamedTuple):
@@ -27,8 +29,8 @@ class _Cell(NamedTuple):
 class Tally:
     """Counts decisions, one answer of each group and class, in any order of the answers.
 
-    Answers of one group are kept apart until the end: the one whose content has the lowest digest
-    counts. All others are counted at once, of those with the same texts and class the first.
+    Answers of one group are kept apart until the end: the one with the lowest lot counts. All
+    others are counted at once, of those with the same texts and class the first.
 
     Parameters
     ----------
@@ -42,7 +44,7 @@ class Tally:
         self._by, self._once = by, once
         self._alone: Counter[_Cell] = Counter()
         #: By group, class and value of the column: digest and cell of the answer that counts.
-        self._drawn: dict[tuple[str, int, str], tuple[str, _Cell]] = {}
+        self._drawn: dict[tuple[str, int, str], tuple[int, _Cell]] = {}
         self._seen: set[tuple[str, int]] = set()
         self._digests = array("Q")
         self._texts = SeenIds()
@@ -70,8 +72,10 @@ class Tally:
             self._alone[cell] += 1
             return
         key = example.group, label, name
-        if key not in self._drawn or digest < self._drawn[key][0]:
-            self._drawn[key] = digest, cell
+        score = nan if decision.score is None else decision.score
+        drawn = lot(int(digest, 16), score, label)
+        if key not in self._drawn or drawn < self._drawn[key][0]:
+            self._drawn[key] = drawn, cell
 
     def counts(self, *, per_class: bool = True) -> Counts:
         """Return what counts of all answers: one of each group and class, or of each group."""
@@ -95,7 +99,7 @@ class Tally:
         return sum(n for cell, n in cells.items() if cell.flagged and not cell.label)
 
     def _cells(self, *, per_class: bool) -> Counter[_Cell]:
-        lowest: dict[tuple[str, int | None], tuple[str, _Cell]] = {}
+        lowest: dict[tuple[str, int | None], tuple[int, _Cell]] = {}
         for (group, label, _), drawn in self._drawn.items():
             key = group, label if per_class else None
             lowest[key] = min(drawn, lowest.get(key, drawn))
