@@ -72,17 +72,18 @@ def next_step(report: Json) -> str:
             "Calibrate again with --guarantee pac, which certifies coverage by construction; or "
             "require less with --min-coverage."
         )
-    return label_anew(report["certificate"]) or (
+    once = any(item["code"] == "clustered" for item in report["warnings"])
+    return label_anew(report["certificate"], once=once) or (
         "At the rates seen no number of further examples settles it: the requirement lies too "
         "close to what the detector does. Change the detector or the requirement."
     )
 
 
-def label_anew(certificate: Json) -> str:
+def label_anew(certificate: Json, *, once: bool) -> str:
     """Say how many new answers of each class would settle an inconclusive verdict, and how.
 
     Another look at the same answers with some more would be a second chance; new ones alone, of as
-    many as both together, are not.
+    many as both together, are not. Where a group counts ``once``, so many groups are needed.
     """
     needed, sides = certificate["needed"], {"hallucinated": "coverage", "faithful": "fpr"}
     if None in needed.values() or not any(needed.values()):
@@ -92,9 +93,10 @@ def label_anew(certificate: Json) -> str:
     missed = rates["hallucinated"]["estimate"] < certificate["min_coverage"]
     alarms = rates["faithful"]["estimate"] > certificate["max_fpr"]
     verdict = "rejected" if missed or alarms else "certified"
+    groups = ", each of a group of its own" if once else ""
     return (
-        f"Certify on about {' and '.join(wanted)} that are new: at the rates seen that settles it "
-        f"as {verdict}. (Looking again at these with some more would be a second chance.)"
+        f"Certify on about {' and '.join(wanted)} that are new{groups}: at the rates seen that "
+        f"settles it as {verdict}. (Looking again at these with some more would be a second chance.)"
     )
 
 
@@ -115,7 +117,8 @@ def assumptions(report: Json) -> list[str]:
         "The hallucinations to be caught come from the same source as the hallucinated "
         f"calibration examples (n = {report['n_calibration']:,}), in exchangeable order. Another "
         "model, retriever, topic or language needs its own calibration.",
-        "The labels are right, and examples of one class are independent of each other.",
+        "The labels are right, and examples of one class are independent of each other"
+        f"{', but for those of one group' if report['promise']['clustered'] else ''}.",
         f"Intervals hold at the {percent(report['confidence'])} level each, not all together. "
         "The verdict rests on exact bounds (Clopper-Pearson): what it says is wrong with a "
         f"probability of at most {percent(1.0 - report['certificate']['confidence'])}.",

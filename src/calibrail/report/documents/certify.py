@@ -104,7 +104,8 @@ def _next_step(certificate: Json) -> str:
         return "Give every row an id or its texts, or say that the answers are new (--fresh)."
     if certificate["max_fpr"] is None:
         return STATE_LIMIT
-    return label_anew(certificate) or (
+    once = bool(certificate.get("n_set_aside"))
+    return label_anew(certificate, once=once) or (
         "The requirement lies too close to what the guardrail does for more examples to settle it; "
         "ask for less (--min-coverage, --max-fpr)."
     )
