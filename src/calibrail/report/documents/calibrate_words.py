@@ -96,7 +96,7 @@ def label_anew(certificate: Json, *, once: bool) -> str:
     groups = ", each of a group of its own" if once else ""
     return (
         f"Certify on about {' and '.join(wanted)} that are new{groups}: at the rates seen that "
-        f"settles it as {verdict}. (Looking again at these with some more would be a second chance.)"
+        f"settles it as {verdict}. (Looking at these again with some more is a second chance.)"
     )
 
 
