@@ -152,3 +152,24 @@ def test_with_too_few_answers_it_fails_or_flags_everything_as_told() -> None:
 def test_bad_input_is_named(options: Any, scores: Any, labels: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ConformalThresholdClassifier(**{"alpha": 0.1, **options}).fit(scores, labels)
+
+
+@pytest.mark.parametrize("nothing", [None, float("nan"), np.float64("nan")])
+def test_an_answer_without_a_group_stands_alone(nothing: Any) -> None:
+    scores, labels = np.arange(30.0), np.repeat([1, 0], [20, 10])
+    groups: list[Any] = ["a", "a", "b", "b", *[nothing] * 26]
+    made = ConformalThresholdClassifier(alpha=0.2).fit(scores, labels, groups=groups)
+    alone = ["a", "a", "b", "b", *range(26)]
+    same = ConformalThresholdClassifier(alpha=0.2).fit(scores, labels, groups=alone)
+    assert made.calibration_.n_clusters == 18
+    assert made.threshold_ == same.threshold_
+    numbers = np.array([0.0, 0.0, 1.0, 1.0, *[np.nan] * 26])
+    again = ConformalThresholdClassifier(alpha=0.2).fit(scores, labels, groups=numbers)
+    assert again.calibration_.n_clusters == 18
+
+
+def test_groups_that_are_no_names_are_refused() -> None:
+    scores, labels = np.arange(30.0), np.repeat([1, 0], [20, 10])
+    for groups in (np.zeros((30, 1)), [["a"]] * 30):
+        with pytest.raises(InputError, match="groups must hold one name or number"):
+            ConformalThresholdClassifier(alpha=0.2).fit(scores, labels, groups=groups)

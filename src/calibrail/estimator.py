@@ -9,6 +9,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from calibrail.conformal import fit_rule
+from calibrail.data.splits import group_numbers
 from calibrail.errors import InputError
 from calibrail.settings.checks import one_of
 from calibrail.settings.promise import Guarantee, Promise, Undefined
@@ -92,7 +93,7 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
             1 = hallucinated, 0 = faithful. Of two other labels the last in order is hallucinated.
         groups : array-like, shape (n,), optional
             What answers share (a question, a source). Each counts once, since answers are alike
-            within one; ``paper`` takes none.
+            within one; ``paper`` takes none. Answers with None or NaN stand alone.
 
         Raises
         ------
@@ -115,7 +116,7 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         clusters = None
         if groups is not None:
             check_consistent_length(scores, groups)
-            clusters = np.unique(np.asarray(groups), return_inverse=True)[1].astype(np.int64)
+            clusters = _numbered(groups)
         everyone = np.ones(len(scores), dtype=bool)
         rule = fit_rule(scores, labels, everyone, promise, clusters=clusters)
         self.calibration_ = rule.calibration
@@ -182,6 +183,25 @@ def _as_column(X: Any) -> Any:  # noqa: N803
     """Return one-dimensional scores as a column, and all else as it is."""
     dimensions = X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim
     return np.asarray(X).reshape(-1, 1) if dimensions == 1 else X
+
+
+def _numbered(groups: Any) -> NDArray[np.int64]:
+    """Return the number of each answer's group; one without a group has a number of its own."""
+    values = groups.tolist() if hasattr(groups, "tolist") else list(groups)
+    try:
+        return group_numbers(
+            [None if _is_absent(value) else value for value in values], len(values)
+        )
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"groups must hold one name or number an answer, or None where it stands alone; {error}"
+        ) from error
+
+
+def _is_absent(value: Any) -> bool:
+    """Return whether nothing is there: None, NaN, and what pandas writes in their place."""
+    # pandas' NA refuses to be compared.
+    return value is None or type(value).__name__ == "NAType" or bool(value != value)
 
 
 def _encoded(y: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int8]]:

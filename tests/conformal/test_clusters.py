@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from calibrail.conformal import (
     Calibration,
@@ -344,3 +345,27 @@ def test_no_p_value_of_nan() -> None:
     made = calibrate_clusters(range(20), range(20), Promise(0.2))
     with pytest.raises(InputError, match="values must not hold NaN"):
         made.p_value([math.nan])
+
+
+def test_the_score_drawn_of_a_cluster_does_not_depend_on_its_rank() -> None:
+    rng, runs, k = np.random.default_rng(8), 3000, 13
+    clusters, low = np.repeat(np.arange(k), 2), 0
+    for _ in range(runs):
+        scores = rng.normal(size=2 * k)
+        drawn = calibrate_clusters(scores, clusters, Promise(0.2)).one_per_cluster()
+        assert len(drawn) == k and (drawn == drawn[0]).sum() == 1
+        # The p-value of a new answer is 1 / 14.
+        low += bool(rng.normal() < drawn.min())
+    assert binom.ppf(0.001, runs, 1 / (k + 1)) <= low <= binom.ppf(0.999, runs, 1 / (k + 1))
+
+
+def test_every_member_of_a_cluster_is_drawn_as_often_as_it_stands_there() -> None:
+    runs, k = 200, 40
+    rng, ones = np.random.default_rng(9), 0
+    for _ in range(runs):
+        # Three of four are equal: their place in the order must not make them one.
+        scores = np.tile([0.0, 0.0, 0.0, 1.0], k) + np.repeat(rng.normal(size=k) * 10, 4).round(6)
+        made = calibrate_clusters(scores, np.repeat(np.arange(k), 4), Promise(0.2))
+        lowest = np.sort(scores.reshape(k, 4)[:, 0])
+        ones += int(np.sum(~np.isin(made.one_per_cluster(), lowest)))
+    assert binom.ppf(0.001, runs * k, 0.25) <= ones <= binom.ppf(0.999, runs * k, 0.25)

@@ -289,3 +289,18 @@ def test_the_page_names_its_data_and_how_many_answers() -> None:
     value = won()
     value["data"] = {**value["data"], "source": "answers.csv", "n_examples": 1}
     assert re.search(r"<h1>.*answers.csv</bdi></b>, 1 answer</h1>", page_of(value))
+
+
+def test_a_winner_taken_back_is_told_with_what_took_it_back() -> None:
+    content = won(max_fpr=0.3)
+    tests = content["paired"]["confirming"]
+    content["winner"] |= {"name": None, "confirmed": None, "certificate": None}
+    content["winner"]["contradicted_by"] = [tests[0]["name"]]
+    text = finding(content)
+    assert text.startswith(
+        "No winner: the data that chooses separates toy from all others, but the half of the test "
+        "part that did not choose says the opposite: "
+    )
+    assert f" of {tests[0]['name']} (p" in text
+    page = page_of(content)
+    assert "<strong>No winner</strong>" in page

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from calibrail.errors import DataError
+from calibrail.errors import DataError, InputError
 from calibrail.scores.column import Column
 from calibrail.settings import SplitOptions
 from calibrail.workflow.compare import compare
@@ -80,3 +81,17 @@ def test_scores_of_other_tools_need_no_model() -> None:
     levels = found["matched_coverage"]["levels"]
     assert [level["set_by"] for level in levels] == [None, "factcc"]
     assert np.isfinite(levels[1]["coverage"])
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"by": "kind"}, "leave out by, min_n and beta"),
+        ({"by": "kind", "min_n": 30}, "leave out by, min_n and beta"),
+        ({"beta": 0.2}, "leave out by, min_n and beta"),
+        ({"risks": ["recall>=0.7"]}, "in place of risks give min_coverage and max_fpr"),
+    ],
+)
+def test_what_a_comparison_would_not_do_is_refused(asked: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        compare("example:facts", ["novelty", "novel_run"], **asked)

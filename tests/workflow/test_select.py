@@ -217,7 +217,7 @@ def test_one_score_of_each_cluster_follows_the_law_of_a_new_one() -> None:
     assert drawn[0] in (1.0, 2.0) and (drawn[1] == 3.0 or np.isnan(drawn[1])) and drawn[2] == 5.0
     counts = np.zeros(2)
     for k in range(200):
-        sizes = [1.0, 2.0] + [10.0 + j for j in range(k)]
+        sizes = [1.0 + k / 997, 2.0 + k / 997] + [10.0 + j for j in range(k)]
         two = calibrate_clusters(sizes, [0, 0, *range(1, k + 1)], Promise(0.5, allow_flag_all=True))
         counts[int(two.one_per_cluster()[0]) - 1] += 1
     assert counts.min() > 60

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Self, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from calibrail.conformal import validation
 from calibrail.conformal.pvalues import add_tolerance, count_at_most
@@ -71,6 +71,13 @@ class ClusteredCalibration(Calibration):
         return int(self.clusters.max()) + 1 if len(self.clusters) else 0
 
     @property
+    def share_below(self) -> float:
+        """Share of the answers of a new cluster that lies below the threshold, on average."""
+        missed = _missed_in_turn(self.clusters, len(self.scores), self.undefined)
+        weights = 1.0 / np.bincount(self.clusters)[missed[: max(0, self.rank - 1)]]
+        return float((min(1, self.rank) + weights.sum()) / (self.n_clusters + 1.0))
+
+    @property
     def promise(self) -> Promise:
         """What the threshold was calibrated for."""
         return replace(super(ClusteredCalibration, self).promise, clustered=True)
@@ -109,11 +116,20 @@ class ClusteredCalibration(Calibration):
 
         NaN where it is undefined. These are exchangeable with the scores of examples drawn one each
         from new clusters, however alike those of one cluster are: what a selection rests on, where
-        p-values that are valid one by one do not suffice.
+        p-values that are valid one by one do not suffice. The lot picks a place in an order that
+        scatters a cluster's scores: their own would tie the draw to ranks among all clusters.
         """
         scores = np.append(self.scores, np.full(self.n_undefined, np.nan))
-        order = np.random.default_rng(0).permutation(len(scores))
-        return scores[order[np.unique(self.clusters[order], return_index=True)[1]]]
+        # Minus zero is zero.
+        lots = _scattered((scores + 0.0).view(np.uint64), self.clusters)
+        order = np.lexsort((lots, self.clusters))
+        sizes = np.bincount(self.clusters)
+        first = np.cumsum(sizes) - sizes
+        # A lot of the whole cluster: the lowest alone would not favour a score that is there twice.
+        whole = _scattered(np.add.reduceat(lots[order], first), np.arange(len(sizes)))
+        place = (whole % sizes.astype(np.uint64)).astype(np.int64)
+        drawn: Floats = scores[order[first + place]]
+        return drawn
 
     @classmethod
     def _again(cls, scores: Floats, promise: Promise, content: Mapping[str, Any]) -> Self:
@@ -190,6 +206,21 @@ def calibrate_clusters(
     return ClusteredCalibration.build(
         defined, n_undefined, promise, position, threshold, clusters=numbers
     )
+
+
+def _scattered(bits: NDArray[np.uint64], clusters: Ints) -> NDArray[np.uint64]:
+    """Return numbers that tell bits and clusters apart, in an order that has nothing to do with it.
+
+    The finalizer of SplitMix64 (Steele, Lea and Flood, 2014, "Fast splittable pseudorandom number
+    generators").
+    """
+    mixed = clusters.astype(np.uint64)
+    for word in (np.uint64(0), bits):
+        mixed = (mixed ^ word) + np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        mixed ^= mixed >> np.uint64(31)
+    return mixed
 
 
 def _missed_in_turn(clusters: Ints, defined: int, undefined: Undefined) -> Ints:

@@ -101,6 +101,11 @@ class Calibration(Record):
         )
 
     @property
+    def share_below(self) -> float:
+        """Share of new hallucinated examples that lies below the threshold, on average."""
+        return self.rank / (self.n + 1.0)
+
+    @property
     def promise(self) -> Promise:
         """What the threshold was calibrated for; another ``delta`` than 0.1 under ``pac`` alone."""
         delta = 0.1 if self.delta is None else self.delta

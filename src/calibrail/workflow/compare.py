@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.sources import Source
+from calibrail.errors import InputError
 from calibrail.evaluation import Comparison, Origin, compare_detectors
 from calibrail.report.documents.calibrate_findings import looked_before
 from calibrail.report.documents.compare_finding import finding
@@ -100,10 +101,16 @@ def compare(
     -------
     ComparisonRun
         ``to_dict()["detectors"]`` holds one report a detector, fewest false alarms first.
+
+    Raises
+    ------
+    InputError
+        If ``by``, ``min_n``, ``beta`` or ``risks`` is asked for: all are compared by one threshold.
     """
     keywords = dict[str, Any](short)
     beside = beside_of(keywords)
     promise, requirement = collect(promise, requirement, keywords)
+    _refuse_unused(promise, requirement)
     context, splitting = (
         optional(context, Context, "context"),
         optional(splitting, SplitOptions, "splitting"),
@@ -146,3 +153,17 @@ def compare(
     comparison = replace(comparison, winner=winner)
     comparison = spelled(replace(comparison, detectors=reports))
     return ComparisonRun(comparison, scored, samples[0].split)
+
+
+def _refuse_unused(promise: Promise, requirement: Requirement) -> None:
+    """Refuse what a comparison would not do, rather than leave it out unsaid."""
+    if promise != replace(promise, by=None, min_n=None, beta=None):
+        raise InputError(
+            "compare sets one threshold a detector for all answers; leave out by, min_n and beta, "
+            "and give them to calibrate for the detector you choose"
+        )
+    if requirement.risks:
+        raise InputError(
+            "compare asks for one coverage and one limit on false alarms; in place of risks give "
+            "min_coverage and max_fpr"
+        )

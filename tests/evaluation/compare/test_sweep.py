@@ -54,3 +54,15 @@ def test_a_score_that_is_undefined_has_its_reason() -> None:
     assert rows["never"]["fpr"] is None
     assert "undefined" in rows["never"]["reason"]
     assert rows["d0"]["reason"] is None
+
+
+def test_a_promise_that_counts_groups_needs_groups() -> None:
+    field = Field(1, 600, 100, np.random.default_rng(3), size=25)
+    found = alpha_sweep(samples(field), Promise(clustered=True), alphas=(0.05, 0.1))
+    assert [(entry["n"], entry["minimum_n"], entry["rank"]) for entry in found] == [
+        (12, 19, 0),
+        (12, 9, 1),
+    ]
+    assert {entry["counted"] for entry in found} == {"groups"}
+    assert [len(entry["rows"]) for entry in found] == [0, 1]
+    assert found[1]["rows"][0]["threshold"] is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -10,10 +11,13 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
+from calibrail.data.splits import split
 from calibrail.evaluation.compare import false_alarms
+from calibrail.evaluation.compare.candidate import Candidate, Candidates
 from calibrail.evaluation.compare.winner import CHOOSING, CONFIRMING, Winner, find_winner, halve
+from calibrail.evaluation.sample import CALIBRATION, TEST, Sample
 from calibrail.evaluation.stats.mcnemar import mcnemar
-from calibrail.settings import Requirement
+from calibrail.settings import Promise, Requirement
 from tests.evaluation.compare.candidates import Field
 
 
@@ -103,10 +107,13 @@ def test_what_the_confirming_half_shows_does_not_choose(few_draws: None) -> None
     sound = winner(field)
     assert (sound.name, sound.confirmed) == ("d0", True)
     assert sound.certificate is not None
+    some = np.random.default_rng(0).random(len(halves)) < 0.4
+    less = decided(deepcopy(field), (halves == CONFIRMING) & some)
+    assert (less.name, less.confirmed, less.contradicted_by) == ("d0", False, ())
     lost = decided(field, halves == CONFIRMING)
-    assert (lost.name, lost.confirmed) == ("d0", False)
-    assert lost.certificate is not None
-    assert lost.certificate["verdict"] == "rejected"
+    # What it shows beyond chance, the other way, takes the name back all the same.
+    assert (lost.name, lost.candidate, lost.confirmed) == (None, "d0", None)
+    assert (lost.contradicted_by, lost.certificate) == (("d1",), None)
     assert lost.fpr["d0"].estimate == 1.0
     assert [test.fpr.p_value for test in lost.choosing] == [
         test.fpr.p_value for test in sound.choosing
@@ -183,3 +190,48 @@ def test_about_how_much_more_data_would_do(few_draws: None) -> None:
     assert times
     assert all(1.0 < value <= 20.0 for value in times)
     assert all(item.times is None for item in said if item.name is not None)
+
+
+def sized(
+    rng: np.random.Generator, sizes: NDArray[np.int64], shift: NDArray[np.float64]
+) -> Candidates:
+    """Return two detectors on groups of hallucinated answers, and 200 faithful answers.
+
+    ``shift`` moves the first detector's scores of each group; a group's answers are alike.
+    """
+    groups = np.concatenate([np.repeat(np.arange(len(sizes)), sizes), len(sizes) + np.arange(200)])
+    labels = (groups < len(sizes)).astype(np.int8)
+    codes = split(labels, groups, seed=int(rng.integers(1000)))
+    columns = []
+    for place in range(2):
+        alike = 0.95 * rng.normal(size=len(sizes)) + 2.0 + shift * (place == 0)
+        columns.append(rng.normal(size=len(groups)) * np.where(labels == 1, 0.3, 1.0))
+        columns[-1][labels == 1] += alike[groups[labels == 1]]
+    whole = Sample(columns[0], labels, codes, groups)
+    rows = whole.rows(TEST) | whole.rows(CALIBRATION, 0)
+    shared = whole.thinned(rows, rng.permutation(len(groups)), labels)
+    promise, members = Promise(0.1, clustered=True), []
+    for place, column in enumerate(columns):
+        sample = shared.with_scores(column)
+        members.append(Candidate.of(f"d{place}", sample, sample.calibrated(promise)))
+    return Candidates.on(shared, members, seed=int(rng.integers(1000)))
+
+
+def test_equal_detectors_rarely_win_where_groups_differ_in_size(few_draws: None) -> None:
+    rng, runs, named = np.random.default_rng(10), 120, 0
+    for _ in range(runs):
+        sizes = np.minimum(rng.zipf(1.6, 120), 60)
+        found = find_winner(sized(rng, sizes, np.zeros(120)), Requirement(0.5, 0.9))
+        named += found.name is not None
+    assert named <= binom.ppf(0.999, runs, 0.05)
+
+
+def test_a_detector_that_is_good_on_the_largest_groups_only_does_not_win(few_draws: None) -> None:
+    rng = np.random.default_rng(11)
+    sizes = np.repeat([100, 1], [20, 380])
+    shift = np.repeat([4.0, -1.0], [20, 380])
+    for _ in range(3):
+        found = find_winner(sized(rng, sizes, shift), Requirement(0.5, 0.9))
+        assert (found.candidate, found.name) == ("d1", "d1")
+        # About one group in ten of 300, as the thresholds count them.
+        assert 25 <= found.halves["rank"] <= 35

@@ -6,6 +6,10 @@ answers are drawn again, by whole groups; every detector gets its threshold anew
 the same coverage, and the spread of the difference in FPR gives Student's t. Its degrees of freedom
 combine, as Welch and Satterthwaite do, those of the faithful groups with 2k - 1 for a threshold at
 rank k: the spread of the k-th smallest score is known no better than from about k exponential gaps.
+
+Where the thresholds count each group once, the coverage at which they are compared does, too: a
+hallucinated answer weighs 1 / (answers of its group), as in ``calibrate_clusters``. k is then the
+effective number of groups at or below the threshold (Kish, 1965, "Survey sampling").
 """
 
 import math
@@ -35,8 +39,8 @@ class FalseAlarms:
     Attributes
     ----------
     rank : int
-        Of every threshold among the hallucinated answers of ``part``: the share of them that
-        calibration left below its threshold.
+        Of every threshold among the hallucinated answers of ``part``, or among their groups where
+        thresholds count groups: the share of them that calibration left below its threshold.
         0 without answers of a class.
     fpr : dict of str to float
         FPR of each candidate at these thresholds.
@@ -52,21 +56,25 @@ class FalseAlarms:
         caught, faithful = labels == 1, labels == 0
         if not len(candidates) or not caught.any() or not faithful.any():
             return
-        # The same for all, unless thresholds count groups: these lie at ranks of their own.
-        shares = [item.calibration.rank / (item.calibration.n + 1) for item in candidates]
-        self.rank = max(1, round(median(shares) * (int(caught.sum()) + 1)))
+        member = np.unique(groups[caught], return_inverse=True)[1]
+        clustered = any(item.calibration.promise.clustered for item in candidates)
+        weights = 1.0 / np.bincount(member)[member] if clustered else np.ones(len(member))
+        n = round(float(weights.sum()))
+        # The same for all, unless thresholds count groups: these lie at shares of their own.
+        share = median(item.calibration.share_below for item in candidates)
+        self.rank = min(n, max(1, round(share * (n + 1))))
         self._flagged: dict[str, Mask] = {}
-        self._groups_below: dict[str, int] = {}
+        self._groups_below: dict[str, float] = {}
         ladders: dict[str, FixedCoverage] = {}
         for item in candidates:
             scores = item.decided[part]
-            ladder = FixedCoverage(scores[caught], scores[faithful], self.rank)
+            ladder = FixedCoverage(scores[caught], scores[faithful], self.rank, weights)
             flagged = scores[faithful] >= ladder.threshold
             ladders[item.name], self._flagged[item.name] = ladder, flagged
             self.fpr[item.name] = float(flagged.mean())
             # Independent groups that hold the scores up to the threshold's rank.
-            lowest = np.argsort(scores[caught], kind="stable")[: self.rank]
-            self._groups_below[item.name] = len(np.unique(groups[caught][lowest]))
+            below = np.bincount(member[ladder.lowest], weights=weights[ladder.lowest])
+            self._groups_below[item.name] = float(below.sum() ** 2 / np.sum(below**2))
         self._member = np.unique(groups[faithful], return_inverse=True)[1]
         draws, seed = draws_for(len(groups)), candidates.seed
         drawn = [

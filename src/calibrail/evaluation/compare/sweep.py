@@ -4,6 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+import numpy as np
+
 from calibrail.conformal import minimum_n
 from calibrail.conformal import rank as rank_of
 from calibrail.errors import InputError
@@ -43,9 +45,14 @@ def alpha_sweep(
     -------
     list of dict
         One entry an alpha, ascending: ``alpha``, ``n``, ``rank`` (0 = cannot be promised with n
-        calibration examples), ``minimum_n`` and ``rows``; a row without a threshold has a reason.
+        calibration examples), ``minimum_n``, ``counted`` (what these three count, ``answers`` or
+        ``groups``) and ``rows``; a row without a threshold has a reason.
     """
-    n = int(next(iter(samples.values())).rows(CALIBRATION, 1).sum())
+    first = next(iter(samples.values()))
+    calibrating = first.rows(CALIBRATION, 1)
+    n, counted = int(calibrating.sum()), "answers"
+    if promise.clustered and first.groups is not None:
+        n, counted = len(np.unique(first.groups[calibrating])), "groups"
     targets = []
     for alpha in sorted(set(alphas)):
         rank = rank_of(n, alpha, promise.guarantee, promise.delta)
@@ -56,7 +63,8 @@ def alpha_sweep(
             if rank
         ]
         needed = minimum_n(alpha, promise.guarantee, promise.delta)
-        targets.append({"alpha": alpha, "n": n, "rank": rank, "minimum_n": needed, "rows": rows})
+        head = {"alpha": alpha, "n": n, "rank": rank, "minimum_n": needed, "counted": counted}
+        targets.append({**head, "rows": rows})
     return targets
 
 

@@ -10,7 +10,8 @@ The test part is halved by group.
 - The second half **confirms**, for the threshold at hand. It had no part in the choice, so its
   exact bounds (Clopper-Pearson) certify the winner without bias, and McNemar's test says whether
   the winner's threshold flags fewer faithful answers than those of the runner-up and of the best
-  baseline. Without a winner this half is not looked at.
+  baseline. Where it says the opposite of one of them, there is no winner. Without a winner this
+  half is not looked at.
 
 How often is a detector named that is not the best? To be named, it has to separate from the best
 one, too, which a two-sided test at level e allows at most with probability e / 2. With several
@@ -56,7 +57,8 @@ class Winner(Record):
     Attributes
     ----------
     name : str or None
-        The winner; None where the data that chooses does not separate the candidate from all.
+        The winner; None where the data that chooses does not separate the candidate from all, or
+        the data that confirms contradicts it.
     candidate : str or None
         The detector with the lowest FPR at the same coverage; None where none can be compared.
     runner_up, best_baseline : str or None
@@ -65,7 +67,8 @@ class Winner(Record):
         From whom the data separates the candidate, and from whom it does not.
     halves : mapping
         Under ``choosing`` and ``confirming``, the number of examples of each class; the seed; the
-        rank of every threshold among the hallucinated examples that choose.
+        rank of every threshold among the hallucinated examples that choose, or among their groups
+        where thresholds count groups.
     choosing : tuple of PairedTest
         Every other score against the candidate, the nearest first.
     baseline_tests : tuple of PairedTest
@@ -75,6 +78,9 @@ class Winner(Record):
         half.
     confirmed : bool or None
         Whether the confirming half separates the winner from both; None without a winner.
+    contradicted_by : tuple of str
+        Whose thresholds flag fewer faithful answers of the confirming half than the candidate's,
+        beyond chance: then nobody wins.
     fpr : mapping of str to Bound
         On the confirming half (Wilson), of the winner and those in ``confirming``.
     certificate : mapping or None
@@ -98,6 +104,7 @@ class Winner(Record):
     baseline_tests: tuple[PairedTest, ...] = ()
     confirming: tuple[PairedTest, ...] = ()
     confirmed: bool | None = None
+    contradicted_by: tuple[str, ...] = ()
     fpr: Mapping[str, Bound] = field(default_factory=dict)
     certificate: Mapping[str, Any] | None = None
     times: float | None = None
@@ -195,6 +202,17 @@ def find_winner(candidates: Candidates, required: Requirement) -> Winner:
         candidates.groups,
         independent=candidates.independent,
     )
+    result = replace(
+        result,
+        confirming=confirmed,
+        contradicted_by=tuple(item.name for item in confirmed if _ahead(item, level, sign=-1)),
+        fpr={
+            item.name: sample.bounds(item.flagged, candidates.confidence)[1]
+            for item in (best, *rivals)
+        },
+    )
+    if result.contradicted_by:
+        return result
     # Each group counts once where answers of one class share groups.
     certificate = certify_counts(sample.one_per_group(best.flagged), required).to_dict()
     once = candidates.thinned or (not candidates.independent and sample.n_sharing(confirming) > 0)
@@ -202,12 +220,7 @@ def find_winner(candidates: Candidates, required: Requirement) -> Winner:
     return replace(
         result,
         name=best.name,
-        confirming=confirmed,
         confirmed=all(_ahead(item, level) for item in confirmed),
-        fpr={
-            item.name: sample.bounds(item.flagged, candidates.confidence)[1]
-            for item in (best, *rivals)
-        },
         certificate={**certificate, "counted": counted},
     )
 
@@ -217,9 +230,12 @@ def _sizes(labels: Codes) -> dict[str, int]:
     return {"n_hallucinated": n_hallucinated, "n_faithful": len(labels) - n_hallucinated}
 
 
-def _ahead(test: PairedTest, level: float) -> bool:
-    """Return whether the reference raises fewer false alarms than ``test.name``, beyond chance."""
-    return (test.fpr.estimate or 0.0) > 0.0 and test.fpr.p_adjusted <= level
+def _ahead(test: PairedTest, level: float, sign: int = 1) -> bool:
+    """Return whether the reference raises fewer false alarms than ``test.name``, beyond chance.
+
+    With ``sign`` -1, whether it raises more.
+    """
+    return sign * (test.fpr.estimate or 0.0) > 0.0 and test.fpr.p_adjusted <= level
 
 
 def _times(tests: Sequence[PairedTest], level: float) -> float | None:

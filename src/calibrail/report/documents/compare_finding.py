@@ -43,7 +43,11 @@ def finding(comparison: Json) -> str:
             f" If the differences seen are the true ones, about {times:.{1 if times < 3.0 else 0}f}"
             " times as many labelled answers would separate it."
         )
-    return f"No winner: {_undecided(winner, tests)} {name} {flags}.{ahead}{more}"
+    if winner["contradicted_by"]:
+        why = _contradicted(winner, comparison["paired"]["confirming"])
+    else:
+        why = _undecided(winner, tests)
+    return f"No winner: {why} {name} {flags}.{ahead}{more}"
 
 
 def _first_in_table(detectors: Sequence[Json], detector: Json, winner: Json) -> str:
@@ -103,6 +107,27 @@ def _undecided(winner: Json, tests: Sequence[Json]) -> str:
     return f"{'; '.join(clauses)}."
 
 
+def _contradicted(winner: Json, tests: Sequence[Json]) -> str:
+    """Say that the half that confirms takes back what the data that chooses shows."""
+    return (
+        f"the data that chooses separates {winner['candidate']} from all others, but the half of "
+        f"the test part that did not choose says the opposite: {_rates(winner, tests)}."
+    )
+
+
+def _rates(winner: Json, tests: Sequence[Json]) -> str:
+    """Set the rates of false alarms side by side that the confirming half shows."""
+
+    def rate(name: str) -> str:
+        return percent(winner["fpr"][name]["estimate"] or 0.0)
+
+    return "; ".join(
+        f"{rate(winner['candidate'])} against {rate(test['name'])} of {test['name']} "
+        f"({p_value(test['fpr']['p_adjusted'])})"
+        for test in tests
+    )
+
+
 def _baselines(items: Sequence[object]) -> str:
     return "the baselines" if len(items) > 1 else "the baseline"
 
@@ -139,21 +164,12 @@ def few(names: list[str]) -> str:
 
 def _confirmed(winner: Json, tests: Sequence[Json]) -> str:
     """Say what the half that did not choose the winner shows."""
-
-    def rate(name: str) -> str:
-        return percent(winner["fpr"][name]["estimate"] or 0.0)
-
-    compared = "; ".join(
-        f"{rate(winner['candidate'])} against {rate(test['name'])} of {test['name']} "
-        f"({p_value(test['fpr']['p_adjusted'])})"
-        for test in tests
-    )
     certificate = winner["certificate"] or {}
     reason = certificate.get("reason", "")
     shows = "confirms that" if winner["confirmed"] else "does not confirm that beyond chance"
     return (
-        f"The half of the test part that did not choose it {shows}: {compared}. There it is "
-        f"{certificate.get('verdict')}: {reason[:1].lower()}{reason[1:]}"
+        f"The half of the test part that did not choose it {shows}: {_rates(winner, tests)}. "
+        f"There it is {certificate.get('verdict')}: {reason[:1].lower()}{reason[1:]}"
     )
 
 
@@ -168,7 +184,7 @@ def next_step(comparison: Json) -> str:
         return _use(comparison)
     if len(detectors) == 1 and not comparison["baselines"]:
         return "Name further detectors, with --score or --score-column: nothing stood beside it."
-    alike = [winner["candidate"], *winner["not_separated"]]
+    alike = [winner["candidate"], *winner["not_separated"], *winner["contradicted_by"]]
     chosen = [plain(item["name"]) for item in detectors if item["name"] in alike]
     if len(chosen) > 1:
         return (

@@ -296,7 +296,9 @@ def other_targets(comparison: Json) -> parts.Section:
         )
     notes = [
         f"{percent(1 - entry['alpha'])} cannot be promised with n = {entry['n']:,}: "
-        f"{entry['minimum_n']:,} hallucinated calibration answers are needed."
+        f"{entry['minimum_n']:,} "
+        + ("groups with " if entry["counted"] == "groups" else "")
+        + "hallucinated calibration answers are needed."
         for entry in sweep
         if not entry["rank"]
     ]
