@@ -105,6 +105,7 @@ def test_a_clustered_threshold_counts_each_question_once(column: Any, tmp_path: 
                 {
                     **items[1],
                     "id": f"{name}{place}",
+                    "response": " ".join(f"{name}{place}w{word}" for word in range(8)),
                     "group": name,
                     "detector": -5.0,
                     "split": "calibration" if name == "crowd" else "test",
@@ -124,7 +125,7 @@ def test_a_clustered_threshold_counts_each_question_once(column: Any, tmp_path: 
     guardrail = frozen_again(run, tmp_path)
     assert guardrail.calibration.threshold == run.calibration.threshold
     assert guardrail.check(columns={"detector": -5.0}).outcome == "pass"
-    with pytest.raises(InputError, match="118 of 179 answers share a group with another, and this"):
+    with pytest.raises(InputError, match="170 of 230 answers share a group with another, and this"):
         calibrail.select(guardrail, answers, fdr=0.1)
 
 
