@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
+from numpy.typing import NDArray
 
 import calibrail
-from calibrail.workflow.looks import Look, Looks
+from calibrail.workflow.look import Look, shared, void
+from calibrail.workflow.looks import Looks
 from tests.command_line import calibrail as run_command
 
+DETECTOR = "column:column=s,higher=hallucinated"
 OPTIONS = "--score-column s --higher hallucinated --alpha 0.1 --min-coverage 0.8 --max-fpr 0.4"
 
 
@@ -102,21 +108,201 @@ def test_what_is_left_to_label_is_said_for_new_answers_with_the_verdict(tmp_path
     assert "settles it as rejected" in " ".join(text.split())
 
 
-def test_half_of_the_data_is_known_again_and_other_data_is_not() -> None:
+def look_of(digests: NDArray[np.uint64], **more: Any) -> Look:
+    return Look.at(digests, np.zeros(len(digests), np.int8), **more)
+
+
+def test_what_two_looks_have_in_common_is_estimated() -> None:
     rng = np.random.default_rng(0)
     digests = rng.integers(0, 2**63, 20_000, dtype=np.uint64)
-    first = Look.at(digests[:8000], 0)
-    assert Look.at(digests[4000:12_000], 0).shares(first)
-    assert first.shares(Look.at(digests[7000:20_000]))
-    assert not Look.at(digests[8000:], 0).shares(first)
-    assert Look.at(digests[:8000][::-1], 0).same(first)
+    first = look_of(digests[:8000])
+    for start, stop, true in ((4000, 12_000, 0.5), (7000, 20_000, 1 / 13), (8000, 20_000, 0.0)):
+        estimate = sum(share for _, share in shared(look_of(digests[start:stop]), [first]))
+        assert estimate == pytest.approx(true, abs=4 * np.sqrt(true * (1 - true) / 256))
+    # All of a small look stands in its digests, and what two looks share with it counts once.
+    small, third = look_of(digests[7984:8800]), look_of(digests[7992:8016])
+    beside = look_of(digests[7184:8000])
+    assert [share for _, share in shared(small, [beside])] == [pytest.approx(16 / 816, abs=0.04)]
+    both = shared(small, [beside, third])
+    assert sum(share for _, share in both) == pytest.approx(32 / 816, abs=0.05)
+    assert len(both) == 2 and not void(both)
+    assert look_of(digests[:8000][::-1]).same(first)
+    assert not look_of(digests[:8000], assumed=True).same(first)
+    flipped = Look.at(digests[:8000], np.eye(1, 8000, dtype=np.int8)[0])
+    assert not flipped.same(first) and void(shared(flipped, [first]))
 
 
-def test_a_damaged_file_of_looks_is_an_error_with_its_remedy(tmp_path: Path) -> None:
-    for text in ("{", "[]", '{"schema": "other"}', '{"schema": "calibrail.looks/1"}', "[" * 9999):
-        (tmp_path / "looks.json").write_text(text)
-        with pytest.raises(calibrail.CalibrailError, match="restore it"):
-            Looks.of(tmp_path / "looks.json", "x")
+@pytest.mark.parametrize(
+    "change",
+    [
+        ["--calibration-share", "0.4"],
+        ["--fit-share", "0.1", "--calibration-share", "0.5"],
+        ["--split-column", "part"],
+        ["--label-column", "relabelled"],
+        ["--assume-independent", "--seed", "3"],
+    ],
+)
+def test_the_same_answers_looked_at_in_another_way_certify_nothing(
+    tmp_path: Path, change: list[str]
+) -> None:
+    lines = write(tmp_path / "a.csv", 0, 1400).read_text().split()[1:]
+    # Two answers a group, with which independence may be assumed or not.
+    parts, labels = ("test", "calibration"), [int(line[-1]) for line in lines]
+    labels[0] = 1 - labels[0]
+    rows = [f"{line},{parts[i // 2 % 2]},{labels[i]},g{i // 2}" for i, line in enumerate(lines)]
+    data, run = tmp_path / "b.csv", tmp_path / "run"
+    data.write_text("\n".join(["id,s,label,part,relabelled,g", *rows]) + "\n")
+    grouped = ["--group-column", "g"] if "--assume-independent" in change else []
+    assert calibrated(data, run, *grouped)["verdict"] == "certified"
+    assert calibrated(data, run, *grouped)["looks"] == []
+    again = calibrated(data, run, *grouped, *change)
+    assert again["verdict"] == "inconclusive" and "looked at before" in again["reason"]
+    assert again["looks"][0]["shared"] == 1.0
+
+
+def without_ids(path: Path, start: int, stop: int, digits: int, *, more: bool = False) -> Path:
+    rows = write(path, start, stop).read_text().split()[1:]
+    cells = [row.split(",")[1:] for row in rows]
+    lines = [
+        f"{float(s):.{digits}f},{label}" + (f",{i}" if more else "")
+        for i, (s, label) in enumerate(cells)
+    ]
+    path.write_text("\n".join(["s,label,extra" if more else "s,label", *lines]) + "\n")
+    return path
+
+
+def test_one_more_column_makes_no_other_data_of_rows_without_ids(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert calibrated(without_ids(tmp_path / "a.csv", 0, 600, 6), run)["verdict"] == "certified"
+    data = without_ids(tmp_path / "b.csv", 0, 600, 6, more=True)
+    again = calibrated(data, run, "--seed", "1")
+    assert again["verdict"] == "inconclusive" and len(again["looks"]) == 1
+
+
+def test_coarse_scores_without_ids_are_known_only_all_together(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert calibrated(without_ids(tmp_path / "a.csv", 0, 800, 0), run)["verdict"] == "certified"
+    other = calibrated(without_ids(tmp_path / "b.csv", 800, 1600, 0), run)
+    assert other["verdict"] == "certified" and other["looks"] == []
+    again = calibrated(tmp_path / "a.csv", run, "--seed", "1")
+    assert again["verdict"] == "inconclusive" and len(again["looks"]) == 1
+
+
+def test_few_answers_in_common_are_told_and_void_nothing(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    calibrated(write(tmp_path / "a.csv", 0, 600), run)
+    report = calibrated(write(tmp_path / "b.csv", 570, 1400), run)
+    assert report["verdict"] == "certified"
+    assert 0.0 < report["looks"][0]["shared"] < 0.1
+    assert "of this data was looked at before (600 answers with seed 0" in report["reason"]
+
+
+def test_what_a_report_tested_is_no_fresh_data_for_its_guardrail(tmp_path: Path) -> None:
+    run, file = tmp_path / "run", tmp_path / "guardrail.json"
+    data = write(tmp_path / "a.csv", 0, 1200)
+    calibrated(data, run)
+    guardrail = calibrail.Run.load(run).freeze()
+    guardrail.save(file)
+    content = json.loads((run / "calibration.json").read_text())
+    known = set(content["data"]["looked_at"]["lowest"])
+    assert content["data"]["looked_at"]["reported"] and len(known) == 256
+
+    result = calibrail.certify(file, data, max_fpr=0.4, min_coverage=0.8)
+    assert result.verdict == "inconclusive" and result.looks[0]["reported"]
+    # Its test part alone, written anew, with as many new answers.
+    table = calibrail.Run.load(run).report.to_dict()
+    assert table["looks"] == []
+    scores = pq.read_table(run / "scores.parquet")
+    tested = {row["id"] for row in scores.to_pylist() if row["split"] == "test"}
+    lines = data.read_text().split()
+    half = [lines[0], *(line for line in lines[1:] if line.split(",")[0] in tested)]
+    assert 400 < len(half) < 800
+    (tmp_path / "half.csv").write_text("\n".join(half) + "\n")
+    result = calibrail.certify(file, tmp_path / "half.csv", max_fpr=0.4, min_coverage=0.8)
+    assert result.verdict == "inconclusive"
+    assert "by the guardrail's own report" in result.certificate.reason
+    assert result.looks[0]["shared"] == pytest.approx(1.0)
+    fresh = write(tmp_path / "c.csv", 2000, 2600)
+    assert calibrail.certify(file, fresh, max_fpr=0.4, min_coverage=0.8).verdict == "certified"
+
+
+def test_a_pac_report_looked_at_faithful_calibration_answers_too(tmp_path: Path) -> None:
+    run = calibrail.calibrate(write(tmp_path / "a.csv", 0, 1200), DETECTOR, alpha=0.1)
+    pac = calibrail.calibrate(tmp_path / "a.csv", DETECTOR, alpha=0.1, guarantee="pac")
+    assert pac.data["looked_at"]["n"] > 1.4 * run.data["looked_at"]["n"]
+
+
+GOOD = {"n": 3, "seed": 0, "content": "c", "lowest": ["0" * 16], "verdict": "certified"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        '{"schema": "other"}',
+        '{"schema": "calibrail.looks/1"}',
+        "[" * 9999,
+        '{"schema": "calibrail.looks/1", "questions": []}',
+        *(
+            json.dumps({"schema": "calibrail.looks/1", "questions": {"q": [GOOD | change]}})
+            for change in ({"n": "3"}, {"n": True}, {"lowest": ["0"]}, {"verdict": 1}, {"x": 1})
+        ),
+        json.dumps({"schema": "calibrail.looks/1", "questions": {"q": 1}}),
+    ],
+)
+def test_a_damaged_file_of_looks_is_an_error_before_any_work(tmp_path: Path, text: str) -> None:
+    (tmp_path / "looks.json").write_text(text)
+    with pytest.raises(calibrail.CalibrailError, match="restore it"):
+        Looks(tmp_path / "looks.json")
+
+
+@pytest.mark.parametrize("path", ["file/looks.json", "."])
+def test_a_file_of_looks_that_is_of_no_use_ends_a_run_before_it_scores(
+    tmp_path: Path, path: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    looks, data = tmp_path / path, [{"response": "unread"}]
+    guardrail = calibrail.calibrate("example:facts", "novelty", alpha=0.2, max_fpr=0.6).freeze()
+
+    def score(example: calibrail.Example) -> float:
+        raise AssertionError("scored")
+
+    with pytest.raises(calibrail.CalibrailError, match=r"cannot .*it keeps what"):
+        calibrail.calibrate(data, score, looks=looks)
+    with pytest.raises(calibrail.CalibrailError, match=r"cannot .*it keeps what"):
+        calibrail.compare(data, score, looks=looks)
+    with pytest.raises(calibrail.CalibrailError, match=r"cannot .*it keeps what"):
+        calibrail.certify(guardrail, data, max_fpr=0.4, looks=looks)
+
+
+def test_looks_of_several_processes_are_all_kept(tmp_path: Path) -> None:
+    path, n = tmp_path / "looks.json", np.arange(1000, dtype=np.uint64)
+    one, other = Looks(path), Looks(path)
+    verdict = replace(look_of(n), verdict="certified")
+    assert one.record("x", verdict) == ()
+    earlier = other.record("x", replace(verdict, seed=7))
+    assert [look.seed for look, _ in earlier] == [None] and void(earlier)
+    assert Looks(path).record("y", verdict) == ()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda i: Looks(path).record("z", replace(verdict, seed=i)), range(24)))
+    questions = json.loads(path.read_text())["questions"].values()
+    assert sorted(map(len, questions)) == [1, 2, 24]
+    # Of looks at the same time, too, the first alone certifies.
+    verdicts = [look["verdict"] for looks in questions for look in looks]
+    assert verdicts.count("certified") == 3
+
+
+def test_groups_lose_verdict_reason_and_flips_together(tmp_path: Path) -> None:
+    lines = write(tmp_path / "a.csv", 0, 1600).read_text().split()
+    rows = [f"{line},{'ab'[i % 2]}" for i, line in enumerate(lines[1:])]
+    data, run = tmp_path / "b.csv", tmp_path / "run"
+    data.write_text("\n".join([lines[0] + ",kind", *rows]) + "\n")
+    first = calibrated(data, run, "--by", "kind")["by_group"]["rows"]
+    assert [row["verdict"] for row in first] == ["certified", "certified"]
+    for row in calibrated(data, run, "--by", "kind", "--seed", "1")["by_group"]["rows"]:
+        assert row["verdict"] == "inconclusive" and row["flips"] is None
+        assert "looked at before" in row["reason"]
 
 
 def test_a_comparison_by_another_seed_certifies_nobody(tmp_path: Path) -> None:

@@ -91,7 +91,8 @@ class DataRecord(_Frozen):
     and the columns that they gave, where any were needed: fresh data of that layout is read alike.
     ``known_by`` counts the answers by what tells them from others
     (see ``calibrail.data.example.KnownBy``), and under ``alike`` those that their content does not
-    tell apart; None in a guardrail that was frozen before this was kept.
+    tell apart; None in a guardrail that was frozen before this was kept. ``looked_at`` is the look
+    of its report at the answers that tested it (``calibrail.workflow.look.Look``), likewise.
     """
 
     source: str
@@ -104,6 +105,7 @@ class DataRecord(_Frozen):
     calibration_examples: list[str]
     reading: dict[str, Any] | None = None
     known_by: dict[str, int] | None = None
+    looked_at: dict[str, Any] | None = None
 
 
 class Headline(_Frozen):

@@ -21,7 +21,7 @@ from calibrail.errors import DataError, InputError
 from calibrail.evaluation.sections.measured_risks import risk_bounds, risk_verdict
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.record import plain
-from calibrail.report.documents.calibrate_findings import assumed, looked_before, risks_reason
+from calibrail.report.documents.calibrate_findings import assumed, risks_reason
 from calibrail.report.documents.certify_warnings import certify_warnings
 from calibrail.settings import ReadOptions, Requirement, checks
 from calibrail.settings.short import collect_requirement
@@ -30,7 +30,8 @@ from calibrail.workflow.arrays import ArraysShort, source_of
 from calibrail.workflow.context import Progress
 from calibrail.workflow.freshness import Fresh, Freshness, without_proof
 from calibrail.workflow.inherited import inherited
-from calibrail.workflow.looks import Look, Looks, told, uncertified
+from calibrail.workflow.look import Look, told
+from calibrail.workflow.looks import Looks, left_of
 from calibrail.workflow.sources import batches, open_for
 from calibrail.workflow.tally import Tally
 
@@ -72,7 +73,9 @@ class Certification(Shown):
         Whether the answers are other ones than those that set the threshold: as seen, or as the
         user says where that cannot be seen.
     looks : tuple of mapping
-        Earlier looks at this guardrail on answers of this data; after one nothing is certified.
+        Earlier looks at this guardrail on answers of this data, its own report's among them, with
+        the share of the answers that each was the first to look at; from a tenth of them together
+        nothing is certified.
     """
 
     shown_as = "certify"
@@ -168,9 +171,9 @@ def certify(
     progress : callable, optional
         Called with the number of answers so far.
     looks : path, optional
-        File that keeps at what data this guardrail was looked at. Where it says that answers of
-        this data were looked at before, nothing is certified. The command keeps one beside the
-        guardrail.
+        File that keeps at what data this guardrail was looked at. Where a tenth of these answers
+        was looked at before, nothing is certified. The command keeps one beside the guardrail; of
+        the answers that the guardrail's own report tested, the guardrail knows by itself.
     **short
         In a short call, fields of the requirement: ``max_fpr``, ``min_coverage``, ``confidence``.
         For a guardrail on scores of another program, ``scores`` and ``labels`` (and ``groups`` and
@@ -192,7 +195,7 @@ def certify(
     requirement = collect_requirement(requirement, keywords)
     risks = tuple(parse_risk(risk) for risk in guardrail.config.requirement.risks)
     limits = _limits(guardrail, requirement, risks)
-    reading = inherited(reading, guardrail, source, labelled=True)
+    reading, history = inherited(reading, guardrail, source, labelled=True), Looks(looks)
     examples = open_for(guardrail, source, reading, keep=() if by is None else (by,))
     seen, tally = Fresh(guardrail), Tally(by, once=not requirement.assume_independent)
     for batch in batches(filter(seen.admits, examples)):
@@ -233,10 +236,14 @@ def certify(
         certificate = replace(certificate, flips=None)
     freshness = seen.freshness(sha256, declared=fresh)
     certificate, groups = without_proof(certificate, groups, freshness)
-    look, history = tally.look(), Looks.of(looks, guardrail.config.digest)
-    earlier = history.before(look)
-    certificate, groups = _looked_at(certificate, groups, earlier)
-    history.record(replace(look, verdict=certificate.verdict))
+    look = tally.looked_at.look(assumed=requirement.assume_independent)
+    own = guardrail.config.data.looked_at
+    earlier = history.record(
+        guardrail.config.digest,
+        replace(look, verdict=certificate.verdict),
+        *(() if own is None else (Look.from_dict(own),)),
+    )
+    certificate, groups = left_of(certificate, groups, earlier)
     result = Certification(
         certificate=certificate,
         by=by,
@@ -261,29 +268,6 @@ def certify(
         policy=guardrail.config.policy.undefined,
     )
     return replace(result, warnings=tuple(warnings))
-
-
-def _looked_at(
-    certificate: Certificate, groups: Mapping[str, GroupVerdict] | None, earlier: Sequence[Look]
-) -> tuple[Certificate, Mapping[str, GroupVerdict] | None]:
-    """Return what is left of verdicts after earlier looks at the same data: nothing certified."""
-    if not earlier:
-        return certificate, groups
-    why = looked_before(told(earlier))
-
-    def left(item: Certificate) -> Certificate:
-        verdict = uncertified(item.verdict)
-        return (
-            item
-            if verdict == item.verdict
-            else replace(item, verdict=verdict, reason=why, flips=None)
-        )
-
-    if groups is not None:
-        groups = {
-            name: replace(item, certificate=left(item.certificate)) for name, item in groups.items()
-        }
-    return left(certificate), groups
 
 
 def _limits(guardrail: Guardrail, requirement: Requirement, risks: Sequence[Risk]) -> Requirement:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from calibrail.data.sources import Source
 from calibrail.errors import InputError
 from calibrail.evaluation import Comparison, Origin, compare_detectors
-from calibrail.report.documents.calibrate_findings import looked_before
 from calibrail.report.documents.compare_finding import finding
 from calibrail.report.documents.data_notes import data_notes
 from calibrail.scores.custom import ScoreLike
@@ -24,7 +23,8 @@ from calibrail.shown import Shown
 from calibrail.workflow.beside import beside_of
 from calibrail.workflow.context import Context
 from calibrail.workflow.independence import independent
-from calibrail.workflow.looks import Look, Looks, looked_at, told
+from calibrail.workflow.look import look_at
+from calibrail.workflow.looks import Looks, left, looked_at
 from calibrail.workflow.run_folder import cost_dict, write_run
 from calibrail.workflow.scoring import Scored, require_usable, score_source
 from calibrail.workflow.wording import spelled, worded
@@ -115,6 +115,7 @@ def compare(
         optional(context, Context, "context"),
         optional(splitting, SplitOptions, "splitting"),
     )
+    history = Looks(looks)
     scored = score_source(
         source,
         scores,
@@ -139,17 +140,16 @@ def compare(
         baselines={name: samples[0].with_scores(table.columns[name]) for name in scored.baselines},
         seed=splitting.seed,
     )
-    history = Looks.of(looks, {"scores": scored.specs, "promise": promise.to_dict()})
-    look = Look.at(table.digests, scored.data["split"]["seed"])
-    earlier, winner = history.before(look), comparison.winner
+    winner = comparison.winner
+    verdict = (winner.certificate or {}).get("verdict", "no winner")
+    look = look_at(scored, keys, assumed=requirement.assume_independent)
+    asked = {"scores": scored.specs, "promise": promise.to_dict() | {"clustered": None}}
+    earlier = history.record(asked, replace(look, verdict=verdict))
     reports = tuple(
         (name, worded(looked_at(report, earlier))) for name, report in comparison.detectors
     )
-    certificate = winner.certificate
-    if earlier and certificate is not None and certificate["verdict"] == "certified":
-        taken_back = {"verdict": "inconclusive", "reason": looked_before(told(earlier))}
-        winner = replace(winner, certificate={**certificate, **taken_back, "flips": None})
-    history.record(replace(look, verdict=(winner.certificate or {}).get("verdict", "no winner")))
+    if winner.certificate is not None:
+        winner = replace(winner, certificate=left(winner.certificate, earlier))
     comparison = replace(comparison, winner=winner)
     comparison = spelled(replace(comparison, detectors=reports))
     return ComparisonRun(comparison, scored, samples[0].split)

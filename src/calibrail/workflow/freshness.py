@@ -20,7 +20,7 @@ Freshness = Literal["new", "calibration data", "unknown", "declared"]
 
 #: Share of rows alike from which what rows hold does not tell them apart: so many are left out by
 #: chance at most, or are in it twice.
-_ALIKE: Final = 0.01
+ALIKE: Final = 0.01
 #: Share of the answers that set the threshold from which data is the calibration data.
 _SAME: Final = 0.5
 
@@ -104,7 +104,7 @@ class Fresh:
 
 def _distinct(counts: Mapping[str, int] | None) -> bool:
     """Return whether rows that are known by their content are told apart by it."""
-    return counts is not None and counts["alike"] <= _ALIKE * counts["content"]
+    return counts is not None and counts["alike"] <= ALIKE * counts["content"]
 
 
 def without_proof(

@@ -4,165 +4,177 @@ A verdict errs with a stated probability once. Who looks, labels some more and l
 splits the same data by seed after seed and keeps the best verdict, has as many chances as looks:
 eight of them made three times the error that was stated. So a file beside the results keeps what
 was looked at, and a further look at data that was looked at before certifies nothing.
-
-Data is known again by what it holds: of every look the lowest 64 digests of its answers are kept,
-a fair sample of them all (as in a bottom-k sketch), of which some turn up in any data that shares a
-good part of it.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from hashlib import sha256
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
-from calibrail.conformal.certificate import Verdict
+from calibrail.conformal import Certificate, GroupVerdict
 from calibrail.errors import DataError, file_errors
 from calibrail.evaluation import Report
 from calibrail.guardrail.frozen import write_atomically
-from calibrail.record import Record
+from calibrail.report.documents.calibrate_findings import few_looked_before, looked_before
+from calibrail.workflow.look import Earlier, Look, shared, told, void
 
 SCHEMA: Final = "calibrail.looks/1"
-#: Digests kept of every look.
-KEPT: Final = 64
+
+_REMEDY: Final = "; it keeps what was looked at, so that a verdict is no second chance: "
 
 
-@dataclass(frozen=True, slots=True)
-class Look(Record):
-    """One look at labelled data.
-
-    Attributes
-    ----------
-    n : int
-        Answers.
-    seed : int or None
-        Of the split; None where the data says it or there is none.
-    content : str
-        Digest of all answers' digests, whatever their order.
-    lowest : tuple of str
-        The lowest digests of its answers.
-    verdict : str
-        What it said.
-    """
-
-    n: int
-    seed: int | None
-    content: str
-    lowest: tuple[str, ...]
-    verdict: str = ""
-
-    @classmethod
-    def at(cls, digests: NDArray[np.uint64], seed: int | None = None) -> "Look":
-        """Return the look at answers with these digests."""
-        ordered = np.sort(digests)
-        content = sha256(ordered.astype("<u8").tobytes()).hexdigest()
-        lowest = tuple(f"{value:016x}" for value in np.unique(ordered)[:KEPT].tolist())
-        return cls(len(ordered), seed, content, lowest)
-
-    def same(self, other: "Look") -> bool:
-        """Return whether the same answers were split alike."""
-        return (self.content, self.seed) == (other.content, other.seed)
-
-    def shares(self, other: "Look") -> bool:
-        """Return whether answers of the other look are among these, as far as a sample tells."""
-        limit = min(self.lowest[-1:], other.lowest[-1:])
-        # Only below the lower of both limits do both samples hold all that there is.
-        return any(item in self.lowest for item in other.lowest if (item,) <= limit)
-
-
-@dataclass(frozen=True, slots=True)
 class Looks:
-    """The looks of one question so far: one detector and promise, or one guardrail.
+    """The file of looks, by question: one detector and promise, or one guardrail.
 
-    Attributes
+    Parameters
     ----------
-    path : Path or None
+    path : path or None
         File that keeps them; None keeps none.
-    question : str
-        What the verdicts are about.
-    earlier : tuple of Look
-        In their order.
+
+    Raises
+    ------
+    DataError
+        If the file is there and is damaged, or cannot be read or written: before any work is done.
     """
 
-    path: Path | None
-    question: str
-    earlier: tuple[Look, ...] = ()
-    others: Mapping[str, Any] = field(default_factory=dict)
+    def __init__(self, path: str | PathLike[str] | None) -> None:
+        self._path = None if path is None else Path(path)
+        if self._path is None:
+            return
+        self._read(self._path)
+        folder = self._path.absolute().parent
+        with self._writing():
+            while not folder.exists():
+                folder = folder.parent
+            tempfile.TemporaryFile(dir=folder).close()
 
-    @classmethod
-    def of(cls, path: str | PathLike[str] | None, question: Any) -> "Looks":
-        """Open the file of looks; the question is anything that JSON can hold.
+    def record(self, question: Any, look: Look, *others: Look) -> Earlier:
+        """Keep a look, unless this very one is kept; return those before it at the same answers.
+
+        The question is anything that JSON can hold; further looks at its data may be named. The
+        verdict that is kept is the one that these leave.
 
         Raises
         ------
         DataError
-            If the file is there and cannot be read.
+            If the file cannot be read or written.
         """
-        text = json.dumps(question, sort_keys=True)
-        name = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        if path is None or not Path(path).exists():
-            return cls(None if path is None else Path(path), name)
-        path = Path(path)
-        remedy = "; it keeps what was looked at before: restore it, or name another folder"
+        if self._path is None:
+            return shared(look, others)
+        name = json.dumps(question, sort_keys=True).encode("utf-8", "surrogatepass")
+        key = sha256(name).hexdigest()[:16]
+        with self._writing():
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+        # Read again under the lock, since another process may have looked meanwhile.
+        with _locked(self._path.parent):
+            questions = self._read(self._path)
+            kept = questions.get(key, ())
+            same = next((i for i, item in enumerate(kept) if look.same(item)), None)
+            earlier = shared(look, (*others, *kept[:same]))
+            if same is None:
+                certain = look.verdict == "certified" and void(earlier)
+                kept_as = "inconclusive" if certain else look.verdict
+                questions[key] = (*kept, replace(look, verdict=kept_as))
+                with self._writing():
+                    self._write(self._path, questions)
+        return earlier
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        remedy = f"{_REMEDY}name a folder that can be written, or copy the guardrail to one"
+        with file_errors(f"cannot write {self._path}", remedy):
+            yield
+
+    @staticmethod
+    def _read(path: Path) -> dict[str, tuple[Look, ...]]:
+        remedy = f"{_REMEDY}restore it, or name another folder"
         try:
             with file_errors(f"cannot read {path}", remedy):
-                content = json.loads(path.read_bytes())
+                try:
+                    raw = path.read_bytes()
+                except FileNotFoundError:
+                    return {}
+            content = json.loads(raw)
             if content["schema"] != SCHEMA:
                 raise ValueError(f"its schema is {content['schema']!r}")
-            questions = dict(content["questions"])
-            looks = tuple(Look.from_dict(item) for item in questions.pop(name, ()))
+            return {
+                name: tuple(Look.from_dict(item) for item in items)
+                for name, items in content["questions"].items()
+            }
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise DataError(f"{path} holds no looks ({error}){remedy}") from error
-        return cls(path, name, looks, questions)
 
-    def before(self, look: Look) -> tuple[Look, ...]:
-        """Return the earlier looks at data that shares answers, other than this very one."""
-        same = next((i for i, item in enumerate(self.earlier) if look.same(item)), None)
-        return tuple(item for item in self.earlier[:same] if look.shares(item))
-
-    def record(self, look: Look) -> None:
-        """Write a look to the file, unless this very one stands there.
-
-        Raises
-        ------
-        DataError
-            If the file cannot be written.
-        """
-        if self.path is None or any(look.same(item) for item in self.earlier):
-            return
-        looks = [item.to_dict() for item in (*self.earlier, look)]
-        content = {"schema": SCHEMA, "questions": {**self.others, self.question: looks}}
-        text = json.dumps(content, indent=1, allow_nan=False) + "\n"
-        remedy = "; it keeps what was looked at, so that a verdict is no second chance"
-        with file_errors(f"cannot write {self.path}", remedy):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(self.path, text.encode("ascii"))
+    @staticmethod
+    def _write(path: Path, questions: Mapping[str, Sequence[Look]]) -> None:
+        looks = {name: [item.to_dict() for item in items] for name, items in questions.items()}
+        text = json.dumps({"schema": SCHEMA, "questions": looks}, indent=1, allow_nan=False)
+        write_atomically(path, f"{text}\n".encode("ascii"))
 
 
-def told(earlier: Iterable[Look]) -> list[dict[str, Any]]:
-    """Return earlier looks as a report holds them, without digests."""
-    return [{"n": look.n, "seed": look.seed, "verdict": look.verdict} for look in earlier]
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Let one process at a time read and write here, where the system has such locks."""
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        # A file system of a network may know no locks.
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
-def uncertified(verdict: Verdict) -> Verdict:
-    """Return a verdict of a further look: it may reject, and never certifies."""
-    return "inconclusive" if verdict == "certified" else verdict
+def left(certificate: Mapping[str, Any], earlier: Earlier) -> dict[str, Any]:
+    """Return a certificate in words as earlier looks leave it: after many nothing is certified."""
+    if not earlier or certificate["verdict"] != "certified":
+        return dict(certificate)
+    looks = told(earlier)
+    if not void(earlier):
+        return {**certificate, "reason": certificate["reason"] + few_looked_before(looks)}
+    reason = looked_before(looks)
+    return {**certificate, "verdict": "inconclusive", "reason": reason, "flips": None}
 
 
-def looked_at(report: Report, earlier: Sequence[Look]) -> Report:
-    """Return the report with the earlier looks at its data, after which nothing is certified."""
+def left_of(
+    certificate: Certificate, groups: Mapping[str, GroupVerdict] | None, earlier: Earlier
+) -> tuple[Certificate, Mapping[str, GroupVerdict] | None]:
+    """Return what earlier looks leave of a certificate, and of those of groups."""
+
+    def of(item: Certificate) -> Certificate:
+        content = left({name: getattr(item, name) for name in _CHANGED}, earlier)
+        return replace(item, **content)
+
+    if groups is not None:
+        groups = {
+            name: replace(item, certificate=of(item.certificate)) for name, item in groups.items()
+        }
+    return of(certificate), groups
+
+
+_CHANGED: Final = ("verdict", "reason", "flips")
+
+
+def looked_at(report: Report, earlier: Earlier) -> Report:
+    """Return the report with the earlier looks at its data, and what these leave certified."""
     if not earlier:
         return report
     report = replace(report, looks=tuple(told(earlier)))
     if report.by_group is not None:
-        rows = [{**row, "verdict": uncertified(row["verdict"])} for row in report.by_group["rows"]]
+        rows = [left(row, earlier) for row in report.by_group["rows"]]
         report = replace(report, by_group={**report.by_group, "rows": rows})
-    if report.verdict != "certified":
+    if report.verdict != "certified" or not void(earlier):
         return report
     certificate = {**report.certificate, "verdict": "inconclusive", "flips": None}
     return replace(report, verdict="inconclusive", reason="looked_before", certificate=certificate)

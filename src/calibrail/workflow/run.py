@@ -196,6 +196,7 @@ class Run(Shown):
                 **{name: self.data[name] for name in origin},
                 n_hallucinated=self.data.get("n_hallucinated"),
                 known_by=self.data.get("known_by"),
+                looked_at=self.data.get("looked_at"),
                 seed=self.data["split"]["seed"],
                 calibration_examples=list(self.calibration_examples),
                 reading=frozen_reading(self.data.get("reading")),

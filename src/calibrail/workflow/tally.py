@@ -1,11 +1,8 @@
 """What did a guardrail decide about labelled answers, and which of these count?"""
 
-from array import array
 from collections import Counter
 from math import nan
 from typing import NamedTuple
-
-import numpy as np
 
 from calibrail.conformal import Counts
 from calibrail.data.example import Example
@@ -13,7 +10,7 @@ from calibrail.data.ids import SeenIds
 from calibrail.data.sketches import TELLING
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.runtime import group_name
-from calibrail.workflow.looks import Look
+from calibrail.workflow.look import LookedAt
 from calibrail.workflow.lot import lot
 
 
@@ -46,8 +43,9 @@ class Tally:
         #: By group, class and value of the column: digest and cell of the answer that counts.
         self._drawn: dict[tuple[str, int, str], tuple[int, _Cell]] = {}
         self._seen: set[tuple[str, int]] = set()
-        self._digests = array("Q")
         self._texts = SeenIds()
+        #: All of these answers, whichever count.
+        self.looked_at = LookedAt()
         self.n_answers = self.n_sharing = self.n_undefined = self.n_errors = 0
 
     def add(self, example: Example, decision: Decision) -> None:
@@ -55,7 +53,7 @@ class Tally:
         outcome, label = decision.outcome, int(example.label or 0)
         digest = example.digest()
         self.n_answers += 1
-        self._digests.append(int(digest, 16))
+        self.looked_at.add(example, decision.score)
         self.n_errors += outcome == "error"
         self.n_undefined += decision.score is None and outcome != "error"
         name = "" if self._by is None else group_name(example.columns.get(self._by))
@@ -88,10 +86,6 @@ class Tally:
         for cell, n in cells.items():
             by_name.setdefault(cell.name, Counter())[cell] += n
         return {name: _counts(by_name[name]) for name in sorted(by_name)}
-
-    def look(self) -> Look:
-        """Return which answers were looked at."""
-        return Look.at(np.array(self._digests, np.uint64))
 
     def n_flagged(self) -> int:
         """Return how many of the faithful answers that count were flagged, not merely reviewed."""

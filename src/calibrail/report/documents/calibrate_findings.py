@@ -26,15 +26,13 @@ def reason(report: Json, n_assumed: int = 0) -> str:
     elif report["reason"] == "looked_before":
         text = looked_before(report["looks"])
     elif report["reason"] == "aims_at_the_requirement":
-        needed = certificate["needed"]["hallucinated"]
-        more = "no number of further examples"
-        if needed is not None:
-            more = count(needed, "more hallucinated example")
         text += (
             f" A {report['guarantee']} threshold aims at {percent(1 - report['alpha'])}, so about "
-            f"half of all draws lie below, and {more} would settle it at the rate seen: use "
-            "--guarantee pac, or require less with --min-coverage."
+            f"half of all draws lie below, and more labels do not change that: use --guarantee "
+            "pac on new answers, or require less with --min-coverage."
         )
+    if report["verdict"] == "certified":
+        text += few_looked_before(report["looks"])
     text += assumed(n_assumed)
     # A bound on answers that are not passed is one on flags, and with a review on both.
     return text.replace("flags", "withholds") if report["three_way"] else text
@@ -42,18 +40,36 @@ def reason(report: Json, n_assumed: int = 0) -> str:
 
 def looked_before(looks: Sequence[Json]) -> str:
     """Say why a further look at the same data is no certificate."""
-    earlier = listed(
+    share = sum(look["shared"] for look in looks)
+    data = "this data" if share > 0.995 else f"about {percent(share)} of this data"
+    return (
+        f"The bounds would certify it, but {data} was looked at before: {_looks(looks)}. The error "
+        "that a verdict may have holds for one look; who looks again has another chance to be "
+        "lucky. Certify the guardrail on new answers alone."
+    )
+
+
+def few_looked_before(looks: Sequence[Json]) -> str:
+    """Say how few of the answers were looked at before; empty where none were."""
+    if not looks:
+        return ""
+    share = sum(look["shared"] for look in looks)
+    return (
+        f" About {percent(share)} of this data was looked at before ({_looks(looks)}), too little "
+        "to take the verdict back."
+    )
+
+
+def _looks(looks: Sequence[Json]) -> str:
+    """Name looks by size, seed and verdict."""
+    return listed(
         [
             count(look["n"], "answer")
+            + (" by the guardrail's own report" if look["reported"] else "")
             + ("" if look["seed"] is None else f" with seed {look['seed']}")
             + f" ({look['verdict']})"
             for look in looks
         ]
-    )
-    return (
-        f"The bounds would certify it, but this data was looked at before: {earlier}. The error "
-        "that a verdict may have holds for one look; who looks again has another chance to be "
-        "lucky. Certify the guardrail on new answers alone."
     )
 
 

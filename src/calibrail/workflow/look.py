@@ -1,0 +1,230 @@
+"""What was looked at, and how much of other data is the same?
+
+Data is known again by what it holds: of every look the lowest digests of its answers are kept, a
+fair sample of them all (as in a bottom-k sketch), which estimates the share that two looks have in
+common. Where rows cannot be told apart, only all of them together are.
+"""
+
+import re
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.data.example import Example
+from calibrail.data.ids import n_repeated
+from calibrail.data.splits import TEST
+from calibrail.record import Record
+from calibrail.workflow.freshness import ALIKE
+from calibrail.workflow.scoring import Scored
+
+#: Digests kept of every look.
+KEPT: Final = 256
+#: Share of the answers that were looked at before from which nothing is certified.
+VOID: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Look(Record):
+    """One look at labelled data.
+
+    Attributes
+    ----------
+    n : int
+        Answers.
+    seed : int or None
+        Of the split; None where the data says it or there is none.
+    content : str
+        Digest of all answers' digests, whatever their order.
+    lowest : tuple of str
+        The lowest digests of its answers; empty where these do not tell them apart.
+    verdict : str
+        What it said.
+    split : str
+        Digest of all answers' digests with their labels and parts, whatever their order.
+    assumed : bool
+        Whether all answers were taken as independent.
+    reported : bool
+        Whether it is the look of the guardrail's own report at its test part.
+    """
+
+    n: int
+    seed: int | None
+    content: str
+    lowest: tuple[str, ...]
+    verdict: str = ""
+    split: str = ""
+    assumed: bool = False
+    reported: bool = False
+
+    def __post_init__(self) -> None:
+        types: dict[str, Any] = dict.fromkeys(("content", "verdict", "split"), str)
+        types |= {"n": int, "seed": int | None, "assumed": bool, "reported": bool}
+        for name, kind in types.items():
+            value = getattr(self, name)
+            if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
+                raise TypeError(f"{name} of a look is {value!r:.40}")
+        for item in self.lowest:
+            if not (isinstance(item, str) and re.fullmatch("[0-9a-f]{16}", item)):
+                raise ValueError(f"a digest of a look is {item!r:.40}")
+
+    @classmethod
+    def at(
+        cls,
+        digests: NDArray[np.uint64],
+        labels: NDArray[np.int8],
+        codes: NDArray[np.int8] | None = None,
+        *,
+        seed: int | None = None,
+        assumed: bool = False,
+        apart: bool = True,
+    ) -> "Look":
+        """Return the look at answers with these digests, labels and parts of a split.
+
+        ``apart`` says whether the digests tell the answers apart.
+        """
+        parts = np.zeros(len(digests), np.int8) if codes is None else codes
+        order = np.lexsort((parts, labels, digests))
+        ordered = digests[order].astype("<u8")
+        hasher = sha256(ordered.tobytes())
+        content = hasher.hexdigest()
+        hasher.update(labels[order].astype(np.int8).tobytes())
+        hasher.update(parts[order].tobytes())
+        kept = np.unique(ordered)[: KEPT if apart else 0].tolist()
+        lowest = tuple(f"{value:016x}" for value in kept)
+        return cls(len(ordered), seed, content, lowest, split=hasher.hexdigest(), assumed=assumed)
+
+    def same(self, other: "Look") -> bool:
+        """Return whether the same answers, with the same labels, were split and counted alike."""
+        one, two = (
+            (look.content, look.split, look.seed, look.assumed, look.reported)
+            for look in (self, other)
+        )
+        return one == two
+
+    def common(self, other: "Look") -> tuple[set[str], int]:
+        """Return which of a fair sample of these answers the other look has, and its size."""
+        if self.content == other.content:
+            return set(self.lowest) or {self.content}, len(self.lowest) or 1
+        # Only below the lower of both limits do both samples hold all that there is.
+        limit = min(look.lowest[-1] if len(look.lowest) >= KEPT else "g" for look in (self, other))
+        sample = {item for item in self.lowest if item <= limit}
+        return sample & set(other.lowest), len(sample)
+
+
+#: Earlier looks, each with the estimated share of the answers that it was the first to look at.
+Earlier: TypeAlias = tuple[tuple[Look, float], ...]
+
+
+def shared(look: Look, others: Sequence[Look]) -> Earlier:
+    """Return the looks at data that shares answers with this one, each with the share it adds."""
+    found: set[str] = set()
+    result = []
+    for other in others:
+        among, size = look.common(other)
+        if among:
+            result.append((other, len(among - found) / size))
+        found |= among
+    return tuple(result)
+
+
+def void(earlier: Earlier) -> bool:
+    """Return whether so many answers were looked at before that nothing can be certified."""
+    # Of several estimates, each of which is a share of another sample.
+    return sum(share for _, share in earlier) >= VOID - 1e-9
+
+
+class LookedAt:
+    """Collects which answers are looked at, one by one.
+
+    Rows of scores without an id are known by their scores, which further columns beside them do not
+    change; where many have the same score, by all that the row holds; where many of these are
+    alike, too, not at all.
+    """
+
+    def __init__(self) -> None:
+        self._digests, self._scores, self._labels = array("Q"), array("d"), array("b")
+        self._known: set[str] = set()
+
+    def add(self, example: Example, score: float | None) -> None:
+        """Add one answer."""
+        self._known.add(example.known_by)
+        self._digests.append(int(example.digest(), 16))
+        self._labels.append(int(example.label or 0))
+        self._scores.append(float("nan") if score is None else score)
+
+    def look(self, *, assumed: bool) -> Look:
+        """Return the look at all of them."""
+        scores = np.array(self._scores)[:, None]
+        digests, apart = _known_by(np.array(self._digests, np.uint64), scores, self._known)
+        return Look.at(digests, np.array(self._labels, np.int8), assumed=assumed, apart=apart)
+
+
+def look_at(scored: Scored, keys: Sequence[str], *, assumed: bool) -> Look:
+    """Return the look at all answers by the detectors in these columns."""
+    return _look_at(scored, keys, np.ones(len(scored.codes), np.bool_), assumed)
+
+
+def reported(scored: Scored, *, everyone: bool, verdict: str) -> Look:
+    """Return the look of a guardrail's own report: at the test part by the first detector.
+
+    With ``everyone``, at the faithful calibration answers, too, on which a pac certificate rests.
+    """
+    codes, labels = scored.codes, scored.table.labels
+    rows = (codes == TEST) | (everyone & (codes > 0) & (labels == 0))
+    return replace(_look_at(scored, scored.keys[:1], rows), verdict=verdict, reported=True)
+
+
+def _look_at(
+    scored: Scored, keys: Sequence[str], rows: NDArray[np.bool_], assumed: bool = False
+) -> Look:
+    table, known = scored.table, {kind for kind, n in scored.data["known_by"].items() if n}
+    scores = np.column_stack([table.columns[key][rows] for key in keys])
+    digests, apart = _known_by(table.digests[rows], scores, known)
+    seed = scored.data["split"]["seed"]
+    labels, codes = table.labels[rows], scored.codes[rows]
+    return Look.at(digests, labels, codes, seed=seed, assumed=assumed, apart=apart)
+
+
+def _known_by(
+    digests: NDArray[np.uint64], scores: NDArray[np.float64], known: set[str]
+) -> tuple[NDArray[np.uint64], bool]:
+    """Return the numbers by which answers are known, and whether these tell them apart."""
+    if not known & {"content", "nothing"}:
+        return digests, True
+    hashed = np.zeros(len(scores), np.uint64)
+    for column in np.ascontiguousarray(scores.T + 0.0):
+        hashed = _mixed(hashed ^ column.view(np.uint64))
+    for numbers in (hashed, digests):
+        # The digest of a row that nothing is known of is that of its place.
+        if n_repeated(numbers) <= ALIKE * len(numbers) and (
+            numbers is hashed or "nothing" not in known
+        ):
+            return numbers, True
+    return hashed, False
+
+
+def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return numbers spread evenly, one to one: SplitMix64's finalizer (Steele et al. 2014)."""
+    bits = bits + np.uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
+
+
+def told(earlier: Earlier) -> list[dict[str, Any]]:
+    """Return earlier looks as a report holds them, without digests."""
+    return [
+        {
+            "n": look.n,
+            "seed": look.seed,
+            "verdict": look.verdict,
+            "reported": look.reported,
+            "shared": share,
+        }
+        for look, share in earlier
+    ]
