@@ -99,6 +99,61 @@ def test_a_column_by_another_name_is_the_same_column(guardrail: Guardrail, tmp_p
     assert certified(then, parquet(tmp_path / "b.parquet", items)).freshness == "calibration data"
 
 
+@pytest.mark.parametrize("n", [1000, 6000])
+@pytest.mark.parametrize("ids", [False, True])
+def test_rounded_scores_and_further_columns_make_no_new_rows(
+    tmp_path: Path, n: int, ids: bool
+) -> None:
+    items = [{"id": i, **row} if ids else row for i, row in enumerate(scores(n))]
+    calibrail.calibrate(
+        csv(tmp_path / "a.csv", items), build_column("s", higher="hallucinated"), alpha=0.1
+    ).freeze().save(tmp_path / "g.json")
+    then = Guardrail.load(tmp_path / "g.json")
+    wider = csv(tmp_path / "wider.csv", [{**row, "note": f"x{n}"} for row in items])
+    assert certified(then, wider, fresh=True).freshness == "calibration data"
+    rounded = [{**row, "s": float(f"{row['s']:.4g}")} for row in items]
+    result = certified(then, csv(tmp_path / "rounded.csv", rounded))
+    # Of many scores chance meets too many once they are rounded.
+    expected = "calibration data" if n == 1000 else "unknown"
+    assert (result.verdict, result.freshness) == ("inconclusive", expected)
+    # Others are new, with the same ids and with others.
+    new = [{"id": i, **row} if ids else row for i, row in enumerate(scores(n, seed=1))]
+    result = certified(then, csv(tmp_path / "new.csv", new))
+    assert (result.verdict, result.freshness) == ("certified", "new")
+    # Of six digits a few are met by chance.
+    assert result.n_seen_before <= 0.01 * n
+    assert result.certificate.coverage.n >= n // 2 - result.n_seen_before
+
+
+def test_further_columns_do_not_make_coarse_scores_tell(tmp_path: Path) -> None:
+    coarse = scores(decimals=2)
+    then = guardrail_of(csv(tmp_path / "a.csv", coarse))
+    noted = csv(tmp_path / "b.csv", [{**row, "note": f"n{i}"} for i, row in enumerate(coarse)])
+    assert certified(then, noted).freshness == "unknown"
+
+
+def test_an_old_question_with_a_new_answer_is_a_new_row(tmp_path: Path) -> None:
+    def asked(seed: int) -> Rows:
+        return [{"question": f"q {i // 2}?", **row} for i, row in enumerate(scores(seed=seed))]
+
+    old = csv(tmp_path / "a.csv", asked(0))
+    then = guardrail_of(old)
+    assert then.config.data.known_by is not None
+    assert then.config.data.known_by["content"] == 1000
+    examples = then.config.data.calibration_examples
+    assert len(set(examples)) == len(examples)
+    result = certified(then, csv(tmp_path / "b.csv", asked(1)))
+    assert (result.verdict, result.freshness) == ("certified", "new")
+    assert result.n_seen_before == 0
+    again = csv(tmp_path / "c.csv", shuffled(asked(0)))
+    assert certified(then, again, fresh=True).freshness == "calibration data"
+    # A guardrail that knew its rows by their questions cannot tell.
+    content = then.config.model_dump(by_alias=True)
+    content["data"]["known_by"] = {"texts": 1000, "id": 0, "content": 0, "nothing": 0, "alike": 0}
+    older = Guardrail(type(then.config).model_validate(content))
+    assert certified(older, csv(tmp_path / "b.csv", asked(1))).freshness == "unknown"
+
+
 def test_rows_that_are_alike_cannot_be_told_apart(tmp_path: Path) -> None:
     then = guardrail_of(csv(tmp_path / "a.csv", scores(decimals=2)))
     assert then.config.data.known_by is not None

@@ -44,8 +44,8 @@ class Example:
         Further columns of the source row that a caller asked to keep: an outside score, the
         user's own split.
     content : str or None
-        What the row holds, where the source gave it no id; empty where that is not known. None
-        where ``id`` is its own.
+        What the row holds, where the source gave it neither an id nor a response; empty where
+        that is not known. None where ``id`` is its own.
     """
 
     question: str = ""
@@ -60,8 +60,11 @@ class Example:
 
     @property
     def known_by(self) -> KnownBy:
-        """What tells this example from others, in another file and in another order."""
-        if self.question or self.response or any(self.contexts):
+        """What tells this example from others, in another file and in another order.
+
+        Texts do where there is an answer: a question may be asked again.
+        """
+        if self.response:
             return "texts"
         if self.content is None:
             return "id" if self.id else "nothing"
@@ -71,12 +74,16 @@ class Example:
         """Return 16 hexadecimal digits that identify the texts (question, contexts, response).
 
         Two examples with the same texts have the same digest, whatever their id and label. An
-        example without texts (scores only) is identified by its own id; without one, by what its
-        row holds beside the label. By its place in the file only where nothing else is known.
+        example without a response (scores only, a question and a score) is identified by its own
+        id; without one, by what its row holds beside the label. By the texts that it has, or its
+        place in the file, only where nothing else is known.
         """
         parts: tuple[str, ...] = (self.question, *self.contexts, self.response)
-        if not any(parts):
-            parts = ("content", self.content) if self.content else ("id", self.id)
+        known_by = self.known_by
+        if known_by == "content":
+            parts = ("content", self.content or "")
+        elif known_by == "id" or not any(parts):
+            parts = ("id", self.id)
         hasher = hashlib.sha256()
         for part in parts:
             encoded = part.encode("utf-8", "surrogatepass")

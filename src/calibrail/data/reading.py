@@ -74,8 +74,8 @@ class Reading:
         self._files = opened.files
         self._reading, self._quarantine = reading, reading.quarantine
         needs = needs.keeping(fields, self.columns)
-        # Rows with neither texts nor ids are known by all that they hold.
-        named = bool({*TEXT_FIELDS, "id"} & self.columns.present)
+        # Rows with neither answers nor ids are known by all that they hold.
+        named = bool({"response", "id"} & self.columns.present)
         narrow = opened.only if named else None
         interpreter = Interpreter(self.columns, needs, opened.cells, whole=narrow is None)
         items: Iterator[ParsedItem] = chain(head, opened.items)

@@ -71,15 +71,15 @@ class Interpreter:
                 id=name or row.name,
                 samples=self._samples(value_at(values, by_field["samples"])),
                 columns={key: column_value(value_at(values, key)) for key in self.needs.keep},
-                content=None if name else self._content((question, *contexts, response), values),
+                content=None if name else self._content(response, values),
             )
         except _FieldError as bad:
             value = "" if bad.reason == "missing" else shorten(bad.value)
             return Problem(row.number, bad.field, bad.reason, value, "", bad.remedy, row.file)
 
-    def _content(self, texts: tuple[str, ...], values: Mapping[str, object]) -> str:
-        """Return what the row holds beside its label; nothing where its texts are known."""
-        if any(texts) or not self.whole:
+    def _content(self, response: str, values: Mapping[str, object]) -> str:
+        """Return what the row holds beside its label; nothing where its answer is known."""
+        if response or not self.whole:
             return ""
         passed_over = {*self.columns.label_columns, *_NUMBERING}
         held = (value for name, value in values.items() if name not in passed_over)
