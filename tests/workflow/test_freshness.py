@@ -120,9 +120,7 @@ def test_rounded_scores_and_further_columns_make_no_new_rows(
     new = [{"id": i, **row} if ids else row for i, row in enumerate(scores(n, seed=1))]
     result = certified(then, csv(tmp_path / "new.csv", new))
     assert result.freshness == "new"
-    # A look knows answers by their ids alone, and takes those numbered alike for the same.
-    assert result.verdict == ("inconclusive" if result.looks else "certified")
-    assert bool(result.looks) == ids
+    assert result.verdict == "certified"
     # Of six digits a few are met by chance.
     assert result.n_seen_before <= 0.01 * n
     assert result.certificate.coverage.n >= n // 2 - result.n_seen_before

@@ -141,9 +141,9 @@ def void(earlier: Earlier) -> bool:
 class LookedAt:
     """Collects which answers are looked at, one by one.
 
-    Rows of scores without an id are known by their scores, which further columns beside them do not
-    change; where many have the same score, by all that the row holds; where many of these are
-    alike, too, not at all.
+    Rows of scores are known by id and score together. Those without an id are known by their
+    scores, which further columns beside them do not change; where many have the same score, by all
+    that the row holds; where many of these are alike, too, not at all.
     """
 
     def __init__(self) -> None:
@@ -194,11 +194,14 @@ def _known_by(
     digests: NDArray[np.uint64], scores: NDArray[np.float64], known: set[str]
 ) -> tuple[NDArray[np.uint64], bool]:
     """Return the numbers by which answers are known, and whether these tell them apart."""
-    if not known & {"content", "nothing"}:
+    if known <= {"texts"}:
         return digests, True
     hashed = np.zeros(len(scores), np.uint64)
     for column in np.ascontiguousarray(scores.T + 0.0):
         hashed = _mixed(hashed ^ column.view(np.uint64))
+    if not known & {"content", "nothing"}:
+        # Another batch may be numbered alike: an id is one answer only together with its score.
+        return _mixed(digests ^ hashed), True
     for numbers in (hashed, digests):
         # The digest of a row that nothing is known of is that of its place.
         if n_repeated(numbers) <= ALIKE * len(numbers) and (

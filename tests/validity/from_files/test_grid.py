@@ -46,7 +46,11 @@ SMALL: list[tuple[Run, int, float, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("run", "n", "alpha", "runs"), SMALL, ids=lambda item: str(item)[:30])
+def name_of(item: Any) -> str:
+    return str(getattr(item, "__name__", item))
+
+
+@pytest.mark.parametrize(("run", "n", "alpha", "runs"), SMALL, ids=name_of)
 def test_promises_hold_from_file_to_report(run: Run, n: int, alpha: float, runs: int) -> None:
     checks = tuple(run(Setting("continuous", n, alpha, runs, seed=7)))
     assert failures(checks, ERROR / len(SMALL)) == ()
