@@ -111,4 +111,4 @@ def test_errors_without_texts_are_one_line() -> None:
     assert not any(isinstance(block, Card) for block in blocks)
     lines = [block.text for block in blocks if isinstance(block, Text)]
     assert "1 in the test part: a-1." in lines
-    assert any(line.startswith("9 in the test part; here are the 1 ") for line in lines)
+    assert any(line.startswith("9 in the test part; here is the one ") for line in lines)

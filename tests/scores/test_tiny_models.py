@@ -135,7 +135,7 @@ def test_other_weights_are_another_detector(matcher: Path, tmp_path: Path) -> No
             "contexts": [SUPPORT],
             "response": said[i % 2],
             "label": (i + 1) % 2,
-            "question": "q",
+            "question": " ".join(f"word{i}{k}" for k in range(5)),
         }
         for i in range(40)
     ]
