@@ -160,6 +160,30 @@ def test_what_cannot_be_told_is_said(tmp_path: Path, digits: int) -> None:
     assert len(said) == (digits == 1) and (run.data["n_untold"] > 4) == (digits == 1)
 
 
+def test_which_of_several_scores_of_one_text_counts_has_nothing_to_do_with_the_order(
+    tmp_path: Path,
+) -> None:
+    """A noisy judge scored each answer eight times; sorted, the highest must not be the one."""
+    rng = np.random.default_rng(4)
+    rows = [
+        {
+            "question": f"q{i}",
+            "contexts": [f"context {i}"],
+            "response": f"answer {i} in some words",
+            "label": i % 2,
+            "s": float(score),
+        }
+        for i in range(120)
+        for score in rng.normal(2.0 * (i % 2), 1.0, 8)
+    ]
+    first = [{**row, "s": row["s"] + 1e-3, "question": f"other {row['question']}"} for row in rows]
+    column = "column:column=s,higher=hallucinated"
+    guardrail = calibrate(first, column, alpha=0.2).freeze()
+    orders = [sorted(rows, key=lambda row: sign * row["s"]) for sign in (1, -1)]
+    counted = [certify(guardrail, order, max_fpr=0.5, fresh=True).certificate for order in orders]
+    assert counted[0] == counted[1] and counted[0].fpr.n == counted[0].coverage.n == 60
+
+
 def test_certify_counts_copies_once(tmp_path: Path) -> None:
     run = calibrate(
         write(tmp_path / "a.jsonl", copied(160, 1, near=False, seed=5)), SPEC, alpha=0.1

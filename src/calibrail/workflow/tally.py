@@ -2,7 +2,7 @@
 
 from collections import Counter
 from math import nan
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from calibrail.conformal import Counts
 from calibrail.data.example import Example
@@ -12,6 +12,9 @@ from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.runtime import group_name
 from calibrail.workflow.look import LookedAt
 from calibrail.workflow.lot import lot
+
+#: The name of a group, or the digest of texts that stand in several rows.
+_Group: TypeAlias = str | int
 
 
 class _Cell(NamedTuple):
@@ -26,8 +29,8 @@ class _Cell(NamedTuple):
 class Tally:
     """Counts decisions, one answer of each group and class, in any order of the answers.
 
-    Answers of one group are kept apart until the end: the one with the lowest lot counts. All
-    others are counted at once, of those with the same texts and class the first.
+    The same texts again are a group, too, where nothing else names one. Answers of one group are
+    kept apart until the end: the one with the lowest lot counts. All others are counted at once.
 
     Parameters
     ----------
@@ -40,10 +43,9 @@ class Tally:
     def __init__(self, by: str | None, *, once: bool = True) -> None:
         self._by, self._once = by, once
         self._alone: Counter[_Cell] = Counter()
-        #: By group, class and value of the column: digest and cell of the answer that counts.
-        self._drawn: dict[tuple[str, int, str], tuple[int, _Cell]] = {}
-        self._seen: set[tuple[str, int]] = set()
-        self._texts = SeenIds()
+        #: By group, class and value of the column: lot and cell of the answer that counts.
+        self._drawn: dict[tuple[_Group, int, str], tuple[int, _Cell]] = {}
+        self._seen = SeenIds()
         #: All of these answers, whichever count.
         self.looked_at = LookedAt()
         self.n_answers = self.n_sharing = self.n_undefined = self.n_errors = 0
@@ -51,27 +53,24 @@ class Tally:
     def add(self, example: Example, decision: Decision) -> None:
         """Count one answer; one that was not passed counts as stopped."""
         outcome, label = decision.outcome, int(example.label or 0)
-        digest = example.digest()
+        digest = int(example.digest(), 16)
         self.n_answers += 1
         self.looked_at.add(example, decision.score)
         self.n_errors += outcome == "error"
         self.n_undefined += decision.score is None and outcome != "error"
         name = "" if self._by is None else group_name(example.columns.get(self._by))
         cell = _Cell(label, outcome != "pass", outcome == "flag", name)
-        if example.group is None:
-            again = _told(example) and not self._texts.add(f"{label} {digest}")
-            self.n_sharing += again
-            if not (again and self._once):
-                self._alone[cell] += 1
-            return
-        self.n_sharing += (example.group, label) in self._seen
-        self._seen.add((example.group, label))
-        if not self._once:
+        group: _Group | None = example.group
+        if group is None and _told(example):
+            group = digest
+        if group is not None:
+            self.n_sharing += not self._seen.add(f"{label} {group!r}")
+        if group is None or not self._once:
             self._alone[cell] += 1
             return
-        key = example.group, label, name
+        key = group, label, name
         score = nan if decision.score is None else decision.score
-        drawn = lot(int(digest, 16), score, label)
+        drawn = lot(digest, score, label)
         if key not in self._drawn or drawn < self._drawn[key][0]:
             self._drawn[key] = drawn, cell
 
@@ -93,7 +92,7 @@ class Tally:
         return sum(n for cell, n in cells.items() if cell.flagged and not cell.label)
 
     def _cells(self, *, per_class: bool) -> Counter[_Cell]:
-        lowest: dict[tuple[str, int | None], tuple[int, _Cell]] = {}
+        lowest: dict[tuple[_Group, int | None], tuple[int, _Cell]] = {}
         for (group, label, _), drawn in self._drawn.items():
             key = group, label if per_class else None
             lowest[key] = min(drawn, lowest.get(key, drawn))
