@@ -1,6 +1,5 @@
 """How does a source become examples, with every one of its rows accounted for?"""
 
-import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
@@ -8,8 +7,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from pathlib import Path
-from typing import IO, Any, Final, Unpack, cast
+from typing import Any, Final, Unpack, cast
 
 from calibrail.data.answers import answers_of
 from calibrail.data.columns import Needs, choose_columns
@@ -19,10 +17,11 @@ from calibrail.data.formats import Opened, peek
 from calibrail.data.ids import SeenIds
 from calibrail.data.part import Part
 from calibrail.data.paths import value_at
+from calibrail.data.quarantine import Quarantine
 from calibrail.data.row_parser import Interpreter
 from calibrail.data.rows import Filtered, ParsedItem, Problem, Row
 from calibrail.data.sources import Source, digest_files, file_digests, open_source, spoken
-from calibrail.errors import DataError, InputError, file_errors
+from calibrail.errors import DataError, InputError
 from calibrail.record import plain
 from calibrail.settings import ReadOptions, ReadShort
 from calibrail.settings.checks import optional
@@ -30,7 +29,7 @@ from calibrail.settings.option import changed, flags
 
 _DUPLICATE: Final = "give every row its own id, or name another id column"
 
-
+#: Who is told of everything that is read; see `telling_readings`.
 _told: ContextVar[Callable[["Reading"], None] | None] = ContextVar("told", default=None)
 
 
@@ -159,7 +158,7 @@ class Reading:
 
     def _run(self, rows: Iterator[ParsedItem], interpreter: Interpreter) -> Iterator[Example]:
         seen, last = _Ids(), ("", 0)
-        with closing(_Quarantine(self._quarantine)) as quarantine:
+        with closing(Quarantine(self._quarantine)) as quarantine:
             for row in rows:
                 number = row.number if isinstance(row, Row) else row.row
                 self.n_rows += (row.file, number) != last
@@ -328,38 +327,3 @@ class _Ids:
             return id
         qualified = f"{file}:{id}"
         return qualified if file and self._all.add(qualified) else None
-
-
-class _Quarantine:
-    """Appends one JSON line a problem to a file that only exists once there is a problem.
-
-    A file that an earlier run left at the same path is removed first, so that the file never
-    speaks of other data than the run's.
-
-    Parameters
-    ----------
-    path : Path or None
-        None counts nothing and writes nothing.
-    """
-
-    def __init__(self, path: Path | None) -> None:
-        self.path = path
-        self._stream: IO[str] | None = None
-        if path is not None:
-            with file_errors(f"cannot replace {path}"):
-                path.unlink(missing_ok=True)
-
-    def add(self, problem: Problem) -> None:
-        """Write ``problem`` as ``{"row": ..., "field": ..., "reason": ..., "value": ...}``."""
-        if self.path is None:
-            return
-        if self._stream is None:
-            with file_errors(f"cannot write {self.path}"):
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                self._stream = self.path.open("w", encoding="utf-8", newline="\n")
-        self._stream.write(json.dumps(problem.entry()) + "\n")
-
-    def close(self) -> None:
-        """Close the file, if there is one."""
-        if self._stream is not None:
-            self._stream.close()

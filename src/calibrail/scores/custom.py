@@ -3,42 +3,30 @@
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol, TypeAlias, get_args
+from typing import Any, Final, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrail.data.columns import ALL_COLUMNS
-from calibrail.data.example import TEXT_FIELDS, Example
-from calibrail.data.labels import parse_label
+from calibrail.data.example import Example
 from calibrail.errors import CalibrailError, InputError
 from calibrail.scores.base import JSON, Score, Scores, missing
 from calibrail.scores.column import Higher
 from calibrail.scores.detector import one_of
+from calibrail.scores.estimators import (
+    METHODS,
+    DecisionEstimator,
+    Estimator,
+    ProbabilityEstimator,
+    is_estimator,
+    kind_of,
+)
 from calibrail.scores.importable import import_named, leads_back, name_of, origin
-
-
-class ProbabilityEstimator(Protocol):
-    """What tells the probability of each class."""
-
-    def predict_proba(self, X: Any) -> Any:  # noqa: N803
-        """Return one row an answer, one column a class."""
-
-
-class DecisionEstimator(Protocol):
-    """What tells how far an answer lies on one side."""
-
-    def decision_function(self, X: Any) -> Any:  # noqa: N803
-        """Return one number an answer, or one a class."""
-
 
 #: What stands for a detector: a name, a `Score`, a function of an example, a fitted estimator.
 ScoreLike: TypeAlias = (
     str | Score | Callable[[Example], Any] | ProbabilityEstimator | DecisionEstimator
 )
-
-#: How an estimator is asked, the first that it has.
-_METHODS: Final = ("predict_proba", "decision_function")
 
 _BATCH: Final = (
     ". A function gets one Example at a time; one that takes a list of them is given as "
@@ -101,27 +89,24 @@ class CustomScore:
         given = detector
         detector = import_named(given) if isinstance(given, str) else given
         self.detector = given if isinstance(given, str) else name_of(detector)
-        self._method = next((name for name in _METHODS if hasattr(detector, name)), None)
-        if isinstance(detector, type) or not (callable(detector) or self._method):
+        estimates = is_estimator(detector)
+        if isinstance(detector, type) or not (callable(detector) or estimates):
             raise InputError(
                 "a detector must be a function of an Example, or a fitted object with "
-                f"{' or '.join(_METHODS)}; got {_kind(detector)}"
+                f"{' or '.join(METHODS)}; got {kind_of(detector)}"
             )
         one_of(higher, "higher", get_args(Higher))
         self._object, self._batch, self._higher = detector, bool(batch), higher
         self._features, self._positive = _names(features), positive
+        self._estimator: Estimator | None = None
         self.importable = isinstance(given, str) or leads_back(self.detector, detector)
-        if self._method is None:
-            if features is not None or positive is not None:
-                raise InputError("features and positive are for estimators; a function gets all")
-            self._columns: tuple[str, ...] = ()
-        else:
+        if estimates:
             if batch:
                 raise InputError("batch is for functions; an estimator always gets all at once")
-            _refuse_unfitted(detector, self.detector)
-            self._columns = self._inputs()
-            self._place = self._class_place()
-        exact = 0.0 if self._method is None and not batch else _ROUNDING
+            self._estimator = Estimator(detector, self.detector, self._features, positive)
+        elif features is not None or positive is not None:
+            raise InputError("features and positive are for estimators; a function gets all")
+        exact = 0.0 if not estimates and not batch else _ROUNDING
         self._tolerance = exact if tolerance is None else float(tolerance)
         if not self.importable:
             warnings.warn(self.lessons[0], UserWarning, stacklevel=3)
@@ -157,14 +142,12 @@ class CustomScore:
     @property
     def requires(self) -> tuple[str, ...]:
         """The fields that an estimator reads; a function takes what is there."""
-        return tuple(name for name in self._columns if name in TEXT_FIELDS)
+        return () if self._estimator is None else self._estimator.fields
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that an estimator reads; a function may read all."""
-        if self._method is None:
-            return (ALL_COLUMNS,)
-        return tuple(name for name in self._columns if name not in TEXT_FIELDS)
+        return (ALL_COLUMNS,) if self._estimator is None else self._estimator.columns
 
     @property
     def tolerance(self) -> float:
@@ -195,7 +178,7 @@ class CustomScore:
     def _lacking(self, example: Example) -> str | None:
         """Return why an estimator has no value for an example, None where nothing is missing."""
         why = missing(example, self.requires)
-        if why is not None or self._method is None or _takes_nan(self._object):
+        if why is not None or self._estimator is None or self._estimator.takes_nan:
             return why
         empty = (name for name in self.columns if example.columns.get(name) is None)
         return next((f"column {name} is empty" for name in empty), None)
@@ -203,10 +186,9 @@ class CustomScore:
     def _values(self, examples: Sequence[Example]) -> Sequence[float | None]:
         if not examples:
             return []
-        if self._method is not None:
-            method = getattr(self._object, self._method)
-            raw = self._called(method, self._matrix(examples), examples)
-            return self._numbers(self._of_class(np.asarray(raw)), len(examples))
+        if self._estimator is not None:
+            raw = self._called(self._estimator.method, self._estimator.matrix(examples), examples)
+            return self._numbers(self._estimator.of_class(np.asarray(raw)), len(examples))
         if self._batch:
             return self._numbers(
                 self._called(self._object, list(examples), examples), len(examples)
@@ -228,7 +210,8 @@ class CustomScore:
                 f"answer {examples[0].id!r}" if len(examples) == 1 else f"{len(examples)} answers"
             )
             # What takes a list fails on its first answer with a type error.
-            hint = "" if self._method or self._batch or not isinstance(error, TypeError) else _BATCH
+            alone = self._estimator is None and not self._batch
+            hint = _BATCH if alone and isinstance(error, TypeError) else ""
             raise InputError(
                 f"the detector {self.key} failed on {where}: {type(error).__name__}: {error}{hint}"
             ) from error
@@ -243,7 +226,7 @@ class CustomScore:
         if isinstance(value, str | bytes) or array.size != 1:
             raise InputError(
                 f"the detector {self.key} must return one number per answer, or None; for "
-                f"{example.id!r} it returned {_kind(value)}"
+                f"{example.id!r} it returned {kind_of(value)}"
                 + (
                     "; does it take a list? Wrap it: CustomScore(..., batch=True)"
                     if array.size
@@ -260,62 +243,9 @@ class CustomScore:
         if values.size != n or values.shape[:1] != (n,):
             raise InputError(
                 f"the detector {self.key} must return one number for each of {n} answers; it "
-                f"returned {_kind(raw)}"
+                f"returned {kind_of(raw)}"
             )
         return [float(item) for item in values.reshape(n)]
-
-    def _inputs(self) -> tuple[str, ...]:
-        """Return the fields and columns that an estimator gets."""
-        if self._features:
-            return self._features
-        seen = getattr(self._object, "feature_names_in_", None)
-        if seen is not None:
-            return tuple(map(str, seen))
-        if (n := getattr(self._object, "n_features_in_", None)) is not None:
-            raise InputError(
-                f"the estimator {self.detector} was fitted on {n} columns without names; name "
-                "the fields or columns that it gets: CustomScore(estimator, features=[...])"
-            )
-        return ("response",)
-
-    def _matrix(self, examples: Sequence[Example]) -> Any:
-        cells = {name: [_cell(example, name) for example in examples] for name in self._columns}
-        if getattr(self._object, "feature_names_in_", None) is not None:
-            import pandas as pd
-
-            return pd.DataFrame(cells)
-        if len(cells) == 1 and self._columns[0] in TEXT_FIELDS:
-            return next(iter(cells.values()))
-        try:
-            return np.array(list(cells.values()), dtype=np.float64).T
-        except ValueError as error:
-            raise InputError(
-                f"several features must be numbers; {', '.join(cells)} are not ({error})"
-            ) from error
-
-    def _class_place(self) -> int | None:
-        """Return which of the estimator's classes means hallucinated; None where it has none."""
-        classes = getattr(self._object, "classes_", None)
-        if classes is None:
-            return None
-        listed = np.asarray(classes).tolist()
-        if self._positive is not None:
-            places = [i for i, item in enumerate(listed) if item == self._positive]
-        else:
-            places = [i for i, item in enumerate(listed) if parse_label(item) == 1]
-        if len(places) != 1:
-            raise InputError(
-                f"which class of {self.detector} means hallucinated? It has {listed}; name it: "
-                f"CustomScore(..., positive={listed[-1]!r})"
-            )
-        return places[0]
-
-    def _of_class(self, raw: NDArray[Any]) -> NDArray[Any]:
-        """Return the column of the class that means hallucinated."""
-        if raw.ndim == 1:
-            return -raw if self._place == 0 else raw
-        place = self._place if self._place is not None else raw.shape[1] - 1
-        return raw[:, place]
 
 
 def as_score(value: object) -> Score:
@@ -328,13 +258,11 @@ def as_score(value: object) -> Score:
     """
     if isinstance(value, Score) and not isinstance(value, type):
         return value
-    if isinstance(value, type) or not (
-        callable(value) or any(hasattr(value, name) for name in _METHODS)
-    ):
+    if isinstance(value, type) or not (callable(value) or is_estimator(value)):
         raise InputError(
             "a score must be a name such as 'novelty', 'module:attribute', a Score, a function of "
             "an Example, or a fitted object with predict_proba or decision_function; got "
-            f"{_kind(value)}"
+            f"{kind_of(value)}"
         )
     return CustomScore(value)
 
@@ -344,14 +272,6 @@ def n_characters(example: Example) -> float:
     return float(len(example.response))
 
 
-def _cell(example: Example, name: str) -> Any:
-    if name not in TEXT_FIELDS:
-        cell = example.columns.get(name)
-        return np.nan if cell is None else cell
-    value = getattr(example, name)
-    return value if isinstance(value, str) else "\n".join(value)
-
-
 def _names(features: str | Sequence[str] | None) -> tuple[str, ...]:
     if features is None:
         return ()
@@ -359,40 +279,3 @@ def _names(features: str | Sequence[str] | None) -> tuple[str, ...]:
     if not isinstance(names, Sequence) or not all(isinstance(n, str) and n.strip() for n in names):
         raise InputError(f"features must name fields or columns; got {features!r}")
     return tuple(name.strip() for name in names)
-
-
-def _refuse_unfitted(estimator: Any, name: str) -> None:
-    from sklearn.exceptions import NotFittedError
-    from sklearn.utils.validation import check_is_fitted
-
-    try:
-        check_is_fitted(estimator)
-    except NotFittedError as error:
-        raise InputError(
-            f"the estimator {name} is not fitted; fit it on answers that neither calibrate nor "
-            "test, and pass it then"
-        ) from error
-    except TypeError:
-        # No estimator of scikit-learn: it alone knows whether it is ready.
-        return
-
-
-def _takes_nan(detector: Any) -> bool:
-    try:
-        from sklearn.utils import get_tags
-
-        return bool(get_tags(detector).input_tags.allow_nan)
-    except Exception:
-        return False
-
-
-def _kind(value: Any) -> str:
-    """Return what was given, for an error."""
-    if value is None:
-        return "None"
-    if isinstance(value, type):
-        return f"the class {value.__name__} itself; make one: {value.__name__}(...)"
-    shape = getattr(value, "shape", None)
-    size = f" of shape {tuple(shape)}" if shape is not None else ""
-    shown = f" {value!r:.60}" if isinstance(value, str | int | float) else ""
-    return f"{type(value).__name__}{shown}{size}"
