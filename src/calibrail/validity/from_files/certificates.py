@@ -5,7 +5,7 @@ high for a certificate, both just met for a rejection. So that it does, one thre
 calibration answers stay the same, and the test answers are drawn anew.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 import calibrail
+from calibrail import Guardrail
 from calibrail.settings import Promise, Requirement, SplitOptions
 from calibrail.validity.check import DELTA, Check, Setting
 from calibrail.validity.from_files.commands import SCORE, folder
@@ -104,26 +105,35 @@ def by_lot(at: Setting) -> Iterator[Check]:
 
 def certify_verdicts(at: Setting) -> Iterator[Check]:
     """Give a wrong verdict about a frozen guardrail on a fresh file: at most alpha."""
-    for population in POPULATIONS:
-        rng = at.rng(f"certify, {population.name}")
-        failed: dict[str, list[bool]] = {}
-        with folder() as place:
-            guardrail = frozen(place, population, rng)
-            asked = requirements(population, guardrail.calibration.threshold, at.alpha)
-            for _ in range(at.runs):
-                path = population.write(place, "fresh", population.draw(rng, at.n))
-                for design, requirement in asked.items():
-                    verdict = calibrail.certify(guardrail, path, requirement).verdict
-                    failed.setdefault(design, []).append(wrong(verdict, design))
-        for design, items in failed.items():
-            design = f"{design}, {population.name}"
-            yield at.check("certify, wrong verdict", items, at.alpha, design=design)
+
+    def judged(guardrail: Guardrail, path: Path, requirement: Requirement) -> list[str]:
+        return [calibrail.certify(guardrail, path, requirement).verdict]
+
+    yield from _on_fresh_files(at, "certify", "certify, wrong verdict", POPULATIONS, judged)
 
 
 def certify_by_topic(at: Setting) -> Iterator[Check]:
     """Give any of three topics a wrong verdict on a fresh file: at most alpha."""
-    for population in BY_TOPIC:
-        rng = at.rng(f"certify by topic, {population.name}")
+
+    def judged(guardrail: Guardrail, path: Path, requirement: Requirement) -> list[str]:
+        groups = calibrail.certify(guardrail, path, requirement, by="topic").groups
+        assert groups is not None and len(groups) == len(_TOPICS)
+        return [item.certificate.verdict for item in groups.values()]
+
+    what = "certify by topic, any wrong verdict"
+    yield from _on_fresh_files(at, "certify by topic", what, BY_TOPIC, judged)
+
+
+def _on_fresh_files(
+    at: Setting,
+    name: str,
+    what: str,
+    populations: Sequence[Population],
+    judged: Callable[[Guardrail, Path, Requirement], list[str]],
+) -> Iterator[Check]:
+    """Yield how often any verdict of ``judged`` on a fresh file is wrong."""
+    for population in populations:
+        rng = at.rng(f"{name}, {population.name}")
         failed: dict[str, list[bool]] = {}
         with folder() as place:
             guardrail = frozen(place, population, rng)
@@ -131,13 +141,11 @@ def certify_by_topic(at: Setting) -> Iterator[Check]:
             for _ in range(at.runs):
                 path = population.write(place, "fresh", population.draw(rng, at.n))
                 for design, requirement in asked.items():
-                    groups = calibrail.certify(guardrail, path, requirement, by="topic").groups
-                    assert groups is not None and len(groups) == len(_TOPICS)
-                    verdicts = [item.certificate.verdict for item in groups.values()]
+                    verdicts = judged(guardrail, path, requirement)
                     failed.setdefault(design, []).append(any(wrong(v, design) for v in verdicts))
         for design, items in failed.items():
             design = f"{design}, {population.name}"
-            yield at.check("certify by topic, any wrong verdict", items, at.alpha, design=design)
+            yield at.check(what, items, at.alpha, design=design)
 
 
 def frozen(place: Path, population: Population, rng: np.random.Generator) -> calibrail.Guardrail:
