@@ -129,9 +129,9 @@ def main() -> None:
     bets = " | ".join(f"bet ({spread:g})" for spread in SPREADS)
     lines = [
         "A verdict on groups of answers may count one answer of each group (exact bounds by "
-        "Clopper and Pearson) or the mean of each group (a bet on every mean, Waudby-Smith and Ramdas, "
-        "2024, made for the variance in brackets relative to that of a single answer). Both keep "
-        f"their promise; every bound errs with {ERROR:g}. calibrail counts one answer of each.",
+        "Clopper and Pearson) or the mean of each group (a bet on every mean, Waudby-Smith and "
+        "Ramdas, 2024, made for the variance in brackets relative to that of a single answer). "
+        f"Both keep their promise; every bound errs with {ERROR:g}. calibrail counts one of each.",
         "",
         "## How often the required share is proven",
         "",
