@@ -162,3 +162,31 @@ def test_calls_are_short_enough_to_be_shaped_by_the_formatter() -> None:
 )
 def test_a_private_name_of_another_room_is_found(code: str, uses: list[str]) -> None:
     assert list(private_uses(ast.parse(code), ("models",))) == uses
+
+
+def flags_in_errors(tree: ast.Module) -> Iterator[str]:
+    """Yield what an error says of the command line's options, but for whole commands."""
+    for node in (node for node in ast.walk(tree) if isinstance(node, ast.Raise)):
+        calls = (part for part in ast.walk(node) if isinstance(part, ast.Call))
+        both = {
+            part
+            for call in calls
+            if isinstance(call.func, ast.Name) and call.func.id == "either"
+            for part in ast.walk(call)
+        }
+        for part in ast.walk(node):
+            if isinstance(part, ast.Constant) and part not in both:
+                beside_commands = re.sub(r"calibrail \w+( --[a-z-]+)*", "", str(part.value))
+                yield from re.findall("--[a-z][a-z-]*", beside_commands)
+
+
+def test_errors_name_options_for_python_and_the_command_line_alike() -> None:
+    found = [
+        f"{place(path)}: {flag}"
+        for path, tree in MODULES.items()
+        if room(path)[:1] not in (("cli",), ("report",), ("validity",))
+        for flag in flags_in_errors(tree)
+    ]
+    assert not found, f"use option_of or either of settings/option.py: {found}"
+    wrong = ast.parse("raise E(f'name {x} with --map, or ' + either('--by', 'by=...'))")
+    assert list(flags_in_errors(wrong)) == ["--map"]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from calibrail import calibrate
+from calibrail.cli import app
 from calibrail.cli.options import Pick, takes_settings
-from calibrail.errors import InputError
+from calibrail.errors import DataError, InputError
 from calibrail.settings.option import setting
 
 
@@ -79,3 +83,20 @@ def test_an_object_that_may_be_absent_is_none_where_nothing_is_given() -> None:
     called(run)
     called(run, "--rate", "0.75")
     assert seen == [None, Some(0.75)]
+
+
+def test_an_error_names_options_as_they_are_given_where_it_is_met(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    row = {"question": "q", "contexts": ["c"], "answer": "a", "summary": "s", "label": 1}
+    path.write_text(json.dumps(row))
+    with pytest.raises(DataError) as caught:
+        calibrate(path, "novelty")
+    said = "choose one with mapping=..., e.g. mapping={'response': 'answer'}"
+    assert str(caught.value).endswith(said)
+    result = CliRunner().invoke(app, ["calibrate", str(path), "-o", str(tmp_path / "run")])
+    assert str(result.exception).endswith("choose one with --map, e.g. --map response=answer")
+    # What a command has said leaves no trace.
+    with pytest.raises(DataError, match=r"choose one with mapping="):
+        calibrate(path, "novelty")
+    with pytest.raises(InputError, match=r"give it as reading=ReadOptions\(mapping=\.\.\.\)"):
+        calibrate(path, "novelty", mapping={"response": "answer"})  # type: ignore[call-arg]

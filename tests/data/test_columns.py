@@ -50,7 +50,7 @@ def test_what_cannot_be_guessed_is_named_alone_with_the_columns(write: Write) ->
 
 def test_two_presets_that_fit_alike_are_not_chosen_between() -> None:
     fields = ["user_input", "retrieved_contexts", "response", "input", "context", "output"]
-    with pytest.raises(DataError, match=r"fit several presets .*choose one with --preset"):
+    with pytest.raises(DataError, match=r"fit several presets .*choose one with preset="):
         resolve_columns(fields)
     assert resolve_columns([*fields, "question", "contexts"])["question"] == "question"
     assert resolve_columns(fields, preset="ragas")["question"] == "user_input"

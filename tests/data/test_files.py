@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from calibrail.data import read, read_all
@@ -31,6 +35,41 @@ def test_compressed_files_are_known_by_their_beginning(tmp_path: Path, name: str
     examples, reading = read_all(tmp_path / name)
     assert [(e.id, e.label) for e in examples] == [("a", 1), ("b", 0)]
     assert reading.format == ("csv" if "csv" in name else "jsonl")
+
+
+@pytest.mark.parametrize("name", ["rows.parquet.gz", "rows"])
+def test_parquet_within_gzip_is_read_by_name_in_a_folder_and_from_standard_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    rows = [good(id=f"r{i}", label=i % 2, other="x" * i) for i in range(3000)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "plain")
+    body = gzip.compress((tmp_path / "plain").read_bytes())
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "rows.parquet.gz").write_bytes(body)
+    (tmp_path / "plain").rename(tmp_path / "folder" / "more.parquet")
+    path = tmp_path / name
+    path.write_bytes(body)
+    examples, reading = read_all(path)
+    assert [e.id for e in examples] == [row["id"] for row in rows]
+    assert (reading.format, reading.about_in_all()) == ("parquet", None)
+    assert len(read_all(tmp_path / "folder")[0]) == 6000
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(body)))
+    assert read_all("-")[1].n_examples == 3000
+    path.write_bytes(body[: len(body) // 2])
+    with pytest.raises(DataError, match=rf"{name} is damaged"):
+        list(read(path))
+
+
+@pytest.mark.parametrize("name", ["a.jsonl.bz2", "a.csv.xz", "a.jsonl", "a.parquet"])
+def test_what_is_compressed_otherwise_is_named_with_the_remedy(tmp_path: Path, name: str) -> None:
+    squeeze = bz2.compress if name.endswith("bz2") else lzma.compress
+    (tmp_path / name).write_bytes(squeeze(CSV))
+    with pytest.raises(DataError, match=r"compressed with (bzip2|xz), .* compressed with gzip"):
+        read(tmp_path / name)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a.jsonl.zst").write_bytes(b"")
+    with pytest.raises(DataError, match=r"no data file; it holds a\.jsonl\.zst, .* with \.gz"):
+        read(tmp_path / "folder")
 
 
 @pytest.mark.parametrize("name", ["a.jsonl.gz", "a.csv.gz"])

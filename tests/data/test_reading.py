@@ -81,10 +81,12 @@ def test_strict_stops_at_the_first_bad_row(
 
 def test_a_label_under_another_encoding_is_named_with_its_remedy(write: Write) -> None:
     reading = read(write(good(), good(id="b", label="Benign")), strict=True)
-    with pytest.raises(DataError, match=r"got 'Benign'\. Say what it means: --label-map benign=1"):
+    with pytest.raises(
+        DataError, match=r"got 'Benign'\. Say what it means: label_map={'benign': 1}"
+    ):
         list(reading)
     reading = read(write(good(), good(id="b", label="yes")), strict=True)
-    with pytest.raises(DataError, match=r"--positive yes if it means hallucinated, else .* no$"):
+    with pytest.raises(DataError, match=r"positive='yes' if it means hallucinated, else .*'no'$"):
         list(reading)
 
 
@@ -245,7 +247,7 @@ def test_a_missing_file_and_an_unknown_suffix_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no file or folder"):
         read(tmp_path / "nothing.jsonl")
     (tmp_path / "data.xyz").write_text("some words")
-    with pytest.raises(DataError, match=r"cannot guess the format .* --format \(jsonl, csv"):
+    with pytest.raises(DataError, match=r"cannot guess the format .* format=\.\.\. \(jsonl, csv"):
         read(tmp_path / "data.xyz")
     with pytest.raises(InputError, match="format must be one of jsonl"):
         read(tmp_path / "data.xyz", format="excel")

@@ -89,7 +89,7 @@ def test_headers_that_cannot_be_used(tmp_path: Path) -> None:
         read(_csv(tmp_path, ""))
     with pytest.raises(DataError, match="columns twice in its header: id"):
         read(_csv(tmp_path, "id,id\n1,2\n"))
-    with pytest.raises(DataError, match=r"has no label column 'label'.*--label-column"):
+    with pytest.raises(DataError, match=r"has no label column 'label'.*label_column="):
         read(_csv(tmp_path, "question,contexts,response\nq,c,r\n"))
 
 

@@ -92,7 +92,7 @@ def test_a_budget_is_spent_once(tmp_path: Path) -> None:
     with pytest.raises(BudgetError) as caught:
         spent.spend()
     assert "the budget of 1,000 calls is spent, after 1 answers" in str(caught.value)
-    assert "--max-calls" in str(caught.value)
+    assert "CallLimits(max_calls=...)" in str(caught.value)
     assert "are not asked for again" in str(caught.value)
 
 

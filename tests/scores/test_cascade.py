@@ -86,7 +86,7 @@ def test_the_band_is_learnt_from_the_fit_examples() -> None:
     assert band(np.array(hallucinated), np.array(faithful), 0.1) == (5.0, 6.5)
     score = hybrid(lost=0.1)
     assert not score.fitted
-    with pytest.raises(InputError, match="--fit-share"):
+    with pytest.raises(InputError, match="fit split"):
         score.score(examples([1.0], [0.5]))
     values = hallucinated + faithful
     taught = [

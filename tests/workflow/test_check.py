@@ -36,7 +36,7 @@ def test_answers_in_an_unknown_column_are_an_error_that_names_the_columns(
 ) -> None:
     rows = [{"antwort_text": "Ja.", "contexts": ["Ja."]}] * 3
     path = write(tmp_path / "rows.jsonl", rows)
-    message = r"which column holds response.*antwort_text.*--map response="
+    message = r"which column holds response.*antwort_text.*mapping={'response': "
     with pytest.raises(DataError, match=message):
         check_source(guardrail, path, tmp_path / "d.jsonl")
     with pytest.raises(DataError, match=message):

@@ -77,7 +77,7 @@ def test_ones_own_fit_rows_are_learnt_from(answers: Path) -> None:
 
 
 def test_no_fit_rows_is_an_error_with_the_remedy(answers: Path) -> None:
-    with pytest.raises(InputError, match="none are set aside; give it a share with --fit-share"):
+    with pytest.raises(InputError, match=r"give it a share with fit_share=0\.3"):
         score_source(answers, SPEC, splitting=SplitOptions(fit_share=0.0))
 
 

@@ -10,6 +10,7 @@ import typer
 
 from calibrail.cli.output import FAILURE, USAGE
 from calibrail.errors import CalibrailError, InputError, TooFewExamplesError
+from calibrail.settings.option import speaking_of_flags
 
 #: In the order in which the help lists them; each is a module of this package.
 COMMANDS: Final = (
@@ -34,6 +35,7 @@ for _command in COMMANDS:
 
 @app.callback(invoke_without_command=True)
 def _root(
+    context: typer.Context,
     version: bool = typer.Option(False, "--version", help="Print the version."),
 ) -> None:
     if version:
@@ -41,6 +43,7 @@ def _root(
 
         typer.echo(f"calibrail {installed('calibrail')}")
         raise typer.Exit
+    context.with_resource(speaking_of_flags())
 
 
 def main() -> None:

@@ -38,6 +38,7 @@ from calibrail.conformal.rank import minimum_n
 from calibrail.conformal.threshold import Calibration, at_rank, calibrate_threshold
 from calibrail.conformal.validation import Floats, Ints
 from calibrail.errors import InputError, TooFewExamplesError
+from calibrail.settings.option import option_of
 from calibrail.settings.promise import Promise, Undefined
 
 #: Variance of a question's share of missed answers, relative to that of a single answer, for which
@@ -187,7 +188,7 @@ def calibrate_clusters(
             f"{len(values)} hallucinated calibration examples come from {total} groups, "
             f"too few for the {guarantee} guarantee at alpha = {alpha:g}: at least {least} "
             f"groups are needed. Label answers of {least - total} more groups, raise alpha, or "
-            "allow flagging everything (allow_flag_all=True; as an option --allow-flag-all)",
+            f"allow flagging everything ({option_of(Promise, 'allow_flag_all', True)})",
             least,
         )
     if total < least:

@@ -15,6 +15,7 @@ from calibrail.conformal.rank import minimum_n, rank
 from calibrail.conformal.validation import Bools, Floats
 from calibrail.errors import InputError, TooFewExamplesError
 from calibrail.record import Record
+from calibrail.settings.option import option_of
 from calibrail.settings.promise import Guarantee, Promise, Undefined
 
 
@@ -319,6 +320,6 @@ def _too_few(n: int, promise: Promise) -> TooFewExamplesError:
         f"{n} hallucinated calibration examples are too few for the {promise.guarantee} guarantee "
         f"at alpha = {promise.alpha:g}{delta}: at least {least} are needed. Label {least - n} "
         "more, raise alpha, give calibration a larger share, or allow flagging everything "
-        "(allow_flag_all=True; as an option --allow-flag-all)",
+        f"({option_of(Promise, 'allow_flag_all', True)})",
         least,
     )

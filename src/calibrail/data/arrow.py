@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrail.data.files import seekable
 from calibrail.data.json_text import DEPTH
 from calibrail.data.rows import WHOLE_ROW, Problem, Row, TableItem, shorten
 from calibrail.errors import DataError
@@ -38,7 +39,7 @@ def parquet_rows(path: Path, columns: Collection[str] | None = None) -> Iterator
     Parameters
     ----------
     path : Path
-        The file.
+        The file, plain or compressed with gzip.
     columns : collection of str or None
         The columns to read; a name such as ``metadata.label`` stands for its ``metadata``. None
         reads all.
@@ -56,7 +57,7 @@ def _parquet_batches(path: Path, columns: Collection[str] | None) -> Iterator[An
 
     number = 0
     try:
-        with pq.ParquetFile(path, pre_buffer=False) as file:
+        with seekable(path) as source, pq.ParquetFile(source, pre_buffer=False) as file:
             chosen = _chosen(path, file.schema_arrow, columns)
             size = max(1, min(_BATCH, _VALUES // max(1, len(chosen))))
             only = None if columns is None else chosen

@@ -12,6 +12,7 @@ from calibrail.data.paths import value_at
 from calibrail.data.texts import parse_cell
 from calibrail.errors import DataError, InputError
 from calibrail.settings import ReadOptions
+from calibrail.settings.option import either, option_of
 
 #: Among the columns to keep: all that are neither a field nor a label.
 ALL_COLUMNS: Final = "*"
@@ -159,7 +160,8 @@ def choose_columns(
         if needs.labelled and definite and not any(column in seen for column in label_columns):
             raise DataError(
                 _absent(source, "label column", by_field["label"], seen.names)
-                + "; name the column of 0 (faithful) and 1 (hallucinated) with --label-column"
+                + "; name the column of 0 (faithful) and 1 (hallucinated) with "
+                + option_of(ReadOptions, "label_column")
             )
     present = {field for field, column in by_field.items() if column in seen}
     present |= {"label"} if any(column in seen for column in label_columns) else set()
@@ -270,7 +272,8 @@ def resolve_columns(
     if len(set(complete.values())) > 1:
         raise DataError(
             f"{source}: the columns {_list(fields)} fit several presets ({', '.join(complete)}); "
-            "choose one with --preset, or map single columns with --map"
+            f"choose one with {option_of(ReadOptions, 'preset')}, or map single columns with "
+            f"{option_of(ReadOptions, 'mapping')}"
         )
     if complete:
         return options[next(iter(complete))]
@@ -284,7 +287,8 @@ def resolve_columns(
         field = unclear[0]
         raise DataError(
             f"{source}: {field} may be in any of the columns {', '.join(rivals[field])}; choose "
-            f"one with --map, e.g. --map {field}={rivals[field][0]}"
+            f"one with {option_of(ReadOptions, 'mapping')}, e.g. "
+            f"{option_of(ReadOptions, 'mapping', {field: rivals[field][0]})}"
         )
     if missing := [field for field in require if chosen[field] not in fields]:
         there = [f"{field} in {chosen[field]!r}" for field in require if field not in missing]
@@ -292,9 +296,10 @@ def resolve_columns(
         verb = "column holds" if len(missing) == 1 else "columns hold"
         raise DataError(
             f"{source}: cannot tell which {verb} {', '.join(missing)}{found_ones}. Columns seen: "
-            f"{_list(fields)}. Name single columns with --map, e.g. --map "
-            f"{missing[0]}=my_column; `calibrail doctor` shows what is in each. --preset takes "
-            f"the names of {', '.join(list(PRESETS)[1:])}"
+            f"{_list(fields)}. Name single columns with {option_of(ReadOptions, 'mapping')}, e.g. "
+            f"{option_of(ReadOptions, 'mapping', {missing[0]: 'my_column'})}; "
+            f"{either('`calibrail doctor`', 'calibrail.diagnose(...)')} shows what is in each. "
+            f"{option_of(ReadOptions, 'preset')} takes the names of {', '.join(list(PRESETS)[1:])}"
         )
     return chosen
 

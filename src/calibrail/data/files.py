@@ -8,7 +8,8 @@ import sys
 import tempfile
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -30,6 +31,14 @@ SUFFIXES: Final = {
 
 _GZIP: Final = b"\x1f\x8b"
 
+#: How files begin that are compressed otherwise, which is not read.
+_COMPRESSED: Final = {
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\x00": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"PK\x03\x04": "zip (an Excel workbook, or an archive)",
+}
+
 
 def suffix_of(path: Path) -> str:
     """Return the suffix that names the format, in lower case, without one of compression.
@@ -46,13 +55,39 @@ def open_bytes(path: Path) -> IO[bytes]:
     Raises
     ------
     DataError
-        The file cannot be opened; or, while it is read, its compressed part is damaged.
+        The file cannot be opened, or is compressed with something else; or, while it is read, its
+        compressed part is damaged.
     """
     with file_errors(f"cannot open {path}"):
         stream = path.open("rb")
-        compressed = stream.read(2) == _GZIP
+        head = stream.read(8)
         stream.seek(0)
-    return io.BufferedReader(_Gunzip(path, stream)) if compressed else stream
+    for begins, kind in _COMPRESSED.items():
+        if head.startswith(begins):
+            stream.close()
+            raise DataError(
+                f"{path} is compressed with {kind}, which is not read: save it uncompressed, or "
+                "compressed with gzip"
+            )
+    return io.BufferedReader(_Gunzip(path, stream)) if head.startswith(_GZIP) else stream
+
+
+@contextmanager
+def seekable(path: Path) -> Iterator[Path | IO[bytes]]:
+    """Give a file that can be read from any place: itself, or what gzip has compressed in it.
+
+    The latter is unpacked for as long as it is read, where temporary files are kept.
+    """
+    with ExitStack() as open_files:
+        stream = open_files.enter_context(open_bytes(path))
+        if not isinstance(getattr(stream, "raw", None), _Gunzip):
+            yield path
+            return
+        remedy = "; unpack it, and name the file that comes of it"
+        with file_errors(f"cannot unpack {path}", remedy):
+            unpacked = open_files.enter_context(tempfile.TemporaryFile())
+            shutil.copyfileobj(stream, unpacked, 1 << 20)
+        yield unpacked
 
 
 class _Gunzip(io.RawIOBase):
@@ -143,13 +178,22 @@ def data_files(folder: Path) -> tuple[Path, ...]:
         if files:
             break
     kinds = Counter(SUFFIXES[suffix_of(path)] for path in files)
-    if len(kinds) != 1:
-        listed_names = ", ".join(path.name for path in files[:10]) or "none"
-        problem = "holds files of several formats" if kinds else "holds no data file"
+    if len(kinds) > 1:
         raise DataError(
-            f"the folder {folder} {problem}; name the files to read, one or several: {listed_names}"
+            f"the folder {folder} holds files of several formats; name the files to read, one or "
+            f"several: {_listed(files)}"
+        )
+    if not files:
+        raise DataError(
+            f"the folder {folder} holds no data file; it holds "
+            f"{_listed(sorted(folder.iterdir()))}, and files named {', '.join(SUFFIXES)} are read, with .gz behind that or without"
         )
     return tuple(files)
+
+
+def _listed(files: Sequence[Path]) -> str:
+    rest = f" and {len(files) - 10} more" if len(files) > 10 else ""
+    return (", ".join(path.name for path in files[:10]) or "nothing") + rest
 
 
 def file_labels(files: Sequence[Path]) -> tuple[str, ...]:

@@ -8,6 +8,8 @@ from typing import Final
 from calibrail.data.diagnosis import Diagnosis, Finding
 from calibrail.data.example import FAITHFUL
 from calibrail.phrases import count as said
+from calibrail.settings import ReadOptions
+from calibrail.settings.option import either, option_of
 
 # An AUROC as far from one half as this is no accident with a hundred examples of each class
 # (its standard error is then about 0.04).
@@ -19,6 +21,10 @@ _FEW: Final = 10
 
 # Among fewer examples a separation without a mistake may be luck.
 ENOUGH: Final = 40
+
+
+#: A column of scores as a detector, in Python.
+SCORE_COLUMN: Final = "score='column:column=NAME,higher=hallucinated'"
 
 
 def findings(facts: Diagnosis) -> Diagnosis:
@@ -60,14 +66,14 @@ def _labels(facts: Diagnosis) -> Iterator[Finding]:
         yield Finding(
             "label_by_name",
             f"column {labels['column']!r} is named after faithfulness, so {ones[0] if ones else 1} "
-            "in it is read as faithful; --positive VALUE says otherwise",
+            f"in it is read as faithful; {option_of(ReadOptions, 'positive', 'VALUE')} says otherwise",
         )
     if labels and labels["several"]:
         several = labels["several"]
         yield Finding(
             "annotators_divided",
             f"the annotators of {said(several['n'], 'row')} disagree on {several['n_divided']}; "
-            f"--annotators {several['annotators']} decides",
+            f"{option_of(ReadOptions, 'annotators', several['annotators'])} decides",
         )
 
 
@@ -77,7 +83,8 @@ def _classes(facts: Diagnosis) -> Iterator[Finding]:
         yield Finding(
             "unlabelled",
             "no example has a label: the file can be checked with a guardrail, not used to "
-            "calibrate; a label column under another name is given with --label-column",
+            "calibrate; a label column under another name is given with "
+            f"{option_of(ReadOptions, 'label_column')}",
         )
         return
     for count, name in ((facts.n_faithful, "faithful"), (facts.n_hallucinated, "hallucinated")):
@@ -107,7 +114,8 @@ def _texts(facts: Diagnosis) -> Iterator[Finding]:
         yield Finding(
             "no_texts",
             "no question, context or response was found: only scores in a column can be used "
-            "(--score-column); text columns under other names are given with --map",
+            f"({either('--score-column', SCORE_COLUMN)}); text columns under other names are given "
+            f"with {option_of(ReadOptions, 'mapping')}",
         )
         return
     for length in facts.lengths:
@@ -128,6 +136,10 @@ def _texts(facts: Diagnosis) -> Iterator[Finding]:
         )
 
 
+def _contexts() -> str:
+    return option_of(ReadOptions, "mapping", {"contexts": "COLUMN"})
+
+
 def _copies(facts: Diagnosis) -> Iterator[Finding]:
     n = {"faithful": facts.n_faithful, "hallucinated": facts.n_hallucinated}
     copied, quoted = sum(facts.context_is_answer.values()), facts.context_holds_answer
@@ -136,14 +148,14 @@ def _copies(facts: Diagnosis) -> Iterator[Finding]:
             "context_is_answer",
             f"{copied} of {facts.usable} answers are their own context, word for word: whatever "
             "compares an answer with its contexts then finds every answer supported. Was the wrong "
-            "column taken as contexts (--map contexts=COLUMN)?",
+            f"column taken as contexts ({_contexts()})?",
         )
     elif n["hallucinated"] >= _FEW and quoted["hallucinated"] >= 0.9 * n["hallucinated"]:
         yield Finding(
             "context_holds_answer",
             f"{quoted['hallucinated']} of {n['hallucinated']} hallucinated answers stand word for "
             "word in their own contexts, which then support what people called hallucinated. Are "
-            "the contexts the text that was judged (--map contexts=COLUMN)?",
+            f"the contexts the text that was judged ({_contexts()})?",
         )
     if facts.contradictory:
         yield Finding(

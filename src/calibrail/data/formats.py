@@ -27,6 +27,7 @@ from calibrail.data.rows import (
 )
 from calibrail.errors import DataError, InputError
 from calibrail.settings import ReadOptions
+from calibrail.settings.option import option_of
 
 #: Rows looked at before a format, its columns and its fields are settled.
 PEEKED: Final = 100
@@ -153,7 +154,7 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
     if not table:
         raise DataError(
             f"cannot guess the format of {path} from {path.suffix or 'a name without suffix'!r}; "
-            f"name it with --format ({', '.join(format_names())})"
+            f"name it with {option_of(ReadOptions, 'format')} ({', '.join(format_names())})"
         )
     fixed = {name: options[name] for name in _OPTIONS.get(table, ()) if name in options}
     open_table = partial(_TABLES[table], path, **fixed)

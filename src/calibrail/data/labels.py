@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from calibrail.data.example import FAITHFUL, HALLUCINATED
 from calibrail.settings import ReadOptions
+from calibrail.settings.option import option_of
 from calibrail.settings.reading import SKIP
 
 #: A class, the mark of a label that is left out on request, or None where a value says neither.
@@ -257,20 +258,27 @@ def label_remedy(value: object, reader: LabelReader | None = None) -> str:
     """Say how a value that is not read as a label can be turned into one.
 
     >>> label_remedy("yes")
-    "'yes' can mean either class: --positive yes if it means hallucinated, else --positive no"
+    "'yes' can mean either class: positive='yes' if it means hallucinated, else positive='no'"
     """
     key = label_key(value)
     start = value if not isinstance(value, str) or len(value) < 40 else value[:40]
     if reader is not None and reader.is_explicit:
-        return f"give {start!r} a class, too: --label-map {key}=1 (hallucinated), 0, or skip"
+        class_of = option_of(ReadOptions, "label_map", {key: 1})
+        return f"give {start!r} a class, too: {class_of} (hallucinated), 0, or skip"
     if key in _OTHER:
-        yes = f"--positive {key} if it means hallucinated"
-        return f"{start!r} can mean either class: {yes}, else --positive {_OTHER[key]}"
+        yes, no = (option_of(ReadOptions, "positive", word) for word in (key, _OTHER[key]))
+        return f"{start!r} can mean either class: {yes} if it means hallucinated, else {no}"
     if isinstance(value, (int, float)) and 0 < value < 1:
         return "a graded label needs a cut-off: write 1 where it counts as hallucinated, else 0"
     if isinstance(value, (int, str)) and key and len(key) < 40:
+        meaning = option_of(ReadOptions, "label_map", {key: 1})
         return (
-            f"say what it means: --label-map {key}=1 (hallucinated) or {key}=0 (faithful), with "
-            "every other value, or --positive VALUE for the one that means hallucinated"
+            f"say what it means: {meaning} (hallucinated) or 0 (faithful), with every other value, "
+            f"or {option_of(ReadOptions, 'positive', 'VALUE')} for the one that means hallucinated"
         )
-    return "write 1 for hallucinated and 0 for faithful, or name another column (--label-column)"
+    return f"write 1 for hallucinated and 0 for faithful{another_column()}"
+
+
+def another_column() -> str:
+    """Return the end of a remedy that says how another column of labels is named."""
+    return f", or name another column ({option_of(ReadOptions, 'label_column')})"

@@ -25,7 +25,7 @@ from calibrail.errors import DataError, InputError
 from calibrail.record import plain
 from calibrail.settings import ReadOptions, ReadShort
 from calibrail.settings.checks import optional
-from calibrail.settings.option import changed, flags
+from calibrail.settings.option import changed, either, flags, option_of
 
 _DUPLICATE: Final = "give every row its own id, or name another id column"
 
@@ -201,10 +201,15 @@ class Reading:
         seen = f" Columns seen: {', '.join(self.fields[:30])}." if self.fields else ""
         first = f" The first: {self._describe(self._first)}." if self._first else ""
         where = f" Every problem is in {self._quarantine}." if self._quarantine else ""
+        *some, last = (
+            option_of(ReadOptions, name)
+            for name in ("mapping", "label_column", "group_column", "id_column")
+        )
+        columns = f"{', '.join(some)} and {last}"
         return (
             f"{self.source}, read as {self.format}, has no usable row among {self.n_rows}: "
-            f"{'; '.join(kinds)}.{first}{seen}{where} Columns are named with --map, "
-            "--label-column, --group-column and --id-column; `calibrail doctor` lists them all"
+            f"{'; '.join(kinds)}.{first}{seen}{where} Columns are named with {columns}; "
+            f"{either('`calibrail doctor`', 'calibrail.diagnose(...)')} lists them all"
         )
 
 

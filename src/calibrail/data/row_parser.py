@@ -14,6 +14,8 @@ from calibrail.data.labels import TieError, label_remedy
 from calibrail.data.paths import value_at
 from calibrail.data.rows import Filtered, Problem, Row, shorten
 from calibrail.data.texts import chunks_of, parse_cell, text_of
+from calibrail.settings import ReadOptions
+from calibrail.settings.option import option_of
 
 _T = TypeVar("_T")
 #: Names of columns that only number the rows, as pandas writes them.
@@ -130,7 +132,9 @@ class Interpreter:
         except TieError as tie:
             if not self.needs.labelled:
                 return None
-            remedy = f"decide ties with --annotators any or all ({tie})"
+            remedy = (
+                f"decide ties with {option_of(ReadOptions, 'annotators', 'any')} or all ({tie})"
+            )
             raise _FieldError("label", "annotators tie", value, remedy) from tie
         if label is None and self.needs.labelled:
             reason, remedy = "not 0 or 1", label_remedy(value, labels)

@@ -11,7 +11,7 @@ from typing import Final
 
 from calibrail.errors import CalibrailError, InputError
 from calibrail.models.forks import renewed
-from calibrail.settings.option import setting
+from calibrail.settings.option import either, setting
 
 #: Environment variable with the file of the answer cache; ``off`` keeps answers in memory only.
 CACHE_VARIABLE: Final = "CALIBRAIL_CACHE"
@@ -71,7 +71,7 @@ def read_price(text: str) -> Price:
         tokens_in = tokens_out = -1.0
     if not (0.0 <= tokens_in < float("inf") and 0.0 <= tokens_out < float("inf")):
         raise InputError(
-            "--price must be two numbers of US dollars per million tokens, sent and answered, "
+            "price must be two numbers of US dollars per million tokens, sent and answered, "
             f"e.g. 0.15,0.60; got {text!r}"
         )
     return Price(tokens_in, tokens_out)
@@ -164,11 +164,12 @@ class Account:
         with self._lock:
             limit = self.limits.max_calls
             if limit is not None and self.n_sent >= limit:
-                remedy = "allow more (--max-calls), and keep a cache so that none is lost"
+                larger = either("--max-calls", "CallLimits(max_calls=...)")
+                remedy = f"allow more ({larger}), and keep a cache so that none is lost"
                 if self.limits.cache is not None:
                     remedy = (
-                        "they are kept, and are not asked for again: run the same command with a "
-                        "larger --max-calls (CallLimits.max_calls)"
+                        "they are kept, and are not asked for again: run the same again with a "
+                        f"larger limit ({larger})"
                     )
                 raise BudgetError(
                     f"the budget of {limit:,} calls is spent, after {self.n_answered:,} answers; "

@@ -15,6 +15,8 @@ from calibrail.scores.base import JSON, Demand, Demanding, Score, Scores
 from calibrail.scores.detector import ModelScore, numbers, one_of, positive
 from calibrail.scores.learned import FIT_SPLIT, Learning, both_classes, learns, separation
 from calibrail.scores.registry import build, key_of, parse_specs
+from calibrail.settings import SplitOptions
+from calibrail.settings.option import option_of
 
 _Floats = NDArray[np.float64]
 
@@ -218,7 +220,8 @@ class Ensemble(Combined):
             if not len(known):
                 raise InputError(
                     f"ensemble ranks {key} among the examples of the fit split, and it is "
-                    "undefined on all of them; leave it out, or raise --fit-share"
+                    "undefined on all of them; leave it out, or raise "
+                    f"{option_of(SplitOptions, 'fit_share')}"
                 )
             state[f"values:{key}"] = np.sort(known)
         if max(reached) < 0.5:

@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.scores.base import Fittable, Score
+from calibrail.settings import SplitOptions
+from calibrail.settings.option import option_of
 
-FIT_SPLIT: Final = "use calibrate or compare with a fit split (--fit-share)"
+FIT_SPLIT: Final = "use calibrate or compare, which set a fit split aside"
 
 #: Fewer of a class teach nothing that could hold on other examples.
 FEWEST: Final = 5
@@ -116,7 +118,8 @@ def both_classes(
         if (count := labels.count(label)) < FEWEST:
             raise InputError(
                 f"{name} learns from both classes and needs {FEWEST} of each; its fit split holds "
-                f"{count} {kind} examples that it can score; label more, or raise --fit-share"
+                f"{count} {kind} examples that it can score; label more, or raise "
+                f"{option_of(SplitOptions, 'fit_share')}"
             )
     return np.array(labels, dtype=np.int8)
 

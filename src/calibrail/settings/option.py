@@ -1,7 +1,9 @@
 """How does a field of a settings object say what it means, once for Python and the command line?"""
 
 import re
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Final
 
@@ -80,17 +82,61 @@ def flags(settings: Any) -> tuple[str, ...]:
     >>> flags(Split(seed=7))
     ('--seed', '7')
     """
-    options = {item.name: item.metadata.get(OPTION, Option("")) for item in fields(settings)}
-    words: list[str] = []
-    for name, value in changed(settings).items():
-        words.append(f"--{(options[name].flag or name).replace('_', '-')}")
-        if isinstance(value, Mapping):
-            words.append(",".join(f"{key}={entry}" for key, entry in value.items()))
-        elif isinstance(value, list | tuple):
-            words.append(",".join(map(str, value)))
-        elif value is not True:
-            words.append(str(value))
-    return tuple(words)
+    return tuple(
+        word for name, value in changed(settings).items() for word in _words(settings, name, value)
+    )
+
+
+def _words(settings: Any, name: str, value: Any) -> list[str]:
+    """Return the words that give one field of a settings object, or of its class, a value."""
+    (option,) = [item.metadata.get(OPTION) for item in fields(settings) if item.name == name]
+    flag = f"--{((option and option.flag) or name).replace('_', '-')}"
+    if value is None or value is True:
+        return [flag]
+    if isinstance(value, Mapping):
+        return [flag, ",".join(f"{key}={entry}" for key, entry in value.items())]
+    return [flag, ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)]
+
+
+class _Speech:
+    """Whom messages speak to: who wrote a command, or who called a function."""
+
+    flags = False
+
+
+@contextmanager
+def speaking_of_flags() -> Iterator[None]:
+    """Let messages name options by their flags within the block, as a command line has them."""
+    before, _Speech.flags = _Speech.flags, True
+    try:
+        yield
+    finally:
+        _Speech.flags = before
+
+
+def either(flag: str, argument: str) -> str:
+    """Return what a message calls an option: on the command line, or in Python.
+
+    >>> either("--no-baselines", "baselines=False")
+    'baselines=False'
+    """
+    return flag if _Speech.flags else argument
+
+
+def option_of(settings: Any, name: str, value: Any = None) -> str:
+    """Return what a message calls a field of a settings class, with a value where one is given.
+
+    >>> @dataclass(frozen=True)
+    ... class Read:
+    ...     mapping: dict[str, str] = setting("Columns by field.", None, flag="map")
+    >>> option_of(Read, "mapping"), option_of(Read, "mapping", {"contexts": "text"})
+    ('mapping=...', "mapping={'contexts': 'text'}")
+    >>> with speaking_of_flags():
+    ...     option_of(Read, "mapping"), option_of(Read, "mapping", {"contexts": "text"})
+    ('--map', '--map contexts=text')
+    """
+    given = "..." if value is None else repr(value)
+    return either(shlex.join(_words(settings, name, value)), f"{name}={given}")
 
 
 def pairs(items: list[str] | None, flag: str) -> dict[str, str]:

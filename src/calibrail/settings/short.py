@@ -6,7 +6,9 @@ from typing import Any, TypedDict, TypeVar
 
 from calibrail.errors import InputError
 from calibrail.settings.promise import Guarantee, Promise, Undefined
+from calibrail.settings.reading import ReadOptions
 from calibrail.settings.requirement import Requirement
+from calibrail.settings.splitting import SplitOptions
 
 Settings = TypeVar("Settings")
 
@@ -76,9 +78,16 @@ def collect_requirement(requirement: Requirement | None, short: Mapping[str, Any
 
 
 def _refuse_unknown(rest: Mapping[str, Any], *kinds: Any) -> None:
-    if rest:
-        known = [item.name for kind in kinds for item in fields(kind)]
-        raise InputError(f"unknown argument {next(iter(rest))!r}; known are {', '.join(known)}")
+    if not rest:
+        return
+    name = next(iter(rest))
+    for group, kind in (("reading", ReadOptions), ("splitting", SplitOptions)):
+        if name in {item.name for item in fields(kind)}:
+            raise InputError(
+                f"{name} is part of {group}; give it as {group}={kind.__name__}({name}=...)"
+            )
+    known = [item.name for kind in kinds for item in fields(kind)]
+    raise InputError(f"unknown argument {name!r}; known are {', '.join(known)}")
 
 
 def from_keywords(kind: type[Settings], given: Settings | None, rest: dict[str, Any]) -> Settings:

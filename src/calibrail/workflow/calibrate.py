@@ -20,6 +20,7 @@ from calibrail.scores.learned import state_bytes
 from calibrail.scores.registry import DEFAULT_SCORE
 from calibrail.settings import Promise, ReadOptions, Requirement, SplitOptions
 from calibrail.settings.checks import optional
+from calibrail.settings.option import either
 from calibrail.settings.short import collect
 from calibrail.workflow.arrays import CalibrateShort, calibration_source
 from calibrail.workflow.beside import beside_of
@@ -208,7 +209,8 @@ def _others(
         if not scored.baselines:
             raise InputError(
                 "target is compared by the baselines, and none stand beside the detectors; give "
-                "answers with their texts, and leave out --no-baselines"
+                "answers with their texts, and leave out "
+                f"{either('--no-baselines', 'baselines=False')}"
             )
         options = replace(
             optional(reading, ReadOptions, "reading"), quarantine=None, limit=None, sample=None

@@ -24,6 +24,7 @@ from calibrail.record import plain
 from calibrail.report.documents.calibrate_findings import assumed, risks_reason
 from calibrail.report.documents.certify_warnings import certify_warnings
 from calibrail.settings import ReadOptions, Requirement, checks
+from calibrail.settings.option import option_of
 from calibrail.settings.short import collect_requirement
 from calibrail.shown import Shown
 from calibrail.workflow.arrays import ArraysShort, source_of
@@ -275,7 +276,7 @@ def _limits(guardrail: Guardrail, requirement: Requirement, risks: Sequence[Risk
     if requirement.risks:
         raise InputError(
             "the risks that a guardrail keeps are frozen in it, and those are certified; leave out "
-            "risks, and calibrate with --risk for others"
+            f"risks, and calibrate with {option_of(Requirement, 'risks')} for others"
         )
     if not risks:
         if requirement.max_fpr is None:

@@ -12,7 +12,8 @@ from calibrail.errors import InputError
 from calibrail.evaluation import Sample
 from calibrail.evaluation.sample import CALIBRATION, TEST
 from calibrail.scores.table import ScoreTable
-from calibrail.settings import Promise, Requirement
+from calibrail.settings import Promise, ReadOptions, Requirement
+from calibrail.settings.option import option_of
 from calibrail.workflow.lot import lots
 from calibrail.workflow.scoring import Scored
 
@@ -56,7 +57,8 @@ def independent(
     samples = tuple(scored.sample(index) for index in range(len(scored.detectors)))
     if promise.clustered and table.groups.null_count == len(table):
         raise InputError(
-            "clustered needs groups, and no answer has one; name their column (--group-column)"
+            "clustered needs groups, and no answer has one; name their column "
+            f"({option_of(ReadOptions, 'group_column')})"
         )
     first, paper = samples[0], promise.guarantee == "paper"
     if requirement.assume_independent:

@@ -11,7 +11,7 @@ from typing import IO, Any
 import numpy as np
 
 from calibrail.data.example import Example
-from calibrail.data.labels import LabelReader, TieError, label_remedy
+from calibrail.data.labels import LabelReader, TieError, another_column, label_remedy
 from calibrail.data.rows import shorten
 from calibrail.data.texts import parse_cell
 from calibrail.errors import DataError, InputError, file_errors
@@ -137,7 +137,7 @@ class Unreadable:
         row = int(number) if number.isdecimal() and number != example.id else None
         where = f"id {example.id!r}" if row is None else f"row {row}"
         remedy = label_remedy(value, reader)
-        remedy = remedy.removesuffix(", or name another column (--label-column)")
+        remedy = remedy.removesuffix(another_column())
         problem = (
             f"{self.source}, {where}, field {column}: not 0 or 1, got {shorten(value)}. "
             f"{remedy[0].upper()}{remedy[1:]}; leave the cell empty where there is no label"

@@ -27,6 +27,7 @@ from calibrail.scores.registry import build, key_of, parse_specs
 from calibrail.scores.table import ScoreTable
 from calibrail.settings import ReadOptions, SplitOptions
 from calibrail.settings.checks import optional
+from calibrail.settings.option import either, option_of
 from calibrail.workflow.beside import (
     Beside,
     baselines_beside,
@@ -297,20 +298,23 @@ def require_usable(scored: Scored, index: int = 0, *, split: bool = True) -> Non
             purpose = "calibration needs" if split else "this needs"
             raise DataError(
                 f"no example is labelled {name} ({label}); {purpose} both classes. Is the "
-                "label column right (--label-column), and do labels mean what they were read as "
-                "(--positive, --label-map)?"
+                f"label column right ({option_of(ReadOptions, 'label_column')}), and do labels "
+                f"mean what they were read as ({option_of(ReadOptions, 'positive')}, "
+                f"{option_of(ReadOptions, 'label_map')})?"
             )
     if not split:
         return
     for code, name in ((CALIBRATION, "calibration"), (TEST, "test")):
         if not (codes == code).any():
             raise DataError(
-                f"the {name} split is empty; change --calibration-share or the split column"
+                f"the {name} split is empty; change "
+                f"{option_of(SplitOptions, 'calibration_share')} or the split column"
             )
     if not ((codes == TEST) & (table.labels == 0)).any():
         raise InputError(
             "the test split holds no faithful example, so false alarms cannot be measured; "
-            "change --seed or --calibration-share, or label more faithful answers"
+            f"change {option_of(SplitOptions, 'seed')} or "
+            f"{option_of(SplitOptions, 'calibration_share')}, or label more faithful answers"
         )
 
 
@@ -323,7 +327,8 @@ def require_defined(scored: Scored, index: int = 0) -> None:
         raise DataError(
             f"the score {key} is undefined for all {len(values)} examples "
             f"({'; '.join(reasons)}); choose another score or column "
-            "(`calibrail doctor DATA` lists the columns that hold numbers)"
+            f"({either('`calibrail doctor DATA`', 'calibrail.diagnose(...)')} lists the columns "
+            "that hold numbers)"
         )
 
 

@@ -29,7 +29,8 @@ from calibrail.errors import DataError, InputError
 from calibrail.guardrail.frozen import write_atomically
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.record import plain
-from calibrail.settings import ReadOptions, Release, SelectionMethod
+from calibrail.settings import Promise, ReadOptions, Release, SelectionMethod
+from calibrail.settings.option import option_of
 from calibrail.shown import Shown
 from calibrail.workflow.check import decide_source
 from calibrail.workflow.context import Progress
@@ -219,7 +220,8 @@ def select(
     calibration = guardrail.calibration
     if guardrail.rule.groups is not None:
         raise InputError(
-            "select needs a guardrail with one threshold; this one was calibrated with --by. "
+            "select needs a guardrail with one threshold; this one was calibrated with "
+            f"{option_of(Promise, 'by')}. "
             "Calibrate without, or on the answers of one group"
         )
     rows = []

@@ -19,6 +19,7 @@ from calibrail.scores.learned import learns
 from calibrail.scores.table import ScoreTable
 from calibrail.settings import ReadOptions, SplitOptions
 from calibrail.settings.checks import optional
+from calibrail.settings.option import option_of
 from calibrail.workflow.sources import open_source
 
 
@@ -80,7 +81,7 @@ def fitted(
     if not (codes == FIT).any():
         names = ", ".join(score.name for score in detectors if learns(score))
         remedy = (
-            "give it a share with --fit-share 0.3"
+            f"give it a share with {option_of(SplitOptions, 'fit_share', 0.3)}"
             if splitting.column is None
             else f"mark its rows as fit in the column {splitting.column!r}"
         )

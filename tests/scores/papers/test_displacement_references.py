@@ -83,7 +83,7 @@ class TestFit:
         message = str(caught.value)
         assert "at least 10 faithful examples (label 0)" in message
         assert "got 9 among 21" in message
-        assert "--fit-share" in message
+        assert "fit_share=..." in message
         assert "smaller k than 10" in message
 
     def test_one_reference_is_enough_for_a_direction(self) -> None:

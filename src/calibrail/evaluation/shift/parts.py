@@ -9,6 +9,7 @@ import numpy as np
 
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation.sample import CALIBRATION, FIT, TEST, Codes, Mask
+from calibrail.settings.option import either
 
 #: Groups tested at most; a column with more holds no groups.
 MOST_GROUPS: Final = 50
@@ -57,7 +58,7 @@ def group_parts(cells: Sequence[Any], by: str, calibrate_on: Sequence[str]) -> l
     if len(groups) > MOST_GROUPS:
         raise DataError(
             f"the column {by!r} holds {len(groups):,} different values, more than {MOST_GROUPS}; "
-            "name a column of groups, or use --time"
+            f"name a column of groups, or use {either('--time', 'time=...')}"
         )
     if unknown := [name for name in calibrate_on if name not in groups]:
         raise InputError(

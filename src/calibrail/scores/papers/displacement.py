@@ -16,6 +16,8 @@ from calibrail.scores.detector import Embedding, joined, whole
 from calibrail.scores.embeddings import SAME_PLACE
 from calibrail.scores.evidence import supported
 from calibrail.scores.learned import Learning
+from calibrail.settings import SplitOptions
+from calibrail.settings.option import option_of
 from calibrail.text.sentences import sentences, sentences_version
 
 Floats = NDArray[np.float64]
@@ -71,7 +73,7 @@ class Referring(Learning, Embedding):
             raise InputError(
                 f"{self.name} learns from at least {self.least} faithful examples (label 0) "
                 f"with {', '.join(first)} and {last}; got {len(chosen)} among {len(examples)}; set "
-                f"more aside for it (--fit-share){self.remedy}"
+                f"more aside for it ({option_of(SplitOptions, 'fit_share')}){self.remedy}"
             )
         prepare(self.demands(chosen))
         return self.restore(self._learn(chosen))
