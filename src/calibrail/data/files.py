@@ -186,7 +186,8 @@ def data_files(folder: Path) -> tuple[Path, ...]:
     if not files:
         raise DataError(
             f"the folder {folder} holds no data file; it holds "
-            f"{_listed(sorted(folder.iterdir()))}, and files named {', '.join(SUFFIXES)} are read, with .gz behind that or without"
+            f"{_listed(sorted(folder.iterdir()))}, and files named {', '.join(SUFFIXES)} are read, "
+            "with .gz behind that or without"
         )
     return tuple(files)
 

@@ -63,10 +63,11 @@ def _labels(facts: Diagnosis) -> Iterator[Finding]:
     labels = facts.reading["labels"]
     if labels and labels["by_name"]:
         ones = [item["value"] for item in labels["values"] if item["class"] == FAITHFUL]
+        otherwise = option_of(ReadOptions, "positive", "VALUE")
         yield Finding(
             "label_by_name",
             f"column {labels['column']!r} is named after faithfulness, so {ones[0] if ones else 1} "
-            f"in it is read as faithful; {option_of(ReadOptions, 'positive', 'VALUE')} says otherwise",
+            f"in it is read as faithful; {otherwise} says otherwise",
         )
     if labels and labels["several"]:
         several = labels["several"]
