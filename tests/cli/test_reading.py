@@ -77,3 +77,23 @@ def test_what_cannot_be_read_says_what_would_read_it(tmp_path: Path) -> None:
     ):
         result = invoke("calibrate", path, *wrong, "-o", tmp_path / "run")
         assert isinstance(result.exception, CalibrailError) and reason in str(result.exception)
+
+
+def test_one_list_of_a_file_calibrates_and_another_certifies(tmp_path: Path) -> None:
+    path, run, frozen = tmp_path / "both.json", tmp_path / "run", tmp_path / "g.json"
+    lists = {"train": rows(120), "test": rows(60, 500)}
+    path.write_text(json.dumps({"version": "1", **lists}))
+    labels = ("--label-column", "meta.verdict", "--label-map", "bad=1,ok=0")
+    refused = invoke("doctor", path, *labels)
+    assert "several lists of rows: train, test" in str(refused.exception)
+    named = str(refused.exception).rpartition("choose one with ")[2].split()
+    assert named == ["--reader-option", "list=train"]
+    assert "Read as hallucinated  bad (60)" in invoke("doctor", path, *labels, *named).output
+    words = ("--score", "novelty", "--alpha", "0.2", "-o", run)
+    assert invoke("calibrate", path, *labels, *named, *words).exit_code == 0
+    assert invoke("export", run, "-o", frozen).exit_code == 0
+    # What was named stays so; the list of another name is new data.
+    for chosen, freshness in (((), "calibration data"), (("list=test",), "new")):
+        given = [word for option in chosen for word in ("--reader-option", option)]
+        result = invoke("certify", frozen, path, *given, "--max-fpr", "0.5", "--json")
+        assert json.loads(result.stdout)["freshness"] == freshness

@@ -108,9 +108,29 @@ def test_what_is_no_wrapped_list_stays_lines(tmp_path: Path) -> None:
     assert [e.contexts for e in read(path)] == [("c",)]
     path.write_bytes(lines(*({"data": [{"x": 1}], **good(id=i)} for i in range(3))))
     assert len(list(read(path))) == 3
-    path.write_text(json.dumps({"train": [good()], "test": [good(id="b")]}))
-    with pytest.raises(DataError, match="several lists of rows; 'test' is the second"):
-        list(read(path))
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("filler", [0, 700_000, 1_500_000])
+def test_of_several_lists_one_is_named_or_the_only_one_with_answers_is_read(
+    tmp_path: Path, indent: Any, filler: int
+) -> None:
+    path = tmp_path / "rows.json"
+    train, test = [good(response='"]}' * (filler // 3) + "r"), good(id="b")], [good(id="c")]
+    about: dict[str, Any] = {"source": "x", "names": ["[", "{"], "of": {"label": [{"label": 1}]}}
+    for kind, rows in (("ids", ["a", "b", "c"]), ("meta", [{"author": "[{"}] * 2)):
+        path.write_text(json.dumps({**about, kind: rows, "train": train}, indent=indent))
+        assert [e.id for e in read(path)] == ["a", "b"]
+    path.write_text(json.dumps({**about, "train": train, "test": test}, indent=indent))
+    told = r"several lists of rows: train, test; choose one with options={'list': 'train'}"
+    with pytest.raises(DataError, match=told):
+        read(path)
+    named = [read(path, options={"list": name}) for name in ("train", "test")]
+    assert [[e.id for e in reading] for reading in named] == [["a", "b"], ["c"]]
+    # Another list of the file is other data.
+    assert named[0].digest() != named[1].digest() == read(path, options={"list": "test"}).digest()
+    with pytest.raises(DataError, match="no list of rows 'dev'; its lists: train, test"):
+        read(path, options={"list": "dev"})
 
 
 def test_files_without_a_suffix(tmp_path: Path) -> None:

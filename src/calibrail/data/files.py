@@ -149,7 +149,10 @@ def count_rows(paths: Sequence[Path]) -> int | None:
 
                     total += pq.read_metadata(path).num_rows
                     continue
-                if kind not in ("jsonl", "csv") or head.startswith((_GZIP, b"[")):
+                first = head.partition(b"\n")[0]
+                # Of objects over several lines, lines tell nothing; a first row may be a long one.
+                spread = kind == "jsonl" and first != head and not first.rstrip().endswith(b"}")
+                if kind not in ("jsonl", "csv") or spread or head.startswith((_GZIP, b"[")):
                     return None
                 stream.seek(0)
                 lines, last = 0, b""

@@ -47,7 +47,12 @@ _TABLES: Final[Mapping[str, Callable[..., Iterator[TableItem]]]] = {
 _RECTANGULAR: Final = ("csv", "parquet", "saved")
 #: Those among them of which single columns can be read.
 _COLUMNAR: Final = ("parquet", "saved")
-_OPTIONS: Final = {"csv": ("delimiter",), "saved": ("split",), "ragtruth": ("task", "split")}
+_OPTIONS: Final = {
+    "jsonl": ("list",),
+    "csv": ("delimiter",),
+    "saved": ("split",),
+    "ragtruth": ("task", "split"),
+}
 
 
 OpenColumns: TypeAlias = Callable[..., Iterator[ParsedItem]]

@@ -7,48 +7,38 @@ from itertools import starmap
 from pathlib import Path
 from typing import Final
 
-from calibrail.data.files import open_bytes, suffix_of
+from calibrail.data.files import open_bytes
+from calibrail.data.json_lists import BOM, list_start, skip
 from calibrail.data.json_text import load_json
 from calibrail.data.rows import WHOLE_ROW, Problem, Row, TableItem, shorten
-from calibrail.errors import DataError
 
-_BOM: Final = b"\xef\xbb\xbf"
 _CHUNK: Final = 1 << 20
 _MARK: Final = re.compile(rb'\\.|["{}\[\],]', re.DOTALL)
-# So much of a file is looked at to find out how its rows are wrapped.
-_HEAD: Final = 1 << 16
-_ANOTHER: Final = re.compile(rb'\s*,\s*"([^"]+)"\s*:\s*\[\s*\{')
-
-_OF_LINES: Final = (".jsonl", ".ndjson")
-
-#: Names of a list of rows, wherever it stands in the one object; and of lists within a row.
-_LISTS: Final = frozenset(
-    {"examples", "data", "rows", "items", "results", "samples", "instances", "records", "entries"}
-)
-_FIELDS: Final = frozenset(
-    {
-        *("contexts", "context", "passages", "documents", "docs", "evidence", "knowledge"),
-        *("retrieved_contexts", "retrieval_context", "labels", "annotations", "spans"),
-        *("claims", "answers", "sentences", "messages"),
-    }
-)
 
 
-def json_rows(path: Path) -> Iterator[TableItem]:
-    r"""Yield the objects of a file of JSON lines, or of one JSON array, in constant memory.
+def json_rows(path: Path, list: object = None) -> Iterator[TableItem]:
+    r"""Yield the objects of a file of JSON lines, or of one JSON list, in constant memory.
 
     Lines end at the byte ``\n`` and nowhere else: U+2028 and its kin belong to the text. Lines of
     nothing but white space are passed over, though they count as lines. A file that starts
-    with ``[`` and is not named ``.jsonl`` or ``.ndjson`` is read as an array; its rows are then
-    numbered by element. Lone surrogates in escapes become U+FFFD, since no other program could
-    write them out again.
+    with ``[`` and is not named ``.jsonl`` or ``.ndjson`` is read as an array, one that holds lists
+    of rows within an object as one of these; rows are then numbered by element. Lone surrogates in
+    escapes become U+FFFD, since no other program could write them out again.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    list : str or None
+        Name of the list to read, of several within one object.
 
     Raises
     ------
     DataError
-        The file cannot be opened, or it is UTF-16 or UTF-32.
+        The file cannot be opened, or it is UTF-16 or UTF-32; or it holds several lists of rows, or
+        none of that name.
     """
-    begins = _array_start(path)
+    begins = list_start(path, None if list is None else str(list))
     if begins is not None:
         elements = filter(None, map(bytes.strip, _elements(path, begins)))
         yield from starmap(parse_object, enumerate(elements, start=1))
@@ -56,7 +46,7 @@ def json_rows(path: Path) -> Iterator[TableItem]:
     with open_bytes(path) as stream:
         for number, line in enumerate(stream, start=1):
             if number == 1:
-                line = line.removeprefix(_BOM)
+                line = line.removeprefix(BOM)
             if line.isspace() or not line:
                 continue
             yield parse_object(number, line)
@@ -86,70 +76,13 @@ def parse_object(number: int, raw: bytes) -> TableItem:
 _ONE_OBJECT: Final = "write one JSON object on each line"
 
 
-def _array_start(path: Path) -> int | None:
-    """Return where the file's one array of rows starts, if it is no file of lines.
-
-    Encodings that are not UTF-8 are refused.
-    """
-    with open_bytes(path) as stream:
-        head = stream.read(_HEAD)
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise DataError(f"{path} is not UTF-8 (it starts like UTF-16 or UTF-32): save it as UTF-8")
-    text = head.removeprefix(_BOM).lstrip()
-    start = len(head) - len(text)
-    if text.startswith(b"["):
-        return None if suffix_of(path) in _OF_LINES else start
-    within = _list_start(text, lines=suffix_of(path) in _OF_LINES)
-    return None if within is None else start + within
-
-
-def _list_start(text: bytes, lines: bool) -> int | None:
-    """Return where the list of rows starts in ``{"examples": [{...}, ...], ...}``.
-
-    A file that is named after lines holds such an object on its one line or not at all.
-    """
-    first, _, rest = text.partition(b"\n")
-    if rest.strip() and (lines or _parses(first)):
-        return None
-    # Bytes that are not UTF-8 keep their number.
-    head, position = text.decode("utf-8", "surrogateescape"), 1
-    decoder, is_first = json.JSONDecoder(), True
-    try:
-        while head[:1] == "{":
-            key, position = decoder.raw_decode(head, _next(head, position))
-            position = _next(head, _next(head, position) + 1)
-            opens_list = head[position] == "[" and head[_next(head, position + 1)] == "{"
-            if opens_list and (key in _LISTS or (is_first and not lines and key not in _FIELDS)):
-                return len(head[:position].encode("utf-8", "surrogateescape"))
-            _, position = decoder.raw_decode(head, position)
-            position, is_first = _next(head, _next(head, position) + 1), False
-    except (ValueError, IndexError, RecursionError):
-        return None
-    return None
-
-
-def _next(text: str, position: int) -> int:
-    """Return where the next character that is no white space is."""
-    while text[position].isspace():
-        position += 1
-    return position
-
-
-def _parses(line: bytes) -> bool:
-    try:
-        json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
 def _elements(path: Path, begins: int) -> Iterator[bytes]:
     """Yield the elements of one JSON array, cut at its commas without parsing the whole of it."""
     buffer = b""
     scanned = depth = begin = 0
     in_string = ended = False
     with open_bytes(path) as stream:
-        wrapped = bool(stream.read(begins).removeprefix(_BOM).strip())
+        wrapped = skip(stream, begins)
         while not ended:
             chunk = stream.read(_CHUNK)
             buffer = buffer[begin:] + chunk
@@ -177,11 +110,6 @@ def _elements(path: Path, begins: int) -> Iterator[bytes]:
             else:
                 scanned = stop
                 ended = not chunk
-        rest = buffer[begin:] + stream.read(_CHUNK)
-    if wrapped and (other := _ANOTHER.match(rest)):
-        raise DataError(
-            f"{path} holds several lists of rows; {other.group(1).decode('utf-8', 'replace')!r} is "
-            "the second: save each in a file of its own"
-        )
-    if rest.strip() and not wrapped:
+        rest = b"" if wrapped else buffer[begin:] + stream.read(_CHUNK)
+    if rest.strip():
         yield rest

@@ -6,6 +6,7 @@ from contextlib import closing, contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 from itertools import chain
 from typing import Any, Final, Unpack, cast
 
@@ -119,10 +120,14 @@ class Reading:
     def digest(self) -> str | None:
         """Return the SHA-256 of the file, or of the names and digests of several files.
 
-        Available before and after the examples are read. That of data in memory is the digest of
-        its rows, and is None until they are read.
+        Where one of several lists in a file is named, it is of that name, too: another list of the
+        same file is other data. Available before and after the examples are read. That of data in
+        memory is the digest of its rows, and is None until they are read.
         """
-        return self._digest()
+        digest, name = self._digest(), (self._reading.options or {}).get("list")
+        if digest is None or name is None or not self._files:
+            return digest
+        return sha256(f"{digest}\0{name}".encode()).hexdigest()
 
     def to_dict(self) -> dict[str, object]:
         """Return source, format, digest and counts, JSON-able."""
