@@ -18,15 +18,16 @@ def percent(share: float) -> str:
     return f"{100.0 * share:.1f}".removesuffix(".0") + "%"
 
 
-def number(value: float) -> str:
-    """Return a score or a measure with four significant digits.
+def number(value: float, digits: int = 4) -> str:
+    """Return a score or a measure with four significant digits, or all digits before the point.
 
     Examples
     --------
-    >>> number(0.123456), number(12.0), number(-2e-9)
-    ('0.1235', '12', '-2e-09')
+    >>> number(0.123456), number(12.0), number(-2e-9), number(11068.42)
+    ('0.1235', '12', '-2e-09', '11,068')
     """
-    return f"{value:.4g}"
+    large = 10.0**digits <= abs(value) < 1e15
+    return f"{value:,.0f}" if large else f"{value:.{digits}g}"
 
 
 def count(value: int, noun: str, plural: str | None = None) -> str:

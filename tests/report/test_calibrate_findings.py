@@ -83,11 +83,11 @@ def test_the_risks_that_decide_are_named() -> None:
         )
     ]
     assert risks_reason("inconclusive", measured) == (
-        "Recall lies between 70.0% and 90.0%, where >= 80.0% is asked."
+        "Recall lies between 70% and 90%, where >= 80% is asked."
     )
     assert risks_reason("certified", measured) == (
-        "Precision lies between 85.0% and 95.0%, where >= 80.0% is asked; accuracy lies between "
-        "81.0% and 90.0%, where >= 80.0% is asked."
+        "Precision lies between 85% and 95%, where >= 80% is asked; accuracy lies between "
+        "81% and 90%, where >= 80% is asked."
     )
 
 

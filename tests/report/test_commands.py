@@ -1,7 +1,11 @@
 """The command of a run becomes that of the next step, word by word."""
 
-import pytest
+from typing import Any
 
+import pytest
+from typer.main import get_command
+
+from calibrail.cli import app
 from calibrail.report.documents import commands
 
 COMPARED = (
@@ -10,8 +14,8 @@ COMPARED = (
 )
 
 
-def made_by(command: str | None) -> dict[str, dict[str, str | None]]:
-    return {"reproduce": {"command": command}}
+def made_by(command: str | None, baselines: str | None = None) -> dict[str, dict[str, Any]]:
+    return {"reproduce": {"command": command}, "data": {"baselines": {"none": baselines}}}
 
 
 @pytest.mark.parametrize(
@@ -36,6 +40,28 @@ def test_a_comparison_takes_what_a_calibration_took_and_it_knows() -> None:
     expected = "calibrail compare a.csv --score sgi --seed 3 --score NAME -o RUN-compared"
     assert commands.for_several(run) == expected
     assert commands.for_several(made_by(None)).startswith("calibrail compare DATA --score NAME")
+    columns = made_by("calibrail calibrate a.csv --risk 'recall>=0.8' --no-text", "no texts")
+    assert commands.for_several(columns) == (
+        "calibrail compare a.csv --score-column COL -o RUN-compared"
+    )
+
+
+def test_groups_of_a_drift_audit_get_thresholds_of_their_own() -> None:
+    run = made_by("calibrail shift a.csv --by topic --calibrate-on x --score length --alpha 0.1")
+    assert commands.for_groups(run) == (
+        "calibrail calibrate a.csv --by topic --score length --alpha 0.1 -o RUN-by-topic"
+    )
+    assert commands.for_groups(made_by("calibrail shift a.csv --time day")) == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "refused"), [("compare", commands.ONE_ONLY), ("calibrate", commands.SIDES)]
+)
+def test_what_is_left_out_is_what_the_other_command_does_not_take(
+    command: str, refused: set[str]
+) -> None:
+    taken = {option for item in get_command(app).commands[command].params for option in item.opts}
+    assert refused and not taken & {option.removesuffix("=") for option in refused}
 
 
 def test_a_column_is_turned_round() -> None:

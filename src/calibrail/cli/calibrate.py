@@ -7,19 +7,12 @@ import calibrail
 from calibrail.cli import options as opt
 from calibrail.cli.output import DONE, OF_VERDICT, Showing, spent, unusable
 from calibrail.cli.progress import counting
-from calibrail.settings.option import setting
+from calibrail.settings import Beyond
 
 
-@dataclass(frozen=True, slots=True)
-class ReportOptions(Showing):
-    """What the report holds beyond the data itself."""
-
-    target: str | None = setting(
-        "Unlabelled production answers: how far do they differ, and what would that change?",
-        None,
-        metavar="FILE",
-    )
-    no_text: bool = setting("Keep questions, contexts and answers out of report.html.", False)
+@dataclass(frozen=True)
+class ReportOptions(Showing, Beyond):
+    """What is shown, and what of it beyond the labelled data."""
 
 
 @opt.takes_settings

@@ -72,5 +72,6 @@ def run(
         "" if to_stdout else f"wrote {output}",
         f"not judged: {count(errors, 'answer')}; the reason stands in each line" if errors else "",
         code=FAILURE if total and errors == total else DONE,
+        names={"GUARDRAIL": guardrail, "DATA": traces, "DECISIONS": output},
         silent=to_stdout,
     )

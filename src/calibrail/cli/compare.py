@@ -7,6 +7,7 @@ import calibrail
 from calibrail.cli import options as opt
 from calibrail.cli.output import spent, unusable
 from calibrail.cli.progress import counting
+from calibrail.settings.requirement import OF_ONE_DETECTOR
 
 
 @opt.takes_settings
@@ -15,7 +16,7 @@ def run(
     output: opt.RunFolder,
     detectors: opt.Detectors,
     promise: opt.ThresholdPromise,
-    requirement: Annotated[opt.Requirement, opt.Pick(without=("risks",))],
+    requirement: Annotated[opt.Requirement, opt.Pick(without=OF_ONE_DETECTOR)],
     reading: opt.Reading,
     splitting: opt.Splitting,
     calls: opt.Calls,

@@ -11,7 +11,7 @@ import typer
 
 import calibrail
 from calibrail.cli import options as opt
-from calibrail.phrases import count
+from calibrail.phrases import count, number
 from calibrail.settings.option import setting
 
 
@@ -62,10 +62,10 @@ def _thresholds(guardrail: calibrail.Guardrail) -> str:
     """Say in a few words how the guardrail decides."""
     rule, scale, by = guardrail.rule, guardrail.scale, guardrail.config.promise.by
     threshold = rule.calibration.threshold if rule.chosen is None else rule.chosen
-    stops = f"{scale.shown(threshold):.6g} or {'lower' if scale.negated else 'higher'}"
+    stops = f"{number(scale.shown(threshold), 6)} or {'lower' if scale.negated else 'higher'}"
     if rule.groups is not None:
         groups = count(len(rule.groups.groups), "group")
         stops = f"its own threshold in {groups} of {by}, {stops} elsewhere"
     if rule.flag_above is None:
         return f"flags at {stops}"
-    return f"reviews at {stops}, flags {scale.suspicious} {scale.shown(rule.flag_above):.6g}"
+    return f"reviews at {stops}, flags {scale.suspicious} {number(scale.shown(rule.flag_above), 6)}"

@@ -16,7 +16,8 @@ from calibrail.cli.output import Showing, file_to_write, folder_to_write
 from calibrail.errors import InputError
 from calibrail.models.call_limits import CallLimits
 from calibrail.settings.checks import one_of
-from calibrail.settings.option import OPTION, Option, pairs, setting
+from calibrail.settings.option import OPTION, Option, flag, pairs
+from calibrail.settings.promise import OF_ONE_THRESHOLD
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ def to_file(help: str) -> Any:
 
 Promise = Annotated[settings.Promise, Pick()]
 #: What one threshold can promise.
-ThresholdPromise = Annotated[Promise, Pick(only=("alpha", "guarantee", "delta", "undefined"))]
+ThresholdPromise = Annotated[Promise, Pick(only=OF_ONE_THRESHOLD)]
 Release = Annotated[settings.Release, Pick()]
 Requirement = Annotated[settings.Requirement, Pick()]
 #: Answers with labels, answers whose labels are not read, and whose groups are not read either.
@@ -81,33 +82,8 @@ ShowJson = Annotated[Showing, Pick(only=("json",))]
 
 
 @dataclass(frozen=True, slots=True)
-class Detectors:
-    """Which detectors a command looks at.
-
-    Attributes
-    ----------
-    score : tuple of str
-        Names of detectors.
-    score_column : tuple of str
-        Columns of scores that the data holds.
-    higher : str or None
-        What a higher value of these columns means.
-    baselines : bool
-        Whether trivial baselines stand beside them.
-    """
-
-    score: tuple[str, ...] = setting(
-        "Detector, e.g. rouge_l (the default), novelty, rad:weighting=question. Repeatable.",
-        (),
-        metavar="NAME[:KEY=VALUE,...]",
-    )
-    score_column: tuple[str, ...] = setting(
-        "Score that the data holds. Repeatable.", (), metavar="COL"
-    )
-    higher: str | None = setting(
-        "What a higher value of --score-column means.", None, metavar="hallucinated|faithful"
-    )
-    baselines: bool = setting("Set baselines (answer length, new words, ...) beside.", True)
+class Detectors(settings.Detectors):
+    """Which detectors a command looks at, and how they are made."""
 
     def scores(self) -> list[Any]:
         """Return what ``calibrate`` and ``compare`` take; one default where none is named."""
@@ -143,11 +119,11 @@ class _Offered:
 
     @property
     def flag(self) -> str:
-        return (self.option.flag or self.field.name).replace("_", "-")
+        return flag(self.field)
 
     @property
     def name(self) -> str:
-        return self.flag.replace("-", "_")
+        return self.flag[2:].replace("-", "_")
 
     def parameter(self) -> inspect.Parameter:
         """Return the parameter that typer reads."""
@@ -164,20 +140,20 @@ class _Offered:
                 hint = list[get_args(hint)[0] if kind is tuple else str] | None  # type: ignore[misc]
                 default = None
         # What is done unless it is refused can be refused.
-        spelling = f"--{self.flag}/--no-{self.flag}" if default is True else f"--{self.flag}"
+        spelling = f"{self.flag}/--no-{self.flag[2:]}" if default is True else self.flag
         hint = Annotated[hint, typer.Option(spelling, help=self.option.help, metavar=metavar)]
         kind = inspect.Parameter.KEYWORD_ONLY
         return inspect.Parameter(self.name, kind, default=default, annotation=hint)
 
     def value(self, given: Any) -> Any:
         """Return the field's value from what stands on the command line."""
-        flag, kind = f"--{self.flag}", get_origin(self.hint)
+        kind = get_origin(self.hint)
         if kind is Literal:
-            return one_of(given, self.hint, flag)
+            return one_of(given, self.hint, self.flag)
         if kind is tuple:
             return tuple(given or ())
         if kind is not None:
-            return pairs(given, flag) or None
+            return pairs(given, self.flag) or None
         parse = self.option.parse
         return given if parse is None or given is None else parse(given)
 

@@ -32,7 +32,7 @@ INCONCLUSIVE: Final = 4
 OF_VERDICT: Final = {"certified": DONE, "rejected": REJECTED, "inconclusive": INCONCLUSIVE}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Showing:
     """How a command shows what came out, and whether it computes anything at all.
 

@@ -49,4 +49,6 @@ def run(
         result.to_dict(),
         "" if output is None else f"wrote {output}",
         errors if result.n_errors else "",
+        names={"GUARDRAIL": guardrail, "DATA": traces, "OUTPUT": output},
+        is_written=output is not None,
     )

@@ -48,4 +48,5 @@ def run(
         result.to_dict(),
         unusable(result.n_quarantined, output / "quarantine*.jsonl"),
         f"wrote {output}/shift.json, report.html, figures/shift.svg",
+        names={"RUN": output},
     )

@@ -15,6 +15,7 @@ from calibrail.conformal.rank import decimal
 from calibrail.conformal.threshold import Calibration
 from calibrail.conformal.validation import Floats
 from calibrail.errors import InputError
+from calibrail.phrases import percent
 from calibrail.record import Record
 from calibrail.settings.requirement import Requirement
 
@@ -291,13 +292,13 @@ def _decide(
     reasons = []
     if coverage.upper < required:
         reasons.append(
-            f"it catches at most {coverage.upper:.1%} of hallucinations, and {required:.1%} is "
-            "required"
+            f"it catches at most {percent(coverage.upper)} of hallucinations, and "
+            f"{percent(required)} is required"
         )
     if limit is not None and fpr.lower > limit:
         reasons.append(
-            f"it flags at least {fpr.lower:.1%} of faithful answers, and at most {limit:.1%} "
-            "is allowed"
+            f"it flags at least {percent(fpr.lower)} of faithful answers, and at most "
+            f"{percent(limit)} is allowed"
         )
     if reasons:
         verdict, reason = "rejected", " and ".join(reasons)
@@ -307,8 +308,8 @@ def _decide(
         if not proven:
             needed["hallucinated"] = further(coverage, required, proof, good_above=True)
             reasons.append(
-                f"coverage lies between {coverage.lower:.1%} and {coverage.upper:.1%}, and "
-                f"{required:.1%} is required"
+                f"coverage lies between {percent(coverage.lower)} and "
+                f"{percent(coverage.upper)}, and {percent(required)} is required"
             )
         if limit is None:
             needed["faithful"] = None
@@ -319,8 +320,8 @@ def _decide(
         elif at_most > limit:
             needed["faithful"] = further(fpr, limit, proof, good_above=False)
             reasons.append(
-                f"the FPR lies between {fpr.lower:.1%} and {fpr.upper:.1%}, and at most "
-                f"{limit:.1%} is allowed"
+                f"the FPR lies between {percent(fpr.lower)} and {percent(fpr.upper)}, and at most "
+                f"{percent(limit)} is allowed"
             )
         verdict, reason = "inconclusive", "; ".join(reasons)
     sentence = f"{reason[0].upper()}{reason[1:]}."
@@ -343,7 +344,7 @@ def _claim(
 ) -> str:
     """Say what is certified: the two requirements, and by how much each is met."""
     return (
-        f"with {confidence:.1%} confidence it catches at least {required:.1%} of hallucinations "
-        f"and flags at most {limit:.1%} of faithful answers (shown: at least {at_least:.1%}, at "
-        f"most {at_most:.1%})"
+        f"with {percent(confidence)} confidence it catches at least {percent(required)} of "
+        f"hallucinations and flags at most {percent(limit)} of faithful answers (shown: at least "
+        f"{percent(at_least)}, at most {percent(at_most)})"
     )

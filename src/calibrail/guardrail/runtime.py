@@ -19,6 +19,7 @@ from calibrail.errors import GuardrailError, InputError, ModelError
 from calibrail.guardrail.decision import Decision, Outcome
 from calibrail.guardrail.frozen import FrozenConfig, plain, write_atomically
 from calibrail.models.call_limits import BudgetError
+from calibrail.phrases import number
 from calibrail.scale import Scale
 from calibrail.scores.base import Score, Scores
 from calibrail.scores.learned import learns, state_bytes, with_state
@@ -282,10 +283,10 @@ class Guardrail(Shown):
         if threshold is None:
             return "this guardrail flags everything: there were too few calibration examples"
         upper, scale = self._rule.flag_above, self.scale
-        score = f"{scale.column or 'score'} {scale.shown(value):.6g}"
-        edge = f"the threshold {scale.shown(threshold):.6g}"
+        score = f"{scale.column or 'score'} {number(scale.shown(value), 6)}"
+        edge = f"the threshold {number(scale.shown(threshold), 6)}"
         if upper is not None and outcome != "pass" and (upper >= threshold or outcome == "review"):
-            flagging = f"the one for flagging, {scale.shown(upper):.6g}"
+            flagging = f"the one for flagging, {number(scale.shown(upper), 6)}"
             if outcome == "review":
                 return f"{score} is {scale.reaching} {edge} but not {scale.suspicious} {flagging}"
             return f"{score} is {scale.suspicious} {flagging.replace('one', 'threshold')}"

@@ -121,6 +121,13 @@ class Document:
         named = re.sub(r"\b[A-Z]+\b", lambda word: words.get(word[0], word[0]), self.next_step)
         return replace(self, next_step=named)
 
+    def step_and_command(self) -> tuple[str, str]:
+        """Return the next step without the command that it ends with, and that command."""
+        said, found, command = f": {self.next_step}".rpartition(": calibrail ")
+        if not found:
+            return self.next_step, ""
+        return f"{said[2:]}:" if said else "", f"calibrail {command}"
+
 
 def all_blocks(blocks: Iterable[Block | None]) -> Iterator[Block]:
     """Yield blocks and those inside them, in reading order."""
@@ -155,12 +162,25 @@ def _visible(blocks: Iterable[Block | None], medium: str) -> tuple[Block, ...]:
 
 
 def _cells(table: Table, medium: str) -> Table:
-    """Return a table of the columns that one medium shows."""
-    places = [i for i, column in enumerate(table.columns) if column.where in ("both", medium)]
-    rows: list[Sequence[Cell | str] | Heading] = []
-    for row in table.rows:
-        if not isinstance(row, Heading):
-            cells = [cell if isinstance(cell, Cell) else Cell(cell) for cell in row]
-            row = [cells[place] for place in places]
-        rows.append(row)
-    return replace(table, columns=[table.columns[place] for place in places], rows=rows)
+    """Return a table of the columns that one medium shows and that hold anything."""
+    rows = [
+        row if isinstance(row, Heading) else [c if isinstance(c, Cell) else Cell(c) for c in row]
+        for row in table.rows
+    ]
+    places = [
+        place
+        for place, column in enumerate(table.columns)
+        if column.where in ("both", medium)
+        and (place == 0 or any(not isinstance(row, Heading) and _holds(row[place]) for row in rows))
+    ]
+    return replace(
+        table,
+        columns=[table.columns[place] for place in places],
+        rows=[
+            row if isinstance(row, Heading) else [row[place] for place in places] for row in rows
+        ],
+    )
+
+
+def _holds(cell: Cell) -> bool:
+    return bool(cell.text or cell.below) or cell.bar is not None

@@ -93,12 +93,11 @@ def print_document(document: Document, console: Console) -> None:
     warnings = parts.Bullets(title, document.warnings, "warning")
     _blocks((*document.blocks, warnings, parts.Bullets("Notes", document.notes)), console)
     if document.next_step:
-        said, colon, command = plain(document.next_step).rpartition(": calibrail ")
-        step = f"{said}:" if colon else plain(document.next_step)
-        console.print(Group(Line("Next: ", style="bold").append(step, style="not bold")))
-        if colon:
+        step, command = document.step_and_command()
+        console.print(Group(Line("Next: ", style="bold").append(plain(step), style="not bold")))
+        if command:
             # On a line of its own, as long as it is, so that it can be copied.
-            console.print(Line(f"  calibrail {command}"), soft_wrap=True)
+            console.print(Line(f"  {plain(command)}"), soft_wrap=True)
 
 
 def _blocks(blocks: Iterable[parts.Block | None], console: Console) -> None:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
+from calibrail.phrases import percent
 from calibrail.scores.base import JSON, Demand, Pinning, Score, Scores
 from calibrail.scores.detector import is_number
 from calibrail.scores.ensemble import Members, demands_of, member_items
@@ -165,7 +166,7 @@ class Hybrid(Learning, Members):
         lesson = (
             f"hybrid: {cheap.name} decides below {low:.4g} and above {high:.4g}; "
             f"{expensive.name} judged {self.n_judged:,} of {self.n_scored:,} answers "
-            f"({self.n_judged / self.n_scored:.1%})."
+            f"({percent(self.n_judged / self.n_scored)})."
         )
         return (lesson, *getattr(expensive, "lessons", ()))
 

@@ -3,6 +3,8 @@
 Light to import: no numpy, no models, so that the command line can show its help at once.
 """
 
+from calibrail.settings.beyond import Beyond
+from calibrail.settings.detectors import Detectors
 from calibrail.settings.promise import Guarantee, Promise, Undefined
 from calibrail.settings.reading import ReadOptions, ReadShort
 from calibrail.settings.release import Release, SelectionMethod
@@ -12,6 +14,8 @@ from calibrail.settings.shift import ShiftSplit
 from calibrail.settings.splitting import SplitOptions
 
 __all__ = [
+    "Beyond",
+    "Detectors",
     "Guarantee",
     "Promise",
     "ReadOptions",

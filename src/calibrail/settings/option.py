@@ -2,9 +2,9 @@
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, Final
 
 #: Key under which a field's metadata holds its ``Option``.
@@ -73,6 +73,36 @@ def changed(settings: Any) -> dict[str, Any]:
     }
 
 
+def flag(item: Field[Any]) -> str:
+    """Return how a field that commands offer is spelled there."""
+    option = item.metadata.get(OPTION)
+    return f"--{((option and option.flag) or item.name).replace('_', '-')}"
+
+
+def spellings(kind: Any, only: Collection[str] = (), without: Collection[str] = ()) -> set[str]:
+    """Return how fields of a settings class (all, where ``only`` is empty) are spelled.
+
+    Those that take a value end with ``=``.
+
+    Examples
+    --------
+    >>> @dataclass(frozen=True)
+    ... class Split:
+    ...     seed: int = setting("Seed of the split.", 0)
+    ...     strict: bool = setting("Stop at the first bad row.", False)
+    >>> sorted(spellings(Split))
+    ['--seed=', '--strict']
+    """
+    spelled = set()
+    for item in fields(kind):
+        wanted = item.name not in without and item.name in (only or [item.name])
+        if wanted and OPTION in item.metadata:
+            yes = flag(item)
+            switches = {yes, f"--no-{yes[2:]}"} if item.default is True else {yes}
+            spelled |= switches if isinstance(item.default, bool) else {f"{yes}="}
+    return spelled
+
+
 def flags(settings: Any) -> tuple[str, ...]:
     """Return the words of a command line that give a settings object its values.
 
@@ -89,13 +119,12 @@ def flags(settings: Any) -> tuple[str, ...]:
 
 def _words(settings: Any, name: str, value: Any) -> list[str]:
     """Return the words that give one field of a settings object, or of its class, a value."""
-    (option,) = [item.metadata.get(OPTION) for item in fields(settings) if item.name == name]
-    flag = f"--{((option and option.flag) or name).replace('_', '-')}"
+    (spelled,) = [flag(item) for item in fields(settings) if item.name == name]
     if value is None or value is True:
-        return [flag]
+        return [spelled]
     if isinstance(value, Mapping):
-        return [flag, ",".join(f"{key}={entry}" for key, entry in value.items())]
-    return [flag, ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)]
+        return [spelled, ",".join(f"{key}={entry}" for key, entry in value.items())]
+    return [spelled, ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)]
 
 
 class _Speech:

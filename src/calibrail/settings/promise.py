@@ -1,7 +1,7 @@
 """What does a threshold promise about hallucinations?"""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from calibrail.errors import InputError
 from calibrail.record import Record
@@ -10,6 +10,9 @@ from calibrail.settings.option import setting
 
 Guarantee = Literal["marginal", "pac", "paper"]
 Undefined = Literal["flag", "review", "pass"]
+
+#: What concerns one threshold of one detector, whatever else a promise holds.
+OF_ONE_THRESHOLD: Final = ("alpha", "guarantee", "delta", "undefined")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,16 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from calibrail.errors import InputError
 from calibrail.record import Record
 from calibrail.settings.checks import rate, share
 from calibrail.settings.option import setting
 from calibrail.settings.promise import Promise
+
+#: What is asked of a detector that is looked at alone.
+OF_ONE_DETECTOR: Final = ("risks",)
 
 
 @dataclass(frozen=True, slots=True)

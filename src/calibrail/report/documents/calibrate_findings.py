@@ -87,8 +87,9 @@ def risks_reason(verdict: str, measured: Sequence[Json]) -> str:
     """Return what the bounds of several risks show: those that decide the verdict."""
     state = {"rejected": "exceeded", "inconclusive": "open", "certified": "within"}[verdict]
     text = ("; " if verdict == "certified" else " and ").join(
-        f"{item['name']} lies between {item['test']['lower']:.1%} and {item['test']['upper']:.1%}, "
-        f"where {item['relation']} {item['level']:.1%} is asked"
+        f"{item['name']} lies between {percent(item['test']['lower'])} and "
+        f"{percent(item['test']['upper'])}, where {item['relation']} {percent(item['level'])} is "
+        "asked"
         for item in measured
         if item["shown"] == state
     )

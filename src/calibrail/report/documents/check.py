@@ -1,8 +1,11 @@
 """What does `calibrail check` say about a file of answers?"""
 
-from calibrail.phrases import count
+from calibrail.phrases import count, listed, percent
 from calibrail.report.blocks import Column, Json, Table, numbers
 from calibrail.report.document import Document
+
+#: Outcomes in words.
+_OUTCOMES = {"pass": "passed", "flag": "flagged", "review": "for review", "error": "not judged"}
 
 
 def document(content: Json) -> Document:
@@ -15,16 +18,31 @@ def document(content: Json) -> Document:
     """
     total, outcomes = content["checked"], content["outcomes"]
     rows = [
-        (name, str(outcomes[name]), f"{outcomes[name] / total:.1%}")
-        for name in ("pass", "flag", "review", "error")
+        (said, f"{outcomes[name]:,}", percent(outcomes[name] / total))
+        for name, said in _OUTCOMES.items()
         if name in outcomes
     ]
     columns = (Column("Outcome"), *numbers("Answers", "Share"))
-    shares = ", ".join(f"{n} {name} ({share})" for name, n, share in rows)
+    shares = listed([f"{n} {said} ({share})" for said, n, share in rows])
     return Document(
         "decisions",
-        headline=f"{count(total, 'answer')}: {shares}",
+        headline=f"{count(total, 'answer')}: {shares}" if rows else "no answers",
         blocks=(Table("Outcomes", columns, rows, where="page"),),
-        data={"source": content["source"]},
+        next_step=_next_step(total, outcomes),
+        data={"source": content["source"], "n": total},
         footer="The decision about each answer stands in the file that was written.",
+    )
+
+
+def _next_step(total: int, outcomes: Json) -> str:
+    if outcomes.get("error") == total:
+        return "Mend what the lines of DECISIONS give as the reason, and run it again."
+    if outcomes.get("flag", 0) + outcomes.get("error", 0) == total:
+        return (
+            "No answer passes, so this threshold decides nothing here. See whether some of the "
+            "answers can be released as a batch: calibrail select GUARDRAIL DATA --fdr 0.1"
+        )
+    return (
+        "Label some of these answers, drawn by lot, and see whether the promise holds on them: "
+        "calibrail certify GUARDRAIL LABELLED --max-fpr LIMIT"
     )

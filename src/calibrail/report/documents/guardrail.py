@@ -1,6 +1,6 @@
 """What does a frozen guardrail say about itself?"""
 
-from calibrail.phrases import count
+from calibrail.phrases import count, number, percent
 from calibrail.report.blocks import Facts, Json, Tile
 from calibrail.report.document import Document
 from calibrail.report.phrases import estimate, interval, share
@@ -21,7 +21,7 @@ def document(config: Json) -> Document:
     delta = f", delta {promise['delta']:g}" if promise["guarantee"] == "pac" else ""
     facts = [
         ("Detector", str(config["score"]["name"])),
-        ("Threshold", "flags everything" if threshold is None else f"{threshold:.6g}"),
+        ("Threshold", "flags everything" if threshold is None else number(threshold, 6)),
         ("Promise", f"alpha {promise['alpha']:g}, {promise['guarantee']}{delta}"),
         ("Calibrated on", f"{data['source']} ({count(data['n_examples'], 'answer')})"),
         ("Digest", str(config["digest"])),
@@ -38,7 +38,7 @@ def document(config: Json) -> Document:
                 "False alarms",
                 share(headline["fpr"]),
                 interval(headline["fpr"]),
-                "" if limit is None else f"<= {limit:.0%}",
+                "" if limit is None else f"<= {percent(limit)}",
             ),
             Tile("AUROC", estimate({"estimate": headline["auroc"]})),
         ),

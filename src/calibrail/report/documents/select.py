@@ -5,13 +5,15 @@ from calibrail.report.blocks import Column, Json, Table, Text, numbers, section
 from calibrail.report.document import Document
 
 
-def document(selection: Json) -> Document:
+def document(selection: Json, *, is_written: bool = True) -> Document:
     """Return what is released, what that promises, and the bounds of other cut-offs.
 
     Parameters
     ----------
     selection : mapping
         What ``calibrail select --json`` prints.
+    is_written : bool
+        Whether a file says which answers they are.
     """
     answers = count(selection["n"], "answer")
     rows = [
@@ -25,11 +27,11 @@ def document(selection: Json) -> Document:
         for row in selection["table"]
     ]
     heads = numbers("p-value up to", "Released", "Hallucinated at most", "Share at most")
-    methods = numbers("Share reckoned with", "Released", "Hallucinated at most")
+    methods = numbers("Share assumed", "Released", "Hallucinated at most")
     return Document(
         "selection from",
         subject=answers,
-        headline=f"RELEASED {selection['n_released']:,} of {answers}",
+        headline=f"Released: {selection['n_released']:,} of {answers}",
         summary=_summary(selection),
         blocks=(
             section(
@@ -62,7 +64,31 @@ def document(selection: Json) -> Document:
             )
             if selection[key]
         ],
-        data={"source": selection["source"]} if "source" in selection else {},
+        next_step=_next_step(selection, is_written=is_written),
+        data={"source": selection.get("source"), "n": selection["n"]},
+    )
+
+
+def _next_step(selection: Json, *, is_written: bool) -> str:
+    fdr = f"{selection['fdr']:g}"
+    if selection["n_released"] and is_written:
+        return (
+            "Release the answers that OUTPUT says are released, and have the others reviewed. "
+            "Label some of the released ones from time to time: the promise holds while answers "
+            "come from the same source."
+        )
+    if selection["n_released"]:
+        return (
+            "Write down which answers these are: calibrail select GUARDRAIL DATA "
+            f"--fdr {fdr} -o released.jsonl"
+        )
+    n, needed = selection["n_calibration"], selection["n_calibration_for_one"]
+    if n < needed:
+        labels = f"calibrate on {needed:,} hallucinated answers in place of {n:,}"
+        return f"Accept a larger share of hallucinated answers (--fdr), or {labels}."
+    return (
+        "Accept a larger share of hallucinated answers (--fdr), or use a detector that tells "
+        "answers apart better (calibrail compare)."
     )
 
 
@@ -72,7 +98,7 @@ def _bounds(selection: Json) -> str:
         return (
             "Were the answers independent, all these bounds would hold together with "
             f"{percent(selection['confidence'])} confidence. {count(grouped, 'answer')} share a "
-            "group with another, so they are promised to nobody: select from one answer per group "
+            "group with another, so none of them is promised: select from one answer per group "
             "for bounds that hold."
         )
     calibration = count(selection["n_calibration"], "hallucinated calibration answer")

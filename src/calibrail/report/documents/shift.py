@@ -8,8 +8,16 @@ from calibrail.phrases import count, percent
 from calibrail.report import blocks as parts
 from calibrail.report.blocks import Json
 from calibrail.report.document import Document
+from calibrail.report.documents import commands
 from calibrail.report.figures import shift_svg
-from calibrail.report.phrases import p_number, p_value, score_name, share, share_with_bounds
+from calibrail.report.phrases import (
+    p_number,
+    p_value,
+    score_name,
+    share,
+    share_cell,
+    share_with_bounds,
+)
 from calibrail.scale import Scale
 
 
@@ -54,12 +62,7 @@ def document(content: Json) -> Document:
             parts.Bullets("Broken", broken, "bad", where="terminal"),
             parts.listing("Assumptions", assumptions, where="page"),
         ),
-        next_step=(
-            "Calibrate again on answers like those where it broke, or give groups thresholds of "
-            "their own with calibrail calibrate --by COL."
-            if broken
-            else "Watch it: certify on fresh answers from production from time to time."
-        ),
+        next_step=_next_step(content),
         reproduce=content["reproduce"],
         data=content["data"],
         footer="Every number on this page is in shift.json.",
@@ -67,18 +70,19 @@ def document(content: Json) -> Document:
 
 
 def _table(title: str, content: Json) -> parts.Section:
-    rows, scale = [], Scale.of(content["score"])
+    rows: list[parts.Row] = []
+    scale = Scale.of(content["score"])
     for item in content["tests"]:
         needed, weighted = item["needed"], item["weighted"]
+        rates = [item[name] for name in ("coverage", "fpr", "home_fpr")]
         rows.append(
             (
                 str(item["tested_on"]),
                 scale.text(item["threshold"]),
-                share_with_bounds(item["coverage"]),
-                share_with_bounds(item["fpr"]),
-                share_with_bounds(item["home_fpr"]),
-                f"{scale.text(needed['threshold'])} at {share(needed['fpr'])}" if needed else "?",
-                f"{share(weighted['coverage'])} at {share(weighted['fpr'])}" if weighted else "?",
+                *map(share_with_bounds, rates[:2]),
+                *map(share_cell, rates),
+                _at_cost(scale.text(needed["threshold"]), needed["fpr"]) if needed else "none",
+                _at_cost(share(weighted["coverage"]), weighted["fpr"]) if weighted else "",
                 "" if item["p_value"] is None else p_number(item["p_value"]),
                 "" if item["adjusted_p"] is None else p_number(item["adjusted_p"]),
             )
@@ -87,21 +91,43 @@ def _table(title: str, content: Json) -> parts.Section:
         parts.Column("Tested on"),
         # 80 columns hold what is new; the page and the file hold the rest.
         parts.Column("Threshold", where="page"),
-        *parts.texts("Caught", "False alarms"),
-        parts.Column("At home", where="page"),
+        *(parts.Column(name, where="terminal") for name in ("Caught", "False alarms")),
+        *(parts.Column(name, "right", where="page") for name in ("Caught", "False alarms")),
+        parts.Column("At home", "right", where="page"),
         *parts.texts("Needed", "Weighted"),
         *parts.numbers("p", "p, corrected"),
     )
+    weighted = (
+        "Weighted: calibration answers weighted towards the tested ones by surface features; the "
+        "weights are estimated, so no promise follows."
+    )
+    if not any(item["weighted"] for item in content["tests"]):
+        weighted = "Weighting is not tried: the data holds no texts whose features could weigh."
     return parts.section(
         "Figures",
         parts.Table(title, columns, rows),
         parts.note(
             "At home: false alarms where the threshold was set. Needed: the threshold that the "
             "tested answers' own hallucinations would set, and the false alarms it costs "
-            "there. Weighted: calibration answers weighted towards the tested ones by surface "
-            "features; the weights are estimated, so no promise follows."
+            f"there. {weighted}"
         ),
     )
+
+
+def _at_cost(what: str, fpr: Json) -> str:
+    """Return what is reached, and the false alarms it costs where there are faithful answers."""
+    return what if fpr["estimate"] is None else f"{what} at {share(fpr)}"
+
+
+def _next_step(content: Json) -> str:
+    found = {item["finding"] for item in content["tests"]}
+    if BROKEN in found:
+        groups = commands.for_groups(content)
+        own = f", or give groups thresholds of their own: {groups}" if groups else "."
+        return f"Calibrate again on answers like those where it broke{own}"
+    if found == {UNTESTED}:
+        return "Label more hallucinated answers of the kind that is to be tested."
+    return "Watch it: certify on fresh answers from production from time to time."
 
 
 def finding(results: Sequence[Json], alpha: float, left_out: int) -> str:
