@@ -184,14 +184,20 @@ def test_which_of_several_scores_of_one_text_counts_has_nothing_to_do_with_the_o
     assert counted[0] == counted[1] and counted[0].fpr.n == counted[0].coverage.n == 60
 
 
-def test_certify_counts_copies_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("near", [False, True])
+def test_certify_counts_copies_once(tmp_path: Path, near: bool) -> None:
     run = calibrate(
         write(tmp_path / "a.jsonl", copied(160, 1, near=False, seed=5)), SPEC, alpha=0.1
     )
     guardrail, found = run.freeze(), []
     for times in (1, 3):
-        fresh = write(tmp_path / f"{times}.jsonl", copied(60, times, near=False, seed=6))
+        fresh = write(tmp_path / f"{times}.jsonl", copied(60, times, near=near, seed=6))
         found.append(certify(guardrail, fresh, max_fpr=0.6))
-    assert found[0].certificate.fpr == found[1].certificate.fpr
-    assert found[0].certificate.coverage == found[1].certificate.coverage
-    assert (found[0].n_set_aside, found[1].n_set_aside) == (0, 120)
+    once, thrice = (item.certificate for item in found)
+    assert once.fpr.n == once.coverage.n == 30
+    if near:
+        # How alike two texts are is estimated, so that a copy may pass for another answer.
+        assert 60 <= thrice.fpr.n + thrice.coverage.n <= 66
+    else:
+        assert (once.fpr, once.coverage) == (thrice.fpr, thrice.coverage)
+        assert (found[0].n_set_aside, found[1].n_set_aside) == (0, 120)

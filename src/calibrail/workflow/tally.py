@@ -1,36 +1,32 @@
 """What did a guardrail decide about labelled answers, and which of these count?"""
 
-from collections import Counter
+from array import array
+from collections.abc import Sequence
 from math import nan
-from typing import NamedTuple, TypeAlias
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from calibrail.conformal import Counts
+from calibrail.data.copies import find_copies, united
 from calibrail.data.example import Example
-from calibrail.data.ids import SeenIds
-from calibrail.data.sketches import TELLING
+from calibrail.data.sketches import Sketcher
+from calibrail.data.splits import group_numbers
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.runtime import group_name
 from calibrail.workflow.look import LookedAt
 from calibrail.workflow.lot import lot
 
-#: The name of a group, or the digest of texts that stand in several rows.
-_Group: TypeAlias = str | int
-
-
-class _Cell(NamedTuple):
-    """What counts of an answer: its class, whether it was stopped and flagged, and where it is."""
-
-    label: int
-    stopped: bool
-    flagged: bool
-    name: str
+#: What is kept of an outcome: passed, stopped for review or by an error, flagged.
+_FLAGGED: Final = 2
 
 
 class Tally:
     """Counts decisions, one answer of each group and class, in any order of the answers.
 
-    The same texts again are a group, too, where nothing else names one. Answers of one group are
-    kept apart until the end: the one with the lowest lot counts. All others are counted at once.
+    Copies of an answer, word for word or nearly, and all of their groups are one group. Of each
+    the answer with the lowest lot counts. About 180 bytes are kept of an answer, and no text.
 
     Parameters
     ----------
@@ -42,75 +38,85 @@ class Tally:
 
     def __init__(self, by: str | None, *, once: bool = True) -> None:
         self._by, self._once = by, once
-        self._alone: Counter[_Cell] = Counter()
-        #: By group, class and value of the column: lot and cell of the answer that counts.
-        self._drawn: dict[tuple[_Group, int, str], tuple[int, _Cell]] = {}
-        self._seen = SeenIds()
+        self._lots, self._labels, self._outcomes = array("Q"), array("b"), array("b")
+        self._groups: list[str | None] = []
+        self._names: list[str] = []
+        self._sketcher, self._sketched = Sketcher(), array("q")
+        self._found: NDArray[np.int64] | None = None
         #: All of these answers, whichever count.
         self.looked_at = LookedAt()
-        self.n_answers = self.n_sharing = self.n_undefined = self.n_errors = 0
+        self.n_undefined = self.n_errors = 0
+
+    @property
+    def n_answers(self) -> int:
+        """All answers, whichever count."""
+        return len(self._labels)
 
     def add(self, example: Example, decision: Decision) -> None:
         """Count one answer; one that was not passed counts as stopped."""
         outcome, label = decision.outcome, int(example.label or 0)
-        digest = int(example.digest(), 16)
-        self.n_answers += 1
+        score = nan if decision.score is None else decision.score
         self.looked_at.add(example, decision.score)
         self.n_errors += outcome == "error"
         self.n_undefined += decision.score is None and outcome != "error"
-        name = "" if self._by is None else group_name(example.columns.get(self._by))
-        cell = _Cell(label, outcome != "pass", outcome == "flag", name)
-        group: _Group | None = example.group
-        if group is None and _told(example):
-            group = digest
-        if group is not None:
-            self.n_sharing += not self._seen.add(f"{label} {group!r}")
-        if group is None or not self._once:
-            self._alone[cell] += 1
-            return
-        key = group, label, name
-        score = nan if decision.score is None else decision.score
-        drawn = lot(digest, score, label)
-        if key not in self._drawn or drawn < self._drawn[key][0]:
-            self._drawn[key] = drawn, cell
+        if example.question or example.response:
+            self._sketched.append(self.n_answers)
+            self._sketcher.add(example)
+        self._lots.append(lot(int(example.digest(), 16), score, label))
+        self._labels.append(label)
+        self._outcomes.append((outcome != "pass") + (outcome == "flag"))
+        self._groups.append(example.group)
+        if self._by is not None:
+            self._names.append(group_name(example.columns.get(self._by)))
+
+    @property
+    def n_sharing(self) -> int:
+        """Answers that share their group with an earlier one of their class."""
+        return self.n_answers - len(self._drawn(np.array(self._labels)))
 
     def counts(self, *, per_class: bool = True) -> Counts:
         """Return what counts of all answers: one of each group and class, or of each group."""
-        return _counts(self._cells(per_class=per_class))
+        return self._counts(self._counting(*([np.array(self._labels)] if per_class else [])))
 
     def by_group(self) -> dict[str, Counts]:
         """Return what counts of each value of the column: one of each group and class in it."""
-        by_name: dict[str, Counter[_Cell]] = {}
-        cells = self._alone + Counter(cell for _, cell in self._drawn.values())
-        for cell, n in cells.items():
-            by_name.setdefault(cell.name, Counter())[cell] += n
-        return {name: _counts(by_name[name]) for name in sorted(by_name)}
+        names, numbers = np.unique(np.array(self._names, dtype=object), return_inverse=True)
+        rows = self._counting(np.array(self._labels), numbers)
+        return {
+            name: self._counts(rows[numbers[rows] == number])
+            for number, name in enumerate(names.tolist())
+        }
 
     def n_flagged(self) -> int:
         """Return how many of the faithful answers that count were flagged, not merely reviewed."""
-        cells = self._cells(per_class=True)
-        return sum(n for cell, n in cells.items() if cell.flagged and not cell.label)
+        labels, outcomes = np.array(self._labels), np.array(self._outcomes)
+        rows = self._counting(labels)
+        return int(np.count_nonzero((outcomes[rows] == _FLAGGED) & (labels[rows] == 0)))
 
-    def _cells(self, *, per_class: bool) -> Counter[_Cell]:
-        lowest: dict[tuple[_Group, int | None], tuple[int, _Cell]] = {}
-        for (group, label, _), drawn in self._drawn.items():
-            key = group, label if per_class else None
-            lowest[key] = min(drawn, lowest.get(key, drawn))
-        return self._alone + Counter(cell for _, cell in lowest.values())
+    def _counting(self, *apart: NDArray[Any]) -> NDArray[np.intp]:
+        """Return the rows that count: of each group, and of each value of the arrays, one."""
+        return self._drawn(*apart) if self._once else np.arange(self.n_answers)
 
+    def _drawn(self, *apart: NDArray[Any]) -> NDArray[np.intp]:
+        keys: Sequence[NDArray[Any]] = (np.array(self._lots, np.uint64), *apart, self._grouped())
+        order = np.lexsort(keys)
+        new = np.zeros(len(order), np.bool_)
+        new[:1] = True
+        for key in keys[1:]:
+            new[1:] |= key[order][1:] != key[order][:-1]
+        return order[new]
 
-def _told(example: Example) -> bool:
-    """Return whether the same texts again are a copy, and not alike by chance."""
-    if example.known_by != "texts":
-        return False
-    alone = not (example.question or any(example.contexts))
-    return not alone or len(example.response.split()) >= TELLING
+    def _grouped(self) -> NDArray[np.int64]:
+        """Return one number per group, copies and all of their groups being one."""
+        if self._found is None or len(self._found) != self.n_answers:
+            copies = np.full(self.n_answers, -1, np.int64)
+            if self._sketched:
+                copies[np.array(self._sketched)] = find_copies(self._sketcher.finish())
+            self._found = united(group_numbers(self._groups, self.n_answers), copies)
+        return self._found
 
-
-def _counts(cells: Counter[_Cell]) -> Counts:
-    numbers = [0, 0, 0, 0]
-    for cell, n in cells.items():
-        at = 2 - 2 * cell.label
-        numbers[at] += n * cell.stopped
-        numbers[at + 1] += n
-    return Counts(*numbers)
+    def _counts(self, rows: NDArray[np.intp]) -> Counts:
+        hallucinated = np.array(self._labels)[rows] == 1
+        stopped = np.array(self._outcomes)[rows] > 0
+        numbers = [(stopped & part, part) for part in (hallucinated, ~hallucinated)]
+        return Counts(*(int(np.count_nonzero(item)) for pair in numbers for item in pair))
