@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from calibrail.workflow.compare import compare as compare
     from calibrail.workflow.context import Context as Context
     from calibrail.workflow.doctor import diagnose as diagnose
+    from calibrail.workflow.leaderboard import LeaderboardRun as LeaderboardRun
+    from calibrail.workflow.leaderboard import leaderboard as leaderboard
     from calibrail.workflow.run import Run as Run
     from calibrail.workflow.select import BatchSelection as BatchSelection
     from calibrail.workflow.select import select as select
@@ -77,6 +79,7 @@ _ROOMS = {
     "workflow.compare": "ComparisonRun compare",
     "workflow.context": "Context",
     "workflow.doctor": "diagnose",
+    "workflow.leaderboard": "LeaderboardRun leaderboard",
     "workflow.run": "Run",
     "workflow.select": "BatchSelection select",
     "workflow.shift": "ShiftRun shift",

@@ -68,6 +68,7 @@ ACCEPTED: Mapping[str, dict[str, Any]] = {
         "n": [100],
     },
     "rank": {"n": 60, "alpha": 0.2, "guarantee": "pac", "delta": 0.1},
+    "smallest_limit": {"counts": COUNTED, "min_coverage": 0.5, "confidence": 0.9, "delta": 0.1},
     "simultaneous_band": {"scores": RAMP, "confidence": 0.9, "method": "dkw"},
     "storey_share": {"p_values": [0.1, 0.2], "n": 9},
     "three_way": {"hallucinated": RAMP, "faithful": RAMP, "promise": PROMISE},
@@ -85,7 +86,7 @@ NAN, INFINITE = [[1.0, math.nan] * 30, [None] * 60], [[1.0, math.inf] * 30, [-ma
 #: Values outside the domain, by the name of the parameter.
 REFUSED: Mapping[str, list[Any]] = {
     **{name: SHARE for name in ("alpha", "confidence", "delta", "fdr", "share", "power")},
-    "base_rate": [None, *RATE],
+    **{name: [None, *RATE] for name in ("base_rate", "min_coverage")},
     **{name: RATE for name in ("coverage", "fpr")},
     **{name: COUNT for name in ("count", "n", "m", "n_hallucinated", "seed")},
     "tolerance": [-1e-9, math.nan, math.inf, None, *NO_NUMBER],
@@ -110,7 +111,11 @@ REFUSED: Mapping[str, list[Any]] = {
 OWN: Mapping[tuple[str, str], list[Any]] = {
     ("joint_certificate", "calibration"): [calibrate_threshold(RAMP, Promise(0.2))],
     ("control_risks", "groups"): [1, [1] * 59],
-    **{(name, "counts"): [] for name in ("certify_counts", "joint_certificate", "flip_tolerance")},
+    **{
+        (name, "counts"): []
+        for name in ("certify_counts", "joint_certificate", "flip_tolerance", "smallest_limit")
+    },
+    ("smallest_limit", "delta"): [value for value in SHARE if value is not None],
     **{(name, "share"): OPEN for name in ("conformal_selection", "minimum_n_for_selection")},
     ("plan", "n"): [[-1], [1.5], [math.nan], ["5"], [10**13]],
     ("plan", "base_rate"): RATE,

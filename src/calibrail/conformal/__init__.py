@@ -10,6 +10,7 @@ from calibrail.conformal.certificate import certify_counts as certify_counts
 from calibrail.conformal.certificate import certify_groups as certify_groups
 from calibrail.conformal.certificate import holm as holm
 from calibrail.conformal.certificate import joint_certificate as joint_certificate
+from calibrail.conformal.certificate import smallest_limit as smallest_limit
 from calibrail.conformal.clusters import ClusteredCalibration as ClusteredCalibration
 from calibrail.conformal.clusters import calibrate_clusters as calibrate_clusters
 from calibrail.conformal.groups import GroupedCalibration as GroupedCalibration

@@ -170,6 +170,54 @@ def joint_certificate(
     return replace(certificate, flips=joint_flip_tolerance(calibration, counts, requirement))
 
 
+def smallest_limit(
+    counts: Counts, min_coverage: float, confidence: float, delta: float | None = None
+) -> tuple[float | None, float]:
+    """Return the lowest limit on the FPR that would be certified, and with which confidence.
+
+    The same bounds as in ``certify_counts`` and, for a ``pac`` threshold, ``joint_certificate``.
+    The limit is read off after the fact: a bound holds with its confidence wherever it comes to
+    lie.
+
+    Parameters
+    ----------
+    counts : Counts
+        On examples that the threshold never saw.
+    min_coverage : float
+        What has to be caught, in (0, 1); what the construction proves, where ``delta`` is given.
+    confidence : float
+        As in a ``Requirement``.
+    delta : float, optional
+        The error of a ``pac`` threshold, whose coverage is proven by construction.
+
+    Returns
+    -------
+    (float or None, float)
+        None where no limit would be certified: the coverage is not shown, every faithful example
+        may be flagged, or the errors leave no confidence.
+
+    Examples
+    --------
+    >>> limit, level = smallest_limit(Counts(290, 300, 20, 400), 0.9, 0.95)
+    >>> round(limit, 4), level
+    (0.0717, 0.95)
+    >>> smallest_limit(Counts(270, 300, 20, 400), 0.9, 0.95)
+    (None, 0.95)
+    >>> limit, level = smallest_limit(Counts(270, 300, 20, 400), 0.9, 0.95, delta=0.05)
+    >>> round(limit, 4), round(level, 3)
+    (0.0761, 0.925)
+    """
+    required = validation.rate(min_coverage, "min_coverage")
+    level = validation.share(confidence, "confidence")
+    proof = proof_level(level)
+    if delta is not None:
+        proof, level = level, joint_confidence(validation.share(delta, "delta"), level)
+    elif float(interval(counts.caught, counts.n_hallucinated, proof)[0]) < required:
+        return None, level
+    limit = float(interval(counts.false_alarms, counts.n_faithful, proof)[1])
+    return (limit if limit < 1.0 else None), level
+
+
 def joint_confidence(delta: float, confidence: float) -> float:
     """Return the confidence in a ``pac`` construction and one side of an interval together.
 

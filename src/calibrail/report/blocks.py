@@ -24,6 +24,14 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Code:
+    """Lines to copy, as they are."""
+
+    text: str
+    where: Where = "both"
+
+
+@dataclass(frozen=True, slots=True)
 class Bullet:
     """A warning or a remark, with a short title where it has one (for the page)."""
 
@@ -55,12 +63,15 @@ class Cell:
         On a row's first cell, ``strong`` holds for the row.
     bar : float, optional
         A share to draw as a bar in place of the text.
+    href : str
+        A file beside the page that the text leads to.
     """
 
     text: str
     below: str = ""
     style: Style = ""
     bar: float | None = None
+    href: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +122,9 @@ class Table:
         Whether a terminal shows the second lines of cells.
     where : Where
         Where it is shown.
+    sortable : bool
+        Whether a page sorts it by the column whose heading is pressed, and a phone shows each row
+        as a card.
     """
 
     title: str
@@ -118,6 +132,7 @@ class Table:
     rows: Sequence[Row]
     two_lines: bool = False
     where: Where = "both"
+    sortable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,4 +306,4 @@ def numbers(*names: str) -> list[Column]:
 
 
 Row = Sequence[Cell | str] | Heading
-Block = Text | Bullets | Table | Facts | Figure | Slider | Evidence | Card | Folded | Section
+Block = Text | Code | Bullets | Table | Facts | Figure | Slider | Evidence | Card | Folded | Section

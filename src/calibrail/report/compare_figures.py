@@ -1,6 +1,6 @@
 """How does a comparison look as pictures: forest plot, cost of coverage, other targets?"""
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from calibrail.phrases import percent
 from calibrail.report.blocks import Json
@@ -12,7 +12,7 @@ _MARKS: Final = ("o", "s", "^", "D", "v", "P")
 #: Rows that a forest plot shows at most.
 _MOST_ROWS: Final = 40
 #: Coverage from which a picture shows what it costs.
-_LEAST_SHOWN: Final = 0.5
+LEAST_SHOWN: Final = 0.5
 
 #: Detectors that the pictures of curves show at most.
 MOST_SERIES: Final = len(SERIES)
@@ -33,7 +33,7 @@ def sweep_rows(comparison: Json) -> list[tuple[str, bool, list[Json | None]]]:
 def forest_svg(comparison: Json, narrow: bool) -> str:
     """Draw FPR and AUROC of every score with their intervals, the first row on top."""
     rows = [
-        *((d["name"], d["test"], *_look(i)) for i, d in enumerate(comparison["detectors"])),
+        *((d["name"], d["test"], *look(i)) for i, d in enumerate(comparison["detectors"])),
         *((b["name"], b, QUIET, "o") for b in comparison["baselines"]),
     ][:_MOST_ROWS]
     height = 0.9 + 0.34 * len(rows)
@@ -60,24 +60,22 @@ def coverage_svg(comparison: Json, narrow: bool) -> str:
     """Draw what every coverage costs on the test answers, for the first few detectors."""
     detectors = comparison["detectors"][:MOST_SERIES]
     drawn = [(place, item) for place, item in enumerate(detectors) if item.get("curve")]
-    with drawing(*_size(narrow, len(drawn), 3.8)) as plot:
+    with drawing(*size(narrow, len(drawn), 3.8)) as plot:
         least = 100.0 * comparison["partial_auroc"]["least_coverage"]
         plot.axes.axvspan(least, 100.0, color=QUIET, alpha=0.10, linewidth=0)
         plot.target(100.0 * (1.0 - detectors[0]["alpha"]))
         for place, item in drawn:
-            curve = item["curve"]
-            pairs = zip(curve["coverage"]["estimate"], curve["fpr"]["estimate"], strict=True)
-            line = sorted({(100.0 * c, 100.0 * f) for c, f in pairs if c >= _LEAST_SHOWN})
+            line = curve_line(item["curve"])
             plot.axes.plot(
-                [c for c, _ in line],
-                [f for _, f in line],
+                [100.0 * point.caught for point in line],
+                [100.0 * point.alarms for point in line],
                 linewidth=1.8,
                 # Between two coverages that a score can reach, the next one has to be paid for.
                 drawstyle="steps-pre",
-                **_line(place, item["name"]),
+                **line_style(place, item["name"]),
             )
-        plot.axes.set(xlim=(100.0 * _LEAST_SHOWN, 101.0), xlabel="caught, % of test hallucinations")
-        _finish(plot, narrow)
+        plot.axes.set(xlim=(100.0 * LEAST_SHOWN, 101.0), xlabel="caught, % of test hallucinations")
+        finish(plot, narrow)
         return plot.svg("False alarms that each coverage of the test answers costs.")
 
 
@@ -86,7 +84,7 @@ def sweep_svg(comparison: Json, narrow: bool) -> str:
     sweep = comparison["alpha_sweep"]
     rows = [row for row in sweep_rows(comparison) if not row[1]][:MOST_SERIES]
     order = [item["name"] for item in comparison["detectors"]]
-    with drawing(*_size(narrow, len(rows), 3.6)) as plot:
+    with drawing(*size(narrow, len(rows), 3.6)) as plot:
         axes = plot.axes
         for i, (name, _, cells) in enumerate(rows):
             place = order.index(name) if name in order else i
@@ -96,7 +94,7 @@ def sweep_svg(comparison: Json, narrow: bool) -> str:
                 for x, cell in enumerate(cells)
                 if cell and cell["fpr"] and cell["fpr"]["estimate"] is not None
             }
-            colour, mark = _look(place)
+            colour, mark = look(place)
             plot.upright_intervals([*rates], [*rates.values()], colour, 1.2, 100)
             axes.plot(
                 [*rates],
@@ -104,7 +102,7 @@ def sweep_svg(comparison: Json, narrow: bool) -> str:
                 linewidth=1.4,
                 marker=mark,
                 markersize=5,
-                **_line(place, name),
+                **line_style(place, name),
             )
         for x, entry in enumerate(sweep):
             if not entry["rank"]:
@@ -114,22 +112,39 @@ def sweep_svg(comparison: Json, narrow: bool) -> str:
         targets = [percent(1.0 - entry["alpha"]).removesuffix("%") for entry in sweep]
         axes.set_xticks(range(len(sweep)), targets)
         axes.set(xlim=(len(sweep) - 0.5, -0.5), xlabel="promised, % of hallucinations caught")
-        _finish(plot, narrow)
+        finish(plot, narrow)
         return plot.svg("False alarms at other targets, with intervals.")
 
 
-def _size(narrow: bool, entries: int, height: float) -> tuple[float, float]:
+class CurvePoint(NamedTuple):
+    """What one threshold does on the test part: shares, and the band of the false alarms."""
+
+    caught: float
+    alarms: float
+    low: float
+    high: float
+
+
+def curve_line(curve: Json) -> list[CurvePoint]:
+    """Return what the thresholds of a curve do, from the lowest coverage that is shown."""
+    fpr = curve["fpr"]
+    columns = (curve["coverage"]["estimate"], *(fpr[key] for key in ("estimate", "lower", "upper")))
+    points = {CurvePoint(*row) for row in zip(*columns, strict=True) if row[0] >= LEAST_SHOWN}
+    return sorted(points)
+
+
+def size(narrow: bool, entries: int, height: float) -> tuple[float, float]:
     """Return inches; a narrow figure's legend has a line an entry."""
     return (4.1, height - 0.4 + 0.24 * entries) if narrow else (8.2, height)
 
 
-def _finish(plot: Plot, narrow: bool) -> None:
+def finish(plot: Plot, narrow: bool) -> None:
     """Add what both pictures of false alarms have."""
     plot.axes.set(ylim=(-1.0, 104.0), ylabel="false alarms, %")
     plot.legend(1 if narrow else 3, "outside upper left", handlelength=2.8)
 
 
-def _look(place: int) -> tuple[str, str]:
+def look(place: int) -> tuple[str, str]:
     """Return colour and mark of the detector at this place."""
     return SERIES[place % MOST_SERIES], _MARKS[_style(place)]
 
@@ -139,10 +154,10 @@ def _style(place: int) -> int:
     return (place + place // MOST_SERIES) % len(_MARKS)
 
 
-def _line(place: int, name: str) -> dict[str, Any]:
+def line_style(place: int, name: str) -> dict[str, Any]:
     """Return how a detector's line is drawn, and named in the legend."""
     text = axis_text(name) or "(none)"
     # A leading underscore would hide it there.
     label = f" {text}" if text.startswith("_") else text
     dashes = _DASHES[_style(place)]
-    return {"color": _look(place)[0], "linestyle": dashes, "label": label}
+    return {"color": look(place)[0], "linestyle": dashes, "label": label}

@@ -85,6 +85,8 @@ class Document:
         How to get this again, and from what; shown on the page, leaf by leaf.
     footer : str
         Where the numbers are kept.
+    wide : bool
+        Whether the page takes the room that wide tables need.
     """
 
     title: str
@@ -101,6 +103,7 @@ class Document:
     reproduce: Mapping[str, Any] = field(default_factory=dict)
     data: Mapping[str, Any] = field(default_factory=dict)
     footer: str = "Every number on this page is in what --json prints."
+    wide: bool = False
 
     def shown_on(self, medium: Literal["terminal", "page"]) -> Document:
         """Return what one medium shows: no empty blocks, every cell a ``Cell``."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup, escape
 
 from calibrail.phrases import count
-from calibrail.report.blocks import Figure, Slider
+from calibrail.report.blocks import Figure, Slider, Table
 from calibrail.report.document import Document, all_blocks
 from calibrail.report.sanitize import clean, short
 from calibrail.report.slider import embedded_json, source_hash
@@ -25,8 +25,9 @@ def render_page(document: Document) -> str:
     """Return a document as one HTML page that loads nothing.
 
     Light and dark follow the reader's preference; names, messages and texts are escaped and rid of
-    characters that act unseen. The page's own content security policy forbids every script but the
-    one that moves the slider, which it names by its hash. Without scripts the page says the same.
+    characters that act unseen. The page's own content security policy forbids every script but
+    those that move a slider and sort tables, which it names by their hashes. Without scripts the
+    page says the same.
 
     Parameters
     ----------
@@ -40,13 +41,18 @@ def render_page(document: Document) -> str:
     """
     document = document.shown_on("page")
     pages = _environment()
-    sliders = [block for block in all_blocks(document.blocks) if isinstance(block, Slider)]
-    script = pages.get_template("slider.js.j2").render() if sliders else ""
+    blocks = list(all_blocks(document.blocks))
+    sliders = [block for block in blocks if isinstance(block, Slider)]
+    needed = {
+        "slider.js.j2": bool(sliders),
+        "sort.js.j2": any(isinstance(block, Table) and block.sortable for block in blocks),
+    }
+    scripts = [pages.get_template(name).render() for name, is_needed in needed.items() if is_needed]
     return pages.get_template("page.html.j2").render(
         page=document,
         points=Markup(embedded_json(sliders[0].points)) if sliders else None,
-        script=Markup(script),
-        script_hash=Markup(source_hash(script) if sliders else "'none'"),
+        scripts=[Markup(script) for script in scripts],
+        script_hashes=Markup(" ".join(map(source_hash, scripts)) or "'none'"),
     )
 
 

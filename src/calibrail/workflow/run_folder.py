@@ -24,6 +24,7 @@ def write_run(
     document: Document,
     *tables: ScoreTable,
     codes: NDArray[np.int8] | None = None,
+    page: str = "report.html",
 ) -> Path:
     """Write a folder of results; every file is written whole or not at all.
 
@@ -34,11 +35,13 @@ def write_run(
     files : mapping
         Content of each JSON file, or of one of bytes, by its name.
     document : Document
-        For ``report.html`` and ``figures/NAME.svg``; figures of an earlier run are removed.
+        For the page and ``figures/NAME.svg``; figures of an earlier run are removed.
     *tables : ScoreTable
         For ``cost.json``: what each score cost, with the times measured.
     codes : ndarray of int8, shape (n,), optional
         The split of the one table, which is written to ``scores.parquet``.
+    page : str
+        Name of the page's file.
 
     Returns
     -------
@@ -51,12 +54,12 @@ def write_run(
         figures.mkdir(parents=True, exist_ok=True)
     if codes is not None:
         tables[0].to_parquet(path / "scores.parquet", codes)
-    for name, content in {**files, "cost.json": cost_dict(*tables)}.items():
+    for name, content in {"cost.json": cost_dict(*tables), **files}.items():
         if isinstance(content, bytes):
             write_atomically(path / name, content)
         else:
             write_atomically(path / name, _json_parts(content))
-    write_page(document.naming(RUN=path), path / "report.html")
+    write_page(document.naming(RUN=path), path / page)
     for old in figures.glob("*.svg"):
         old.unlink()
     for name, svg in figure_files(document).items():
