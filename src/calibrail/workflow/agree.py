@@ -232,7 +232,6 @@ def _in_words(name: RateName, rate: Rate) -> Rate:
                 measure=replace(item.measure, reason=words.reason(name, item)),
                 assumption=words.assumption(name, method),
                 promise=words.PROMISES[method],
-                caution=words.caution(name, item),
             )
             for method, item in rate
         )

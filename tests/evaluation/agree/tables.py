@@ -17,7 +17,7 @@ from calibrail.evaluation.agree.corrections import (
 from calibrail.evaluation.agree.judge_labels import LabelCounts
 
 #: Runs of a simulation; a share of them is known to within four standard errors.
-RUNS = 1000
+RUNS = 400
 
 
 #: By how much an asymptotic 95 % interval may miss its level at a few hundred human labels.

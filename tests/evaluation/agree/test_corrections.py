@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
 from calibrail.evaluation.agree.corrected_rates import corrected_rates
-from calibrail.evaluation.agree.corrections import agresti_coull
 from tests.evaluation.agree.tables import (
     ALONE,
     BOTH,
@@ -27,14 +26,19 @@ from tests.evaluation.agree.tables import (
     rows_of,
 )
 
+METHODS = ("rogan_gladen", "prediction_powered")
 
-def test_agresti_coull_is_what_two_more_of_each_add() -> None:
-    assert agresti_coull(19, 20) == pytest.approx((21 / 24) * (3 / 24) / 24 - 0.95 * 0.05 / 20)
-    assert agresti_coull(50, 100) == 0.0
-    # All caught: a normal interval alone would have no width.
+
+def test_an_interval_keeps_a_width_where_all_or_none_are_seen() -> None:
     caught = made((((60, 10), (6, 4)), ((0, 8), (0, 42))), ALONE)
     measure = corrected_rates(caught)["coverage"].prediction_powered.measure
     assert measure.lower < 0.97 and measure.upper == 1.0
+    # A judge that never erred where people looked may err elsewhere.
+    never = made((((40, 10), (0, 0)), ((0, 0), (2, 8))), ALONE)
+    for rate in corrected_rates(never).values():
+        for method in (rate.rogan_gladen, rate.prediction_powered):
+            exact = rate.human_only.measure
+            assert (method.measure.upper - method.measure.lower) / (exact.upper - exact.lower) > 0.2
 
 
 def test_rogan_gladen_is_right_where_the_judge_errs_alike_and_only_there() -> None:
@@ -72,9 +76,9 @@ def test_rogan_gladen_by_hand() -> None:
 
 
 @pytest.mark.parametrize("name", ["prevalence", "coverage", "fpr"])
-def test_the_variance_of_rogan_gladen_is_that_of_the_multinomial(name: Any) -> None:
+def test_the_width_of_rogan_gladen_is_that_of_the_delta_method_in_large_samples(name: Any) -> None:
     """The gradient by differences, with the covariance of all cells: no formula in common."""
-    counts = made(BOTH, ALONE)
+    counts = made(100 * np.array(BOTH), 100 * np.array(ALONE))
     shares = np.concatenate([counts.both.ravel(), counts.judge_alone.ravel()]).astype(float)
     n = shares.sum()
     shares /= n
@@ -98,18 +102,9 @@ def test_the_variance_of_rogan_gladen_is_that_of_the_multinomial(name: Any) -> N
     spread = np.diag(shares) - np.outer(shares, shares)
     variance = float(np.array(gradient) @ spread @ np.array(gradient)) / n
     measure = corrected_rates(counts)[name].rogan_gladen.measure
-    half = measure.estimate - measure.lower  # the upper end may be cut off
-    # The error rates have two successes and failures more: 10 of 70, and 42 of 50.
-    faithful, hallucinated = agresti_coull(10, 70), agresti_coull(42, 50)
-    assert faithful > 0 and hallucinated > 0
-    rate, gain = measure.estimate, 42 / 50 - 10 / 70
-    called, flagged = 402 / 1090, 434 / 1090
-    more = {
-        "prevalence": ((1 - rate) ** 2 * faithful + rate**2 * hallucinated) / gain**2,
-        "coverage": (rate - flagged) ** 2 * faithful / (called - 10 / 70) ** 2,
-        "fpr": (rate - flagged) ** 2 * hallucinated / (42 / 50 - called) ** 2,
-    }[name]
-    assert half == pytest.approx(norm.ppf(0.975) * math.sqrt(variance + more), rel=1e-5)
+    width = 2 * norm.ppf(0.975) * math.sqrt(variance)
+    # Rows that show both the judge's errors and its labels are counted as if they were others.
+    assert width * 0.97 <= measure.upper - measure.lower <= width * 1.2
 
 
 def test_a_judge_that_knows_nothing_is_not_corrected() -> None:
@@ -121,9 +116,10 @@ def test_a_judge_that_knows_nothing_is_not_corrected() -> None:
         assert found.measure.reason == "uninformative" and found.values["gain"] == 0.0
     inverted = made((((1, 1), (30, 20)), ((20, 30), (1, 1))), ALONE)
     assert corrected_rates(inverted)["fpr"].rogan_gladen.measure.estimate is None
-    # With 3 of 3 the difference could be chance: one-sided p = 1/20 > 0.025.
+    # With 3 of 3 the difference could be chance: hardly a value is ruled out.
     few = made((((3, 0), (0, 0)), ((0, 0), (0, 3))), ALONE)
-    assert corrected_rates(few)["prevalence"].rogan_gladen.values["p_value"] == pytest.approx(0.05)
+    measure = corrected_rates(few)["prevalence"].rogan_gladen.measure
+    assert measure.lower == 0.0 and measure.upper > 0.7
 
 
 def test_a_denominator_next_to_zero_is_refused() -> None:
@@ -132,9 +128,8 @@ def test_a_denominator_next_to_zero_is_refused() -> None:
     found = corrected_rates(made(both, ((1700, 100), (160, 20))))["coverage"].rogan_gladen
     assert found.measure.reason == "class_near_zero"
     barely = corrected_rates(made(both, ((1650, 100), (210, 40))))["coverage"].rogan_gladen
-    assert 280 / 2210 > 20 / 200 and barely.measure.reason == found.measure.reason
-    one = corrected_rates(made((((50, 50), (5, 5)), ((0, 0), (0, 1))), ALONE))["coverage"]
-    assert one.prediction_powered.measure.reason == "denominator_near_zero"
+    assert 280 / 2210 > 20 / 200
+    assert barely.measure.lower < 0.3 and barely.measure.upper == 1.0
 
 
 def test_values_outside_the_unit_interval_are_cut_off_and_said_to_be() -> None:
@@ -142,10 +137,10 @@ def test_values_outside_the_unit_interval_are_cut_off_and_said_to_be() -> None:
     found = corrected_rates(made(along, along.sum(axis=0) * 9))["coverage"].rogan_gladen
     assert found.measure.estimate == pytest.approx(0.9 + 0.02 * 0.7 / 0.24, abs=0.01)
     assert found.measure.upper == 1.0
-    assert found.clipped == ("upper",)
+    assert found.clipped == ()
     farther = np.round(law(0.3, 0.9, 0.2, 0.9, 0.9, (0.045, 0.0)) * 400).astype(int)
     found = corrected_rates(made(farther, farther.sum(axis=0) * 9))["coverage"].rogan_gladen
-    assert found.measure.estimate == 1.0 and found.clipped == ("estimate", "upper")
+    assert found.measure.estimate == 1.0 and found.clipped == ("estimate",)
     many = np.round(law(0.3, 0.9, 0.2, 0.9, 0.9, (0.08, 0.0)) * 40000).astype(int)
     found = corrected_rates(made(many, many.sum(axis=0) * 9))["coverage"].rogan_gladen
     assert found.measure.estimate is None and found.clipped == ()
@@ -205,14 +200,27 @@ def test_prediction_powered_row_by_row(name: Any) -> None:
         for part in (above, below)
     ]
     rate = means[0] / means[1]
-    mine, its = (above[key] - rate * below[key] for key in "yj")
-    variance = np.var(mine[has] - weight * its[has], ddof=1) / n
-    variance += weight**2 * np.var(its[~has], ddof=1) / rest
-    hits, trials = above["y"][has].sum(), below["y"][has].sum()
-    total = variance / means[1] ** 2 + agresti_coull(hits, trials)
     found = corrected_rates(counts, 0.9)[name].prediction_powered
-    half = norm.ppf(0.95) * math.sqrt(total)
     assert found.weight == pytest.approx(weight)
-    assert (found.measure.estimate, found.measure.lower, found.measure.upper) == pytest.approx(
-        (rate, rate - half, rate + half)
-    )
+    assert found.measure.estimate == pytest.approx(rate)
+    assert found.measure.lower < rate < found.measure.upper
+
+
+@pytest.mark.parametrize("n", [20, 60])
+@pytest.mark.parametrize(
+    ("prevalence", "judge"), [(0.05, (0.9, 0.9)), (0.5, (1.0, 0.8)), (0.3, (0.6, 0.6))]
+)
+def test_intervals_hold_with_few_human_labels(
+    n: int, prevalence: float, judge: tuple[float, float]
+) -> None:
+    """Normal intervals held in 0.68 to 0.9 of such files."""
+    truth = {"prevalence": prevalence, "coverage": 0.9, "fpr": 0.2}
+    wrong = dict.fromkeys([(name, method) for name in truth for method in METHODS], 0)
+    runs = 60
+    for counts in files(law(prevalence, 0.9, 0.2, *judge), n, 2000, runs, seed=n):
+        for name, rate in corrected_rates(counts).items():
+            for method in METHODS:
+                measure = getattr(rate, method).measure
+                if measure.estimate is not None:
+                    wrong[name, method] += not measure.lower <= truth[name] <= measure.upper
+    assert max(wrong.values()) <= binom.isf(1e-4, runs, 0.05)

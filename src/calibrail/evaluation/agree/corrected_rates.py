@@ -69,11 +69,9 @@ def corrected_rates(counts: LabelCounts, confidence: float = 0.95) -> dict[RateN
       2023) corrects the judge's ratio by how far it is off where people have labelled, with the
       judge's weight chosen for the least variance.
 
-    Both corrections have delta-method intervals. Such intervals are too narrow while counts are
-    small, so the human part of the variance is made at least that of a share with two successes and
-    two failures more (Agresti and Coull, 1998; in this spirit Lang and Reiczigel, 2014, for
-    Rogan-Gladen). They are asymptotic all the same: no finite-sample promise. Rows count as
-    independent, groups are ignored.
+    Both corrections have melded intervals (see ``melded``): made of exact bounds, so that they hold
+    with few labels and with shares near 0 and 1, too, though by simulation and not by proof. Rows
+    count as independent, groups are ignored.
 
     Parameters
     ----------
@@ -124,8 +122,8 @@ def _exact(rows: NDArray[np.int64], level: float, reason: str) -> Measure:
 def trusted(rates: Mapping[RateName, Rate], *, random: bool = True) -> dict[RateName, Trust]:
     """Say for each rate which estimate to rely on.
 
-    The prediction-powered one, if the judge's labels have a part in it, its interval may be relied
-    on and it is narrower than the exact one of the human labels, which else is the choice.
+    The prediction-powered one, if the judge's labels have a part in it and its interval is narrower
+    than the exact one of the human labels, which else is the choice.
     Neither, if the human labels are known to be no random sample.
 
     Parameters
@@ -149,8 +147,6 @@ def _trusted(rate: Rate) -> Trust:
         # Without the judge's labels it is the human labels with a normal interval.
         every = tuned.n_judge == tuned.n_human
         return Trust("human_only", "all_labelled" if every else "no_weight")
-    if tuned.caution is not None:
-        return Trust("human_only", "few_labels")
     if _width(tuned.measure) >= _width(human.measure):
         return Trust("human_only", "not_narrower")
     return Trust("prediction_powered", "narrower")

@@ -1,32 +1,18 @@
 """What are rates once a judge is set right by what people said about a sample?"""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
-from scipy.stats import fisher_exact
 
 from calibrail.evaluation.agree.judge_labels import LabelCounts
+from calibrail.evaluation.agree.melded import Interval, by_error_rates, by_strata
 from calibrail.evaluation.stats.measure import Measure, missing
 from calibrail.record import Record
 
 Method = Literal["judge_only", "human_only", "rogan_gladen", "prediction_powered"]
-
-#: Human labels of each kind (caught and missed, say) below which the prediction-powered interval is
-#: not to be relied on: the usual rule for normal approximations of a share.
-FEWEST_OF_A_KIND: Final = 5
-
-#: Human labels of a class below which the judge's error rate in it is not known well enough.
-#: Lang and Reiczigel (2014) found their intervals to hold from samples of 30 on.
-FEWEST_OF_A_CLASS: Final = 30
-
-#: Successes and trials added to a share before its variance is taken (Agresti and Coull, 1998).
-_SUCCESSES: Final = 2.0
-_TRIALS: Final = 4.0
 
 #: Human label, judge label and flag of each cell.
 _Y, _J, _F = np.indices((2, 2, 2)).astype(np.float64)
@@ -45,15 +31,11 @@ class RateEstimate(Record):
     assumption, promise : str
         What it takes for granted, and what the interval promises then, once that is said in words.
     clipped : tuple of str
-        Which of estimate, lower and upper lay outside [0, 1] and were cut off.
-    caution : str or None
-        Why there are too few human labels to rely on it.
-    n_needed : int or None
-        How many would do, at the rates seen.
+        ``estimate``, where it lay outside [0, 1] and was cut off.
     weight : float or None
         Of the judge's labels in the prediction-powered estimate, in [0, 1].
     values : mapping
-        The numbers behind the reason and the caution.
+        The numbers behind the reason.
     """
 
     measure: Measure
@@ -62,8 +44,6 @@ class RateEstimate(Record):
     assumption: str = ""
     promise: str = ""
     clipped: tuple[str, ...] = ()
-    caution: str | None = None
-    n_needed: int | None = None
     weight: float | None = None
     values: Mapping[str, Any] = field(default_factory=dict)
 
@@ -83,32 +63,24 @@ class _Correction:
     counts: LabelCounts
     level: float
 
-    def half(self, variance: float) -> float:
-        """Return how far a normal interval reaches to either side."""
-        return float(ndtri((1.0 + self.level) / 2.0)) * math.sqrt(max(0.0, variance))
-
     def refused(self, reason: str, **values: Any) -> RateEstimate:
         """Return no estimate, with the reason."""
         measure = missing(self.interval, reason, self.level)
         return RateEstimate(measure, self.counts.n_both, self.counts.n_judge, values=values)
 
-    def estimate(self, share: float, variance: float, too_few: Mapping[str, Any]) -> RateEstimate:
-        """Return a corrected rate with its normal interval, cut to [0, 1].
+    def estimate(self, share: float, interval: Interval) -> RateEstimate:
+        """Return a corrected rate with its interval, cut to [0, 1].
 
         A value that lies outside with its whole interval contradicts what it assumes: it is
-        refused. ``too_few`` holds what the estimate says of too few human labels.
+        refused.
         """
-        half = self.half(variance)
-        ends = (share, share - half, share + half)
-        if ends[2] < 0.0 or ends[1] > 1.0:
-            values = {"share": share, **too_few.get("values", {})}
-            return replace(self.refused("outside"), **{**too_few, "values": values})
-        estimate, lower, upper = (min(1.0, max(0.0, end)) for end in ends)
-        measure = Measure(estimate, lower, upper, self.interval, self.level)
-        named = zip(("estimate", "lower", "upper"), ends, strict=True)
-        clipped = tuple(name for name, end in named if not 0.0 <= end <= 1.0)
-        n_human, n_judge = self.counts.n_both, self.counts.n_judge
-        return RateEstimate(measure, n_human, n_judge, clipped=clipped, **too_few)
+        rate, (lower, upper) = min(1.0, max(0.0, share)), interval
+        if rate != share and lower == upper:
+            return self.refused("outside", share=share)
+        ends = min(rate, lower), max(rate, upper)
+        measure = Measure(rate, *ends, self.interval, self.level)
+        clipped = ("estimate",) if rate != share else ()
+        return RateEstimate(measure, self.counts.n_both, self.counts.n_judge, clipped=clipped)
 
 
 def rogan_gladen(counts: LabelCounts, level: float, *, flagged: bool) -> RateEstimate:
@@ -117,8 +89,7 @@ def rogan_gladen(counts: LabelCounts, level: float, *, flagged: bool) -> RateEst
     With the flag F, the judge's label J, its sensitivity s and e = P(J | faithful), one minus the
     specificity, Rogan and Gladen (1978) give P(hallucinated) = (P(J) - e) / (s - e). The same of
     flagged answers over that of all gives P(flag | hallucinated) = (P(F, J) - e P(F)) / (P(J) - e);
-    the sensitivity cancels out. The variance is that of the influence function over all judged
-    rows, so that a row which serves both for e and for the shares counts as what it is.
+    the sensitivity cancels out. For the interval see ``melded.by_error_rates``.
 
     Parameters
     ----------
@@ -132,53 +103,26 @@ def rogan_gladen(counts: LabelCounts, level: float, *, flagged: bool) -> RateEst
     Returns
     -------
     RateEstimate
-        Without an estimate where the judge is not shown to know anything, or where the corrected
-        share of the class is not clearly above 0.
+        Without an estimate where the judge calls hallucinated answers hallucinated no more often
+        than faithful ones, or where the corrected share of the class is not above 0.
     """
-    name = "Rogan-Gladen (1978); delta method, Agresti-Coull error rates"
+    name = "Rogan-Gladen (1978); melded exact bounds (2015)"
     correction = _Correction(name, counts, level)
-    both, alone = counts.both.astype(np.float64), counts.judge_alone.astype(np.float64)
-    rows, table = both.sum(axis=0) + alone, counts.both.sum(axis=2)
-    n, sizes = rows.sum(), table.sum(axis=1)
+    rows, table = counts.both.sum(axis=0) + counts.judge_alone, counts.both.sum(axis=2)
+    sizes = table.sum(axis=1)
     for label in (1, 0):
         if not sizes[label]:
             return correction.refused("class_not_judged", label=label)
-    error, sensitivity = table[:, 1] / sizes
-    p_value = float(fisher_exact(table, alternative="greater").pvalue)
-    if p_value > (1.0 - level) / 2.0:
-        gain = float(sensitivity + table[0, 0] / sizes[0] - 1.0)
-        return correction.refused("uninformative", gain=gain, p_value=p_value)
-    extra_error, extra_hits = (agresti_coull(table[k, 1], sizes[k]) for k in (0, 1))
-    # The error rates rest on the rows of their class that people have labelled.
-    by_error, by_hits = (_Y == 0) * (_J - error), (_Y == 1) * (_J - sensitivity)
-
-    def variance(centred: NDArray[np.float64], by_people: NDArray[np.float64]) -> float:
-        """Return that of a mean over all judged rows, from each cell's values."""
-        squares = (both * (centred - by_people) ** 2).sum() + (alone * centred[0] ** 2).sum()
-        return float(squares / n**2)
-
-    called = rows[1].sum() / n
-    if not flagged:
-        share, below = (called - error) / (sensitivity - error), sensitivity - error
-        by_people = (1 - share) * by_error * n / sizes[0] + share * by_hits * n / sizes[1]
-        spread = variance(_J - called, by_people)
-        extra = (1 - share) ** 2 * extra_error + share**2 * extra_hits
-        fewer = int(sizes.argmin())
-    else:
-        flags, joint, below = rows[:, 1].sum() / n, rows[1, 1] / n, called - error
-        by_people = by_error * n / sizes[0]
-        if below <= correction.half(variance(_J - called, by_people) + extra_error):
+    error, sensitivity = (float(share) for share in table[:, 1] / sizes)
+    if sensitivity <= error:
+        return correction.refused("uninformative", gain=sensitivity - error)
+    above, below = float(rows[1].sum() / rows.sum()) - error, sensitivity - error
+    if flagged:
+        # P(F, J) - e P(F), over P(J) - e.
+        above, below = float((rows[1, 1] - error * rows[:, 1].sum()) / rows.sum()), above
+        if below <= 0.0:
             return correction.refused("class_near_zero")
-        share = (joint - error * flags) / below
-        spread = variance((_J - error) * (_F - share), (flags - share) * by_people)
-        extra = (share - flags) ** 2 * extra_error
-        fewer = 0
-    too_few: dict[str, Any] = {}
-    if (n_labels := int(sizes[fewer])) < FEWEST_OF_A_CLASS:
-        needed = math.ceil(FEWEST_OF_A_CLASS * counts.n_both / n_labels)
-        values = {"label": fewer, "n_labels": n_labels}
-        too_few = {"caution": "few_of_a_class", "n_needed": needed, "values": values}
-    return correction.estimate(float(share), float((spread + extra) / below**2), too_few)
+    return correction.estimate(above / below, by_error_rates(counts, level, flagged=flagged))
 
 
 def prediction_powered(counts: LabelCounts, level: float, *, flagged: bool) -> RateEstimate:
@@ -187,7 +131,10 @@ def prediction_powered(counts: LabelCounts, level: float, *, flagged: bool) -> R
     The rate is a ratio of two means. With psi = numerator - rate * denominator by the human labels
     and psi_judge by the judge's, the judge's weight is Cov(psi, psi_judge) / ((1 + n / N)
     Var(psi_judge)), kept within [0, 1], for n rows with both labels and N with the judge's alone,
-    at the rate that the human labels give (Angelopoulos, Duchi and Zrnic, 2023, section 6).
+    at the rate that the human labels give (Angelopoulos, Duchi and Zrnic, 2023, section 6). Where
+    labels are yes or no that is, but for small terms, what human labels within each judge label
+    give, weighted by how many answers have it: the interval is that of ``melded.by_strata``. The
+    normal one of PPI++ held the truth in 0.84 to 0.92 of files with 20 to 60 human labels.
 
     Parameters
     ----------
@@ -198,7 +145,7 @@ def prediction_powered(counts: LabelCounts, level: float, *, flagged: bool) -> R
     flagged : bool
         Whether it is the share flagged.
     """
-    name = "PPI++ (2023), power-tuned; delta method, Agresti-Coull addition"
+    name = "PPI++ (2023), power-tuned; melded exact bounds (2015) of strata"
     correction = _Correction(name, counts, level)
     ones = np.ones_like(_Y)
     # Numerator and denominator in each cell, by people and by the judge.
@@ -231,37 +178,8 @@ def prediction_powered(counts: LabelCounts, level: float, *, flagged: bool) -> R
     def mean_of(people: NDArray[np.float64], judge: NDArray[np.float64]) -> float:
         return by_both(people) + (weight * (by_judge(judge) - by_both(judge)) if weight else 0.0)
 
-    def variance_of(people: NDArray[np.float64], judge: NDArray[np.float64]) -> float:
-        rest = people - weight * judge
-        variance = by_both((rest - by_both(rest)) ** 2) / (n - 1.0)
-        if weight:
-            variance += weight**2 * by_judge((judge - by_judge(judge)) ** 2) / (n_alone - 1.0)
-        return variance
-
     above, below = map(mean_of, truth, judged)
-    if below <= correction.half(variance_of(truth[1], judged[1])):
+    if below <= 0.0:
         return correction.refused("denominator_near_zero")
-    share = above / below
-    variance = variance_of(*(part[0] - share * part[1] for part in (truth, judged))) / below**2
-    too_few: dict[str, Any] = {"weight": weight}
-    kinds = (hits, trials - hits)
-    if (fewest := min(kinds)) < FEWEST_OF_A_KIND:
-        # None seen among n: by the rule of three their share is probably below 3 / n.
-        needed = math.ceil(FEWEST_OF_A_KIND * counts.n_both / (fewest or 3))
-        values = {"kind": kinds.index(fewest), "n_kind": fewest}
-        too_few |= {"caution": "few_of_a_kind", "n_needed": needed, "values": values}
-    return correction.estimate(share, variance + agresti_coull(hits, trials), too_few)
-
-
-def agresti_coull(hits: float, trials: float) -> float:
-    """Return by how much two successes and failures more raise the variance of a share, if at all.
-
-    Examples
-    --------
-    >>> round(agresti_coull(20, 20), 5), agresti_coull(50, 100)
-    (0.00318, 0.0)
-    """
-    share = hits / trials
-    steadied = (hits + _SUCCESSES) / (trials + _TRIALS)
-    more = steadied * (1 - steadied) / (trials + _TRIALS) - share * (1 - share) / trials
-    return float(max(0.0, more))
+    found = correction.estimate(above / below, by_strata(counts, level, flagged=flagged))
+    return replace(found, weight=weight)

@@ -123,14 +123,8 @@ def _estimates(result: Json) -> Iterator[parts.Block]:
 
 
 def _next_step(result: Json) -> str:
-    rates = result["rates"].values()
-    if any(rate["trust"]["method"] is None for rate in rates):
+    if any(rate["trust"]["method"] is None for rate in result["rates"].values()):
         return "Draw rows at random, have people label them, and run this again."
-    if needed := max(rate["prediction_powered"]["n_needed"] or 0 for rate in rates):
-        return (
-            f"For the corrected estimate have about {count(needed, 'row')} in all labelled by "
-            "people, drawn at random."
-        )
     if result["flag"] is None:
         return "Name what flags answers (--guardrail, or --score-column) to get its rates, too."
     command = "calibrail certify on human labels alone"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from calibrail.evaluation.agree.corrections import FEWEST_OF_A_CLASS, FEWEST_OF_A_KIND, RateEstimate
+from calibrail.evaluation.agree.corrections import RateEstimate
 from calibrail.phrases import count, percent
 from calibrail.report.blocks import Json
 
@@ -20,8 +20,9 @@ _ASSUMPTIONS: Final = {
 PROMISES: Final = {
     "judge_only": "exact for the judge's labels; nothing about its errors",
     "human_only": "exact at any number of labels",
-    "rogan_gladen": "asymptotic: no finite-sample promise",
-    "prediction_powered": "asymptotic: no finite-sample promise",
+    "rogan_gladen": "made of exact bounds; held with few labels, too, in simulation, not by proof",
+    "prediction_powered": "made of exact bounds; held with few labels, too, in simulation, not by "
+    "proof",
 }
 
 #: Why a rate has no estimate; ``name`` is the class that it is about.
@@ -31,15 +32,15 @@ _REASONS: Final = {
     "judge_calls_none": "the judge calls no answer {name}",
     "people_call_none": "people call no answer {name}",
     "class_not_judged": "people call no answer {name} that the judge has labelled, too",
-    "uninformative": "sensitivity + specificity - 1 is {gain:.2f}, not clearly above 0 (Fisher's "
-    "exact test, p = {p_value:.2g}): the correction divides by it",
-    "class_near_zero": "the corrected share of {name} answers is not clearly above 0, and the rate "
+    "uninformative": "sensitivity + specificity - 1 is {gain:.2f}, not above 0: the "
+    "correction divides by it",
+    "class_near_zero": "the corrected share of {name} answers is not above 0, and the rate "
     "is a share of it",
     "outside": "the corrected value is {share:.2f} and its whole interval lies outside [0, 1]: the "
     "assumption does not hold",
     "two_needed": "fewer than two rows have both labels",
     "class_not_labelled": "no row with both labels is {name}",
-    "denominator_near_zero": "the share that the rate divides by is not clearly above 0",
+    "denominator_near_zero": "the share that the rate divides by is not above 0",
 }
 
 #: Why agreement, or a test of two shares, is missing; which share is compared.
@@ -88,37 +89,14 @@ def reason(rate: str, estimate: RateEstimate) -> str | None:
     return _REASONS[code].format(name=_class(rate, values.get("label", 1)), **values)
 
 
-def caution(rate: str, estimate: RateEstimate) -> str | None:
-    """Say why there are too few human labels to rely on an estimate, and how many would do."""
-    if estimate.caution is None:
-        return None
-    values, needed = estimate.values, f"about {estimate.n_needed:,} human labels"
-    if estimate.caution == "few_of_a_class":
-        return (
-            f"the judge's error rate on {_class(rate, values['label'])} answers rests on "
-            f"{count(values['n_labels'], 'human label')}; about {FEWEST_OF_A_CLASS} are wanted, so "
-            f"{needed} in all"
-        )
-    n, kind = values["n_kind"], values["kind"]
-    if rate == "prevalence":
-        name = _class(rate, 1 - kind)
-    else:
-        name = f"{_class(rate, 1)} and {('flagged', 'passed')[kind]}"
-    return (
-        f"{f'only {n}' if n else 'none'} of the {count(estimate.n_human, 'row')} with both labels "
-        f"{'is' if n < 2 else 'are'} {name}; the normal approximation wants {FEWEST_OF_A_KIND}: "
-        f"{needed}{'' if n else ' or more'}"
-    )
-
-
 def trust(code: str, rate: Json, doubt: str) -> str:
     """Say why one of the four estimates of a rate is to be relied on, or none."""
     human, tuned = rate["human_only"], rate["prediction_powered"]
     if code == "narrower":
         gained = 1.0 - (tuned["upper"] - tuned["lower"]) / (human["upper"] - human["lower"])
         return (
-            "like the human labels alone it needs no more than a random sample; its interval, "
-            f"asymptotic, is {percent(gained)} narrower than the exact one"
+            "like the human labels alone it needs no more than a random sample; its interval "
+            f"is {percent(gained)} narrower than the exact one"
         )
     return {
         "no_sample": f"the human labels are no random sample: {doubt}",
@@ -128,7 +106,6 @@ def trust(code: str, rate: Json, doubt: str) -> str:
         "nothing to correct",
         "no_weight": "exact, and the judge's labels say nothing about the rows that people have "
         "not labelled",
-        "few_labels": f"exact at any number of labels; {tuned['caution']}",
         "not_narrower": "exact, and the judge's labels do not make it narrower",
     }[code]
 
