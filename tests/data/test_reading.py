@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
+from collections import Counter, deque
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from calibrail.data import Example, read, read_all
 from calibrail.errors import DataError, InputError
 from calibrail.settings import ReadOptions
+from tests.memory import peak_bytes
 from tests.rows import Write, good
 
 BAD_ROWS = [
@@ -315,3 +316,26 @@ def test_endless_nesting_costs_its_row_only(
     (entry,) = map(json.loads, (tmp_path / "quarantine.jsonl").read_text().splitlines())
     assert (entry["row"], reading.reasons) == (3, {("row", "broken JSON"): 1})
     assert "nested more than 100 deep" in entry["reason"]
+
+
+def test_rows_that_are_called_by_their_numbers_are_not_remembered(tmp_path: Path) -> None:
+    n = 20_000
+    texts = {False: "label,score\n", True: "id,label,score\n"}
+    for ids in texts:
+        texts[ids] += "".join(f"{f'{i},' if ids else ''}{i % 2},{i}\n" for i in range(n))
+    held = {}
+    for ids, text in texts.items():
+        path = tmp_path / f"{ids}.csv"
+        path.write_text(text, encoding="utf-8")
+        rows = read(path, require=())
+        held[ids] = peak_bytes(lambda rows=rows: deque(rows, maxlen=0))  # type: ignore[misc]
+        assert rows.n_examples == n
+    assert held[True] - held[False] > 8 * n
+
+
+def test_numbers_of_rows_do_not_hide_ids_of_another_file(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("label,score\n0,1\n1,2\n", encoding="utf-8")
+    (tmp_path / "b.csv").write_text("id,label,score\na,0,1\na,1,2\n", encoding="utf-8")
+    examples, reading = read_all([tmp_path / "a.csv", tmp_path / "b.csv"], require=())
+    assert [example.id for example in examples] == ["a.csv:row-2", "a.csv:row-3", "a"]
+    assert reading.reasons == {("id", "duplicate"): 1}

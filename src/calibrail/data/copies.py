@@ -1,6 +1,6 @@
 """Which examples are one answer that stands there several times?"""
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,6 +8,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from calibrail.data.duplicates import THRESHOLD, similar_pairs
+from calibrail.data.ids import n_repeated
 from calibrail.data.sketches import Sketches
 
 #: Estimated similarity of the questions, and of the responses, of which two copies need each.
@@ -138,13 +139,9 @@ def n_untold(sketches: Sketches | None, scores: NDArray[np.float64]) -> int:
     scores : ndarray of float64, shape (n,)
         One score of each example.
     """
-    shown: NDArray[Any]
     if sketches is None:
-        shown, little = scores, ~np.isnan(scores)
-    else:
-        shown, little = sketches.exact, (sketches.exact != 0) & (sketches.anchors == 0)
-    _, sizes = np.unique(shown[little], return_counts=True)
-    return int(sizes[sizes > 1].sum())
+        return n_repeated(scores[~np.isnan(scores)])
+    return n_repeated(sketches.exact[(sketches.exact != 0) & (sketches.anchors == 0)])
 
 
 def _components(edges: NDArray[np.intp], n: int) -> NDArray[np.int64]:

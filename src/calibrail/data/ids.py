@@ -34,8 +34,8 @@ def identities(
     return np.fromiter(hashes, np.uint64, n)
 
 
-def n_repeated(numbers: NDArray[np.integer[Any]]) -> int:
-    """Return how many of some numbers occur among them more than once.
+def n_repeated(numbers: NDArray[np.number[Any]]) -> int:
+    """Return how many of some numbers, none of them NaN, occur among them more than once.
 
     >>> n_repeated(np.array([7, 3, 7, 7, 1]))
     3

@@ -77,6 +77,8 @@ class Reading:
         # Rows with neither answers nor ids are known by all that they hold.
         named = bool({"response", "id"} & self.columns.present)
         narrow = opened.only if named else None
+        # Without a column of ids the rows of a table are called by their numbers: no two alike.
+        self._numbered = opened.rectangular and "id" not in self.columns.present
         interpreter = Interpreter(self.columns, needs, opened.cells, whole=narrow is None)
         items: Iterator[ParsedItem] = chain(head, opened.items)
         if narrow is not None:
@@ -174,7 +176,8 @@ class Reading:
                     self.filtered[result.reason] += 1
                     continue
                 if isinstance(result, Example):
-                    unique = seen.unique(result.id, row.file)
+                    known = self._numbered and not row.file
+                    unique = result.id if known else seen.unique(result.id, row.file)
                     if unique is not None:
                         self.n_examples += 1
                         yield result if unique == result.id else replace(result, id=unique)

@@ -2,11 +2,10 @@
 
 import json
 import math
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
-
-import numpy as np
 
 from calibrail.data.columns import Columns, Needs
 from calibrail.data.example import Example
@@ -21,6 +20,9 @@ _T = TypeVar("_T")
 #: Names of columns that only number the rows, as pandas writes them.
 _NUMBERING: Final = ("", "index", "Unnamed: 0", "__index_level_0__")
 _BLANK: Final = "write a text, or leave the row out"
+#: Tables may have thousands of numbers a row: a number's four bytes take a tenth of the time of its
+#: shortest digits.
+_FLOAT32: Final = struct.Struct(">f")
 
 
 class _FieldError(Exception):
@@ -147,8 +149,10 @@ class Interpreter:
 def _spelt(value: object) -> str:
     """Return a value as it is compared across files: 0.5, 0.50 and a float32 of it are the same.
 
-    >>> _spelt(" 0.50 "), _spelt(np.float32(0.1)) == _spelt(0.1), _spelt(7.0), _spelt(None)
-    ('0.5', True, '7', '')
+    >>> _spelt(" 0.50 ") == _spelt(0.5), _spelt(0.10000000149011612) == _spelt(0.1)
+    (True, True)
+    >>> _spelt(7.0), _spelt(" a "), _spelt(None)
+    ('7', 'a', '')
     """
     known = column_value(value)
     if known is None:
@@ -157,8 +161,8 @@ def _spelt(value: object) -> str:
         return known.strip()
     if known.is_integer():
         return str(int(known))
-    with np.errstate(over="ignore"):
-        return str(np.float32(known))
+    # What a float32 is too small for is a whole number.
+    return _FLOAT32.pack(known).hex()
 
 
 def column_value(value: object) -> float | str | None:
@@ -170,6 +174,8 @@ def column_value(value: object) -> float | str | None:
     >>> column_value("0.5"), column_value("1_0"), column_value(""), column_value("fit")
     (0.5, '1_0', None, 'fit')
     """
+    if type(value) is float:
+        return None if math.isnan(value) else value
     if value is None or (isinstance(value, str) and not value.strip()):
         return None
     if isinstance(value, (list, dict)):

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from sys import intern
 from typing import Any
 
 import numpy as np
@@ -136,7 +137,8 @@ def _table(
 ) -> ScoreTable:
     """Return what is kept of a block: arrays, so that a million rows stay small.
 
-    Reasons are by the row of the whole table, where the block begins at ``start``.
+    Reasons are by the row of the whole table, where the block begins at ``start``. Equal texts of
+    different rows are kept once.
     """
     return ScoreTable(
         ids=string_array([example.id for example in batch]),
@@ -144,12 +146,16 @@ def _table(
         labels=np.array([-1 if item.label is None else item.label for item in batch], np.int8),
         columns={key: result.values for key, result in results.items()},
         reasons={
-            key: {start + row: why for row, why in result.reasons.items()}
+            key: {start + row: intern(why) for row, why in result.reasons.items()}
             for key, result in results.items()
         },
         digests=np.array([int(example.digest(), 16) for example in batch], np.uint64),
-        kept={column: [example.columns.get(column) for example in batch] for column in keep},
+        kept={column: [_shared(item.columns.get(column)) for item in batch] for column in keep},
     )
+
+
+def _shared(cell: Any) -> Any:
+    return intern(cell) if type(cell) is str else cell
 
 
 def _stacked(tables: list[ScoreTable]) -> ScoreTable:

@@ -147,9 +147,9 @@ def worst_errors(
     outcomes = rule.decide(values, groups, detector.tolerance)
     thresholds = rule.thresholds(len(values), groups)
     test = scored.codes == TEST
-    misses = _worst(values, test & (table.labels == 1) & ~flagged, 1.0)
-    alarms = _worst(values, test & (table.labels == 0) & flagged, -1.0)
-    rows = [*misses[:MOST], *alarms[:MOST]]
+    missed, alarmed = test & (table.labels == 1) & ~flagged, test & (table.labels == 0) & flagged
+    misses, alarms = _worst(values, missed, 1.0), _worst(values, alarmed, -1.0)
+    rows = [*misses, *alarms]
     examples, note = _read(source, scored, rows, reading) if text else ({}, "")
 
     def error(row: int) -> ErrorExample:
@@ -175,18 +175,18 @@ def worst_errors(
     # What a language model said is looked up in the cache; nothing new is asked.
     with limit_calls(replace(account().limits, max_calls=0)):
         return ErrorExamples(
-            misses=tuple(error(row) for row in misses[:MOST]),
-            alarms=tuple(error(row) for row in alarms[:MOST]),
-            n_misses=len(misses),
-            n_alarms=len(alarms),
+            misses=tuple(map(error, misses)),
+            alarms=tuple(map(error, alarms)),
+            n_misses=int(np.count_nonzero(missed)),
+            n_alarms=int(np.count_nonzero(alarmed)),
             note=note,
         )
 
 
 def _worst(values: NDArray[np.float64], chosen: NDArray[np.bool_], sign: float) -> list[int]:
-    """Return the chosen rows by ``sign`` times their value; undefined ones come last."""
+    """Return the first chosen rows by ``sign`` times their value; undefined ones come last."""
     rows = np.flatnonzero(chosen)
-    ordered: list[int] = rows[np.argsort(sign * values[rows], kind="stable")].tolist()
+    ordered: list[int] = rows[np.argsort(sign * values[rows], kind="stable")[:MOST]].tolist()
     return ordered
 
 

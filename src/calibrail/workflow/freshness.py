@@ -39,22 +39,26 @@ class KnownBy:
 
     def __init__(self) -> None:
         self._by: Counter[str] = Counter()
-        # Eight bytes a row, where a counter of texts takes two hundred.
-        self._contents = array("Q")
+        # One byte a row.
+        self._by_content = bytearray()
 
     def add(self, example: Example) -> None:
         """Count one answer."""
         kind = example.known_by
         self._by[kind] += 1
-        if kind == "content":
-            self._contents.append(int(example.digest(), 16))
+        self._by_content.append(kind == "content")
 
-    def counts(self) -> dict[str, int]:
-        """Return the counts, and under ``alike`` how many share their content with another."""
-        alike = n_repeated(np.array(self._contents))
-        return {kind: self._by[kind] for kind in ("texts", "id", "content", "nothing")} | {
-            "alike": alike
-        }
+    def counts(self, digests: NDArray[np.uint64]) -> dict[str, int]:
+        """Return the counts, and under ``alike`` how many share their content with another.
+
+        Parameters
+        ----------
+        digests : ndarray of uint64, shape (n,)
+            ``Example.digest`` of every answer, as a number.
+        """
+        contents = digests[np.frombuffer(self._by_content, np.bool_)]
+        counts = {kind: self._by[kind] for kind in ("texts", "id", "content", "nothing")}
+        return counts | {"alike": n_repeated(contents)}
 
 
 class Fresh:
@@ -70,7 +74,7 @@ class Fresh:
         self._data = None if guardrail is None else guardrail.config.data
         self._known = set(self._data.calibration_examples if self._data else ())
         self._then = self._data.known_by if self._data else None
-        self._now = KnownBy()
+        self._now, self._digests_now = KnownBy(), array("Q")
         score = None if guardrail is None else guardrail.score
         self._score = score if isinstance(score, Column) else None
         scores = np.array(guardrail.calibration.scores if guardrail else (), np.float64)
@@ -85,10 +89,11 @@ class Fresh:
         if not self._known:
             return True
         self._now.add(example)
-        kind, score = example.known_by, self._value(example)
+        kind, score, digest = example.known_by, self._value(example), example.digest()
+        self._digests_now.append(int(digest, 16))
         if score is not None and example.label != FAITHFUL:
             self._scores_now.append(score)
-        known = kind != "nothing" and example.digest() in self._known
+        known = kind != "nothing" and digest in self._known
         if kind == "content":
             # Where many rows are alike, an equal one is no sign of the same.
             known = known and _distinct(self._then)
@@ -138,7 +143,7 @@ class Fresh:
 
     def _comparable(self, *, scores_told: bool) -> bool:
         """Return whether each answer would have been recognised."""
-        now = self._now.counts()
+        now = self._now.counts(np.array(self._digests_now, np.uint64))
         # A row that has gained a column, or lost digits of its score, holds something else.
         in_doubt = now["content"] or self._n_ids_again > _SAME * len(self._known)
         if self._score is not None and in_doubt and not scores_told:

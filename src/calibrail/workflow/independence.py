@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.copies import first_sides
+from calibrail.data.ids import n_repeated
 from calibrail.errors import InputError
 from calibrail.evaluation import Sample
 from calibrail.evaluation.sample import CALIBRATION, TEST
@@ -66,7 +67,7 @@ def independent(
     both = bool(requirement.risks)
     alike = table.copies is not None and bool((table.copies >= 0).any())
     groups = first.groups
-    if not alike and (groups is None or len(np.unique(groups)) == len(groups)):
+    if not alike and (groups is None or not n_repeated(groups)):
         return samples, promise
     drawn = lots(table.digests, first.values, first.labels)
     if alike:

@@ -89,13 +89,16 @@ class Look(Record):
         """
         parts = np.zeros(len(digests), np.int8) if codes is None else codes
         order = np.lexsort((parts, labels, digests))
-        ordered = digests[order].astype("<u8")
-        hasher = sha256(ordered.tobytes())
+        ordered = digests[order].astype("<u8", copy=False)
+        hasher = sha256(ordered.data)
         content = hasher.hexdigest()
-        hasher.update(labels[order].astype(np.int8).tobytes())
-        hasher.update(parts[order].tobytes())
-        kept = np.unique(ordered)[: KEPT if apart else 0].tolist()
-        lowest = tuple(f"{value:016x}" for value in kept)
+        hasher.update(labels[order].astype(np.int8, copy=False).data)
+        hasher.update(parts[order].data)
+        lowest: tuple[str, ...] = ()
+        if apart and len(ordered):
+            is_first = np.append(True, ordered[1:] != ordered[:-1])
+            kept = ordered[np.flatnonzero(is_first)[:KEPT]].tolist()
+            lowest = tuple(f"{value:016x}" for value in kept)
         return cls(len(ordered), seed, content, lowest, split=hasher.hexdigest(), assumed=assumed)
 
     def same(self, other: "Look") -> bool:
@@ -159,14 +162,14 @@ class LookedAt:
 
     def look(self, *, assumed: bool) -> Look:
         """Return the look at all of them."""
-        scores = np.array(self._scores)[:, None]
-        digests, apart = _known_by(np.array(self._digests, np.uint64), scores, self._known)
+        scores = np.array(self._scores, np.float64)
+        digests, apart = _known_by(np.array(self._digests, np.uint64), [scores], self._known)
         return Look.at(digests, np.array(self._labels, np.int8), assumed=assumed, apart=apart)
 
 
 def look_at(scored: Scored, keys: Sequence[str], *, assumed: bool) -> Look:
     """Return the look at all answers by the detectors in these columns."""
-    return _look_at(scored, keys, np.ones(len(scored.codes), np.bool_), assumed)
+    return _look_at(scored, keys, slice(None), assumed)
 
 
 def reported(scored: Scored, *, everyone: bool, verdict: str) -> Look:
@@ -180,10 +183,10 @@ def reported(scored: Scored, *, everyone: bool, verdict: str) -> Look:
 
 
 def _look_at(
-    scored: Scored, keys: Sequence[str], rows: NDArray[np.bool_], assumed: bool = False
+    scored: Scored, keys: Sequence[str], rows: NDArray[np.bool_] | slice, assumed: bool = False
 ) -> Look:
     table, known = scored.table, {kind for kind, n in scored.data["known_by"].items() if n}
-    scores = np.column_stack([table.columns[key][rows] for key in keys])
+    scores = [table.columns[key][rows] for key in keys]
     digests, apart = _known_by(table.digests[rows], scores, known)
     seed = scored.data["split"]["seed"]
     labels, codes = table.labels[rows], scored.codes[rows]
@@ -191,14 +194,16 @@ def _look_at(
 
 
 def _known_by(
-    digests: NDArray[np.uint64], scores: NDArray[np.float64], known: set[str]
+    digests: NDArray[np.uint64], scores: Sequence[NDArray[np.float64]], known: set[str]
 ) -> tuple[NDArray[np.uint64], bool]:
     """Return the numbers by which answers are known, and whether these tell them apart."""
     if known <= {"texts"}:
         return digests, True
-    hashed = np.zeros(len(scores), np.uint64)
-    for column in np.ascontiguousarray(scores.T + 0.0):
-        hashed = _mixed(hashed ^ column.view(np.uint64))
+    hashed = np.zeros(len(digests), np.uint64)
+    for column in scores:
+        # Adding zero makes one of both zeros.
+        hashed ^= (column + 0.0).view(np.uint64)
+        hashed = _mixed(hashed)
     if not known & {"content", "nothing"}:
         # Another batch may be numbered alike: an id is one answer only together with its score.
         return _mixed(digests ^ hashed), True
@@ -214,9 +219,12 @@ def _known_by(
 def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return numbers spread evenly, one to one: SplitMix64's finalizer (Steele et al. 2014)."""
     bits = bits + np.uint64(0x9E3779B97F4A7C15)
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
+    # In place: there may be millions.
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        bits ^= bits >> np.uint64(shift)
+        bits *= np.uint64(factor)
+    bits ^= bits >> np.uint64(31)
+    return bits
 
 
 def told(earlier: Earlier) -> list[dict[str, Any]]:

@@ -1,11 +1,13 @@
 """Which of several answers that are alike is drawn, in any order of the rows?"""
 
-from collections.abc import Iterable
 from hashlib import blake2b
 from struct import pack
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+_AT_A_TIME: Final = 1 << 14
 
 
 def lot(digest: int, value: float, label: int) -> int:
@@ -38,7 +40,10 @@ def lots(
     digests: NDArray[np.uint64], values: NDArray[np.float64], labels: NDArray[np.int8]
 ) -> NDArray[np.uint64]:
     """Return the lot of every answer, shape (n,)."""
-    rows: Iterable[tuple[int, float, int]] = zip(
-        digests.tolist(), values.tolist(), labels.tolist(), strict=True
-    )
-    return np.fromiter((lot(*row) for row in rows), np.uint64, len(digests))
+    drawn = np.empty(len(digests), np.uint64)
+    # Millions of rows as Python's numbers would take a hundred bytes each.
+    for start in range(0, len(drawn), _AT_A_TIME):
+        part = slice(start, start + _AT_A_TIME)
+        rows = zip(*(column[part].tolist() for column in (digests, values, labels)), strict=True)
+        drawn[part] = [lot(*row) for row in rows]
+    return drawn

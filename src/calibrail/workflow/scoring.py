@@ -231,7 +231,7 @@ def score_source(
         "sha256": opened.digest(),
         "reading": opened.how(),
         "n_examples": len(table),
-        "known_by": known_by.counts(),
+        "known_by": known_by.counts(table.digests),
         "n_hallucinated": int(np.count_nonzero(table.labels == HALLUCINATED)),
         "n_quarantined": opened.n_quarantined,
         "split": {
