@@ -104,7 +104,7 @@ def test_the_page_is_self_contained_complete_and_the_same() -> None:
         "What the claims rest on",
         "prefers-color-scheme",
         "Against length",
-        "5 ms",
+        "5 s",
         "3 sent, 1 known",
         "AUROC, 80%+ caught",
     ):

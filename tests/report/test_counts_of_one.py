@@ -55,7 +55,7 @@ def diagnosed() -> Document:
     "document",
     [
         check.document({"checked": 1, "outcomes": {"flag": 1}, "source": "a.csv"}),
-        score.document({"examples": 1, "undefined": {"sgi": 1}}),
+        score.document({"source": "x", "examples": 1, "undefined": {"sgi": 1}}),
         errors(),
         warned(),
         diagnosed(),

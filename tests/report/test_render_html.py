@@ -23,6 +23,8 @@ from reports import (
     report,
 )
 
+from calibrail.report import Document, render_page
+from calibrail.report.blocks import Column, Table, numbers
 from calibrail.report.documents.calibrate import document
 from calibrail.report.figures import distributions_svg
 from calibrail.report.plot import COLOURS
@@ -228,3 +230,20 @@ def test_figures_are_well_formed_and_take_their_colours_from_the_page() -> None:
     assert "flagged" not in distributions_svg(*classes(), None, "a", Scale())
     empty = distributions_svg(np.array([]), np.array([np.nan]), None, "a", Scale())
     ElementTree.fromstring(empty)
+
+
+def test_a_long_name_breaks_at_its_joints_and_a_word_only_where_it_must() -> None:
+    rows = [("mean_of/judges", "1", "2", "4", ""), ("y" * 25, "", "3", "5", "")]
+    table = Table("x", [Column("Name"), *numbers("A", "B", "D", "C")], rows)
+    page = render_page(Document("x", blocks=(table,)))
+    assert "mean_<wbr>of/<wbr>judges" in page
+    assert f'<span class="long">{"y" * 25}</span>' in page
+    # On a phone a cell names its column, and one that is empty is not there; nor is a column.
+    assert '<td class="n " data-of="B">3</td>' in page and ">C</th>" not in page
+
+
+def test_what_says_nothing_about_the_data_is_left_out() -> None:
+    data = {"source": "a.csv", "n": 3, "split": {"column": None, "share": 0.50671234567}}
+    page = render_page(Document("x", data=data))
+    assert "split.column" not in page and "<bdi>0.506712</bdi>" in page
+    assert page.index("a.csv") < page.index("How it was read and split") < page.index("split.share")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -228,7 +229,11 @@ def test_unusable_rows_of_both_files_are_kept_and_counted(tmp_path: Path) -> Non
 
 
 def test_the_costs_of_both_files_are_accounted_for(tmp_path: Path) -> None:
-    folder = shift(answers(200), COLUMN, test=answers(60, seed=1), alpha=0.1).save(tmp_path)
+    first, other = (
+        [replace(item, response=f"{seed}-{i} " * (i + 1)) for i, item in enumerate(answers(n))]
+        for seed, n in enumerate((200, 60))
+    )
+    folder = shift(first, "length", test=other, alpha=0.1).save(tmp_path)
     costs = json.loads((folder / "cost.json").read_text())["scores"]
     assert [cost["n"] for cost in costs] == [200, 60]
 

@@ -67,4 +67,5 @@ def run(
         note,
         code=OF_VERDICT[result.verdict],
         names={"GUARDRAIL": guardrail},
+        guardrail=str(guardrail),
     )

@@ -20,7 +20,7 @@ from calibrail.settings.option import setting
 
 if TYPE_CHECKING:
     from calibrail.report import Document
-    from calibrail.scores.table import Cost, ScoreTable
+    from calibrail.scores.table import ScoreTable
 
 DONE: Final = 0
 FAILURE: Final = 1
@@ -147,11 +147,6 @@ def note(message: str) -> None:
     typer.echo(message, err=True)
 
 
-def _is_nothing(cost: Cost) -> bool:
-    """Return whether a score took no work to speak of, as one that is read from a column."""
-    return (cost.seconds_per_1000 or 0.0) < 0.002 and not cost.forward_passes and cost.calls is None
-
-
 def spent(table: ScoreTable | None, names: Collection[str] | None = None) -> str:
     """Return what each score cost, a line each: of all but the baselines, or of those named."""
     from calibrail.phrases import duration
@@ -160,7 +155,7 @@ def spent(table: ScoreTable | None, names: Collection[str] | None = None) -> str
     lines = []
     for cost in () if table is None else table.costs:
         wanted = cost.score not in BASELINES if names is None else cost.score in names
-        if not wanted or cost.seconds_per_1000 is None or _is_nothing(cost):
+        if not wanted or cost.seconds_per_1000 is None:
             continue
         parts = [f"{duration(cost.seconds_per_1000)} per 1,000 answers"]
         if cost.forward_passes:

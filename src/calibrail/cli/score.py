@@ -29,6 +29,7 @@ def run(
     """
     import numpy as np
 
+    from calibrail.data.sources import spoken
     from calibrail.workflow.scoring import score_only
 
     scores, quarantine = detectors.scores(), output.parent / "quarantine.jsonl"
@@ -41,6 +42,7 @@ def run(
     table.to_parquet(output)
     content = {
         "schema": "calibrail.score/1",
+        "source": spoken(data),
         "examples": len(table),
         "quarantined": n_unusable,
         "undefined": {key: int(np.isnan(column).sum()) for key, column in table.columns.items()},

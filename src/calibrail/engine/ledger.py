@@ -10,6 +10,7 @@ from typing import Final
 from calibrail.models.pairs import PairModel
 from calibrail.models.remote import RemoteModel, Usage
 from calibrail.scores.base import Demanding, Score, SharedModel
+from calibrail.scores.column import Column
 from calibrail.scores.table import Calls, Cost
 
 #: Where a score counts the answers that it scored, and those that it had judged.
@@ -70,8 +71,9 @@ class Ledger:
         return sum(model.n_truncated for model in self.models if isinstance(model, PairModel))
 
     def costs(self, n: int) -> tuple[Cost, ...]:
-        """Return what each score cost for ``n`` examples."""
-        return tuple(self._cost(key, n) for key in self._used)
+        """Return what each score cost that was computed, not read, for ``n`` examples."""
+        computed = (key for key in self._used if not isinstance(self._scores[key], Column))
+        return tuple(self._cost(key, n) for key in computed)
 
     def _cost(self, key: str, n: int) -> Cost:
         used = {id(model): model for model in self._used[key]}

@@ -48,7 +48,7 @@ def forest_svg(comparison: Json, narrow: bool) -> str:
         ):
             for y, (_, measures, colour, mark) in enumerate(rows):
                 panel.interval(y, measures[key], colour, mark, scale=scale)
-            panel.rows([axis_text(name) for name, *_ in rows])
+            panel.rows([axis_text(name, narrow) for name, *_ in rows])
             panel.axes.set(xlabel=label, xlim=(-0.03 * scale, 1.03 * scale))
         auroc.axes.axvline(0.5, color=QUIET, linewidth=1.0, linestyle=DOTTED)
         if (limit := comparison["detectors"][0]["max_fpr"]) is not None:

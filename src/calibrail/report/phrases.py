@@ -1,7 +1,13 @@
 """How do measures, intervals and names read, in every document?"""
 
+import re
+from typing import Final
+
 from calibrail.phrases import number, percent
 from calibrail.report.blocks import Cell, Json
+
+#: Where a word that is too long for a line may go on in the next one.
+JOINT: Final = re.compile(r"(?<=[/_.:,=-])(?=[^\s/_.:,=-])")
 
 
 def plain(text: object) -> str:

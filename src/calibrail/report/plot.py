@@ -151,7 +151,7 @@ def drawing(width: float, height: float, ink: str = INK, quiet: str = QUIET) -> 
         yield Plot(figure, figure.add_subplot())
 
 
-def axis_text(text: str) -> str:
+def axis_text(text: str, narrow: bool = False) -> str:
     """Return a name that fits the figure."""
-    flat = plain(text)
-    return flat if len(flat) <= 32 else flat[:29] + "..."
+    flat, most = plain(text), 20 if narrow else 32
+    return flat if len(flat) <= most else flat[: most - 3] + "..."

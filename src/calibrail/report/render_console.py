@@ -14,7 +14,7 @@ from rich.text import Text
 from calibrail.phrases import count
 from calibrail.report import blocks as parts
 from calibrail.report.document import Document
-from calibrail.report.phrases import plain
+from calibrail.report.phrases import JOINT, plain
 
 _STYLES: Final = {
     "": "",
@@ -30,10 +30,6 @@ _STYLES: Final = {
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 #: Characters of a full bar.
 _BAR: Final = 30
-
-
-#: Where a word that is longer than a line may go on in the next one.
-_JOINT: Final = re.compile(r"(?<=[/_.:,=-])(?=[^\s/_.:,=-])")
 
 
 class Line(Text):
@@ -56,7 +52,7 @@ def _breaks(text: str, width: int) -> Iterator[int]:
     for word in re.finditer(r"\S+", text):
         if cell_len(word[0]) <= width:
             continue
-        joints = [joint.start() for joint in _JOINT.finditer(word[0])]
+        joints = [joint.start() for joint in JOINT.finditer(word[0])]
         start = 0
         if joints and word.start() and text[word.start() - 1] != "\n":
             yield word.start()

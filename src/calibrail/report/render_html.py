@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
-from calibrail.phrases import count
+from calibrail.phrases import count, number
 from calibrail.report.blocks import Figure, Slider, Table
 from calibrail.report.document import Document, all_blocks
+from calibrail.report.phrases import JOINT
 from calibrail.report.sanitize import clean, short
 from calibrail.report.slider import embedded_json, source_hash
 from calibrail.report.svg import inline
@@ -72,6 +73,8 @@ def _environment() -> Environment:
     environment.filters.update(
         short=short,
         flat=lambda mapping: list(_flat(mapping)),
+        joints=_joints,
+        parted=_parted,
         options=_options,
         signs=_signs,
         answers=lambda n: count(n, "answer"),
@@ -91,6 +94,23 @@ def _svg(figure: Figure, size: str) -> Markup:
     return Markup(inline(figure.svg(size == "narrow"), f"{figure.name}-{size}", figure.limits))
 
 
+def _parted(leaves: list[tuple[str, str]]) -> tuple[list[tuple[str, str]], ...]:
+    """Return what every reader asks of the data, and the rest."""
+    first = ("source", "format", "sha256", "n", "n_examples", "n_hallucinated")
+    return tuple([leaf for leaf in leaves if (leaf[0] in first) is top] for top in (True, False))
+
+
+def _joints(text: str) -> Markup:
+    """Return an escaped name that breaks at its joints, and within a word only if that is long."""
+    words = [
+        Markup('<span class="long">{}</span>').format(word)
+        if re.search(r"\S{20}", word)
+        else escape(word)
+        for word in JOINT.split(clean(text))
+    ]
+    return Markup("<wbr>").join(words)
+
+
 def _options(text: str) -> Markup:
     """Return escaped text in which no command line option is broken over two lines."""
     option = re.compile(r"--[a-z][a-z-]*")
@@ -103,11 +123,13 @@ def _signs(text: str) -> str:
 
 
 def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the leaves of a mapping with their dotted path, lists as compact JSON."""
+    """Yield the leaves that hold anything with their dotted path, lists as compact JSON."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield from _flat(item, f"{path}.{key}" if path else str(key))
     elif isinstance(value, str):
         yield path, value
-    else:
+    elif isinstance(value, float):
+        yield path, number(value, 6)
+    elif value is not None and value != []:
         yield path, json.dumps(value, ensure_ascii=False)

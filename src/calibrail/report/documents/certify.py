@@ -10,13 +10,15 @@ from calibrail.report.documents.calibrate_words import STATE_LIMIT, VERDICTS, la
 from calibrail.report.phrases import interval, plain, share, share_with_bounds
 
 
-def document(certificate: Json) -> Document:
+def document(certificate: Json, *, guardrail: str = "the guardrail") -> Document:
     """Return the verdict with its exact bounds.
 
     Parameters
     ----------
     certificate : mapping
-        What ``calibrail certify --json`` prints; ``name``, where it is there, is the guardrail's.
+        What ``calibrail certify --json`` prints.
+    guardrail : str
+        What the guardrail is called.
     """
     coverage, verdict = certificate["coverage"], certificate["verdict"]
     lines = measures.rates(certificate, certificate)
@@ -27,7 +29,7 @@ def document(certificate: Json) -> Document:
     risks = measures.table("The risks", measures.risk_lines(certificate.get("risks") or ()), joint)
     return Document(
         "certificate of",
-        subject=str(certificate.get("name", "the guardrail")),
+        subject=guardrail,
         headline=verdict.capitalize(),
         verdict=verdict,
         summary=f"{VERDICTS[verdict]} {certificate['reason']}",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 
-from calibrail.phrases import duration, percent
+from calibrail.phrases import count, duration, percent
 from calibrail.report import blocks as parts
 from calibrail.report.blocks import Json
 from calibrail.report.compare_figures import forest_svg
@@ -37,12 +37,15 @@ def document(comparison: Json, cost: Json | None = None) -> Document:
         The content of ``cost.json``. Its times are measured, so only the page shows them.
     """
     detectors, winner = comparison["detectors"], comparison["winner"]
-    lead, text, target = headline(comparison), plain(finding(comparison)), ""
+    lead, text, target = headline(comparison), plain(finding(comparison)), "detectors"
     if detectors:
         first = detectors[0]
-        target = f"at {percent(1 - first['alpha'])} caught, guarantee {first['guarantee']}"
+        target = (
+            f"{count(len(detectors) + len(comparison['uncalibrated']), 'detector')} at "
+            f"{percent(1 - first['alpha'])} caught ({first['guarantee']})"
+        )
     return Document(
-        "comparison",
+        "comparison of",
         subject=target,
         headline=lead,
         verdict=winner["certificate"]["verdict"] if winner["confirmed"] else "",
@@ -123,7 +126,7 @@ def _warnings(comparison: Json) -> Iterator[parts.Block]:
 
 
 def _cost(comparison: Json, cost: Json) -> parts.Section | None:
-    """Return latency, passes, calls and price of each score, the cheapest first."""
+    """Return time, passes, calls and price of each score that is computed, the fastest first."""
     prices = {item["score"]: item for item in comparison["data"].get("calls") or ()}
     known = [item for item in cost["scores"] if item["seconds_per_1000"] is not None]
     if not known:
@@ -135,7 +138,6 @@ def _cost(comparison: Json, cost: Json) -> parts.Section | None:
         rows.append(
             (
                 plain(item["score"]),
-                duration(item["seconds_per_1000"] / 1000.0),
                 duration(item["seconds_per_1000"]),
                 f"{item['forward_passes']:,}" if item["forward_passes"] else "",
                 f"{usage['n_sent']:,} sent, {usage['n_cached']:,} known" if usage else "",
@@ -143,9 +145,7 @@ def _cost(comparison: Json, cost: Json) -> parts.Section | None:
                 ", ".join(plain(name) for name in item["shared_with"]),
             )
         )
-    heads = parts.numbers(
-        "One answer", "1,000 answers", "Forward passes", "Calls", "Price of 1,000"
-    )
+    heads = parts.numbers("Time for 1,000 answers", "Forward passes", "Calls", "Price of 1,000")
     columns = (parts.Column("Score"), *heads, parts.Column("Shares passes with"))
     return parts.section(
         "What the scores cost",

@@ -255,7 +255,7 @@ def at_same_coverage(comparison: Json) -> parts.Section | None:
     )
 
 
-def _level(comparison: Json, level: Json) -> parts.Section:
+def _level(comparison: Json, level: Json) -> parts.Block:
     which, setter = "the target", level["set_by"]
     if setter is not None:
         which = f"the most that {plain(setter)} catches short of flagging everything"
@@ -274,8 +274,10 @@ def _level(comparison: Json, level: Json) -> parts.Section:
     table = parts.Table(f"With {heading}", columns, rows)
     missing = next((why for row in level["rows"] if (why := row["fpr"]["reason"])), "")
     why = parts.note(f"At least: {missing}." if missing else "")
-    on_page = setter is None or _are_many(comparison)
-    return parts.section(heading, table, why, where="page" if on_page else "both")
+    if setter is None:
+        return parts.section(heading, table, why, where="page")
+    where: parts.Where = "page" if _are_many(comparison) else "both"
+    return parts.Folded(heading, (table, why), where)
 
 
 def other_targets(comparison: Json) -> parts.Section:

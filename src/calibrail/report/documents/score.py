@@ -21,5 +21,6 @@ def document(content: Json) -> Document:
         "scores",
         headline=f"{count(content['examples'], 'example')} scored",
         blocks=(Facts(scores),),
+        data={"source": content["source"], "n": content["examples"]},
         footer="The scores stand in the file that was written.",
     )
