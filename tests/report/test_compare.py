@@ -249,7 +249,7 @@ def test_a_detector_that_leads_the_table_alone_is_told_from_the_best_one() -> No
 
 
 def test_many_detectors_are_told_apart_by_more_than_colour() -> None:
-    looks = [(*compare_figures._look(i), str(compare_figures._line(i, "a"))) for i in range(12)]
+    looks = [(*compare_figures.look(i), str(compare_figures.line_style(i, "a"))) for i in range(12)]
     assert len({(colour, mark) for colour, mark, _ in looks}) == 12
     assert len({line for _, _, line in looks}) == 12
 

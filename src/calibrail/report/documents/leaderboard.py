@@ -102,7 +102,7 @@ def document(board: Json, costs: Mapping[str, Mapping[str, float]] | None = None
             _add_your_own(sets),
         ),
         next_step="Look at the detector that you would use on the data that is most like yours, "
-        "and calibrate it on your own answers: calibrail calibrate.",
+        "and calibrate it on your own answers (calibrail calibrate).",
         footer="Every number on this page but the measured times is in leaderboard.json and "
         "leaderboard.csv; the figures are in figures/.",
         wide=True,
