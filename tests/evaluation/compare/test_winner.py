@@ -218,12 +218,13 @@ def sized(
 
 
 def test_equal_detectors_rarely_win_where_groups_differ_in_size(few_draws: None) -> None:
-    rng, runs, named = np.random.default_rng(10), 120, 0
+    rng, runs, named, ranked = np.random.default_rng(10), 120, 0, 0
     for _ in range(runs):
         sizes = np.minimum(rng.zipf(1.6, 120), 60)
         found = find_winner(sized(rng, sizes, np.zeros(120)), Requirement(0.5, 0.9))
         named += found.name is not None
-    assert named <= binom.ppf(0.999, runs, 0.05)
+        ranked += found.choosing[0].auroc.p_value <= 0.05
+    assert max(named, ranked) <= binom.ppf(0.999, runs, 0.05)
 
 
 def test_a_detector_that_is_good_on_the_largest_groups_only_does_not_win(few_draws: None) -> None:
@@ -233,5 +234,8 @@ def test_a_detector_that_is_good_on_the_largest_groups_only_does_not_win(few_dra
     for _ in range(3):
         found = find_winner(sized(rng, sizes, shift), Requirement(0.5, 0.9))
         assert (found.candidate, found.name) == ("d1", "d1")
+        # The rankings count each group once, too: of all answers d0 ranks far more right.
+        assert found.choosing[0].name == "d0" and found.choosing[0].auroc.estimate < 0.0
+        assert all(test.fpr.estimate > 0.0 and test.fpr.lower is None for test in found.confirming)
         # About one group in ten of 300, as the thresholds count them.
         assert 25 <= found.halves["rank"] <= 35

@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 
 from calibrail.conformal import Calibration
 from calibrail.conformal.pvalues import add_tolerance
-from calibrail.evaluation.sample import Codes, Floats, Mask, Sample
+from calibrail.evaluation.sample import (
+    CALIBRATION,
+    TEST,
+    Codes,
+    Floats,
+    Mask,
+    Sample,
+    one_of_each,
+)
 from calibrail.evaluation.stats.resampling import with_singletons
 from calibrail.evaluation.stats.undefined import ranked_values
 
@@ -66,6 +74,9 @@ class Candidates:
         1 = hallucinated, 0 = faithful; 0 = fit, 1 = calibration, 2 = test.
     groups : ndarray of int64, shape (n,)
         What answers share; a number of its own for one that stands alone.
+    ranking : ndarray of bool, shape (n,)
+        Which answers show how well a score ranks: where others were set aside, one of each group
+        and class among the hallucinated calibration answers, too, of which a threshold sees all.
     confidence : float
         Level of every interval and claim.
     seed : int
@@ -79,6 +90,7 @@ class Candidates:
     labels: Codes
     split: Codes
     groups: NDArray[np.int64]
+    ranking: Mask
     confidence: float = 0.95
     seed: int = 0
     thinned: bool = False
@@ -90,11 +102,15 @@ class Candidates:
     ) -> Candidates:
         """Return candidates on the answers of a sample, whichever detector's scores it holds."""
         groups = with_singletons(sample.groups, len(sample))
+        ranking = np.isin(sample.split, (CALIBRATION, TEST))
+        if sample.lot is not None:
+            ranking = one_of_each(ranking, sample.lot, groups, sample.labels)
         return cls(
             tuple(members),
             sample.labels,
             sample.split,
             groups,
+            ranking,
             confidence,
             seed,
             sample.n_set_aside > 0,

@@ -165,7 +165,8 @@ def find_winner(candidates: Candidates, required: Requirement) -> Winner:
 
     def cost(item: Candidate) -> tuple[float, float]:
         """Return the FPR at the same coverage, then the AUROC, the lowest for the best."""
-        area = auroc(*(item.ranked[choosing & (labels == label)] for label in (1, 0))).estimate
+        seen = choosing & candidates.ranking
+        area = auroc(*(item.ranked[seen & (labels == label)] for label in (1, 0))).estimate
         return alarms.fpr[item.name], 0.0 if area is None else -area
 
     detectors = [item for item in candidates if not item.baseline]

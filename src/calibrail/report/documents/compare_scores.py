@@ -74,15 +74,22 @@ def all_scores(comparison: Json) -> parts.Section:
         measures.without_threshold((*others, *baselines)),
         parts.note(
             f"{_expected(comparison)}AUROC at high coverage counts only thresholds that catch "
-            f"at least {least}, standardised (0.5 = guessing, 1 = perfect). Overlap: 0 = the "
-            "two classes' scores are apart, 1 = the same. Each verdict is on this score alone, "
-            "named in advance."
+            f"at least {least}, standardised (0.5 = guessing, 1 = perfect){_few(comparison)}. "
+            "Overlap: 0 = the two classes' scores are apart, 1 = the same. Each verdict is on this "
+            "score alone, named in advance."
         ),
     )
 
 
 def _tested(gap: Json | None) -> str:
     return "" if gap is None or gap["p_adjusted"] is None else p_number(gap["p_adjusted"])
+
+
+def _few(comparison: Json) -> str:
+    """Say why the AUROC at high coverage has no interval, where it has none."""
+    reasons = [item.get("partial_auroc") or {} for item in comparison["detectors"]]
+    why = next((item["reason"] for item in reasons if item.get("reason")), "")
+    return f"; {why}" if why else ""
 
 
 def _are_many(comparison: Json) -> bool:

@@ -14,8 +14,8 @@ WORDS: Final = {
         "hallucinated answers"
     ),
     "few_for_the_corner": (
-        "a bootstrap of so few misses has no valid interval: that takes {} independent answers of "
-        "each class"
+        "it has no interval, since at high coverage it rests on few answers: that takes {} "
+        "independent test answers of each class"
     ),
     "one_class": "both classes need at least one example",
     "few_defined_faithful": "fewer than two faithful examples have a defined score",

@@ -58,14 +58,18 @@ def _true(population: Population, threshold: float) -> dict[str, float]:
 def winner_among_equals(at: Setting) -> Iterator[Check]:
     """Name a winner of two equally good detectors: at most alpha = 1 - confidence."""
     for population in EQUAL:
-        rng, named = at.rng(f"equals, {population.name}"), []
+        rng, named, ranked = at.rng(f"equals, {population.name}"), [], []
         with folder() as place:
             for _ in range(at.runs):
                 path = population.write(place, "labelled", population.draw(rng, at.n))
                 limit = _limit(at, population)
                 run = calibrail.compare(path, _columns(population), PROMISE, limit)
-                named.append(run.comparison.winner.name is not None)
+                winner = run.comparison.winner
+                named.append(winner.name is not None)
+                detectors = [test for test in winner.choosing if not test.baseline]
+                ranked.append(any(test.auroc.p_adjusted <= at.alpha for test in detectors))
         yield at.check("compare, winner among equals", named, at.alpha, design=population.name)
+        yield at.check("compare, AUROC of equals differs", ranked, at.alpha, design=population.name)
 
 
 def winners_certificate(at: Setting) -> Iterator[Check]:
