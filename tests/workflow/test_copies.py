@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from calibrail import Requirement, SplitOptions, calibrate, certify
+from calibrail import Requirement, SplitOptions, calibrate, certify, compare
 from calibrail.data.example import Example
 from calibrail.data.splits import FIT
 from calibrail.settings import Promise
@@ -201,3 +201,35 @@ def test_certify_counts_copies_once(tmp_path: Path, near: bool) -> None:
     else:
         assert (once.fpr, once.coverage) == (thrice.fpr, thrice.coverage)
         assert (found[0].n_set_aside, found[1].n_set_aside) == (0, 120)
+
+
+@pytest.mark.parametrize("known", ["not at all", "by group"])
+def test_rows_of_scores_that_are_alike_give_no_verdict_unless_something_tells_them_apart(
+    tmp_path: Path, known: str
+) -> None:
+    """Six copies of each score, taken for answers, certify broken thresholds far too often."""
+    verdicts, broken = [], []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        labels = np.arange(160) % 2
+        scores = rng.normal(2.0 * labels)
+        items = [
+            {"detector": float(score), "label": int(label)}
+            for score, label in zip(np.repeat(scores, 6), np.repeat(labels, 6), strict=True)
+        ]
+        for i, item in enumerate(items):
+            item |= {"group": i // 6} if known == "by group" else {}
+        run = calibrate(items, SPEC, guarantee="pac", alpha=0.1, max_fpr=0.85)
+        verdicts.append(run.verdict)
+        broken.append(norm.cdf(float(run.calibration.threshold) - 2.0) > 0.1)
+    wrong = sum(b and v == "certified" for b, v in zip(broken, verdicts, strict=True))
+    if known == "not at all":
+        assert set(verdicts) == {"inconclusive"} and "960 rows are the same" in run.report.reason
+        compared = compare(items, [SPEC], alpha=0.1, max_fpr=0.85, baselines=False)
+        reports = compared.to_dict()["detectors"]
+        assert [item["verdict"] for item in reports] == ["inconclusive"]
+        # Taken for answers of their own, they are what the rule is for.
+        assert sum(broken) > binom.ppf(0.999, 40, 0.1)
+    else:
+        # The error that pac states, with a binomial tolerance.
+        assert "certified" in verdicts and wrong <= binom.ppf(0.9999, 40, 0.1 + 0.025)

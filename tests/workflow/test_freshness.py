@@ -166,12 +166,22 @@ def test_rows_that_are_alike_cannot_be_told_apart(tmp_path: Path) -> None:
     assert "cannot be told whether these rows set the threshold" in result.certificate.reason
     assert result.groups is not None
     assert all(item.certificate.verdict != "certified" for item in result.groups.values())
-    # A rejection needs no such proof.
-    assert calibrail.certify(then, fresh, max_fpr=0.01).verdict == "rejected"
-    declared = certified(then, fresh, fresh=True)
-    assert (declared.verdict, declared.freshness) == ("certified", "declared")
-    assert "--fresh says so" in declared.certificate.reason
-    again = certified(then, csv(tmp_path / "a.csv", scores(decimals=2)), fresh=True)
+    # Copies in them would make any verdict wrong more often than it says.
+    for words, verdict in (({"max_fpr": 0.01}, "rejected"), ({"fresh": True}, "certified")):
+        for apart in (False, True):
+            options = {"max_fpr": 0.6, "min_coverage": 0.8, "assume_independent": apart} | words
+            said = calibrail.certify(then, fresh, **options)
+            assert said.verdict == (verdict if apart else "inconclusive")
+            assert "rows are the same as another one" in said.certificate.reason
+            assert ("(--assume-independent), although" in said.certificate.reason) == apart
+            assert "fresh" not in words or said.freshness == "declared"
+    assert "--fresh says so" in said.certificate.reason
+    again = certified(
+        then,
+        csv(tmp_path / "a.csv", scores(decimals=2)),
+        fresh=True,
+        assume_independent=True,
+    )
     assert again.verdict == "inconclusive"
     # With ids of their own they can.
     named = [{"id": f"a{i}", **row} for i, row in enumerate(scores(decimals=2))]
@@ -210,7 +220,8 @@ def test_the_command_says_so(tmp_path: Path) -> None:
     path = csv(tmp_path / "a.csv", scores(400, decimals=1))
     guardrail_of(path).save(tmp_path / "g.json")
     csv(tmp_path / "b.csv", scores(400, seed=3, decimals=1))
-    asked = ("g.json", "b.csv", "--max-fpr", "0.6", "--min-coverage", "0.7")
+    limits = ("--max-fpr", "0.6", "--min-coverage", "0.7", "--assume-independent")
+    asked = ("g.json", "b.csv", *limits)
     done = command("certify", *asked, cwd=tmp_path)
     assert done.returncode == 4
     assert "cannot be told whether these rows set the threshold" in " ".join(done.stdout.split())

@@ -16,7 +16,9 @@ from calibrail.settings import Requirement
 #: What a verdict rests on: the bounds of the certificate; the same, where the coverage that they
 #: leave open is the very one that the threshold aims at; a test part that caught fewer than chance
 #: explains; the bounds of several risks; an earlier look at the same data.
-Reason = Literal["bounds", "aims_at_the_requirement", "caught_too_few", "risks", "looked_before"]
+Reason = Literal[
+    "bounds", "aims_at_the_requirement", "caught_too_few", "risks", "looked_before", "rows_alike"
+]
 
 
 @dataclass(frozen=True, slots=True)

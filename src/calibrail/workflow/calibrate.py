@@ -22,6 +22,7 @@ from calibrail.settings import Promise, ReadOptions, Requirement, SplitOptions
 from calibrail.settings.checks import optional
 from calibrail.settings.option import either
 from calibrail.settings.short import collect
+from calibrail.workflow.alike import settled_report
 from calibrail.workflow.arrays import CalibrateShort, calibration_source
 from calibrail.workflow.beside import beside_of
 from calibrail.workflow.context import Context, installed_versions
@@ -144,6 +145,7 @@ def calibrate(
     )
     others = tuple(replace(row, score=scored.specs[row.name]) for row in report.detectors)
     report = replace(report, detectors=others)
+    report = settled_report(report)
     state = state_bytes(detector)
     look = look_at(scored, scored.keys[:1], assumed=requirement.assume_independent)
     asked = {"score": scored.specs[key], "promise": promise.to_dict() | {"clustered": None}}

@@ -27,6 +27,7 @@ from calibrail.settings import ReadOptions, Requirement, checks
 from calibrail.settings.option import option_of
 from calibrail.settings.short import collect_requirement
 from calibrail.shown import Shown
+from calibrail.workflow.alike import settled_certificates
 from calibrail.workflow.arrays import ArraysShort, source_of
 from calibrail.workflow.context import Progress
 from calibrail.workflow.freshness import Fresh, Freshness, without_proof
@@ -237,6 +238,9 @@ def certify(
         certificate = replace(certificate, flips=None)
     freshness = seen.freshness(sha256, declared=fresh)
     certificate, groups = without_proof(certificate, groups, freshness)
+    certificate, groups = settled_certificates(
+        certificate, groups, tally.n_alike, assumed=requirement.assume_independent
+    )
     look = tally.looked_at.look(assumed=requirement.assume_independent)
     own = guardrail.config.data.looked_at
     earlier = history.record(

@@ -20,6 +20,7 @@ from calibrail.settings import Promise, ReadOptions, Requirement, SplitOptions
 from calibrail.settings.checks import optional
 from calibrail.settings.short import ComparedShort, collect
 from calibrail.shown import Shown
+from calibrail.workflow.alike import settled, settled_report
 from calibrail.workflow.beside import beside_of
 from calibrail.workflow.context import Context
 from calibrail.workflow.independence import independent
@@ -146,10 +147,13 @@ def compare(
     asked = {"scores": scored.specs, "promise": promise.to_dict() | {"clustered": None}}
     earlier = history.record(asked, replace(look, verdict=verdict))
     reports = tuple(
-        (name, worded(looked_at(report, earlier))) for name, report in comparison.detectors
+        (name, worded(looked_at(settled_report(report), earlier)))
+        for name, report in comparison.detectors
     )
     if winner.certificate is not None:
-        winner = replace(winner, certificate=left(winner.certificate, earlier))
+        assumed = requirement.assume_independent
+        certificate = settled(winner.certificate, scored.data["n_alike"], assumed=assumed)
+        winner = replace(winner, certificate=left(certificate, earlier))
     comparison = replace(comparison, winner=winner)
     comparison = spelled(replace(comparison, detectors=reports))
     return ComparisonRun(comparison, scored, samples[0].split)

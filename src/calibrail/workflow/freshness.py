@@ -96,7 +96,7 @@ class Fresh:
         known = kind != "nothing" and digest in self._known
         if kind == "content":
             # Where many rows are alike, an equal one is no sign of the same.
-            known = known and _distinct(self._then)
+            known = known and told_apart(self._then)
         if known and kind == "id" and score is not None:
             # Rows of a new batch may be numbered from 0 again; their scores are others.
             self._n_ids_again += 1
@@ -148,14 +148,14 @@ class Fresh:
         in_doubt = now["content"] or self._n_ids_again > _SAME * len(self._known)
         if self._score is not None and in_doubt and not scores_told:
             return False
-        if now["nothing"] or (now["content"] and not (_distinct(now) and _distinct(self._then))):
+        if now["nothing"] or (now["content"] and not (told_apart(now) and told_apart(self._then))):
             return False
         # An answer that was known by its id then cannot be recognised by its texts now.
         then = self._then or {"texts": 1, "id": 1}
         return all(not now[kind] or then.get(kind, 0) for kind in ("texts", "id", "content"))
 
 
-def _distinct(counts: Mapping[str, int] | None) -> bool:
+def told_apart(counts: Mapping[str, int] | None) -> bool:
     """Return whether rows that are known by their content are told apart by it."""
     return counts is not None and counts["alike"] <= ALIKE * counts["content"]
 

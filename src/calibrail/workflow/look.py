@@ -160,6 +160,11 @@ class LookedAt:
         self._labels.append(int(example.label or 0))
         self._scores.append(float("nan") if score is None else score)
 
+    @property
+    def digests(self) -> NDArray[np.uint64]:
+        """What identifies every answer, shape (n,)."""
+        return np.array(self._digests, np.uint64)
+
     def look(self, *, assumed: bool) -> Look:
         """Return the look at all of them."""
         scores = np.array(self._scores, np.float64)

@@ -36,7 +36,7 @@ from calibrail.workflow.beside import (
     why_none,
 )
 from calibrail.workflow.context import Progress
-from calibrail.workflow.freshness import KnownBy
+from calibrail.workflow.freshness import KnownBy, told_apart
 from calibrail.workflow.sources import open_source, source_name
 from calibrail.workflow.splitting import Watched, fitted, group_codes, split_codes
 
@@ -225,13 +225,14 @@ def score_source(
     duplicates = None
     if sketches is not None and splitting is not None:
         duplicates = cross_split_duplicates(sketches, sides, group_codes(table), ids=table.ids)
+    known = known_by.counts(table.digests)
     data = {
         "source": source_name(source),
         "format": opened.format,
         "sha256": opened.digest(),
         "reading": opened.how(),
         "n_examples": len(table),
-        "known_by": known_by.counts(table.digests),
+        "known_by": known,
         "n_hallucinated": int(np.count_nonzero(table.labels == HALLUCINATED)),
         "n_quarantined": opened.n_quarantined,
         "split": {
@@ -246,6 +247,10 @@ def score_source(
         "n_untold": n_untold(sketches, table.columns[key_of(detectors[0])])
         if table.groups.null_count == len(table)
         else 0,
+        # Rows of one group are one answer, whether they are alike or not.
+        "n_alike": 0
+        if told_apart(known) or table.groups.null_count < len(table)
+        else known["alike"],
         "n_truncated": table.n_truncated,
         "n_cut": table.n_cut,
         "learnt_before": learnt_before,

@@ -15,6 +15,7 @@ from calibrail.data.sketches import Sketcher
 from calibrail.data.splits import group_numbers
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.runtime import group_name
+from calibrail.workflow.freshness import KnownBy, told_apart
 from calibrail.workflow.look import LookedAt
 from calibrail.workflow.lot import lot
 
@@ -45,6 +46,7 @@ class Tally:
         self._found: NDArray[np.int64] | None = None
         #: All of these answers, whichever count.
         self.looked_at = LookedAt()
+        self._known_by = KnownBy()
         self.n_undefined = self.n_errors = 0
 
     @property
@@ -57,6 +59,7 @@ class Tally:
         outcome, label = decision.outcome, int(example.label or 0)
         score = nan if decision.score is None else decision.score
         self.looked_at.add(example, decision.score)
+        self._known_by.add(example)
         self.n_errors += outcome == "error"
         self.n_undefined += decision.score is None and outcome != "error"
         if example.question or example.response:
@@ -68,6 +71,13 @@ class Tally:
         self._groups.append(example.group)
         if self._by is not None:
             self._names.append(group_name(example.columns.get(self._by)))
+
+    @property
+    def n_alike(self) -> int:
+        """Rows of scores that are the same as another one, where groups do not say which are."""
+        known = self._known_by.counts(self.looked_at.digests)
+        grouped = any(group is not None for group in self._groups)
+        return 0 if grouped or told_apart(known) else known["alike"]
 
     @property
     def n_sharing(self) -> int:

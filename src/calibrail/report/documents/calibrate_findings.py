@@ -25,6 +25,8 @@ def reason(report: Json, n_assumed: int = 0) -> str:
         )
     elif report["reason"] == "looked_before":
         text = looked_before(report["looks"])
+    elif report["reason"] == "rows_alike":
+        text = alike(report["data"]["n_alike"])
     elif report["reason"] == "aims_at_the_requirement":
         text += (
             f" A {report['guarantee']} threshold aims at {percent(1 - report['alpha'])}, so about "
@@ -34,6 +36,8 @@ def reason(report: Json, n_assumed: int = 0) -> str:
     if report["verdict"] == "certified":
         text += few_looked_before(report["looks"])
     text += assumed(n_assumed)
+    if report["requirement"]["assume_independent"]:
+        text += assumed_apart(report["data"].get("n_alike", 0))
     # A bound on answers that are not passed is one on flags, and with a review on both.
     return text.replace("flags", "withholds") if report["three_way"] else text
 
@@ -80,6 +84,26 @@ def assumed(n: int) -> str:
     return (
         f" This takes all answers as independent (--assume-independent), although "
         f"{count(n, 'of them shares', 'of them share')} a group with another one of the same class."
+    )
+
+
+def alike(n: int) -> str:
+    """Say why there is no verdict on rows that cannot be told from one another."""
+    return (
+        f"There is no verdict, since {count(n, 'row is', 'rows are')} the same as another one: "
+        "scores alone do not tell copies of an answer from answers that are alike by chance. Name "
+        "a column of ids or of groups (--id-column, --group-column), or say that every row is an "
+        "answer of its own (--assume-independent)."
+    )
+
+
+def assumed_apart(n: int) -> str:
+    """Say that rows that are alike were taken as answers of their own; empty without any."""
+    if not n:
+        return ""
+    return (
+        " This takes all answers as independent (--assume-independent), although "
+        f"{count(n, 'row is', 'rows are')} the same as another one."
     )
 
 

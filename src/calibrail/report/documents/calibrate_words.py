@@ -46,6 +46,8 @@ def next_step(report: Json) -> str:
             "Freeze this detector (calibrail export RUN -o guardrail.json) and certify it on new "
             "labelled answers alone (calibrail certify guardrail.json NEW)."
         )
+    if report["reason"] == "rows_alike":
+        return "Give every row its id (--id-column), or copies a common group (--group-column)."
     if "reversed_direction" in codes:
         if report["score"]["name"] == "column":
             again = commands.turned(report)
