@@ -228,8 +228,6 @@ def test_rows_of_scores_that_are_alike_give_no_verdict_unless_something_tells_th
         compared = compare(items, [SPEC], alpha=0.1, max_fpr=0.85, baselines=False)
         reports = compared.to_dict()["detectors"]
         assert [item["verdict"] for item in reports] == ["inconclusive"]
-        # Taken for answers of their own, they are what the rule is for.
-        assert sum(broken) > binom.ppf(0.999, 40, 0.1)
     else:
         # The error that pac states, with a binomial tolerance.
         assert "certified" in verdicts and wrong <= binom.ppf(0.9999, 40, 0.1 + 0.025)
