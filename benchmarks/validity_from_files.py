@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Sequence
 
 from results import write
@@ -23,9 +22,8 @@ ERROR = 1e-3
 
 def main() -> int:
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else RUNS
-    started = time.monotonic()
     checks = simulate_from_files(runs, processes=min(2, os.cpu_count() or 1))
-    lines = page(checks, time.monotonic() - started)
+    lines = page(checks)
     if runs < RUNS:
         print("\n".join(lines))
     else:
@@ -34,13 +32,13 @@ def main() -> int:
     return 1 if failures(checks, ERROR) else 0
 
 
-def page(checks: Sequence[Check | MeanCheck], seconds: float) -> list[str]:
+def page(checks: Sequence[Check | MeanCheck]) -> list[str]:
     failed, error = failures(checks, ERROR), ERROR / len(checks)
     lines = [
         "Every run writes labelled answers with known true rates to a file, as CSV or JSON lines, "
         "and reads it with the functions behind the commands: ids, groups, split, thresholds, "
         "verdicts. What they say is compared with the truth about an answer drawn from a new "
-        f"group. {seconds / 60:.0f} minutes on two cores.",
+        "group.",
         "",
         f"**{len(checks) - len(failed)} of {len(checks)} hold.** A count of runs that failed may "
         "lie above what is promised as far as chance explains (binomial limits); so may a mean of "
