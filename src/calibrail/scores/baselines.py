@@ -161,7 +161,8 @@ class NovelStretch(Stretch):
     """Heaviest run of content words, novel ones counting 1 and known ones -0.5.
 
     A word is known if question or contexts hold one with the same first six letters. At least 0;
-    a whole invented clause weighs more than as many new words here and there.
+    a whole invented clause weighs more than as many new words here and there. It was designed
+    while looking at 458 answers of RAGTruth QA: what it reaches on those is no result.
     """
 
     name = "novel_stretch"
@@ -178,7 +179,8 @@ class NovelRun(Stretch):
     """Heaviest run of words, copied ones counting -1 and all others 1.
 
     A word is copied if it stands in three words in a row that a chunk or the question holds too. At
-    least 0; high where the answer says much in words of its own.
+    least 0; high where the answer says much in words of its own. It was designed while looking at
+    458 answers of RAGTruth QA: what it reaches on those is no result.
     """
 
     name = "novel_run"

@@ -265,7 +265,8 @@ class Fused(Combined):
     """P(hallucinated) of a model trained on the fit split, from the values of other scores.
 
     In [0, 1]; higher means more likely hallucinated. The probability is that of the fit split's
-    own mix of classes: what makes it a promise is the calibration that follows.
+    own mix of classes: what makes it a promise is the calibration that follows. On RAGTruth
+    answers that its default members were not designed on it was no better than ``novel_count``.
 
     Parameters
     ----------
