@@ -54,6 +54,7 @@ def test_from_a_folder_to_decisions(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert content["coverage"]["count"] == n // 2 and content["fpr"]["count"] == 0
         checked = invoke("check", "g.json", *words, "-o", "out.jsonl", given=given)
         assert checked.exit_code == 0, checked.output
+        assert "as the calibration data was" not in checked.stderr
         decisions = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
         assert [item["outcome"] for item in decisions] == ["pass", "flag"] * (n // 2)
         assert len({item["id"] for item in decisions}) == n
@@ -97,3 +98,21 @@ def test_one_list_of_a_file_calibrates_and_another_certifies(tmp_path: Path) -> 
         given = [word for option in chosen for word in ("--reader-option", option)]
         result = invoke("certify", frozen, path, *given, "--max-fpr", "0.5", "--json")
         assert json.loads(result.stdout)["freshness"] == freshness
+
+
+def test_check_says_which_options_it_takes_up_and_those_given_win(tmp_path: Path) -> None:
+    path, run, frozen = tmp_path / "a.jsonl", tmp_path / "run", tmp_path / "g.json"
+    lines = [
+        {"grounds": row["doc"], "ours": row["summary"], "label": i % 2, "theirs": "one"}
+        for i, row in enumerate(rows(80))
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    named = ("--map", "contexts=grounds,response=ours")
+    made = invoke("calibrate", path, "--score", "novelty", "--alpha", "0.2", *named, "-o", run)
+    assert made.exit_code == 0 and invoke("export", run, "-o", frozen).exit_code == 0
+    words = ("check", frozen, path, "-o", tmp_path / "out.jsonl")
+    told = "read with --map contexts=grounds,response=ours, as the calibration data was"
+    result = invoke(*words)
+    assert result.exit_code == 0 and told in result.stderr and "40 flag" in result.output
+    other = invoke(*words, "--map", "contexts=grounds,response=theirs")
+    assert other.exit_code == 0 and "read with" not in other.stderr and "80 pass" in other.output

@@ -1,5 +1,6 @@
 """``calibrail check``: decisions of a frozen guardrail about a file of answers."""
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -41,6 +42,7 @@ def run(
     from calibrail.models.remote import RemoteModel
     from calibrail.phrases import count
     from calibrail.workflow.check import check_source
+    from calibrail.workflow.inherited import taking_up
 
     to_stdout = str(output) == "-"
     folder = Path() if to_stdout else output.parent
@@ -48,6 +50,11 @@ def run(
     for model in getattr(loaded.score, "models", ()):
         if isinstance(model, RemoteModel):
             note(f"this guardrail sends the answers to {model.endpoint}")
+    reading, taken_up = taking_up(reading, loaded, traces, labelled=False)
+    if taken_up:
+        note(
+            f"read with {shlex.join(taken_up)}, as the calibration data was; options given here win"
+        )
     reading = replace(reading, quarantine=folder / "quarantine.jsonl")
     with counting("checking", calls) as context:
         if show.dry_run:

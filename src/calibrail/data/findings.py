@@ -161,7 +161,7 @@ def _copies(facts: Diagnosis) -> Iterator[Finding]:
     if facts.contradictory:
         yield Finding(
             "contradictory_labels",
-            f"{facts.contradictory} texts occur with both labels: at least one label of each is "
+            f"{said(facts.contradictory, 'text occurs', 'texts occur')} with both labels: at least one label of each is "
             "wrong, or depends on something that the texts do not show",
         )
     if facts.repeated:
@@ -172,14 +172,14 @@ def _copies(facts: Diagnosis) -> Iterator[Finding]:
         yield Finding(
             "copies",
             f"{facts.copies['n']} examples are copies, the same or nearly the same texts, in "
-            f"{facts.copies['n_groups']} groups: copies of an answer stay on one side of a split, "
+            f"{said(facts.copies['n_groups'], 'group')}: copies of an answer stay on one side of a split, "
             "and one of each class counts",
         )
     twins = facts.cross_split
     if twins is not None and twins.count:
         yield Finding(
             "cross_split_duplicates",
-            f"{twins.count} examples have a near-duplicate on the other side of the default split "
+            f"{said(twins.count, 'example has', 'examples have')} a near-duplicate on the other side of the default split "
             f"(estimated Jaccard similarity >= {twins.threshold:g}; {twins.exact} identical): give "
             "them a common group",
         )

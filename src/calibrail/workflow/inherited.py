@@ -11,7 +11,7 @@ from calibrail.errors import CalibrailError
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.settings import ReadOptions
 from calibrail.settings.checks import optional
-from calibrail.settings.option import changed
+from calibrail.settings.option import changed, flags
 from calibrail.settings.reading import PART
 
 #: Which of two ways to say what labels mean wins, when the other one was frozen.
@@ -70,3 +70,13 @@ def inherited(
     columns = {field: found.by_field[field] for field in fields if field in found.present}
     wanted = {field: frozen["columns"][field] for field in fields if field in frozen["columns"]}
     return likely if columns.items() >= wanted.items() else reading
+
+
+def taking_up(
+    reading: ReadOptions, guardrail: Guardrail, source: Source, *, labelled: bool
+) -> tuple[ReadOptions, tuple[str, ...]]:
+    """Return what `inherited` does, and the words of a command line that would say the same."""
+    used = inherited(reading, guardrail, source, labelled=labelled)
+    given = changed(reading)
+    added = {name: value for name, value in changed(used).items() if name not in given}
+    return used, flags(ReadOptions(**added))

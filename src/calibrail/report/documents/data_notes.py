@@ -131,7 +131,8 @@ def _of_copies(data: Json) -> Iterator[str]:
         )
         yield (
             f"Answers of which the data holds copies, the same or nearly the same texts: "
-            f"{copies['n']:,}, in {copies['n_groups']:,} groups of up to {copies['largest']:,}."
+            f"{copies['n']:,}, in {count(copies['n_groups'], 'group')} of up to "
+            f"{copies['largest']:,}."
             f"{across}"
         )
     if data["n_untold"] >= _MANY * data["n_examples"] and data["n_untold"]:
