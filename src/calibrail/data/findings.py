@@ -161,8 +161,8 @@ def _copies(facts: Diagnosis) -> Iterator[Finding]:
     if facts.contradictory:
         yield Finding(
             "contradictory_labels",
-            f"{said(facts.contradictory, 'text occurs', 'texts occur')} with both labels: at least one label of each is "
-            "wrong, or depends on something that the texts do not show",
+            f"{said(facts.contradictory, 'text occurs', 'texts occur')} with both labels: "
+            "at least one label of each is wrong, or depends on something that the texts do not show",
         )
     if facts.repeated:
         yield Finding(
@@ -172,15 +172,15 @@ def _copies(facts: Diagnosis) -> Iterator[Finding]:
         yield Finding(
             "copies",
             f"{facts.copies['n']} examples are copies, the same or nearly the same texts, in "
-            f"{said(facts.copies['n_groups'], 'group')}: copies of an answer stay on one side of a split, "
-            "and one of each class counts",
+            f"{said(facts.copies['n_groups'], 'group')}: copies of an answer stay on one "
+            "side of a split, and one of each class counts",
         )
     twins = facts.cross_split
     if twins is not None and twins.count:
         yield Finding(
             "cross_split_duplicates",
-            f"{said(twins.count, 'example has', 'examples have')} a near-duplicate on the other side of the default split "
-            f"(estimated Jaccard similarity >= {twins.threshold:g}; {twins.exact} identical): give "
+            f"{said(twins.count, 'example has', 'examples have')} a near-duplicate on the "
+            f"other side of the default split (estimated Jaccard similarity >= {twins.threshold:g}; {twins.exact} identical): give "
             "them a common group",
         )
 
