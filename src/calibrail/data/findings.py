@@ -162,7 +162,8 @@ def _copies(facts: Diagnosis) -> Iterator[Finding]:
         yield Finding(
             "contradictory_labels",
             f"{said(facts.contradictory, 'text occurs', 'texts occur')} with both labels: "
-            "at least one label of each is wrong, or depends on something that the texts do not show",
+            "at least one label of each is wrong, or depends on something that the texts do not "
+            "show",
         )
     if facts.repeated:
         yield Finding(
@@ -180,7 +181,8 @@ def _copies(facts: Diagnosis) -> Iterator[Finding]:
         yield Finding(
             "cross_split_duplicates",
             f"{said(twins.count, 'example has', 'examples have')} a near-duplicate on the "
-            f"other side of the default split (estimated Jaccard similarity >= {twins.threshold:g}; {twins.exact} identical): give "
+            f"other side of the default split (estimated Jaccard similarity >= {twins.threshold:g}; "
+            f"{twins.exact} identical): give "
             "them a common group",
         )
 
