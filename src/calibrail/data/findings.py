@@ -181,8 +181,8 @@ def _copies(facts: Diagnosis) -> Iterator[Finding]:
         yield Finding(
             "cross_split_duplicates",
             f"{said(twins.count, 'example has', 'examples have')} a near-duplicate on the "
-            f"other side of the default split (estimated Jaccard similarity >= {twins.threshold:g}; "
-            f"{twins.exact} identical): give "
+            "other side of the default split (estimated Jaccard similarity >= "
+            f"{twins.threshold:g}; {twins.exact} identical): give "
             "them a common group",
         )
 
