@@ -29,7 +29,8 @@ def forest_svg(board: Json, narrow: bool) -> str:
                 plot.interval(y, target["fpr"], colour, scale=100.0)
                 if target["limit"] is not None and not row["baseline"]:
                     axes.plot([100.0 * target["limit"]], [y], "|", color=colour, markersize=11.0)
-        plot.rows([name for name, *_ in rows])
+        most = 18 if narrow else 32
+        plot.rows([name if len(name) <= most else f"{name[: most - 3]}..." for name, *_ in rows])
         for label, (_, row, _item) in zip(axes.get_yticklabels(), rows, strict=True):
             label.set_fontweight("bold" if row is None else "normal")
         axes.set(xlabel="false alarms, % of faithful answers", xlim=(-2.0, 103.0))

@@ -117,9 +117,10 @@ def _headline(board: Json) -> str:
     rows = _detectors(board)
     ahead = sum((row["against"] or {}).get("separated") == "fewer" for row in rows)
     tested = sum(row["against"] is not None for row in rows)
+    raises = "raises" if ahead == 1 else "raise"
     return (
-        f"{ahead} of {count(tested, 'row')} with a baseline beside them "
-        f"{'raises' if ahead == 1 else 'raise'} fewer false alarms than it at the same coverage"
+        f"{ahead} of the {tested:,} rows that have a baseline beside them {raises} fewer false "
+        "alarms than it does at the same coverage"
     )
 
 
@@ -200,7 +201,6 @@ def _table(item: Json, shared: list[str], seconds: Mapping[str, float]) -> parts
         "against": any(row["against"] for row in rows),
         "undefined": any(row["n_undefined"] for row in rows),
         "seconds": bool(seconds),
-        "marks": any(set(row["marks"]) - set(shared) for row in rows),
     }
     columns = [parts.Column("Detector")]
     columns += parts.numbers("Shipped threshold") if has["shipped"] else []
@@ -212,12 +212,12 @@ def _table(item: Json, shared: list[str], seconds: Mapping[str, float]) -> parts
     columns += parts.numbers("Against best baseline") if has["against"] else []
     columns += parts.numbers("Undefined") if has["undefined"] else []
     columns += parts.numbers("1,000 answers") if has["seconds"] else []
-    columns += [parts.Column("Marks")] if has["marks"] else []
 
     def cells(row: Json) -> parts.Row:
         taken = seconds.get(row["name"])
-        line = [parts.Cell(row["name"], "higher = faithful" * (row["higher"] == "faithful"))]
-        line[0] = parts.Cell(line[0].text, line[0].below, href=item["page"] or "")
+        about = ["higher = faithful"] if row["higher"] == "faithful" else []
+        about += [MARKS[mark][0] for mark in row["marks"] if mark not in shared]
+        line = [parts.Cell(row["name"], ", ".join(about), href=item["page"] or "")]
         line += [_shipped(row)] if has["shipped"] else []
         line += [parts.Cell(estimate(row["auroc"]), bounds(row["auroc"]) if row["auroc"] else "")]
         for target in row["targets"]:
@@ -225,8 +225,6 @@ def _table(item: Json, shared: list[str], seconds: Mapping[str, float]) -> parts
         line += [_against(row)] if has["against"] else []
         line += [parts.Cell(f"{row['n_undefined']:,}")] if has["undefined"] else []
         line += [parts.Cell("" if taken is None else duration(taken))] if has["seconds"] else []
-        own = [MARKS[mark][0] for mark in row["marks"] if mark not in shared]
-        line += [parts.Cell(listed(own))] if has["marks"] else []
         return line
 
     detectors = [cells(row) for row in rows if not row["baseline"]]
