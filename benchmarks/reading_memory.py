@@ -94,7 +94,7 @@ def main() -> None:
             path.unlink()
     notes = [
         "`interpreter` only imports the package. `read` grows by the set of ids (16 MiB at 10^6,",
-        "24 MiB for a moment while it grows), `read + sketch` by 136 bytes a row besides.",
+        "24 MiB for a moment while it grows), `read + sketch` by 290 bytes a row besides.",
     ]
     write("reading_memory", "Memory and speed of reading", [*notes, "", *lines], ["numpy"])
 

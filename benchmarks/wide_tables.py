@@ -5,7 +5,7 @@ by all that it holds. Takes processor seconds and peak memory of opening a file 
 rows), of ``diagnose``, which looks at every column, and of ``calibrate`` by one of them up to the
 saved run, next to what turns the same file into Python values and does no more (pyarrow, ``csv``,
 ``json``), each in a process of its own. The growth is the time a value over that of the narrowest
-file: 1 is linear.
+file: 1 is linear. Further widths are arguments: ``python benchmarks/wide_tables.py 30000``.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ import resource
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 from results import write
 
-COLUMNS = (3_000, 10_000, 30_000)
+COLUMNS = (1_000, 3_000, 10_000)
 FORMATS = {".parquet": "Parquet", ".csv": "CSV", ".jsonl": "JSON lines"}
 MODES = ("peer", "open", "diagnose", "calibrate")
 ROWS = 200
@@ -79,42 +81,49 @@ def run(mode: str, path: Path) -> float:
     return ended.ru_utime - began.ru_utime + ended.ru_stime - began.ru_stime
 
 
-def main() -> None:
-    """Measure every mode at every width and write the table."""
-    lines = [
+def table(suffix: str, widths: Sequence[int], folder: Path) -> list[str]:
+    """Return the lines of one format, measured at every width."""
+    lines, narrowest = [], dict[str, float]()
+    for columns in widths:
+        path = folder / f"{columns}{suffix}"
+        generate(path, columns)
+        peer = 0.0
+        for mode in MODES:
+            command = [sys.executable, __file__, mode, str(path)]
+            output = subprocess.run(command, check=True, capture_output=True).stdout.split()
+            seconds, peak = float(output[-2]), int(output[-1]) / 1024
+            peer = seconds if mode == "peer" else peer
+            each = 1e6 * seconds / (columns * ROWS)
+            base = narrowest.setdefault(mode, each)
+            lines.append(
+                f"| {FORMATS[suffix]} | {columns:,} | {mode} | {seconds:.2f} | {each:.2f} "
+                f"| {each / base:.1f} | {seconds / peer:.1f} | {peak:.0f} |"
+            )
+            print(lines[-1], flush=True)
+        path.unlink()
+    return lines
+
+
+def main(further: Sequence[int]) -> None:
+    """Measure every format at every width and write the table."""
+    head = [
+        "The peer turns the whole file into Python values and does no more: pyarrow's `to_pylist`,",
+        "`csv` with `float`, `json.loads`.",
+        "",
         "| file | columns | pass | processor seconds | microseconds a value | growth | of the peer "
         "| peak MiB |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    with tempfile.TemporaryDirectory() as folder:
-        narrowest: dict[str, float] = {}
-        for suffix, kind in FORMATS.items():
-            for columns in COLUMNS:
-                path = Path(folder) / f"{columns}{suffix}"
-                generate(path, columns)
-                peer = 0.0
-                for mode in MODES:
-                    command = [sys.executable, __file__, mode, str(path)]
-                    output = subprocess.run(command, check=True, capture_output=True).stdout.split()
-                    seconds, peak = float(output[-2]), int(output[-1]) / 1024
-                    peer = seconds if mode == "peer" else peer
-                    each = 1e6 * seconds / (columns * ROWS)
-                    base = narrowest.setdefault(f"{kind} {mode}", each)
-                    lines.append(
-                        f"| {kind} | {columns:,} | {mode} | {seconds:.2f} | {each:.2f} "
-                        f"| {each / base:.1f} | {seconds / peer:.1f} | {peak:.0f} |"
-                    )
-                    print(lines[-1], flush=True)
-                path.unlink()
-    notes = [
-        "The peer turns the whole file into Python values and does no more: pyarrow's `to_pylist`,",
-        "`csv` with `float`, `json.loads`.",
-    ]
-    write("wide_tables", "Tables of many columns", [*notes, "", *lines], ["numpy", "pyarrow"])
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor() as pool:
+        # Neither processor seconds nor memory depend on what runs beside.
+        widths = (*COLUMNS, *further)
+        parts = pool.map(lambda suffix: table(suffix, widths, Path(folder)), FORMATS)
+        lines = [line for part in parts for line in part]
+    write("wide_tables", "Tables of many columns", [*head, *lines], ["numpy", "pyarrow"])
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3:
+    if len(sys.argv) == 3 and not sys.argv[1].isdigit():
         taken = run(sys.argv[1], Path(sys.argv[2]))
         # Not ru_maxrss, which counts what the process that started this one held.
         status = dict(
@@ -122,4 +131,4 @@ if __name__ == "__main__":
         )
         print(taken, status["VmHWM"].split()[0])
     else:
-        main()
+        main([int(columns) for columns in sys.argv[1:]])
