@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from calibrail.data import read
@@ -65,3 +67,45 @@ def test_the_union_of_the_first_rows_decides(write: Write) -> None:
     reading = read(write(*rows))
     assert [e.id for e in reading] == ["2"]
     assert reading.n_quarantined == 2
+
+
+@pytest.mark.parametrize(
+    ("row", "read_as"),
+    [
+        (
+            {"input": {"question": "q", "context": "c"}, "output": {"text": "r"}, "label": 1},
+            {"question": "input.question", "contexts": "input.context", "response": "output"},
+        ),
+        (
+            {"inputs": {"query": "q", "documents": [{"text": "c"}]}, "outputs": {"answer": "r"}}
+            | {"annotation": {"label": 1, "by": "x"}},
+            {"contexts": "inputs.documents", "response": "outputs.answer"}
+            | {"label": "annotation.label"},
+        ),
+        (
+            {"question": "q", "context": {"source": "url", "text": "c"}, "label": 1}
+            | {"response": {"text": "r", "model": "m"}},
+            {"question": "question", "contexts": "context", "response": "response"},
+        ),
+        (
+            # What stands outside of objects wins.
+            {"question": "q", "contexts": ["c"], "response": "r", "label": 1}
+            | {"input": {"question": "other", "n": 1}, "meta": {"label": 0}},
+            {"question": "question", "response": "response", "label": "label"},
+        ),
+    ],
+)
+def test_fields_in_objects_named_after_fields(
+    write: Write, row: dict[str, Any], read_as: dict[str, str]
+) -> None:
+    reading = read(write(row), require=("response", "contexts"))
+    (example,) = reading
+    assert (example.question, example.contexts, example.response) == ("q", ("c",), "r")
+    assert example.label == 1
+    assert read_as.items() <= reading.columns.by_field.items()
+
+
+def test_the_same_name_in_two_objects_is_not_chosen_between(write: Write) -> None:
+    row = {"input": {"context": "c"}, "output": {"context": "d", "text": "r"}, "label": 1}
+    with pytest.raises(DataError, match="cannot tell which column holds contexts"):
+        read(write(row), require=("contexts",))

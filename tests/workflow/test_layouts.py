@@ -178,3 +178,19 @@ def test_contexts_that_are_the_answer_are_noticed(write: Write) -> None:
     apart = write(*({"contexts": c, "response": r, "label": int(bad)} for c, r, bad in made))
     codes = {f.code for f in diagnose(apart).warnings}
     assert not codes & {"context_holds_answer", "context_is_answer", "labels_look_inverted"}
+
+
+def test_the_suggestion_for_nested_texts_can_be_pasted(write: Write) -> None:
+    path = write(
+        *(
+            {"inputs": {"context": c}, "turn": {"context": "x y", "ours": r}, "label": int(bad)}
+            for c, r, bad in rows(40)
+        )
+    )
+    diagnosis = diagnose(path)
+    assert diagnosis.columns["contexts"] == "inputs.context"
+    found = run(next_step(diagnosis))
+    assert found["columns"]["response"] == "turn.ours" and found["usable"] == 40
+    step = (document(found).next_step or "").replace("-o run", f"-o {path.parent / 'run'}")
+    result = CliRunner().invoke(app, shlex.split(step)[1:])
+    assert result.exit_code in (0, 3, 4), result.output

@@ -1,6 +1,7 @@
 """Which column names, of other tools and of public data sets, stand for which field?"""
 
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Final
 
 #: Preset name to the columns of (question, contexts, response), as the tool of that name writes
@@ -48,15 +49,25 @@ _TOGETHER: Final[tuple[tuple[frozenset[str], Mapping[str, str]], ...]] = (
 )
 
 
-def aliases_of(field: str, columns: Collection[str]) -> list[str]:
+#: Further names of objects that hold fields.
+HOLDERS: Final = ("inputs", "outputs")
+
+
+def aliases_of(
+    field: str, columns: Collection[str], nested: Mapping[str, str] = MappingProxyType({})
+) -> list[str]:
     """Return the columns that stand for a field by their name: none, the one, or equal rivals.
+
+    Those that are paths into objects go by the names in ``nested``.
 
     >>> aliases_of("response", ["doc", "summary"]), aliases_of("contexts", ["doc", "article"])
     (['summary'], ['doc'])
     >>> aliases_of("response", ["answer", "summary"])
     ['answer', 'summary']
     """
-    by_lower = {column.strip().lower().replace(" ", "_"): column for column in columns}
+    by_lower = {
+        nested.get(column, column).strip().lower().replace(" ", "_"): column for column in columns
+    }
     for tier in _ALIASES[field]:
         if found := [by_lower[name] for name in tier.split() if name in by_lower]:
             return found

@@ -2,13 +2,15 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final
 
 from calibrail.data.aliases import PRESETS, aliases_of
 from calibrail.data.example import FIELDS, TEXT_FIELDS
 from calibrail.data.formats import PEEKED, Opened
 from calibrail.data.labels import LabelReader
-from calibrail.data.paths import value_at
+from calibrail.data.nested import nested_fields
+from calibrail.data.paths import nested_names, value_at
 from calibrail.data.texts import parse_cell
 from calibrail.errors import DataError, InputError
 from calibrail.settings import ReadOptions
@@ -140,9 +142,19 @@ def choose_columns(
         required = (
             needs.expected(opened, len(rows)) if seen.names and reading.preset is None else ()
         )
-        fields = (*seen.names, *(column for column in mapping.values() if column in seen))
+        nested = nested_fields(rows, seen.names)
+        fields = (
+            *(name for name in seen.names if nested.get(name, name)),
+            *(path for path, name in nested.items() if name),
+            *(column for column in mapping.values() if column in seen),
+        )
         by_field |= resolve_columns(
-            fields, preset=reading.preset, mapping=mapping, require=required, source=source
+            fields,
+            preset=reading.preset,
+            mapping=mapping,
+            require=required,
+            source=source,
+            nested=nested,
         )
         by_field |= mapping
     by_field |= {"label": ",".join(label_columns)} | named
@@ -194,6 +206,15 @@ def _label_columns(reading: ReadOptions, opened: Opened, seen: _Seen) -> tuple[s
     if named is not None:
         return (named,) if named in seen else tuple(name.strip() for name in named.split(","))
     found = aliases_of("label", seen.names) if opened.table else []
+    if opened.table and not found:
+        inside = {
+            path: own
+            for path in nested_names(seen.rows[0] if seen.rows else {})
+            if (own := path.rpartition(".")[2]) != path
+            and aliases_of("label", (own,))
+            and not any(isinstance(value, list | Mapping) for value in seen.values(path))
+        }
+        found = list(inside)
     return (found[0],) if len(found) == 1 else ("label",)
 
 
@@ -216,6 +237,7 @@ def resolve_columns(
     mapping: Mapping[str, str] | None = None,
     require: Collection[str] = TEXT_FIELDS,
     source: str = "the data",
+    nested: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, str]:
     """Return the column of each text field, e.g. ``{"question": "user_input", ...}``.
 
@@ -231,6 +253,8 @@ def resolve_columns(
         The text fields that must have a column.
     source : str
         How messages call the data.
+    nested : mapping of str to str
+        From `nested_fields`.
 
     Raises
     ------
@@ -279,7 +303,7 @@ def resolve_columns(
         return options[next(iter(complete))]
     chosen = {}
     for field in TEXT_FIELDS:
-        found = [named[field]] if field in named else aliases_of(field, fields)
+        found = [named[field]] if field in named else aliases_of(field, fields, nested)
         chosen[field] = found[0] if len(found) == 1 else field
         if len(found) > 1:
             rivals[field] = found
