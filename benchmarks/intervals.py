@@ -19,9 +19,11 @@ from scipy.stats import binom, norm
 
 from calibrail.conformal import calibrate_threshold
 from calibrail.evaluation.agree.corrected_rates import RateName, corrected_rates, trusted
+from calibrail.evaluation.agree.corrections import rogan_gladen
 from calibrail.evaluation.agree.judge_labels import LabelCounts
 from calibrail.evaluation.agree.judge_vs_human import kappa
 from calibrail.evaluation.compare.candidate import Candidate, Candidates
+from calibrail.evaluation.compare.false_alarms import FalseAlarms
 from calibrail.evaluation.compare.matched import matched_coverage
 from calibrail.evaluation.sample import Sample
 from calibrail.evaluation.stats.auroc import auroc, auroc_test
@@ -80,6 +82,12 @@ def cases() -> Iterator[Case]:
     for alpha, m, n in ((0.05, 60, 300), (0.05, 80, 80), (0.1, 60, 300), (0.2, 30, 100)):
         setting = f"alpha {alpha}, {m} against {n}"
         yield Case("FPR at the same coverage", setting, _matched(alpha, m, n))
+    for m, n in ((40, 40), (40, 400)):
+        for size in (1, 5):
+            for better in (0.0, 1.5):
+                setting = f"{m} against {n} in groups of {size}, {better:g} better"
+                held = _difference(m, n, size, better)
+                yield Case("difference in FPR at the same coverage", setting, held, each=10)
     for n in (20, 50, 200):
         yield Case("Spearman", f"{n} answers, continuous", _spearman(n, 0.5, None))
         yield Case("Spearman", f"{n} answers, in fifths", _spearman(n, 0.5, 5), asymptotic=True)
@@ -147,6 +155,30 @@ def _matched(alpha: float, m: int, n: int) -> Callable[[np.random.Generator], bo
     return held
 
 
+def _difference(
+    m: int, n: int, size: int, better: float, alpha: float = 0.1
+) -> Callable[[np.random.Generator], bool]:
+    """Return whether the interval of the difference of two scores, the second better, holds it."""
+    moved = np.array([2.0, 2.0 + better])
+    truth = float(np.subtract(*norm.sf(norm.ppf(alpha) + moved)))
+    labels, codes = np.repeat([1, 0], [m, n]).astype(np.int8), np.ones(m + n, np.int8)
+
+    def held(rng: np.random.Generator) -> bool:
+        groups = rng.permutation(np.arange(m + n) % ((m + n) // size))
+        shared = 0.8 * rng.normal(size=m + n)[groups] + 0.6 * rng.normal(size=m + n)
+        members = []
+        for shift in moved:
+            values = np.sqrt(0.5) * (shared + rng.normal(size=m + n)) + shift * labels
+            sample = Sample(values, labels, codes, groups)
+            calibration = sample.calibrated(Promise(alpha))
+            members.append(Candidate.of(f"d{len(members)}", sample, calibration))
+        alarms = FalseAlarms(Candidates.on(sample, members), codes == 1)
+        found = alarms.difference("d0", "d1")
+        return bool(found.lower <= truth <= found.upper)
+
+    return held
+
+
 def _spearman(n: int, rho: float, parts: int | None) -> Callable[[np.random.Generator], bool]:
     def drawn(rng: np.random.Generator, size: int) -> tuple[Floats, Floats]:
         x = rng.normal(size=size)
@@ -206,11 +238,18 @@ def _judged(
         cells = np.zeros((3, 3, 2), np.int64)
         cells[:2, :2] = rng.multinomial(n, law.ravel()).reshape(2, 2, 2)
         cells[2, :2] = rng.multinomial(JUDGED, law.sum(axis=0).ravel()).reshape(2, 2)
-        rates = corrected_rates(LabelCounts(cells))
-        chosen = trusted(rates)[name].method if method == "trusted" else method
-        if chosen is None:
-            return True
-        found = getattr(rates[name], chosen).measure
+        # Without decisions nothing but the prevalence is estimated.
+        flagged = name != "prevalence"
+        counts = LabelCounts(cells, flagged)
+        if method == "rogan_gladen":
+            turned = counts.turned() if name == "fpr" else counts
+            found = rogan_gladen(turned, 0.95, flagged=flagged).measure
+        else:
+            rates = corrected_rates(counts)
+            chosen = trusted(rates)[name].method
+            if chosen is None:
+                return True
+            found = getattr(rates[name], chosen).measure
         return not (found.lies_above(true) or found.lies_below(true))
 
     return held

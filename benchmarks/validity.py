@@ -31,7 +31,7 @@ FAMILIES = {
     "selection": ("selection", "selection,", "discoveries,"),
     "three-way": ("three-way,",),
     "covariate shift": ("covariate",),
-    "several risks": ("several",),
+    "several risks": ("several", "a"),
 }
 
 

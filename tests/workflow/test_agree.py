@@ -250,6 +250,8 @@ def test_what_else_weakens_the_result_is_said(items: list[dict[str, Any]], tmp_p
     assert result.data["n_sharing_a_group"] == sharing > 0
     text = "; ".join(result.warnings)
     assert f"{sharing} of {len(human)} rows with a human label share" in text
+    times = (len(human) / len({item["group"] for item in human})) ** 0.5
+    assert f"the intervals are {times:.1f} times too narrow, or more" in text
     assert "2 answers without a score: counted as flagged" in text
     # Both count as flagged.
     flagged = [not isinstance(item["detector"], float) or item["detector"] >= 0.75 for item in odd]

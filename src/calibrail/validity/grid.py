@@ -90,6 +90,7 @@ PROMISES: Final[tuple[Simulation[Check], ...]] = (
     Simulation(thresholds.three_way_pac, "pac", each=10),
     Simulation(shift.weighted_coverage, each=4),
     Simulation(risks.several_risks, kinds=_ONE, each=80, sizes=(30, 100)),
+    Simulation(risks.risk_that_turns, kinds=_ONE, each=80, sizes=(30, 100, 600)),
 )
 OTHERS: Final[tuple[Simulation[Observation], ...]] = (
     Simulation(thresholds.undefined_passed_where_returned, "marginal", _ONE),

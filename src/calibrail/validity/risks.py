@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
+from scipy.stats import norm
 
-from calibrail.conformal.risks import CandidateSearch, control_risks
+from calibrail.conformal.risks import CandidateSearch, Method, control_risks
 from calibrail.validity.check import Check, Setting
 from calibrail.validity.distributions import Floats, below, draw, quantile
 
@@ -16,6 +17,9 @@ from calibrail.validity.distributions import Floats, below, draw, quantile
 _SHIFT: Final = 1.5
 #: Miss rate of the one threshold that keeps all promises.
 _MISSED: Final = 0.25
+#: Where precision that rises and falls again reaches its limit for the first time.
+_RISING: Final = 0.6
+METHODS: Final[tuple[Method, ...]] = ("split_fixed_sequence", "bonferroni_holm", "bonferroni")
 PAIRS: Final = (("recall", "fpr"), ("recall", "precision"), ("accuracy", "abstention"))
 
 
@@ -39,6 +43,34 @@ def several_risks(at: Setting) -> Iterator[Check]:
                 wrong[run] |= bool(np.any(worst * (true[name] - required[name]) > 1e-8))
         design = " and ".join(pair)
         yield at.check("several risks, any accepted threshold", wrong, at.alpha, design=design)
+
+
+def risk_that_turns(at: Setting) -> Iterator[Check]:
+    """Accept a threshold that breaks a precision which rises and falls again: at most alpha.
+
+    Some faithful answers score above all others, so that thresholds on both sides break it.
+    """
+
+    def precision(thresholds: Floats) -> Floats:
+        caught = norm.sf((thresholds - 1.2) / 0.8)
+        alarms = 0.85 * norm.sf(thresholds) + 0.15 * norm.sf((thresholds - 3.0) / 0.4)
+        return np.asarray(caught / (caught + alarms), dtype=np.float64)
+
+    limit = float(precision(np.array([_RISING]))[0])
+    for method in METHODS:
+        rng, wrong = at.rng(f"turns {method}"), np.zeros(at.runs, dtype=bool)
+        for run in range(at.runs):
+            labels = np.concatenate([[1, 0], rng.integers(2, size=2 * at.n - 2)])
+            high = rng.random(2 * at.n) < 0.15
+            mean = np.where(labels == 1, 1.2, np.where(high, 3.0, 0.0))
+            scale = np.where(labels == 1, 0.8, np.where(high, 0.4, 1.0))
+            search = CandidateSearch(grid=30, method=method, seed=run)
+            promised = [f"precision>={limit:.9f}"]
+            scores = rng.normal(mean, scale)
+            control = control_risks(scores, labels, promised, 1.0 - at.alpha, search=search)
+            accepted = np.array(control.candidates)[list(control.valid)]
+            wrong[run] = bool(np.any(precision(accepted) < limit - 1e-8))
+        yield at.check("a risk that turns, any accepted threshold", wrong, at.alpha, design=method)
 
 
 def _true(at: Setting, thresholds: Floats) -> dict[str, Floats]:

@@ -159,10 +159,14 @@ def warnings(result: Json) -> Iterator[str]:
             "answers that the calibration has not seen"
         )
     if data["n_sharing_a_group"]:
+        # The variance of answers that are all alike within groups is that of the groups.
+        times = (data["n_human"] / (data["n_human"] - data["n_sharing_a_group"])) ** 0.5
         yield (
             f"{data['n_sharing_a_group']:,} of {count(data['n_human'], 'row')} with a human label "
-            "share a group (a question, a source) with another one; every interval takes rows as "
-            "independent, so all are somewhat too narrow"
+            "share a group (a question, a source) with another one; every interval and p-value "
+            "takes rows as independent, none is exact here: where the answers of a group are alike "
+            f"the intervals are {times:.1f} times too narrow, or more. Have people label one "
+            "answer of each group"
         )
     if data["n_human_alone"]:
         yield (
