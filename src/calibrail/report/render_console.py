@@ -154,10 +154,8 @@ def _table(block: parts.Table, ascii_only: bool) -> Grid:
     for column in block.columns:
         name = column.name if column.brief is None else column.brief
         grid.add_column(_line(name), justify=column.align, overflow="fold", max_width=column.most)
-    for place, row in enumerate(block.rows):
+    for row in block.rows:
         if isinstance(row, parts.Heading):
-            if place:
-                grid.add_row()
             grid.add_row(_line(row.text, "underline"))
         else:
             grid.add_row(*(_cell(cell, block.two_lines, ascii_only) for cell in row))

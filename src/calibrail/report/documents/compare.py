@@ -1,9 +1,9 @@
 """What does `calibrail compare` say about several detectors?"""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
-from calibrail.phrases import count, duration, percent
+from calibrail.phrases import count, duration, listed, percent
 from calibrail.report import blocks as parts
 from calibrail.report.blocks import Json
 from calibrail.report.compare_figures import forest_svg
@@ -78,11 +78,14 @@ def _split_and_forest(comparison: Json) -> Iterator[parts.Block]:
         f"{part['n_hallucinated']:,} hallucinated and {part['n_faithful']:,} faithful"
         for part in (first["test"], halves["choosing"], halves["confirming"])
     )
+    setting = f"{first['n_calibration']:,} hallucinated answers"
+    yield parts.Text(f"Thresholds: {setting}. Test: {tested}; half confirms.", where="terminal")
     yield parts.Text(
-        f"Same split for all: {first['n_calibration']:,} hallucinated answers set each threshold "
+        f"Same split for all: {setting} set each threshold "
         f"(guarantee: {first['guarantee']}), {tested} test it. To choose, calibration answers and "
         f"half of the test part serve together ({choosing}); the other half ({confirming}) "
-        "confirms."
+        "confirms.",
+        where="page",
     )
     limit = "" if first["max_fpr"] is None else "; dashed: the accepted limit"
     caption = (
@@ -97,6 +100,7 @@ def _split_and_forest(comparison: Json) -> Iterator[parts.Block]:
 def _warnings(comparison: Json) -> Iterator[parts.Block]:
     """Yield warnings in a few words for a terminal, and folded for the page, each kind once."""
     detectors = comparison["detectors"]
+    names = [plain(item["name"]) for item in detectors]
     warned: dict[str, dict[str, list[str]]] = {}
     for item in detectors:
         for warning in item["warnings"]:
@@ -104,18 +108,18 @@ def _warnings(comparison: Json) -> Iterator[parts.Block]:
             same.setdefault(warning["message"], []).append(plain(item["name"]))
     headings = {}
     for code, messages in warned.items():
-        names = [name for several in messages.values() for name in several]
-        everyone = len(names) == len(detectors) > 1
-        headings[code] = f"{title(code)}: {'all detectors' if everyone else few(names)}"
-    yield parts.Bullets("Warnings", list(headings.values()), "warning", where="terminal")
+        named = [name for several in messages.values() for name in several]
+        everyone = len(named) == len(detectors) > 1
+        headings[code] = f"{title(code)}: {'all detectors' if everyone else few(named)}"
+    yield parts.Bullets("Warnings", list(_in_brief(warned, names)), "warning", where="terminal")
     lists = (
         parts.folded(
             capital(headings[code]),
             parts.Bullets(
                 "",
                 [
-                    parts.Bullet(message, few(names) if len(messages) > 1 else "")
-                    for message, names in messages.items()
+                    parts.Bullet(message, few(several) if len(messages) > 1 else "")
+                    for message, several in messages.items()
                 ],
                 "warning",
             ),
@@ -123,6 +127,24 @@ def _warnings(comparison: Json) -> Iterator[parts.Block]:
         for code, messages in warned.items()
     )
     yield parts.section("Warnings", *lists, where="page")
+
+
+def _in_brief(warned: Mapping[str, Mapping[str, list[str]]], names: list[str]) -> Iterator[str]:
+    """Yield what the same detectors are warned of in one line, those of most detectors first."""
+    alike: dict[frozenset[str], list[str]] = {}
+    for code, messages in warned.items():
+        who = frozenset(name for several in messages.values() for name in several)
+        alike.setdefault(who, []).append(title(code))
+    for who, titles in sorted(alike.items(), key=lambda item: -len(item[0])):
+        others = [name for name in names if name not in who]
+        said = few([name for name in names if name in who])
+        if not others and len(names) > 1:
+            said = "all detectors"
+        elif 0 < len(others) <= 2 < len(who):
+            said = f"all but {listed(others)}"
+        elif len(who) > 3:
+            said = f"{len(who)} detectors"
+        yield f"{said}: {'; '.join(titles)}"
 
 
 def _cost(comparison: Json, cost: Json) -> parts.Section | None:

@@ -1,12 +1,16 @@
 """What does a comparison show in a sentence, what follows from it, and what does it rest on?"""
 
 from collections.abc import Sequence
+from typing import Final
 
 from calibrail.phrases import count, listed, percent
 from calibrail.report.blocks import Json
 from calibrail.report.documents import commands
 from calibrail.report.documents.calibrate_words import STATE_LIMIT
-from calibrail.report.phrases import p_value, plain, share
+from calibrail.report.phrases import p_number, p_value, plain, share
+
+#: Detectors that a sentence names; of more it gives the number.
+_MOST_NAMED: Final = 4
 
 
 def finding(comparison: Json) -> str:
@@ -136,25 +140,38 @@ def _ahead(winner: Json, tests: Sequence[Json]) -> str:
     """Say from whom the tests separate the candidate, by false alarms and by AUROC."""
     fewer = [test for test in tests if test["name"] in winner["ahead_of"]]
     better = [test for test in tests if _worse(test, "auroc", winner)]
+    same = {test["name"] for test in fewer} == {test["name"] for test in better}
+    if same and sum(not test["baseline"] for test in better) > _MOST_NAMED:
+        return f" It raises fewer false alarms and ranks better (AUROC) than {_number(better)}."
     clauses = []
     if fewer:
         clauses.append(f"raises fewer false alarms than {_named(fewer, 'fpr')}")
     if better:
         # One list serves both where the same are named.
-        same = {test["name"] for test in fewer} == {test["name"] for test in better}
         them = "all of them" if same else _named(better, "auroc")
         clauses.append(f"ranks better (AUROC) than {them}")
     return f" It {', and '.join(clauses)}; corrected for all comparisons." if clauses else ""
 
 
 def _named(tests: Sequence[Json], measure: str) -> str:
-    """Name detectors with their p-values, and baselines as a number where there are detectors."""
+    """Name detectors with their p-values, or their number, and that of the baselines."""
     detectors = [test for test in tests if not test["baseline"]]
-    first = (detectors or list(tests))[: 4 if len(tests) > 5 else 6]
-    names = [f"{test['name']} ({p_value(test[measure]['p_adjusted'])})" for test in first]
-    trivial = len(tests) - len(detectors) if detectors else 0
-    rest = len(tests) - len(first) - trivial
-    return listed(names + [count(n, of) for n, of in ((trivial, "baseline"), (rest, "other")) if n])
+    trivial = len(tests) - len(detectors)
+    baselines = [count(trivial, "baseline")] if trivial else []
+    if len(detectors) > _MOST_NAMED:
+        return _number(tests, measure)
+    names = [f"{t['name']} ({p_value(t[measure]['p_adjusted'])})" for t in detectors or tests]
+    return listed([*names, *(baselines if detectors else [])])
+
+
+def _number(tests: Sequence[Json], *measures: str) -> str:
+    """Return how many detectors and baselines, with the largest of their p-values."""
+    trivial = sum(test["baseline"] for test in tests)
+    kinds = ((len(tests) - trivial, "detector"), (trivial, "baseline"))
+    used = measures or ("fpr", "auroc")
+    largest = max(test[measure]["p_adjusted"] for test in tests for measure in used)
+    level = "each p < 0.001" if largest < 0.001 else f"p at most {p_number(largest)}"
+    return f"{listed([count(n, kind) for n, kind in kinds if n])} ({level}, corrected)"
 
 
 def few(names: list[str]) -> str:

@@ -23,6 +23,8 @@ from calibrail.scale import Scale
 
 #: Characters of a name in a terminal's table.
 _NAME_WIDTH: Final = 22
+#: Baselines that a terminal shows below many detectors.
+_BASELINES: Final = 3
 
 
 def all_scores(comparison: Json) -> parts.Section:
@@ -50,7 +52,7 @@ def all_scores(comparison: Json) -> parts.Section:
     others, baselines = comparison["uncalibrated"], comparison["baselines"]
     least = percent(comparison["partial_auroc"]["least_coverage"])
     columns = (
-        parts.Column("Score", most=_NAME_WIDTH + 2 if many else _NAME_WIDTH),
+        parts.Column("Score", most=None if many else _NAME_WIDTH),
         *parts.numbers("Threshold", "Caught"),
         parts.Column("False alarms", "right", brief="FPR"),
         parts.Column("AUROC", "right"),
@@ -60,17 +62,21 @@ def all_scores(comparison: Json) -> parts.Section:
         *([parts.Column("p", "right", where="terminal")] if many else []),
         parts.Column("Verdict"),
     )
-    rows = measures.with_baselines(row, (*comparison["detectors"], *others), baselines)
+    every = (*comparison["detectors"], *others)
+    title, rows = "Fewest false alarms first", measures.with_baselines(row, every, baselines)
+    on_page = parts.Table(f"{title}, on the test part", columns, rows, where=where)
+    tables = [on_page]
+    if many:
+        candidate = comparison["winner"]["candidate"]
+        tested = f"; p: more than {plain(candidate)} at the same coverage (Holm)" if against else ""
+        best = measures.with_baselines(row, every, baselines[:_BASELINES])
+        if baselines[_BASELINES:]:
+            at = best.index(parts.Heading("Baselines"))
+            best[at] = parts.Heading(f"The best {_BASELINES} baselines of {len(baselines)}")
+        tables.append(parts.Table(f"{title}{tested}", columns, best, where="terminal"))
     return parts.section(
         "All scores on the same split",
-        parts.Table("Fewest false alarms first, on the test part", columns, rows),
-        parts.Text(
-            f"p: more false alarms than {plain(comparison['winner']['candidate'])} at the same "
-            "coverage, corrected (Holm)."
-            if many and against
-            else "",
-            where="terminal",
-        ),
+        *tables,
         measures.without_threshold((*others, *baselines)),
         parts.note(
             f"{_expected(comparison)}AUROC at high coverage counts only thresholds that catch "
@@ -210,7 +216,8 @@ def on_answers_that_did_not_choose(comparison: Json) -> parts.Section | None:
                 f"On answers that did not choose, the threshold of {test['name']} flags "
                 f"{_points(abs(gap)).removeprefix('+')} points {'more' if gap > 0 else 'fewer'} of "
                 f"the faithful ones than that of {test['against']} "
-                f"(McNemar, {p_value(test['fpr']['p_adjusted'])})."
+                f"(McNemar, {p_value(test['fpr']['p_adjusted'])}).",
+                where="page",
             )
             for test in tests
             if (gap := test["fpr"]["estimate"]) is not None

@@ -127,10 +127,10 @@ def _of_copies(data: Json) -> Iterator[str]:
             f" The column {data['split']['column']!r} puts copies on several sides: "
             f"{copies['n_across']:,} of them take no part, since others stand on an earlier side."
             if copies["n_across"]
-            else " Copies are one group, which is on one side of the split."
+            else " Each group is on one side."
         )
         yield (
-            f"Answers of which the data holds copies, the same or nearly the same texts: "
+            "Copies, the same or nearly the same texts: "
             f"{copies['n']:,}, in {count(copies['n_groups'], 'group')} of up to "
             f"{copies['largest']:,}."
             f"{across}"
