@@ -12,10 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from calibrail import CustomScore, Example
 from calibrail.cli import progress
 from calibrail.cli.progress import Pace, counting, tell
 from calibrail.data.files import count_rows
 from calibrail.data.reading import read, telling_readings
+from calibrail.workflow.scoring import score_only
 
 
 class Terminal(io.StringIO):
@@ -123,3 +125,20 @@ def test_rows_are_counted_without_being_read(tmp_path: Path) -> None:
     assert count_rows([jsonl, tmp_path / "p.parquet"]) == 33
     (tmp_path / "list.json").write_text("[\n{}\n]")
     assert count_rows([tmp_path / "list.json"]) is None and count_rows([]) is None
+
+
+@pytest.mark.filterwarnings("ignore:The detector")
+def test_a_slow_function_is_followed_answer_by_answer(tmp_path: Path) -> None:
+    clock, seen = Clock(), list[str]()
+    pace = Pace("scoring", clock)
+
+    def slow(example: Example) -> float:
+        clock.now += 0.5
+        seen.append(pace.words())
+        return float(len(example.response))
+
+    with telling_readings(pace.reads):
+        score_only(answers(tmp_path / "a.jsonl", 3000), CustomScore(slow), progress=pace)
+    assert seen[100] == "scoring: 100 of about 3,000 examples, 2 a second, about 24 min left"
+    done = [int(words.split()[1].replace(",", "")) for words in seen[1:]]
+    assert done == list(range(1, 3000)) and pace.done == 3000

@@ -50,8 +50,8 @@ def score_examples(
     block : int
         Examples at a time at most; fewer where their texts are long.
     progress : callable, optional
-        Called with the number of examples scored so far; within a block that a local model
-        computes, with about how many.
+        Called with the number of examples scored so far; within a block that a local model or a
+        function of the user's computes, with about how many.
 
     Raises
     ------
@@ -73,10 +73,11 @@ def score_examples(
     n = 0
     tables = [_table(n, [], dict.fromkeys(keys, Scores(np.zeros(0))), keep)]
     for batch in blocks(examples, _characters, block, BLOCK_CHARACTERS):
-        cut |= _prepare(batch, scores, ledger, _within(progress, n, len(batch)))
+        within = _within(progress, n, len(batch))
+        cut |= _prepare(batch, scores, ledger, within)
         results: dict[str, Scores] = {}
         for key, score in zip(keys, scores, strict=True):
-            with ledger.scoring(key):
+            with ledger.scoring(key), telling(within):
                 results[key] = score.score(batch)
             if (given := len(results[key].values)) != len(batch):
                 raise InputError(
@@ -102,8 +103,16 @@ def _characters(example: Example) -> int:
 def _within(
     progress: Callable[[int], None] | None, start: int, size: int
 ) -> Callable[[float], None]:
-    """Return what says how far a block is, of which a share is done."""
-    return lambda share: None if progress is None else progress(start + int(share * size))
+    """Return what says how far a block is, of which a share is done; never less than before."""
+    furthest = start
+
+    def told(share: float) -> None:
+        nonlocal furthest
+        if progress is not None and (done := start + round(share * size)) > furthest:
+            furthest = done
+            progress(done)
+
+    return told
 
 
 def _prepare(

@@ -98,6 +98,12 @@ def telling(told: Callable[[float], None]) -> Iterator[None]:
         _told.reset(token)
 
 
+def tell(share: float) -> None:
+    """Say, to whoever wants to know, which share of the work at hand is done."""
+    if (told := _told.get()) is not None:
+        told(share)
+
+
 def batches(
     lengths: Sequence[int], most_rows: Callable[[int], int] | None = None
 ) -> Iterator[list[int]]:

@@ -10,6 +10,7 @@ import numpy as np
 from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.example import Example
 from calibrail.errors import CalibrailError, InputError
+from calibrail.models.store import tell
 from calibrail.scores.base import JSON, Score, Scores, missing
 from calibrail.scores.column import Higher
 from calibrail.scores.detector import one_of
@@ -193,10 +194,11 @@ class CustomScore:
             return self._numbers(
                 self._called(self._object, list(examples), examples), len(examples)
             )
-        return [
-            self._number(self._called(self._object, example, [example]), example)
-            for example in examples
-        ]
+        values = []
+        for example in examples:
+            values.append(self._number(self._called(self._object, example, [example]), example))
+            tell(len(values) / len(examples))
+        return values
 
     def _called(
         self, function: Callable[[Any], Any], given: Any, examples: Sequence[Example]
