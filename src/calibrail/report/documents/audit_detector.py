@@ -38,13 +38,16 @@ def detector_section(place: int, detector: Json, audit: Json) -> parts.Section:
     """Show what explains a detector's result, where it works, and how it reads as probability."""
     scale, missing = Scale.of(detector["score"]), detector["n_undefined"]
     means, called = _means(detector, scale), phrases.plain(scale.column or "score")
+    undefined = (
+        f"Undefined for {missing['hallucinated']:,} hallucinated and {missing['faithful']:,} "
+        f"faithful ones (policy: {audit['undefined']}). "
+    )
     return parts.section(
         f"{phrases.plain(detector['name'])}: AUROC {phrases.with_bounds(detector['auroc'])}",
         parts.note(
             f"Cohen's d {phrases.estimate(detector['cohens_d'], 2)}; mean "
             f"{called} {means[0]} of hallucinated and {means[1]} of faithful answers. "
-            f"Undefined for {missing['hallucinated']} and {missing['faithful']} of them (policy: "
-            f"{audit['undefined']}). {phrases.capital(scale.meaning)}."
+            f"{undefined if any(missing.values()) else ''}{phrases.capital(scale.meaning)}."
         ),
         _confounds(place, detector),
         _strata(place, detector) if detector["strata"] else None,
