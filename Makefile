@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST_ARGS ?=
 
-.PHONY: demo test lint types coverage mutants docs bench validate fuzz clean
+.PHONY: demo test lint types coverage mutants docs leaderboard bench validate fuzz clean
 
 # torch first and alone: its pinned version decides which build the rest finds already there.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -45,6 +45,10 @@ mutants: $(VENV)/.installed-dev
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/mkdocs build --strict
+
+# docs/leaderboard, from the data at CALIBRAIL_DATA. Comparisons are kept under runs/leaderboard.
+leaderboard: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/leaderboard.py
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/run_all.py

@@ -207,11 +207,15 @@ def learnt_cost(examples: Sequence[Example], spec: str) -> Cost | None:
 
 
 def out_of_fold(
-    examples: Sequence[Example],
-    spec: str,
-    known: dict[str, tuple[dict[str, float], dict[str, str]]],
+    examples: Sequence[Example], spec: str, known: Cache, repeats: int = REPEATS
 ) -> list[Floats]:
     """Return the values of repeated cross-validation by source, one array a repeat."""
+    score = prepared(spec, known)
+    return [in_folds(score, examples, repeat) for repeat in range(repeats)]
+
+
+def prepared(spec: str, known: Cache) -> Fittable:
+    """Return a score that learns, with members whose values are looked up."""
     score = build(parse_spec(spec))
     for key in list(getattr(score, "members", ())):
         # Members do not learn: computed once, they are what they would be in every fold.
@@ -220,19 +224,28 @@ def out_of_fold(
     if isinstance(score, Demanding):
         for model in score.models:
             model.forget()
+    return score
+
+
+def in_folds(score: Fittable, examples: Sequence[Example], seed: int, folds: int = FOLDS) -> Floats:
+    """Return the value of every example by a score that was fitted on the other folds' sources."""
+    fold = folds_by_source(examples, seed, folds)
+    values = np.full(len(examples), np.nan)
+    for number in range(folds):
+        fitted = score.fit(
+            [item for item, own in zip(examples, fold, strict=True) if own != number]
+        )
+        rows = np.flatnonzero(fold == number)
+        values[rows] = fitted.score([examples[i] for i in rows]).values
+    return values
+
+
+def folds_by_source(
+    examples: Sequence[Example], seed: int, folds: int = FOLDS
+) -> NDArray[np.int64]:
+    """Return the fold of every example, a source's examples in one."""
     groups = group_numbers([example.group for example in examples], len(examples))
-    columns = []
-    for repeat in range(REPEATS):
-        fold = np.random.default_rng(repeat).permutation(groups.max() + 1)[groups] % FOLDS
-        values = np.full(len(examples), np.nan)
-        for number in range(FOLDS):
-            fitted = score.fit(
-                [item for item, own in zip(examples, fold, strict=True) if own != number]
-            )
-            rows = np.flatnonzero(fold == number)
-            values[rows] = fitted.score([examples[i] for i in rows]).values
-        columns.append(values)
-    return columns
+    return np.random.default_rng(seed).permutation(groups.max() + 1)[groups] % folds
 
 
 def row(

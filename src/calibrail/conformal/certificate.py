@@ -193,29 +193,32 @@ def smallest_limit(
     Returns
     -------
     (float or None, float)
-        None where no limit would be certified: the coverage is not shown, every faithful example
-        may be flagged, or the errors leave no confidence.
+        None where no limit would be certified: the coverage is not shown, or is shown to be missed,
+        every faithful example may be flagged, or the errors leave no confidence.
 
     Examples
     --------
     >>> limit, level = smallest_limit(Counts(290, 300, 20, 400), 0.9, 0.95)
     >>> round(limit, 4), level
-    (0.0717, 0.95)
+    (0.0718, 0.95)
     >>> smallest_limit(Counts(270, 300, 20, 400), 0.9, 0.95)
     (None, 0.95)
     >>> limit, level = smallest_limit(Counts(270, 300, 20, 400), 0.9, 0.95, delta=0.05)
     >>> round(limit, 4), round(level, 3)
-    (0.0761, 0.925)
+    (0.0762, 0.925)
+    >>> smallest_limit(Counts(240, 300, 20, 400), 0.9, 0.95, delta=0.05)[0] is None
+    True
     """
     required = validation.rate(min_coverage, "min_coverage")
     level = validation.share(confidence, "confidence")
+    refuted = float(interval(counts.caught, counts.n_hallucinated, level)[1]) < required
     proof = proof_level(level)
     if delta is not None:
         proof, level = level, joint_confidence(validation.share(delta, "delta"), level)
     elif float(interval(counts.caught, counts.n_hallucinated, proof)[0]) < required:
         return None, level
     limit = float(interval(counts.false_alarms, counts.n_faithful, proof)[1])
-    return (limit if limit < 1.0 else None), level
+    return (limit if limit < 1.0 and not refuted else None), level
 
 
 def joint_confidence(delta: float, confidence: float) -> float:
