@@ -285,6 +285,7 @@ def read(
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> path = Path(tempfile.mkdtemp()) / "answers.jsonl"
     >>> _ = path.write_text('{"query": "q", "contexts": ["c"], "response": "r", "label": 1}')
     >>> [(example.id, example.question, example.label) for example in read(path)]
