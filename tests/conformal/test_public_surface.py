@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import calibrail.conformal as public
 from calibrail.conformal import Counts, calibrate_threshold
 from calibrail.errors import InputError
-from calibrail.settings import Promise, Requirement
+from calibrail.settings import Drawing, Promise, Requirement
 
 CHECK = settings(max_examples=25, deadline=None)
 
@@ -45,17 +45,32 @@ ACCEPTED: Mapping[str, dict[str, Any]] = {
         "groups": RAMP,
         "search": public.CandidateSearch(grid=5, method="split_fixed_sequence"),
     },
+    "confidence_sequence": {"count": 3, "n": 9, "confidence": 0.9},
     "conformal_selection": {"p_values": [0.1, 0.5, math.nan], "fdr": 0.2, "share": 0.5},
     "coverage_band": {"calibration": (3, 60), "m": 30, "confidence": 0.9},
     "discoveries": {"p_values": [0.1, 0.5, math.nan], "n": 9, "confidence": 0.9},
+    "estimated_labels": {
+        "hallucinated": [True, False, None],
+        "probability": [0.5, 1.0, 0.2],
+        "guess": [0.0, 1.0, 0.5],
+    },
     "exact_bound": {"count": 3, "n": 9, "confidence": 0.9},
     "flags": {"values": [0.0, 1.0], "threshold": 0.5, "tolerance": 0.1},
     "flip_tolerance": {"counts": COUNTED, "requirement": REQUIRED},
     "holm": {"p_values": [0.1, 0.5]},
     "joint_certificate": {"calibration": PAC, "counts": COUNTED, "requirement": REQUIRED},
     "minimum_n_for_selection": {"fdr": 0.1, "m": 5, "share": 0.5},
+    "labelling_probability": {
+        "flagged": [True, False, False],
+        "guess": [0.9, 0.2, 0.0],
+        "requirement": REQUIRED,
+        "drawing": Drawing("active"),
+        "base_rate": 0.3,
+        "undecided": (True, False),
+    },
     "labelled_share": {"n_hallucinated": 5, "n": 60},
     "least_withheld": {"base_rate": 0.3, "share": 0.1},
+    "log_wealth": {"count": 3, "n": 9, "limit": 0.5, "above": True},
     "minimum_n": {"alpha": 0.2, "guarantee": "pac", "delta": 0.1},
     "p_values": {"calibration_scores": RAMP, "values": [1.0, 2.0]},
     "parse_risk": {"text": "recall>=0.5"},
@@ -71,6 +86,13 @@ ACCEPTED: Mapping[str, dict[str, Any]] = {
     "smallest_limit": {"counts": COUNTED, "min_coverage": 0.5, "confidence": 0.9, "delta": 0.1},
     "simultaneous_band": {"scores": RAMP, "confidence": 0.9, "method": "dkw"},
     "storey_share": {"p_values": [0.1, 0.2], "n": 9},
+    "weighted_log_wealth": {
+        "hits": [0.5, 1.0],
+        "mass": [1.0, 1.0],
+        "limit": 0.5,
+        "floors": (1.0, 1.0),
+        "above": True,
+    },
     "three_way": {"hallucinated": RAMP, "faithful": RAMP, "promise": PROMISE},
 }
 
@@ -85,13 +107,19 @@ NAN, INFINITE = [[1.0, math.nan] * 30, [None] * 60], [[1.0, math.inf] * 30, [-ma
 
 #: Values outside the domain, by the name of the parameter.
 REFUSED: Mapping[str, list[Any]] = {
-    **{name: SHARE for name in ("alpha", "confidence", "delta", "fdr", "share", "power")},
+    **{name: SHARE for name in ("alpha", "confidence", "delta", "fdr", "limit", "share", "power")},
     **{name: [None, *RATE] for name in ("base_rate", "min_coverage")},
     **{name: RATE for name in ("coverage", "fpr")},
     **{name: COUNT for name in ("count", "n", "m", "n_hallucinated", "seed")},
+    **{name: [*ARRAY, *NAN, [-0.1] * 3, [1.1] * 3, [0.5]] for name in ("guess", "probability")},
+    "flagged": [*ARRAY, *NAN, [0.5] * 3],
+    "hallucinated": [*ARRAY, [math.inf] * 3, [0.5] * 3, [2] * 3],
+    **{name: [*ARRAY, [math.nan] * 2, [math.inf] * 2, [9.0] * 2] for name in ("hits", "mass")},
+    "floors": [None, 1.0, (1.0,), (0.0, 1.0), (1.0, 1.5), (math.nan, 1.0), ("1", 1.0)],
+    "above": [None, 1, "above"],
     "tolerance": [-1e-9, math.nan, math.inf, None, *NO_NUMBER],
     "threshold": [math.nan, None, *NO_NUMBER],
-    **{name: [*ARRAY, *INFINITE] for name in ("scores", "hallucinated", "faithful")},
+    **{name: [*ARRAY, *INFINITE] for name in ("scores", "faithful")},
     "weights": [*ARRAY, *NAN, *INFINITE, [-1.0] * 60, [0.0] * 60, [1.0] * 59],
     **{name: [*ARRAY, *NAN] for name in ("values", "calibration_scores", "candidates")},
     "p_values": [*ARRAY, *INFINITE, [-0.1], [1.1]],
@@ -109,6 +137,7 @@ REFUSED: Mapping[str, list[Any]] = {
 
 #: The same where one function has a domain of its own.
 OWN: Mapping[tuple[str, str], list[Any]] = {
+    ("three_way", "hallucinated"): [*ARRAY, *INFINITE],
     ("joint_certificate", "calibration"): [calibrate_threshold(RAMP, Promise(0.2))],
     ("control_risks", "groups"): [1, [1] * 59],
     **{
@@ -126,7 +155,7 @@ ALSO = {
     "calibration": "rank|n|calibration",
     "text": "risk|level",
     "risks": "risks?|level",
-    "hallucinated": "scores",
+    "hallucinated": "scores|hallucinated",
 }
 
 #: Where more is refused than under a parameter of that name elsewhere.
@@ -147,6 +176,7 @@ WITHOUT_JSON = {"Counts", "VerdictProbabilities", "CandidateSearch"}
 
 #: Tested where several of them are at work together.
 ELSEWHERE = {"promise", "requirement", "assumption", "search", "calibration_share", "withhold"}
+ELSEWHERE |= {"drawing", "undecided"}
 
 PUBLIC = {name: item for name, item in vars(public).items() if not name.startswith("_")}
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {

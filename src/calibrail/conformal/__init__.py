@@ -1,5 +1,7 @@
 """Which threshold keeps which promise: numpy and scipy only, no text, no models."""
 
+from calibrail.conformal.betting import estimated_labels as estimated_labels
+from calibrail.conformal.betting import weighted_log_wealth as weighted_log_wealth
 from calibrail.conformal.bound import Bound as Bound
 from calibrail.conformal.bound import Counts as Counts
 from calibrail.conformal.bound import clopper_pearson as clopper_pearson
@@ -13,12 +15,15 @@ from calibrail.conformal.certificate import joint_certificate as joint_certifica
 from calibrail.conformal.certificate import smallest_limit as smallest_limit
 from calibrail.conformal.clusters import ClusteredCalibration as ClusteredCalibration
 from calibrail.conformal.clusters import calibrate_clusters as calibrate_clusters
+from calibrail.conformal.eprocess import confidence_sequence as confidence_sequence
+from calibrail.conformal.eprocess import log_wealth as log_wealth
 from calibrail.conformal.groups import GroupedCalibration as GroupedCalibration
 from calibrail.conformal.groups import calibrate_groups as calibrate_groups
 from calibrail.conformal.hallucinated_share import labelled_share as labelled_share
 from calibrail.conformal.hallucinated_share import storey_share as storey_share
 from calibrail.conformal.label_noise import FlipTolerance as FlipTolerance
 from calibrail.conformal.label_noise import flip_tolerance as flip_tolerance
+from calibrail.conformal.labelling import labelling_probability as labelling_probability
 from calibrail.conformal.planning import Assumption as Assumption
 from calibrail.conformal.planning import Plan as Plan
 from calibrail.conformal.planning import plan as plan
@@ -42,6 +47,10 @@ from calibrail.conformal.selection import Selection as Selection
 from calibrail.conformal.selection import conformal_selection as conformal_selection
 from calibrail.conformal.selection import discoveries as discoveries
 from calibrail.conformal.selection import minimum_n_for_selection as minimum_n_for_selection
+from calibrail.conformal.sequential import SequentialTest as SequentialTest
+from calibrail.conformal.sequential_certificate import (
+    SequentialCertificate as SequentialCertificate,
+)
 from calibrail.conformal.shift import WeightedCalibration as WeightedCalibration
 from calibrail.conformal.shift import calibrate_weighted as calibrate_weighted
 from calibrail.conformal.simultaneous import SimultaneousBand as SimultaneousBand

@@ -26,13 +26,15 @@ class Bound(Record):
     Attributes
     ----------
     estimate : float or None
-        ``count / n``; None when n is 0.
+        ``count / n``, or weighted where answers were labelled with different probabilities; None
+        when n is 0.
     lower, upper : float
         Ends of the two-sided interval, in [0, 1].
     count, n : int
         The counts behind it.
     method : str
-        ``clopper-pearson`` (decides) or ``wilson`` (shown).
+        ``clopper-pearson`` (decides) or ``wilson`` (shown); ``beta-mixture`` or ``betting`` for an
+        interval that holds at any time.
     confidence : float
         Two-sided level.
     """

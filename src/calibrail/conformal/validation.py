@@ -85,7 +85,7 @@ def p_values(values: ArrayLike, *, zero: bool) -> Floats:
     return p
 
 
-def paired(values: Sized, n: int, name: str) -> None:
-    """Refuse what does not have one entry for each of n scores."""
+def paired(values: Sized, n: int, name: str, unit: str = "score") -> None:
+    """Refuse what does not have one entry for each of n scores (or other units)."""
     if len(values) != n:
-        raise InputError(f"{name} must have {n} entries, one per score; got {len(values)}")
+        raise InputError(f"{name} must have {n} entries, one per {unit}; got {len(values)}")

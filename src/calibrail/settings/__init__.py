@@ -5,6 +5,7 @@ Light to import: no numpy, no models, so that the command line can show its help
 
 from calibrail.settings.beyond import Beyond
 from calibrail.settings.detectors import Detectors
+from calibrail.settings.drawing import Drawing
 from calibrail.settings.promise import Guarantee, Promise, Undefined
 from calibrail.settings.reading import ReadOptions, ReadShort
 from calibrail.settings.release import Release, SelectionMethod
@@ -16,6 +17,7 @@ from calibrail.settings.splitting import SplitOptions
 __all__ = [
     "Beyond",
     "Detectors",
+    "Drawing",
     "Guarantee",
     "Promise",
     "ReadOptions",
