@@ -228,7 +228,7 @@ def test_bad_answers_are_named(drawing: Drawing, arguments: dict[str, Any], mess
     "requirement", [Requirement(0.2), Requirement(None, 0.9), Requirement(0.2, 1.0)]
 )
 def test_both_limits_are_needed(requirement: Requirement) -> None:
-    with pytest.raises(InputError, match="min_coverage|max_fpr"):
+    with pytest.raises(InputError, match=r"min_coverage|max_fpr"):
         SequentialTest(requirement)
 
 
