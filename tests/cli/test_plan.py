@@ -12,7 +12,9 @@ import typer
 from typer.testing import CliRunner, Result
 
 from calibrail.cli import plan as command
+from calibrail.conformal import Assumption, plan_sequential
 from calibrail.errors import InputError
+from calibrail.settings import Requirement
 from tests.plans import planned
 
 APP = typer.Typer()
@@ -118,3 +120,37 @@ def test_the_command_imports_no_heavy_library() -> None:
         "sys.exit(bool({'numpy', 'scipy', 'matplotlib', 'rich.console'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_sequential_stands_beside_the_fixed_plan() -> None:
+    arguments = ("--alpha", 0.2, "--coverage", 0.95, "--fpr", 0.1, "--max-fpr", 0.3)
+    arguments += ("--base-rate", 0.3, "--n", 200, "--sequential")
+    done = calibrail(*arguments, "--json")
+    assert done.exit_code == 0
+    content = json.loads(done.stdout)
+    required = Requirement(max_fpr=0.3, min_coverage=0.8)
+    made = plan_sequential(required, Assumption(coverage=0.95, fpr=0.1), 0.3)
+    assert content["sequential"] == made.to_dict()
+    assert content["sequential"]["fixed"] == content["n"]
+    shown = calibrail(*arguments).stdout
+    for design in ("uniform", "active"):
+        found = made.designs[design]
+        assert f"{design}: " in shown and f"{found.median:,}" in shown
+    assert "sequential" not in json.loads(calibrail(*arguments[:-1], "--json").stdout)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (("--budget", 50), "--sequential"),
+        (("--sequential",), "--base-rate"),
+        (
+            ("--sequential", "--base-rate", 0.3, "--auroc", 0.9, "--max-fpr", 0.3),
+            "coverage and fpr",
+        ),
+        (("--sequential", "--budget", 0, *RATES), "budget must be at least 1"),
+    ],
+)
+def test_sequential_says_what_it_lacks(arguments: tuple[object, ...], message: str) -> None:
+    done = calibrail("--alpha", 0.1, *arguments)
+    assert isinstance(done.exception, InputError) and message in str(done.exception)

@@ -1,6 +1,6 @@
 """``calibrail plan``: how many answers have to be labelled?"""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +25,14 @@ class Labels:
         "Number of labelled answers to look at. Repeatable.", (), metavar="N"
     )
     power: float = setting("Wanted probability of a certificate, at least 0.5.", 0.8)
+    sequential: bool = setting(
+        "Also simulate labelling until a verdict falls, read after every label.", False
+    )
+    budget: int | None = setting(
+        "With --sequential: most labels (default: three times the fixed number).",
+        None,
+        metavar="N",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,24 +83,36 @@ def run(
 
     With --alpha alone, the fewest answers that a threshold can come from. With --max-fpr,
     --base-rate and either --auroc or --coverage and --fpr, the probability of each verdict by the
-    number of labelled answers, and the number for a probability of 80 % (--power).
+    number of labelled answers, and the number for a probability of 80 % (--power). With
+    --sequential too, how many labels a verdict takes that is looked for after every one of them.
     """
     from calibrail.conformal.planning import Assumption, plan
+    from calibrail.conformal.sequential_planning import plan_sequential
     from calibrail.report.plan_figure import FIGURE_FORMATS, draw_plan
 
     format = "" if figure is None else figure.suffix.lower().removeprefix(".")
     if figure is not None and format not in FIGURE_FORMATS:
         raise InputError(f"--figure must end in .{', .'.join(FIGURE_FORMATS)}; got {str(figure)!r}")
     one_of(promise.guarantee, ("marginal", "pac"), "--guarantee")
+    if labels.budget is not None and not labels.sequential:
+        raise InputError("--budget says where simulated labelling ends; give --sequential too")
+    assumption = Assumption(assumed.coverage, assumed.fpr, assumed.auroc)
     result = plan(
         promise,
         requirement,
-        Assumption(assumed.coverage, assumed.fpr, assumed.auroc),
+        assumption,
         base_rate=labels.base_rate,
         calibration_share=labels.calibration_share,
         power=labels.power,
         n=labels.n or None,
     ).to_dict()
+    if labels.sequential:
+        if labels.base_rate is None:
+            raise InputError("--sequential needs --base-rate, the share of hallucinated answers")
+        required = replace(requirement, min_coverage=requirement.coverage(promise))
+        result["sequential"] = plan_sequential(
+            required, assumption, labels.base_rate, power=labels.power, budget=labels.budget
+        ).to_dict()
     drawn = ""
     if figure is not None:
         content = draw_plan(result, format)

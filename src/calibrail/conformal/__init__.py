@@ -51,6 +51,9 @@ from calibrail.conformal.sequential import SequentialTest as SequentialTest
 from calibrail.conformal.sequential_certificate import (
     SequentialCertificate as SequentialCertificate,
 )
+from calibrail.conformal.sequential_planning import LabelsToExpect as LabelsToExpect
+from calibrail.conformal.sequential_planning import SequentialPlan as SequentialPlan
+from calibrail.conformal.sequential_planning import plan_sequential as plan_sequential
 from calibrail.conformal.shift import WeightedCalibration as WeightedCalibration
 from calibrail.conformal.shift import calibrate_weighted as calibrate_weighted
 from calibrail.conformal.simultaneous import SimultaneousBand as SimultaneousBand

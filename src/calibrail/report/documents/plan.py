@@ -26,6 +26,8 @@ def document(plan: Json) -> Document:
             _curve(plan),
             parts.Text(_decider(plan) if plan["at"] else ""),
         ]
+    if "sequential" in plan:
+        blocks.append(_sequential(plan["sequential"]))
     return Document(
         "plan",
         subject=f"to catch {percent(1.0 - plan['alpha'])} of hallucinations",
@@ -123,6 +125,35 @@ def _curve(plan: Json) -> parts.Section:
     drawn = figure if plan["curve"]["n"] else None
     dash = parts.Text(f"-: fewer than {needed}, so no verdict." if few else "")
     return parts.section(title, drawn, parts.Table(title, columns, rows), dash)
+
+
+def _sequential(plan: Json) -> parts.Section:
+    """Show how many labels a verdict takes that is looked for after every one of them."""
+    title = "Labels until a verdict, looked for after every one"
+    names = {"uniform": "every answer", "active": "by a guess"}
+    rows: list[parts.Row] = []
+    if plan["fixed"] is not None:
+        fixed = f"{plan['fixed']:,}"
+        rows.append(("all first, one look", fixed, fixed, fixed, "-", "-"))
+    for name, said in names.items():
+        found = plan["designs"][name]
+        spent = [
+            "-" if found[key] is None else f"{found[key]:,}"
+            for key in ("median", "percentile_80", "drawn_median")
+        ]
+        verdicts = (percent(found[verdict]) for verdict in ("certified", "rejected"))
+        rows.append((f"{name}: {said}", *spent, *verdicts))
+    columns = (
+        parts.Column("Labelled"),
+        *parts.numbers("Half need", "80% need", "Drawn", "Certified", "Rejected"),
+    )
+    guess = (
+        f"Simulated: {count(plan['runs'], 'stream')} of each, at most {plan['budget']:,} labels. "
+        "Active needs a guess of how likely each answer is hallucinated; here it is as good as the "
+        "assumed detector allows, and a poorer one saves less. Drawn: answers looked at until half "
+        "of the streams have their verdict, labelled or not."
+    )
+    return parts.section(title, parts.Table(title, columns, rows), parts.Text(guess))
 
 
 def _decider(plan: Json) -> str:
