@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 import calibrail
-from calibrail.workflow.look import Look, shared, void
+from calibrail.workflow.look import Look, shared, value_digests, void
 from calibrail.workflow.looks import Looks
 from tests.command_line import calibrail as run_command
 
@@ -58,9 +58,58 @@ def test_more_of_the_data_or_another_seed_is_a_second_chance(tmp_path: Path) -> 
     again = calibrated(tmp_path / "a.csv", run, "--seed", "1")
     assert again["verdict"] == "inconclusive"
     assert [look["n"] for look in again["looks"]] == [600, 1300]
-    # Another question is looked at for the first time.
-    other = calibrated(write(tmp_path / "b.csv", 0, 1300), run, "--alpha", "0.05")
-    assert other["verdict"] == "certified"
+    # Another question about the first split has an answer of its own; about another it has none.
+    assert calibrated(tmp_path / "a.csv", run, "--alpha", "0.12")["verdict"] == "certified"
+    for data, *more in (("b.csv",), ("a.csv", "--seed", "1"), ("a.csv", "--seed", "2")):
+        other = calibrated(tmp_path / data, run, "--alpha", "0.12", *more)
+        assert other["verdict"] == "inconclusive"
+
+
+@pytest.mark.parametrize("known", ["id", "nothing"])
+def test_a_rerolled_seed_is_a_second_chance_whatever_else_moves_a_little(
+    tmp_path: Path, known: str
+) -> None:
+    run, first = tmp_path / "run", write(tmp_path / "a.csv", 0, 1400)
+    if known == "nothing":
+        first = without_ids(first, 0, 1400, 6)
+    renamed = tmp_path / "renamed.csv"
+    renamed.write_text(first.read_text().replace("s,label", "t,label"))
+    pac = ("--guarantee", "pac", "--delta")
+    assert calibrated(first, run, *pac, "0.1")["verdict"] == "certified"
+    rerolled = (
+        (first, *pac, "0.101", "--seed", "1"),
+        (first, *pac, "0.1", "--alpha", "0.11", "--seed", "2"),
+        (first, "--seed", "3"),
+        (renamed, "--score-column", "t", *pac, "0.1", "--seed", "4"),
+    )
+    for data, *changed in rerolled:
+        report = calibrated(data, run, *changed)
+        assert report["verdict"] == "inconclusive" and "looked at before" in report["reason"]
+    # Other values are another detector.
+    other, noise = tmp_path / "other.csv", np.random.default_rng(7).normal(size=1400)
+    rows = [row.split(",") for row in write(other, 0, 1400).read_text().split()[1:]]
+    lines = [f"{i},{e + 2.8 * int(y):.6f},{y}" for (i, _, y), e in zip(rows, noise, strict=True)]
+    other.write_text("\n".join(["id,s,label", *lines]) + "\n")
+    assert calibrated(other, run, *pac, "0.1", "--seed", "1")["looks"] == []
+
+
+def test_a_detector_is_known_again_by_its_values_in_other_last_digits() -> None:
+    rng = np.random.default_rng(0)
+    digests = rng.integers(0, 2**63, 2000, dtype=np.uint64)
+    labels, scores = np.zeros(2000, np.int8), rng.normal(size=2000)
+
+    def look(name: str, scores: NDArray[np.float64], n: int = 2000) -> Look:
+        values = value_digests(scores[:n])
+        return replace(Look.at(digests[:n], labels[:n], values=values), detector=name)
+
+    first = look("a", scores)
+    assert look("b", scores * (1.0 + 1e-7)).of_one_detector(first)
+    assert look("b", scores, 500).of_one_detector(first)
+    assert look("a", -scores).of_one_detector(first)
+    # Two detectors that say nothing about most answers are two.
+    silent, other = np.where(scores < 0.5, 0.0, scores), np.where(scores < 0.5, 0.0, scores + 1)
+    assert not look("b", other).of_one_detector(look("a", silent))
+    assert not look("b", -scores).of_one_detector(first)
 
 
 def test_other_data_is_no_second_chance_and_a_rejection_stands(tmp_path: Path) -> None:

@@ -32,6 +32,11 @@ TOO_LONG: Final = (
     f"the response is too long to be judged piece by piece (more than {MOST_PIECES:,} sentences or "
     f"claims, or {MOST_CHARACTERS:,} characters)"
 )
+#: Characters of the longest response that a model reads to its end, window by window.
+MOST_READ: Final = 20_000
+TOO_LONG_TO_READ: Final = (
+    f"the response is too long to be judged word by word (more than {MOST_READ:,} characters)"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,9 @@ from calibrail.scores.base import (
     JSON,
     MOST_CHARACTERS,
     MOST_PIECES,
+    MOST_READ,
     TOO_LONG,
+    TOO_LONG_TO_READ,
     Demand,
     Scores,
     Valued,
@@ -135,6 +137,8 @@ class ModelScore(Detector):
 
     #: The attributes that hold its models.
     uses: ClassVar[tuple[str, ...]] = ()
+    #: Whether they read a response to its end, window by window, not its beginning alone.
+    reads_all: ClassVar[bool] = False
 
     @property
     def models(self) -> tuple[Any, ...]:
@@ -157,13 +161,16 @@ class ModelScore(Detector):
 
     def cut(self) -> Mapping[str, JSON]:
         """Return what pins the length from which on a response has no value, where there is one."""
-        return {"pieces": "calibrail-pieces/1"} if self.splitter else {}
+        pieces: dict[str, JSON] = {"pieces": "calibrail-pieces/1"} if self.splitter else {}
+        return pieces | ({"most_read": MOST_READ} if self.reads_all else {})
 
     def lacks(self, example: Example) -> str | None:
         """Return why an example has no value before a model is asked, None where it may."""
         if why := super().lacks(example):
             return why
         response, split = example.response, self.splitter
+        if self.reads_all and len(response) > MOST_READ:
+            return TOO_LONG_TO_READ
         # A piece holds at least one character.
         if split is None or len(response) <= MOST_PIECES:
             return None

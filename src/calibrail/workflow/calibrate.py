@@ -29,7 +29,7 @@ from calibrail.workflow.context import Context, installed_versions
 from calibrail.workflow.error_examples import worst_errors
 from calibrail.workflow.independence import independent
 from calibrail.workflow.look import look_at, reported
-from calibrail.workflow.looks import Looks, looked_at
+from calibrail.workflow.looks import SPLIT, Looks, looked_at
 from calibrail.workflow.run import Run, calibration_digests, score_config
 from calibrail.workflow.scoring import Scored, require_usable, score_only, score_source
 from calibrail.workflow.wording import worded
@@ -147,9 +147,8 @@ def calibrate(
     report = replace(report, detectors=others)
     report = settled_report(report)
     state = state_bytes(detector)
-    look = look_at(scored, scored.keys[:1], assumed=requirement.assume_independent)
-    asked = {"score": scored.specs[key], "promise": promise.to_dict() | {"clustered": None}}
-    report = looked_at(report, history.record(asked, replace(look, verdict=report.verdict)))
+    look = look_at(scored, key, promise, assumed=requirement.assume_independent)
+    report = looked_at(report, history.record(SPLIT, replace(look, verdict=report.verdict)))
     tested = reported(scored, everyone=promise.guarantee == "pac", verdict=report.verdict)
     return Run(
         report=worded(report),

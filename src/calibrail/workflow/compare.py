@@ -24,8 +24,8 @@ from calibrail.workflow.alike import settled, settled_report
 from calibrail.workflow.beside import beside_of
 from calibrail.workflow.context import Context
 from calibrail.workflow.independence import independent
-from calibrail.workflow.look import look_at
-from calibrail.workflow.looks import Looks, left, looked_at
+from calibrail.workflow.look import Earlier, look_at
+from calibrail.workflow.looks import SPLIT, Looks, left, looked_at
 from calibrail.workflow.run_folder import cost_dict, write_run
 from calibrail.workflow.scoring import Scored, require_usable, score_source
 from calibrail.workflow.wording import spelled, worded
@@ -142,20 +142,17 @@ def compare(
         seed=splitting.seed,
     )
     winner = comparison.winner
-    verdict = (winner.certificate or {}).get("verdict", "no winner")
-    look = look_at(scored, keys, assumed=requirement.assume_independent)
-    asked = {"scores": scored.specs, "promise": promise.to_dict() | {"clustered": None}}
-    earlier = history.record(asked, replace(look, verdict=verdict))
-    reports = tuple(
-        (name, worded(looked_at(settled_report(report), earlier)))
-        for name, report in comparison.detectors
-    )
-    if winner.certificate is not None:
-        assumed = requirement.assume_independent
+    assumed, earlier, reports = requirement.assume_independent, dict[str, Earlier](), []
+    for name, report in comparison.detectors:
+        report = settled_report(report)
+        look = replace(look_at(scored, name, promise, assumed=assumed), verdict=report.verdict)
+        earlier[name] = history.record(SPLIT, look)
+        reports.append((name, worded(looked_at(report, earlier[name]))))
+    if winner.certificate is not None and winner.name is not None:
         certificate = settled(winner.certificate, scored.data["n_alike"], assumed=assumed)
-        winner = replace(winner, certificate=left(certificate, earlier))
+        winner = replace(winner, certificate=left(certificate, earlier[winner.name]))
     comparison = replace(comparison, winner=winner)
-    comparison = spelled(replace(comparison, detectors=reports))
+    comparison = spelled(replace(comparison, detectors=tuple(reports)))
     return ComparisonRun(comparison, scored, samples[0].split)
 
 

@@ -2,9 +2,11 @@
 
 Data is known again by what it holds: of every look the lowest digests of its answers are kept, a
 fair sample of them all (as in a bottom-k sketch), which estimates the share that two looks have in
-common. Where rows cannot be told apart, only all of them together are.
+common. Where rows cannot be told apart, only all of them together are. A detector is known again by
+its specification, or by its values: the same column under another name is the same detector.
 """
 
+import json
 import re
 from array import array
 from collections.abc import Sequence
@@ -19,6 +21,7 @@ from calibrail.data.example import Example
 from calibrail.data.ids import n_repeated
 from calibrail.data.splits import TEST
 from calibrail.record import Record
+from calibrail.settings import Promise
 from calibrail.workflow.freshness import ALIKE
 from calibrail.workflow.scoring import Scored
 
@@ -26,6 +29,8 @@ from calibrail.workflow.scoring import Scored
 KEPT: Final = 256
 #: Share of the answers that were looked at before from which nothing is certified.
 VOID: Final = 0.1
+#: Share of the smaller look's answers to which two names of one detector give the same value.
+SAME_VALUES: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,13 @@ class Look(Record):
         Whether all answers were taken as independent.
     reported : bool
         Whether it is the look of the guardrail's own report at its test part.
+    detector : str
+        Digest of the detector's specification; empty where there is one detector only.
+    question : str
+        Digest of what was asked about it (alpha, guarantee, ...).
+    valued : tuple of str
+        The lowest digests of its answers, each with the value that the detector gave it; empty
+        where ``lowest`` is.
     """
 
     n: int
@@ -60,15 +72,19 @@ class Look(Record):
     split: str = ""
     assumed: bool = False
     reported: bool = False
+    detector: str = ""
+    question: str = ""
+    valued: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        types: dict[str, Any] = dict.fromkeys(("content", "verdict", "split"), str)
+        texts = ("content", "verdict", "split", "detector", "question")
+        types: dict[str, Any] = dict.fromkeys(texts, str)
         types |= {"n": int, "seed": int | None, "assumed": bool, "reported": bool}
         for name, kind in types.items():
             value = getattr(self, name)
             if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
                 raise TypeError(f"{name} of a look is {value!r:.40}")
-        for item in self.lowest:
+        for item in (*self.lowest, *self.valued):
             if not (isinstance(item, str) and re.fullmatch("[0-9a-f]{16}", item)):
                 raise ValueError(f"a digest of a look is {item!r:.40}")
 
@@ -82,10 +98,12 @@ class Look(Record):
         seed: int | None = None,
         assumed: bool = False,
         apart: bool = True,
+        values: NDArray[np.uint64] | None = None,
     ) -> "Look":
         """Return the look at answers with these digests, labels and parts of a split.
 
-        ``apart`` says whether the digests tell the answers apart.
+        ``apart`` says whether the digests tell the answers apart, and ``values`` stand for what the
+        detector gave them.
         """
         parts = np.zeros(len(digests), np.int8) if codes is None else codes
         order = np.lexsort((parts, labels, digests))
@@ -95,11 +113,19 @@ class Look(Record):
         hasher.update(labels[order].astype(np.int8, copy=False).data)
         hasher.update(parts[order].data)
         lowest: tuple[str, ...] = ()
-        if apart and len(ordered):
-            is_first = np.append(True, ordered[1:] != ordered[:-1])
-            kept = ordered[np.flatnonzero(is_first)[:KEPT]].tolist()
-            lowest = tuple(f"{value:016x}" for value in kept)
-        return cls(len(ordered), seed, content, lowest, split=hasher.hexdigest(), assumed=assumed)
+        valued: tuple[str, ...] = ()
+        if apart:
+            lowest = _lowest(ordered)
+            valued = () if values is None else _lowest(np.sort(_mixed(digests ^ values)))
+        return cls(
+            len(ordered),
+            seed,
+            content,
+            lowest,
+            split=hasher.hexdigest(),
+            assumed=assumed,
+            valued=valued,
+        )
 
     def same(self, other: "Look") -> bool:
         """Return whether the same answers, with the same labels, were split and counted alike."""
@@ -109,14 +135,39 @@ class Look(Record):
         )
         return one == two
 
+    def of_one_detector(self, other: "Look") -> bool:
+        """Return whether both are about one detector, by its specification or by its values."""
+        if self.detector == other.detector:
+            return True
+        if not (self.valued and other.valued):
+            # Answers that are not told apart are known by their values.
+            return self.content == other.content and not self.lowest
+        pairs = ((self.valued, other.valued), (other.valued, self.valued))
+        shares = [len(found) / max(1, size) for found, size in (_common(*pair) for pair in pairs)]
+        # Of the smaller one: data grows.
+        return max(shares) >= SAME_VALUES
+
     def common(self, other: "Look") -> tuple[set[str], int]:
         """Return which of a fair sample of these answers the other look has, and its size."""
         if self.content == other.content:
             return set(self.lowest) or {self.content}, len(self.lowest) or 1
-        # Only below the lower of both limits do both samples hold all that there is.
-        limit = min(look.lowest[-1] if len(look.lowest) >= KEPT else "g" for look in (self, other))
-        sample = {item for item in self.lowest if item <= limit}
-        return sample & set(other.lowest), len(sample)
+        return _common(self.lowest, other.lowest)
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> tuple[set[str], int]:
+    """Return which of a fair sample of one look's digests the other's hold, and its size."""
+    # Only below the lower of both limits do both samples hold all that there is.
+    limit = min(kept[-1] if len(kept) >= KEPT else "g" for kept in (one, other))
+    sample = {item for item in one if item <= limit}
+    return sample & set(other), len(sample)
+
+
+def _lowest(ordered: NDArray[np.uint64]) -> tuple[str, ...]:
+    """Return the lowest of ordered digests, each once."""
+    if not len(ordered):
+        return ()
+    is_first = np.append(True, ordered[1:] != ordered[:-1])
+    return tuple(f"{value:016x}" for value in ordered[np.flatnonzero(is_first)[:KEPT]].tolist())
 
 
 #: Earlier looks, each with the estimated share of the answers that it was the first to look at.
@@ -168,13 +219,18 @@ class LookedAt:
     def look(self, *, assumed: bool) -> Look:
         """Return the look at all of them."""
         scores = np.array(self._scores, np.float64)
-        digests, apart = _known_by(np.array(self._digests, np.uint64), [scores], self._known)
+        digests, apart = _known_by(np.array(self._digests, np.uint64), scores, self._known)
         return Look.at(digests, np.array(self._labels, np.int8), assumed=assumed, apart=apart)
 
 
-def look_at(scored: Scored, keys: Sequence[str], *, assumed: bool) -> Look:
-    """Return the look at all answers by the detectors in these columns."""
-    return _look_at(scored, keys, slice(None), assumed)
+def look_at(scored: Scored, key: str, promise: Promise, *, assumed: bool) -> Look:
+    """Return the look at all answers by the detector in this column, for what is promised."""
+    asked = promise.to_dict() | {"clustered": None}
+    return replace(
+        _look_at(scored, key, slice(None), assumed),
+        detector=_digest(scored.specs[key]),
+        question=_digest(asked),
+    )
 
 
 def reported(scored: Scored, *, everyone: bool, verdict: str) -> Look:
@@ -184,31 +240,38 @@ def reported(scored: Scored, *, everyone: bool, verdict: str) -> Look:
     """
     codes, labels = scored.codes, scored.table.labels
     rows = (codes == TEST) | (everyone & (codes > 0) & (labels == 0))
-    return replace(_look_at(scored, scored.keys[:1], rows), verdict=verdict, reported=True)
+    return replace(_look_at(scored, scored.keys[0], rows), verdict=verdict, reported=True)
 
 
 def _look_at(
-    scored: Scored, keys: Sequence[str], rows: NDArray[np.bool_] | slice, assumed: bool = False
+    scored: Scored, key: str, rows: NDArray[np.bool_] | slice, assumed: bool = False
 ) -> Look:
     table, known = scored.table, {kind for kind, n in scored.data["known_by"].items() if n}
-    scores = [table.columns[key][rows] for key in keys]
+    scores = table.columns[key][rows]
     digests, apart = _known_by(table.digests[rows], scores, known)
     seed = scored.data["split"]["seed"]
     labels, codes = table.labels[rows], scored.codes[rows]
-    return Look.at(digests, labels, codes, seed=seed, assumed=assumed, apart=apart)
+    values = value_digests(scores)
+    return Look.at(digests, labels, codes, seed=seed, assumed=assumed, apart=apart, values=values)
+
+
+def value_digests(scores: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """Return what stands for scores, shape (n,), to about four digits.
+
+    Two computations of one value may differ in the last ones.
+    """
+    bits = (scores + 0.0).astype(np.float32).view(np.uint32).astype(np.uint64)
+    return _mixed((bits + np.uint64(512)) >> np.uint64(10))
 
 
 def _known_by(
-    digests: NDArray[np.uint64], scores: Sequence[NDArray[np.float64]], known: set[str]
+    digests: NDArray[np.uint64], scores: NDArray[np.float64], known: set[str]
 ) -> tuple[NDArray[np.uint64], bool]:
     """Return the numbers by which answers are known, and whether these tell them apart."""
     if known <= {"texts"}:
         return digests, True
-    hashed = np.zeros(len(digests), np.uint64)
-    for column in scores:
-        # Adding zero makes one of both zeros.
-        hashed ^= (column + 0.0).view(np.uint64)
-        hashed = _mixed(hashed)
+    # Adding zero makes one of both zeros.
+    hashed = _mixed((scores + 0.0).view(np.uint64))
     if not known & {"content", "nothing"}:
         # Another batch may be numbered alike: an id is one answer only together with its score.
         return _mixed(digests ^ hashed), True
@@ -230,6 +293,12 @@ def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
         bits *= np.uint64(factor)
     bits ^= bits >> np.uint64(31)
     return bits
+
+
+def _digest(content: Any) -> str:
+    """Return a short digest of anything that JSON can hold."""
+    text = json.dumps(content, sort_keys=True).encode("utf-8", "surrogatepass")
+    return sha256(text).hexdigest()[:16]
 
 
 def told(earlier: Earlier) -> list[dict[str, Any]]:

@@ -26,12 +26,14 @@ from calibrail.report.documents.calibrate_findings import few_looked_before, loo
 from calibrail.workflow.look import Earlier, Look, shared, told, void
 
 SCHEMA: Final = "calibrail.looks/1"
+#: Subject of the looks at labelled answers that a run splits itself.
+SPLIT: Final = "split"
 
 _REMEDY: Final = "; it keeps what was looked at, so that a verdict is no second chance: "
 
 
 class Looks:
-    """The file of looks, by question: one detector and promise, or one guardrail.
+    """The file of looks, by subject: labelled answers with their split, or one guardrail.
 
     Parameters
     ----------
@@ -55,11 +57,13 @@ class Looks:
                 folder = folder.parent
             tempfile.TemporaryFile(dir=folder).close()
 
-    def record(self, question: Any, look: Look, *others: Look) -> Earlier:
+    def record(self, subject: Any, look: Look, *others: Look) -> Earlier:
         """Keep a look, unless this very one is kept; return those before it at the same answers.
 
-        The question is anything that JSON can hold; further looks at its data may be named. The
-        verdict that is kept is the one that these leave.
+        The subject is anything that JSON can hold; further looks at its data may be named. Looks of
+        other detectors at it do not count, nor does another question about the same split: what
+        was before the first of them was before all. The verdict that is kept is the one that these
+        leave.
 
         Raises
         ------
@@ -68,7 +72,7 @@ class Looks:
         """
         if self._path is None:
             return shared(look, others)
-        name = json.dumps(question, sort_keys=True).encode("utf-8", "surrogatepass")
+        name = json.dumps(subject, sort_keys=True).encode("utf-8", "surrogatepass")
         key = sha256(name).hexdigest()[:16]
         with self._writing():
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -76,9 +80,10 @@ class Looks:
         with _locked(self._path.parent):
             questions = self._read(self._path)
             kept = questions.get(key, ())
-            same = next((i for i, item in enumerate(kept) if look.same(item)), None)
-            earlier = shared(look, (*others, *kept[:same]))
-            if same is None:
+            before = [item for item in kept if look.of_one_detector(item)]
+            same = [i for i, item in enumerate(before) if look.same(item)]
+            earlier = shared(look, (*others, *before[: same[0] if same else None]))
+            if not any(before[i].question == look.question for i in same):
                 certain = look.verdict == "certified" and void(earlier)
                 kept_as = "inconclusive" if certain else look.verdict
                 questions[key] = (*kept, replace(look, verdict=kept_as))

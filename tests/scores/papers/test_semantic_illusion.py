@@ -5,7 +5,7 @@ import pytest
 
 from calibrail.data.example import Example
 from calibrail.errors import InputError
-from calibrail.scores.base import Scores
+from calibrail.scores.base import MOST_READ, TOO_LONG_TO_READ, Scores
 from calibrail.scores.learned import learns, state_bytes, with_state
 from calibrail.scores.papers.semantic_illusion import Crg, CrossEncoder, Tfg, best_weights
 from tests.scores.fakes import FakeEncoder, FakeRanker, plane, with_encoder
@@ -45,6 +45,18 @@ def test_tiles_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("calibrail.scores.papers.semantic_illusion.TILE", 7)
     assert score.score([Example("", ("c",), "r")]).values[0] == whole
     assert 0 < whole < 1
+
+
+@pytest.mark.parametrize("text", ["\u8fd9\u662f\u3002", "e.g. ", "< ", "| a |"])
+def test_an_answer_too_long_to_be_read_to_its_end_is_undefined_and_not_read(text: str) -> None:
+    fine, longest = "r", (text * MOST_READ)[:MOST_READ]
+    encoder = FakeEncoder(words={**WORDS, longest: [plane(0)]})
+    score = with_encoder(Tfg(), encoder)
+    long = [longest + "x", text * 50_000, text * 500_000]
+    result = score.score([Example("", ("c1",), answer) for answer in (fine, longest, *long)])
+    assert result.reasons == dict.fromkeys((2, 3, 4), TOO_LONG_TO_READ)
+    # It enters what a guardrail pins.
+    assert score.cut() == {"most_read": MOST_READ}
 
 
 def test_what_has_no_content_word_is_undefined() -> None:

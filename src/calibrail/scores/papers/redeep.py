@@ -39,6 +39,7 @@ class Redeep(ModelScore):
     window: int | None = None
 
     name = "redeep"
+    reads_all = True
     explains = True
     uses = ("attention",)
     versions = (("sentences", sentences_version),)

@@ -48,6 +48,7 @@ class Tfg(Embedding):
     gamma: float = 0.3
 
     name = "tfg"
+    reads_all = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
