@@ -32,6 +32,7 @@ FAMILIES = {
     "three-way": ("three-way,",),
     "covariate shift": ("covariate",),
     "several risks": ("several", "a"),
+    "verdicts at any time": ("sequential,",),
 }
 
 
@@ -75,8 +76,9 @@ def page(
         "n counts calibration or test examples of each class (clusters, where examples come in "
         "clusters). alpha is the tolerated miss rate; for bands, group certificates, discoveries "
         "and several risks it is 1 - confidence, for selection the false discovery rate, for Holm "
-        "the family-wise error. Each row sums up the settings of one design, and shows the one "
-        "whose count was the least likely.",
+        "the family-wise error. For sequential verdicts n is the least number of hallucinated "
+        "answers expected, alpha the tolerated miss rate. Each row sums up the settings of one "
+        "design, and shows the one whose count was the least likely.",
         *(f"\nFAILED: {check}" for check in failed),
     ]
     for promise in promises:

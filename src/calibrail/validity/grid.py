@@ -8,7 +8,16 @@ from typing import Final, Generic, TypeVar
 
 from calibrail.conformal import Guarantee, minimum_n
 from calibrail.errors import InputError
-from calibrail.validity import bands, batches, certificates, groups, risks, shift, thresholds
+from calibrail.validity import (
+    bands,
+    batches,
+    certificates,
+    groups,
+    risks,
+    sequential,
+    shift,
+    thresholds,
+)
 from calibrail.validity.check import DELTA, Check, Observation, Setting
 from calibrail.validity.distributions import KINDS, Kind
 
@@ -89,6 +98,10 @@ PROMISES: Final[tuple[Simulation[Check], ...]] = (
     Simulation(thresholds.three_way_marginal, "marginal", each=10),
     Simulation(thresholds.three_way_pac, "pac", each=10),
     Simulation(shift.weighted_coverage, each=4),
+    *(
+        Simulation(run, kinds=_ONE, sizes=(100,), alphas=(0.1,))
+        for run in (sequential.uniform, sequential.active, sequential.groups)
+    ),
     Simulation(risks.several_risks, kinds=_ONE, each=80, sizes=(30, 100)),
     Simulation(risks.risk_that_turns, kinds=_ONE, each=80, sizes=(30, 100, 600)),
 )

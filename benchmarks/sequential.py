@@ -1,0 +1,242 @@
+"""How many labels does a verdict at any time save against one look after a fixed number?
+
+``python benchmarks/sequential.py`` writes ``results/sequential.md``: labels until a verdict for
+simulated streams, and for real answers where they lie beside the project. About three minutes on
+one core.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from results import write
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+from calibrail.conformal import Assumption, plan
+from calibrail.conformal.streams import Draw, Units, follow, gaussian
+from calibrail.settings import Drawing, Promise, Requirement
+
+Floats = NDArray[np.float64]
+
+DATA = Path(os.environ.get("CALIBRAIL_DATA", Path(__file__).parents[2] / "shared" / "data"))
+RUNS, SIMULATED_RUNS = 1000, 300
+#: Required coverage, its true value, limit on the FPR, its true value.
+RATES = (
+    (0.9, 0.95, 0.2, 0.1),
+    (0.9, 0.97, 0.2, 0.15),
+    (0.95, 0.97, 0.2, 0.1),
+    (0.9, 0.93, 0.3, 0.2),
+    (0.8, 0.95, 0.3, 0.1),
+)
+BASE_RATES = (0.1, 0.3, 0.5)
+FLOORS = (0.05, 0.1, 0.2, 0.4)
+#: File, sign of the score that is certified (1: higher = more likely hallucinated), the score, and
+#: the columns that a better guess is made from.
+REAL = (
+    ("FRANK", "frank/metric_scores.csv", -1, "bertscore_p_article", ("feqa", "qags", "rouge_l")),
+    ("FaithBench", "faithbench/summaries.csv", -1, "hhem_2_1", ("true_teacher", "gpt_4o")),
+    ("RAGTruth ReDeEP", "ragtruth/llama2_7b_redeep.csv", 1, "redeep_out_of_fold", ()),
+)
+#: The threshold catches this share of the half that sets it; what is required lies this far off
+#: the rates of the other half.
+CAUGHT, MARGIN = 0.9, 0.06
+#: A stream is given up after so many times the labels of the fixed number.
+PATIENCE = 4
+
+
+def quantiles(
+    draw: Draw, requirement: Requirement, drawing: Drawing, fixed: int, runs: int = RUNS
+) -> tuple[list[float], float]:
+    """Return median and 80th percentile of the labels, the median drawn, and how many certify."""
+    labels = PATIENCE * fixed
+    found = follow(
+        draw,
+        requirement,
+        drawing,
+        streams=runs,
+        units=int(2 * labels / min(drawing.floors)),
+        labels=labels,
+        seed=1,
+    )
+    certified, rejected = found.decided(found.labelled)
+    spent = np.minimum(certified, rejected)
+    drawn = np.minimum(*found.decided(found.drawn))
+    shares = [np.quantile(spent, share, method="higher") for share in (0.5, 0.8)]
+    return [*map(float, shares), float(np.median(drawn))], float(np.isfinite(certified).mean())
+
+
+def shown(value: float) -> str:
+    return f"{value:,.0f}" if np.isfinite(value) else "-"
+
+
+def row(head: str, fixed: int, ways: list[tuple[list[float], float]]) -> str:
+    """Return a line with the labels of every way, and the share that the last one saves."""
+    cells = [shown(value) for way, _ in ways for value in way[:2]]
+    medians = [way[0] for way, _ in ways]
+    saved = " | ".join(f"{1.0 - median / fixed:+.0%}" for median in medians)
+    drawn = shown(ways[-1][0][2])
+    return (
+        f"| {head} | {fixed:,} | {' | '.join(cells)} | {drawn} | {saved} | "
+        f"{' / '.join(f'{share:.0%}' for _, share in ways)} |"
+    )
+
+
+def fixed_number(requirement: Requirement, rates: tuple[float, float], base: float) -> int:
+    made = plan(Promise(), requirement, Assumption(*rates), base_rate=base)
+    assert made.n is not None
+    return made.n
+
+
+def simulated() -> list[str]:
+    """Return labels until a verdict of Gaussian streams."""
+    lines = []
+    for required, coverage, limit, fpr in RATES:
+        for base in BASE_RATES:
+            asked = Requirement(limit, required)
+            fixed = fixed_number(asked, (coverage, fpr), base)
+            draw = gaussian(coverage, fpr, base)
+            ways = [quantiles(draw, asked, Drawing(), fixed, SIMULATED_RUNS)]
+            for way in (without_guess(draw, base), draw):
+                ways.append(quantiles(way, asked, Drawing("active"), fixed, SIMULATED_RUNS))
+            head = f"{coverage:g} ({required:g}) | {fpr:g} ({limit:g}) | {base:g}"
+            lines.append(row(head, fixed, ways))
+            print(lines[-1], flush=True)
+    return lines
+
+
+def without_guess(draw: Draw, base: float) -> Draw:
+    """Return the same answers with the base rate as the guess of each."""
+
+    def same(rng: np.random.Generator, streams: int, units: int) -> Units:
+        unit = draw(rng, streams, units)
+        return unit._replace(guess=np.full(unit.guess.shape, base))
+
+    return same
+
+
+def floors() -> list[str]:
+    """Return what a lower or a higher floor does."""
+    lines = []
+    for required, coverage, limit, fpr in RATES:
+        asked = Requirement(limit, required)
+        fixed = fixed_number(asked, (coverage, fpr), 0.1)
+        draw = gaussian(coverage, fpr, 0.1)
+        cells = []
+        for floor in FLOORS:
+            way = Drawing("active", floor)
+            (median, most, drawn), _ = quantiles(draw, asked, way, fixed, SIMULATED_RUNS)
+            cells.append(f"{shown(median)} / {shown(most)} ({shown(drawn)})")
+        lines.append(f"| {coverage:g} ({required:g}) | {fpr:g} ({limit:g}) | {' | '.join(cells)} |")
+        print(lines[-1], flush=True)
+    return lines
+
+
+def real(name: str, file: str, sign: int, column: str, more: tuple[str, ...]) -> list[str]:
+    """Return labels until a verdict about a threshold from one half, drawn from the other."""
+    with (DATA / file).open(encoding="utf-8", newline="") as handle:
+        rows = [item for item in csv.DictReader(handle) if item[column].strip()]
+    label = np.array([float(item["label"]) == 1.0 for item in rows])
+    values = np.array([[number(item[one]) for one in (column, *more)] for item in rows])
+    groups = np.unique([item["group"] for item in rows], return_inverse=True)[1]
+    half = np.random.default_rng(0).permutation(groups.max() + 1) % 2 == 0
+    first = half[groups]
+    score = sign * values[:, 0]
+    threshold = np.quantile(score[first & label], 1.0 - CAUGHT, method="lower")
+    flagged, truth = score[~first] >= threshold, label[~first]
+    coverage, fpr = float(flagged[truth].mean()), float(flagged[~truth].mean())
+    base = float(truth.mean())
+    asked = Requirement(round(fpr + MARGIN, 2), round(coverage - MARGIN, 2))
+    fixed = fixed_number(asked, (coverage, fpr), base)
+    ways = [quantiles(pool(flagged, truth, np.full(len(truth), base)), asked, Drawing(), fixed)]
+    lines = []
+    for columns in sorted({1, values.shape[1]}):
+        guess = guessed(values[:, :columns], label, first)
+        found = quantiles(pool(flagged, truth, guess[~first]), asked, Drawing("active"), fixed)
+        by = "own score" if columns == 1 else f"and {', '.join(more)}"
+        head = (
+            f"{name} {column} | {by} | {(~first).sum():,} | {base:.2f} | "
+            f"{coverage:.3f} ({asked.min_coverage:g}) | {fpr:.3f} ({asked.max_fpr:g})"
+        )
+        lines.append(row(head, fixed, [*ways, found]))
+        print(lines[-1], flush=True)
+    return lines
+
+
+def number(text: str) -> float:
+    return float(text) if text.strip() else np.nan
+
+
+def guessed(values: Floats, label: NDArray[np.bool_], first: NDArray[np.bool_]) -> Floats:
+    """Return P(hallucinated) by a logistic regression on the half that set the threshold."""
+    filled = np.where(np.isnan(values), np.nanmedian(values[first], axis=0), values)
+    scaler = StandardScaler().fit(filled[first])
+    model = LogisticRegression().fit(scaler.transform(filled[first]), label[first])
+    chance: Floats = model.predict_proba(scaler.transform(filled))[:, 1]
+    return chance
+
+
+def pool(flagged: NDArray[np.bool_], truth: NDArray[np.bool_], guess: Floats) -> Draw:
+    """Return streams that draw from these answers at random, each as often as it comes."""
+
+    def draw(rng: np.random.Generator, streams: int, units: int) -> Units:
+        taken = rng.integers(len(truth), size=(streams, units, 1))
+        return Units(flagged[taken], truth[taken], guess[taken], np.ones(taken.shape))
+
+    return draw
+
+
+def section(title: str, text: str, heads: str, lines: Callable[[], list[str]]) -> list[str]:
+    columns = heads.count("|") + 1
+    return ["", f"## {title}", "", text, "", f"| {heads} |", "|---" * columns + "|", *lines()]
+
+
+def main() -> None:
+    lines = [
+        f"Labels until a verdict that is looked for after every label, {SIMULATED_RUNS:,} "
+        f"simulated streams each and {RUNS:,} of real answers, at 95 % confidence; beside them the "
+        "number of labels after which one look certifies with 80 % probability (fixed). Half and "
+        "80 %: so many streams have a verdict by then. Saved: by the median against the fixed number, uniform first. Drawn: median of the answers "
+        "looked at by the last way. Certified: share of the streams in the order of the columns.",
+    ]
+    lines += section(
+        "Simulated",
+        "True (required) coverage and FPR. The guess is P(hallucinated) given a Gaussian score "
+        "whose threshold is certified: as good as one can be that knows no more. Blind: every "
+        "answer has the base rate as its guess.",
+        "coverage | FPR | base rate | fixed | uniform half | 80 % | blind half | 80 % "
+        "| active half | 80 % | drawn | saved: uniform | blind | active | certified",
+        simulated,
+    )
+    lines += section(
+        "The floor",
+        "Labels that half and 80 % of the streams need, and (median) answers drawn, at a base rate "
+        "of 0.1.",
+        "coverage | FPR | " + " | ".join(f"floor {floor:g}" for floor in FLOORS),
+        floors,
+    )
+    there = [item for item in REAL if (DATA / item[1]).exists()]
+    if there:
+        lines += section(
+            "Real answers",
+            f"The threshold catches {CAUGHT:.0%} of the hallucinated answers of one half (groups "
+            "kept whole), which the guess is fitted on, too; streams draw from the other half at "
+            f"random, with replacement. Required is {MARGIN:g} less coverage and {MARGIN:g} more "
+            "FPR than is true there. The guess comes from the score that is certified, then from "
+            "further columns of the file.",
+            "detector | guess by | answers | base rate | coverage | FPR | fixed | uniform half "
+            "| 80 % | active half | 80 % | drawn | saved: uniform | active | certified",
+            lambda: [line for item in there for line in real(*item)],
+        )
+    else:
+        lines += ["", f"Real answers: no data at {DATA.name}; CALIBRAIL_DATA names its folder."]
+    write("sequential", "Labels until a verdict", lines, ("numpy", "scipy", "scikit-learn"))
+
+
+if __name__ == "__main__":
+    main()
