@@ -202,7 +202,8 @@ def main() -> None:
         f"simulated streams each and {RUNS:,} of real answers, at 95 % confidence; beside them the "
         "number of labels after which one look certifies with 80 % probability (fixed). Half and "
         "80 %: so many streams have a verdict by then. Saved: by the median against the fixed "
-        "number, uniform first. Drawn: median of the answers looked at by the last way. Certified: share of the streams in the order of the columns.",
+        "number, uniform first. Drawn: median of the answers looked at by the last way. Certified: "
+        "share of the streams in the order of the columns.",
     ]
     lines += section(
         "Simulated",
