@@ -7,6 +7,7 @@ from typing import Final
 
 from calibrail.data.diagnosis import Diagnosis, Finding
 from calibrail.data.example import FAITHFUL
+from calibrail.data.label_check import holds_others, what_is_held
 from calibrail.phrases import count as said
 from calibrail.settings import ReadOptions
 from calibrail.settings.option import either, option_of
@@ -61,6 +62,9 @@ def _labels(facts: Diagnosis) -> Iterator[Finding]:
             "be right where hallucinated answers copy and faithful ones paraphrase",
         )
     labels = facts.reading["labels"]
+    n_read = facts.usable + facts.filtered
+    if labels and holds_others(labels, n_read):
+        yield Finding("labels_unclear", what_is_held(labels, n_read))
     if labels and labels["by_name"]:
         ones = [item["value"] for item in labels["values"] if item["class"] == FAITHFUL]
         otherwise = option_of(ReadOptions, "positive", "VALUE")

@@ -98,3 +98,19 @@ class SeenIds:
             position = (position + 1) & mask
         slots[position] = value
         return True
+
+
+class SourceIds:
+    """The ids so far; one that another file has, too, is told apart by the name of its file."""
+
+    def __init__(self) -> None:
+        self._all, self._by_file = SeenIds(), SeenIds()
+
+    def unique(self, id: str, file: str) -> str | None:
+        """Return the id that a row is given, or None where its own file has the id already."""
+        if file and not self._by_file.add(f"{file}\0{id}"):
+            return None
+        if self._all.add(id):
+            return id
+        qualified = f"{file}:{id}"
+        return qualified if file and self._all.add(qualified) else None

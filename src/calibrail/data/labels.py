@@ -116,6 +116,10 @@ class LabelReader:
     ----------
     seen : Counter of (str, int)
         How often each value was read as which class.
+    others : Counter of str
+        How often each value was met that is no label.
+    n_others : int
+        Rows with such a value.
     n_several, n_divided : int
         Rows with labels of several annotators, and those on which these disagree.
     """
@@ -124,8 +128,9 @@ class LabelReader:
         self.column, self.spans, self.annotators = column, spans, reading.annotators
         self.named = meaning_of_one(column)
         self.seen: Counter[tuple[str, Any]] = Counter()
+        self.others: Counter[str] = Counter()
         self._known: dict[tuple[type, object], tuple[str, Meaning]] = {}
-        self.n_several = self.n_divided = 0
+        self.n_several = self.n_divided = self.n_others = 0
         self.is_explicit = reading.label_map is not None or reading.positive is not None
         self._positive = None if reading.positive is None else label_key(reading.positive)
         self._map: Mapping[str, Meaning] | None = None
@@ -165,16 +170,30 @@ class LabelReader:
         blank = isinstance(value, str) and not value.strip()
         return value is None or blank or (isinstance(value, float) and math.isnan(value))
 
-    def described(self) -> dict[str, object]:
+    def set_aside(self, value: object) -> None:
+        """Count the label of a row that says neither class."""
+        self.n_others += 1
+        given = value if isinstance(value, (list, tuple)) and not self.spans else (value,)
+        for item in given:
+            key = label_key(item)[:40]
+            if self.is_missing(item) or self._one(item) is not None:
+                continue
+            if key in self.others or len(self.others) < _COUNTED:
+                self.others[key] += 1
+
+    def described(self) -> dict[str, Any]:
         """Return how labels were read: values with their class and number, and who decided."""
         values = [
             {"value": value, "class": label, "n": n}
             for (value, label), n in self.seen.most_common()
         ]
+        others = [{"value": value, "n": n} for value, n in self.others.most_common()]
         several = {"annotators": self.annotators, "n": self.n_several, "n_divided": self.n_divided}
         return {
             "column": self.column,
             "values": values,
+            "others": {"n": self.n_others, "values": others} if others else None,
+            "by_user": self.is_explicit,
             "by_name": not self.is_explicit and self.named == FAITHFUL,
             "several": several if self.n_several else None,
         }

@@ -15,7 +15,8 @@ from calibrail.data.columns import Needs, choose_columns
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.files import count_rows
 from calibrail.data.formats import Opened, peek
-from calibrail.data.ids import SeenIds
+from calibrail.data.ids import SourceIds
+from calibrail.data.label_check import refuse_others, refuse_others_ahead
 from calibrail.data.part import Part
 from calibrail.data.paths import value_at
 from calibrail.data.quarantine import Quarantine
@@ -164,7 +165,7 @@ class Reading:
         }
 
     def _run(self, rows: Iterator[ParsedItem], interpreter: Interpreter) -> Iterator[Example]:
-        seen, last = _Ids(), ("", 0)
+        seen, last = SourceIds(), ("", 0)
         with closing(Quarantine(self._quarantine)) as quarantine:
             for row in rows:
                 number = row.number if isinstance(row, Row) else row.row
@@ -191,8 +192,11 @@ class Reading:
                 self.reasons[result.field, result.reason] += 1
                 quarantine.add(result)
         self._done = True
-        if not self.n_examples and not self._allow_none:
+        if self._allow_none:
+            return
+        if not self.n_examples:
             raise DataError(self._nothing_usable())
+        refuse_others(self.source, self.columns.labels, self.n_examples + self.n_filtered)
 
     def _describe(self, problem: Problem) -> str:
         seen = f", got {problem.value}" if problem.value else ""
@@ -298,6 +302,13 @@ def read(
     if target is not None and any(target.resolve() == file.resolve() for file in opened.files):
         raise InputError(f"quarantine must not be the file that is read; got {target}")
     made = Reading(spoken(source), opened, reading, needs)
+    if labelled and not allow_none and opened.table and not isinstance(source, Iterator):
+
+        def again(part: ReadOptions) -> Reading:
+            unlabelled = Needs(require=(), allow_none=True)
+            return Reading(spoken(source), open_source(source, part), part, unlabelled)
+
+        refuse_others_ahead(made.head, made.columns, reading, again)
     if (told := _told.get()) is not None:
         told(made)
     return made
@@ -325,19 +336,3 @@ def read_all(
     """
     opened = read(source, reading, **fields)
     return tuple(opened), opened
-
-
-class _Ids:
-    """The ids so far; one that another file has, too, is told apart by the name of its file."""
-
-    def __init__(self) -> None:
-        self._all, self._by_file = SeenIds(), SeenIds()
-
-    def unique(self, id: str, file: str) -> str | None:
-        """Return the id that a row is given, or None where its own file has the id already."""
-        if file and not self._by_file.add(f"{file}\0{id}"):
-            return None
-        if self._all.add(id):
-            return id
-        qualified = f"{file}:{id}"
-        return qualified if file and self._all.add(qualified) else None

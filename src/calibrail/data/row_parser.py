@@ -142,6 +142,8 @@ class Interpreter:
             reason, remedy = "not 0 or 1", label_remedy(value, labels)
             if labels.is_missing(value):
                 reason, remedy = "missing", f"give every row a {column!r} of 0 or 1"
+            else:
+                labels.set_aside(value)
             raise _FieldError("label", reason, value, remedy)
         return label
 

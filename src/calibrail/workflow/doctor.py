@@ -12,6 +12,7 @@ from calibrail.data.diagnosis import Diagnosis, NumericColumn, ScoreSupport, Sup
 from calibrail.data.duplicates import CrossSplitDuplicates, cross_split_duplicates
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.findings import ENOUGH, findings
+from calibrail.data.label_check import holds_others, map_to_fill
 from calibrail.data.layout import looks, suggest
 from calibrail.data.profile import (
     Survey,
@@ -83,7 +84,11 @@ def diagnose(
     layout = looks(first.head)
     # Scores beside labels are enough; texts are looked for where there is neither.
     scored = labelled and bool(survey.columns) and "response" not in present
+    how_labels = opened.columns.labels.described()
+    unclear = holds_others(how_labels, opened.n_examples + opened.n_filtered)
     suggested = {} if scored else suggest(layout, first.columns, readable=labelled)
+    if unclear and (classes := map_to_fill(how_labels)) is not None:
+        suggested["label_map"] = ",".join(f"{value}={name}" for value, name in classes.items())
     areas = overlap.inverted() or {}
     repeated, contradictory = repeats(survey)
     response_chars = survey.chars[:, TEXT_FIELDS.index("response")]
