@@ -81,7 +81,10 @@ def test_copies_change_nothing(tmp_path: Path, options: tuple[str, ...]) -> None
         seen.append([report[key] for key in ("threshold", "n_calibration", "verdict")])
         seen[-1] += [report["test"][key] for key in ("coverage", "fpr")]
     assert seen[0] == seen[1]
-    assert report["data"]["copies"] == {"n": 480, "n_groups": 120, "largest": 4, "n_across": 0}
+    assert report["data"]["copies"] == {
+        **{"n": 480, "n_groups": 120, "largest": 4, "n_across": 0},
+        "n_by_scores": 0,
+    }
     assert report["data"]["near_duplicates"]["count"] == 0
     assert any("in 120 groups of up to 4" in note for note in report["notes"])
 
@@ -203,7 +206,7 @@ def test_certify_counts_copies_once(tmp_path: Path, near: bool) -> None:
         assert (found[0].n_set_aside, found[1].n_set_aside) == (0, 120)
 
 
-@pytest.mark.parametrize("known", ["not at all", "by group"])
+@pytest.mark.parametrize("known", ["not at all", "by group", "to the last digit", "with ids"])
 def test_rows_of_scores_that_are_alike_give_no_verdict_unless_something_tells_them_apart(
     tmp_path: Path, known: str
 ) -> None:
@@ -212,13 +215,14 @@ def test_rows_of_scores_that_are_alike_give_no_verdict_unless_something_tells_th
     for seed in range(40):
         rng = np.random.default_rng(seed)
         labels = np.arange(160) % 2
-        scores = rng.normal(2.0 * labels)
+        scores = rng.normal(2.0 * labels).round(2 if known == "not at all" else 15)
         items = [
             {"detector": float(score), "label": int(label)}
             for score, label in zip(np.repeat(scores, 6), np.repeat(labels, 6), strict=True)
         ]
         for i, item in enumerate(items):
             item |= {"group": i // 6} if known == "by group" else {}
+            item |= {"id": f"row {i}"} if known == "with ids" else {}
         run = calibrate(items, SPEC, guarantee="pac", alpha=0.1, max_fpr=0.85)
         verdicts.append(run.verdict)
         broken.append(norm.cdf(float(run.calibration.threshold) - 2.0) > 0.1)
@@ -229,5 +233,8 @@ def test_rows_of_scores_that_are_alike_give_no_verdict_unless_something_tells_th
         reports = compared.to_dict()["detectors"]
         assert [item["verdict"] for item in reports] == ["inconclusive"]
     else:
+        if known != "by group":
+            assert run.data["copies"]["n_by_scores"] == 960
+            assert any("to the last digit" in note for note in run.report.notes)
         # The error that pac states, with a binomial tolerance.
         assert "certified" in verdicts and wrong <= binom.ppf(0.9999, 40, 0.1 + 0.025)

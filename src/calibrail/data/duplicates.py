@@ -20,6 +20,9 @@ THRESHOLD: Final = 0.8
 # probability 1 - (1 - 0.8^4)^16 = 0.9998.
 _BAND: Final = 4
 
+#: Bands of a sketch.
+N_BANDS: Final = N_HASHES // _BAND
+
 # A text is compared with this many neighbours on either side in a bucket. Buckets with more are
 # texts from one template, of which each then has near-duplicates enough to be seen.
 _NEIGHBOURS: Final = 32
@@ -140,7 +143,7 @@ def similar_pairs(
     rows: NDArray[np.intp],
     sides: NDArray[np.uint8],
     threshold: float,
-    within: NDArray[np.uint64] | None = None,
+    beside: NDArray[np.uint64] | None = None,
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """Yield arrays of pairs of different texts, similar enough, that are not on one same side.
 
@@ -154,13 +157,14 @@ def similar_pairs(
         Bit k is set where text i is on side k.
     threshold : float
         Estimated Jaccard similarity that is enough.
-    within : ndarray of uint64, shape (n,), optional
-        Only texts that are equal in it are compared.
+    beside : ndarray of uint64, shape (n, 16), optional
+        Only texts that are equal in one of its columns, too, and in the band of MinHash values that
+        goes with it, are compared.
     """
     bands = np.ascontiguousarray(minhash).view(np.uint64)
     needed = int(np.ceil(threshold * N_HASHES - 1e-9))
-    for band in range(N_HASHES // _BAND):
-        keys = bands[rows, band] if within is None else bands[rows, band] ^ within
+    for band in range(N_BANDS):
+        keys = bands[rows, band] if beside is None else bands[rows, band] ^ beside[:, band]
         order = np.argsort(keys, kind="stable")
         keys = keys[order]
         for step in range(1, min(_NEIGHBOURS, len(order) - 1) + 1):
@@ -170,8 +174,6 @@ def similar_pairs(
             left, right = order[together], order[together + step]
             # Two texts that are on one and the same side only are no leak.
             crossing = (sides[left] != sides[right]) | ((sides[left] & (sides[left] - 1)) != 0)
-            if within is not None:
-                crossing &= within[left] == within[right]
             left, right = left[crossing], right[crossing]
             same = minhash[rows[left]] == minhash[rows[right]]
             alike = np.count_nonzero(same, axis=1) >= needed

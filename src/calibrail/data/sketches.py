@@ -23,6 +23,9 @@ N_HASHES: Final = 64
 #: Of these, how many are kept of the question and of the response, each by itself.
 N_OF_PART: Final = 32
 
+#: Bytes that are kept of the contexts.
+N_OF_CONTEXTS: Final = 64
+
 #: Words from which an answer without question and contexts is no accident when it is repeated.
 TELLING: Final = 8
 
@@ -42,7 +45,7 @@ _OFFSETS: Final = _rng.integers(0, 2**63, N_HASHES, dtype=np.uint64)
 
 @dataclass(frozen=True, slots=True)
 class Sketches:
-    """Question and response of n examples: 272 bytes each.
+    """Question, response and contexts of n examples: 336 bytes each.
 
     Parameters
     ----------
@@ -54,15 +57,18 @@ class Sketches:
     parts : ndarray of uint16, shape (n, 2, 32)
         The same of the question and of the response, each by itself.
     anchors : ndarray of uint64, shape (n,)
-        What copies have in common to the word: a hash of the contexts; without contexts 1, without
-        a question, too, a hash of the response. 0 where that is too short to tell copies from
-        answers that are alike by chance.
+        A hash of the contexts; without contexts 1, without a question, too, a hash of the response.
+        0 where that is too short to tell copies from answers that are alike by chance.
+    contexts : ndarray of uint8, shape (n, 64)
+        MinHash of all contexts together: the least of the word pairs of each of 64 bins (one
+        permutation hashing, Li, Owen and Zhang 2012), 0 for an empty bin.
     """
 
     exact: NDArray[np.uint64]
     minhash: NDArray[np.uint16]
     parts: NDArray[np.uint16]
     anchors: NDArray[np.uint64]
+    contexts: NDArray[np.uint8]
 
     def __len__(self) -> int:
         """Return the number of examples."""
@@ -90,20 +96,24 @@ class Sketcher:
     """
 
     def __init__(self) -> None:
-        self._texts: list[tuple[bytes, bytes]] = []
+        self._texts: list[tuple[bytes, bytes, bytes]] = []
         self._held = 0
         # Bytes grow in place, where a list of arrays would be held twice while it is joined.
         self._exact = bytearray()
         self._minhash = bytearray()
         self._parts = bytearray()
         self._anchors = array("Q")
+        self._contexts = bytearray()
 
     def add(self, example: Example) -> None:
         """Remember the texts of one example."""
         question, response = _encoded(example.question), _encoded(example.response)
-        self._texts.append((question, response))
-        self._anchors.append(_anchor(example, question, response))
-        self._held += len(question) + len(response) + 16
+        # Contexts are long: splitting at spaces takes a tenth of the time of finding words.
+        chunks = sorted(filter(None, (" ".join(c.casefold().split()) for c in example.contexts)))
+        contexts = "\n".join(chunks).encode("utf-8", "surrogatepass")
+        self._texts.append((question, response, contexts))
+        self._anchors.append(_anchor(question, response, contexts))
+        self._held += len(question) + len(response) + len(contexts) + 16
         if self._held >= _BATCH_BYTES:
             self._flush()
 
@@ -113,18 +123,21 @@ class Sketcher:
         exact = np.frombuffer(self._exact, dtype=np.uint64)
         minhash = np.frombuffer(self._minhash, dtype=np.uint16).reshape(-1, N_HASHES)
         parts = np.frombuffer(self._parts, dtype=np.uint16).reshape(-1, 2, N_OF_PART)
-        return Sketches(exact, minhash, parts, np.array(self._anchors, dtype=np.uint64))
+        anchors = np.array(self._anchors, dtype=np.uint64)
+        contexts = np.frombuffer(self._contexts, dtype=np.uint8).reshape(-1, N_OF_CONTEXTS)
+        return Sketches(exact, minhash, parts, anchors, contexts)
 
     def _flush(self) -> None:
         if not self._texts:
             return
-        whole = [b" ".join(filter(None, texts)) for texts in self._texts]
+        whole = [b" ".join(filter(None, texts[:2])) for texts in self._texts]
         self._exact += np.array([_hash(text) if text else 0 for text in whole], np.uint64).tobytes()
-        values = _minhash([text for texts in self._texts for text in texts])
+        values = _minhash([text for texts in self._texts for text in texts[:2]])
         values = values.reshape(-1, 2, N_HASHES)
         # The least of both parts is the least of the whole.
         self._minhash += _kept(values.min(axis=1)).tobytes()
         self._parts += _kept(values[:, :, :N_OF_PART]).tobytes()
+        self._contexts += _binned([texts[2] for texts in self._texts]).tobytes()
         self._texts, self._held = [], 0
 
 
@@ -136,11 +149,9 @@ def _hash(text: bytes) -> int:
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "little")
 
 
-def _anchor(example: Example, question: bytes, response: bytes) -> int:
-    # Contexts are long: splitting at spaces takes a tenth of the time of finding words.
-    chunks = sorted(filter(None, (" ".join(c.casefold().split()) for c in example.contexts)))
-    if chunks:
-        return _hash("\n".join(chunks).encode("utf-8", "surrogatepass"))
+def _anchor(question: bytes, response: bytes, contexts: bytes) -> int:
+    if contexts:
+        return _hash(contexts)
     if question:
         return 1
     return _hash(response) if response.count(b" ") >= TELLING - 1 else 0
@@ -170,6 +181,36 @@ def _minhash(texts: list[bytes]) -> NDArray[np.uint64]:
         values = shingles * _MULTIPLIERS[i] + _OFFSETS[i]
         values[owner_ends] = np.iinfo(np.uint64).max
         result[:, i] = np.minimum.reduceat(values, starts)
+    return result
+
+
+def _binned(texts: list[bytes]) -> NDArray[np.uint8]:
+    """Return the least word pair of each of 64 bins, shape (n, 64), of texts with single spaces.
+
+    A word is known by its last eight bytes and its length, which is all that can be read at once:
+    contexts are the longest of all texts.
+    """
+    result = np.zeros((len(texts), N_OF_CONTEXTS), dtype=np.uint8)
+    if not any(texts):
+        return result
+    joined = bytes(8) + b"".join(text.replace(b"\n", b" ") + b" " for text in texts)
+    octets = np.frombuffer(joined, dtype=np.uint8)
+    ends = np.flatnonzero(octets == 0x20)
+    lengths = np.diff(ends, prepend=7) - 1
+    last = np.ndarray(len(joined) - 7, np.dtype("<u8"), joined, strides=(1,))[ends - 8]
+    shift = (8 * (8 - np.clip(lengths, 1, 8))).astype(np.uint64)
+    words = _mix((last >> shift) ^ (lengths.astype(np.uint64) * _ODD))
+    closing = np.cumsum([len(text) + 1 for text in texts]) + 7
+    owner = np.searchsorted(closing, ends)
+    following = np.append(words[1:], words[:1])
+    # What follows the last word of a text belongs to another one; an empty text is no word.
+    following[np.searchsorted(ends, closing)] = 0
+    pairs = _mix(words * _ODD + (following ^ (following >> np.uint64(29))))[lengths > 0]
+    bins = owner[lengths > 0] * N_OF_CONTEXTS + (pairs >> np.uint64(58)).astype(np.intp)
+    least = np.full(result.size, np.iinfo(np.uint64).max)
+    np.minimum.at(least, bins, pairs & np.uint64((1 << 58) - 1))
+    held = least != np.iinfo(np.uint64).max
+    result.reshape(-1)[held] = (_mix(least[held]) % np.uint64(255) + np.uint64(1)).astype(np.uint8)
     return result
 
 

@@ -18,6 +18,8 @@ from calibrail.record import Record
 FEW_TEST: Final = 50
 #: A threshold at a lower rank than this hangs on one or two extreme calibration scores.
 FEW_RANK: Final = 3
+#: Above this share of texts with a near-duplicate across the split results look too good.
+MANY_ACROSS: Final = 0.01
 #: An FPR above this flags practically everything.
 NEARLY_ALL: Final = 0.99
 
@@ -52,6 +54,7 @@ def findings(
     baselines: Sequence[Row],
     offered: Mapping[str, Any] | None,
     inverted: Mapping[str, Measure] | None = None,
+    near_duplicates: Mapping[str, Any] | None = None,
 ) -> tuple[Finding, ...]:
     """Return every warning that applies, the gravest first.
 
@@ -65,6 +68,8 @@ def findings(
         From ``sections.attainable``.
     inverted : mapping or None
         From ``stats.inverted``.
+    near_duplicates : mapping or None
+        Texts that are on both sides of the split, or nearly so.
     """
     calibration, fpr = rule.calibration, tested.fpr.estimate
     # What a warning says about the one threshold and its rank applies only where it decides.
@@ -80,6 +85,7 @@ def findings(
         "flags_everything": rule.flag_all or (fpr or 0.0) > NEARLY_ALL,
         "baseline_beats_detector": any(row.beats_detector for row in baselines),
         "not_shown_to_beat_baseline": any(row.unclear for row in baselines),
+        "near_duplicates": many_across(near_duplicates),
         "coverage_outside_band": _outside_band(calibration, tested),
         "paper_rank_undercovers": alone
         and calibration.guarantee == "paper"
@@ -95,6 +101,12 @@ def findings(
         for code, values in applies.items()
         if values
     )
+
+
+def many_across(near_duplicates: Mapping[str, Any] | None) -> bool:
+    """Return whether so many texts are on both sides of the split that results look too good."""
+    found = near_duplicates or {"count": 0, "n": 0}
+    return bool(found["count"] > MANY_ACROSS * found["n"])
 
 
 def _outside_band(calibration: Calibration, tested: Tested) -> bool:

@@ -1,7 +1,7 @@
 """Does a frozen guardrail keep its promise on data that it has never seen?"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any, Unpack
 
@@ -34,7 +34,7 @@ from calibrail.workflow.freshness import Fresh, Freshness, without_proof
 from calibrail.workflow.inherited import inherited
 from calibrail.workflow.look import Look, told
 from calibrail.workflow.looks import Looks, left_of
-from calibrail.workflow.sources import batches, open_for
+from calibrail.workflow.sources import batches, columns_of, open_for
 from calibrail.workflow.tally import Tally
 
 
@@ -74,6 +74,9 @@ class Certification(Shown):
     freshness : {"new", "calibration data", "unknown", "declared"}
         Whether the answers are other ones than those that set the threshold: as seen, or as the
         user says where that cannot be seen.
+    copies : mapping
+        Answers that were taken for copies, word for word or nearly, as ``n``, their groups, the
+        ``largest`` of these, and how many were known by their scores alone, as ``n_by_scores``.
     looks : tuple of mapping
         Earlier looks at this guardrail on answers of this data, its own report's among them, with
         the share of the answers that each was the first to look at; from a tenth of them together
@@ -98,6 +101,7 @@ class Certification(Shown):
     data: Mapping[str, Any]
     freshness: Freshness = "new"
     looks: tuple[Mapping[str, Any], ...] = ()
+    copies: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def verdict(self) -> Verdict:
@@ -125,6 +129,7 @@ class Certification(Shown):
             "risks": self.risks,
             "blocked": plain(self.blocked),
             **{name: getattr(self, name) for name in counts},
+            "copies": dict(self.copies),
             "reading": dict(self.reading),
             "warnings": list(self.warnings),
             "data": dict(self.data),
@@ -199,7 +204,8 @@ def certify(
     limits = _limits(guardrail, requirement, risks)
     reading, history = inherited(reading, guardrail, source, labelled=True), Looks(looks)
     examples = open_for(guardrail, source, reading, keep=() if by is None else (by,))
-    seen, tally = Fresh(guardrail), Tally(by, once=not requirement.assume_independent)
+    once, columns = not requirement.assume_independent, columns_of([guardrail.score])
+    seen, tally = Fresh(guardrail), Tally(by, once=once, columns=columns)
     for batch in batches(filter(seen.admits, examples)):
         for example, decision in zip(batch, guardrail.decide(batch), strict=True):
             tally.add(example, decision)
@@ -266,6 +272,7 @@ def certify(
         data={"source": examples.source, "n_examples": examples.n_examples},
         freshness=freshness,
         looks=tuple(told(earlier)),
+        copies=tally.copies.counted(),
     )
     warnings = certify_warnings(
         result.to_dict(),

@@ -48,15 +48,20 @@ class KnownBy:
         self._by[kind] += 1
         self._by_content.append(kind == "content")
 
-    def counts(self, digests: NDArray[np.uint64]) -> dict[str, int]:
+    def counts(
+        self, digests: NDArray[np.uint64], copies: NDArray[np.int64] | None = None
+    ) -> dict[str, int]:
         """Return the counts, and under ``alike`` how many share their content with another.
 
         Parameters
         ----------
         digests : ndarray of uint64, shape (n,)
             ``Example.digest`` of every answer, as a number.
+        copies : ndarray of int64, shape (n,), optional
+            Groups of copies, -1 for an answer without one. Copies are told from what is alike.
         """
-        contents = digests[np.frombuffer(self._by_content, np.bool_)]
+        by_content = np.frombuffer(self._by_content, np.bool_)
+        contents = digests[by_content if copies is None else by_content & (copies < 0)]
         counts = {kind: self._by[kind] for kind in ("texts", "id", "content", "nothing")}
         return counts | {"alike": n_repeated(contents)}
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.data.copies import counted_copies, first_sides, n_untold
+from calibrail.data.copies import Copies, first_sides, n_untold
 from calibrail.data.duplicates import cross_split_duplicates
 from calibrail.data.example import HALLUCINATED, Example
 from calibrail.data.sketches import Sketches
@@ -200,9 +200,10 @@ def score_source(
             yield example
 
     all_scores = (*detectors, *companion_scores.values(), *others)
-    read = Watched(watched())
+    read = Watched(watched(), detectors)
     table = score_examples(read, all_scores, keep=columns, progress=progress)
-    table, sketches = read.finish(table)
+    table, copies = read.finish(table)
+    sketches = copies.sketches
     unusable = {key for key in companion_scores if np.isnan(table.columns[key]).all()}
     undefined = undefined_baselines(beside, others, table)
     others = tuple(score for score in others if key_of(score) not in undefined)
@@ -225,7 +226,7 @@ def score_source(
     duplicates = None
     if sketches is not None and splitting is not None:
         duplicates = cross_split_duplicates(sketches, sides, group_codes(table), ids=table.ids)
-    known = known_by.counts(table.digests)
+    known = known_by.counts(table.digests, copies.groups)
     data = {
         "source": source_name(source),
         "format": opened.format,
@@ -243,8 +244,8 @@ def score_source(
         },
         "baselines": {"none": why_none(beside, opened), "undefined": undefined},
         "near_duplicates": None if duplicates is None else duplicates.to_dict(),
-        "copies": _counted(table.copies, int(np.count_nonzero(sides != codes))),
-        "n_untold": n_untold(sketches, table.columns[key_of(detectors[0])])
+        "copies": _counted(table, copies, int(np.count_nonzero(sides != codes))),
+        "n_untold": n_untold(copies, table.columns[key_of(detectors[0])])
         if table.groups.null_count == len(table)
         else 0,
         # Rows of one group are one answer, whether they are alike or not.
@@ -265,9 +266,9 @@ def score_source(
     return Scored(table, codes, pinned, others, data, sketches)
 
 
-def _counted(copies: NDArray[np.int64] | None, n_across: int) -> dict[str, int] | None:
+def _counted(table: ScoreTable, copies: Copies, n_across: int) -> dict[str, int] | None:
     """Return how many answers are copies, and how many of these have one on an earlier side."""
-    return None if copies is None else {**counted_copies(copies), "n_across": n_across}
+    return None if table.copies is None else {**copies.counted(), "n_across": n_across}
 
 
 def _calibrating(labels: NDArray[np.int8], codes: NDArray[np.int8]) -> dict[str, float | None]:

@@ -44,11 +44,10 @@ def open_source(
     scores = tuple(scores)
     # Answers without samples are read, and the score that wants them is undefined there.
     texts = [name for score in scores for name in score.requires if name in TEXT_FIELDS]
-    columns = [name for score in scores for name in getattr(score, "columns", ())]
     return read(
         source,
         reading,
-        keep=tuple(dict.fromkeys((*columns, *keep))),
+        keep=tuple(dict.fromkeys((*columns_of(scores), *keep))),
         require=tuple(dict.fromkeys(texts)),
         labelled=labelled,
         allow_none=allow_none,
@@ -79,6 +78,12 @@ def open_for(
         labelled=labelled,
         allow_none=not labelled,
     )
+
+
+def columns_of(scores: Iterable[Score]) -> tuple[str, ...]:
+    """Return the columns of the data that scores read, each once."""
+    names = (name for score in scores for name in getattr(score, "columns", ()))
+    return tuple(dict.fromkeys(names))
 
 
 def batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:

@@ -7,9 +7,8 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.data.copies import find_copies, united
+from calibrail.data.copies import Copies, CopyFinder, united
 from calibrail.data.example import Example
-from calibrail.data.sketches import Sketcher, Sketches
 from calibrail.data.sources import Source, reusable
 from calibrail.data.splits import FIT, split, split_from_column
 from calibrail.engine.local import score_examples
@@ -20,7 +19,7 @@ from calibrail.scores.table import ScoreTable
 from calibrail.settings import ReadOptions, SplitOptions
 from calibrail.settings.checks import optional
 from calibrail.settings.option import option_of
-from calibrail.workflow.sources import open_source
+from calibrail.workflow.sources import columns_of, open_source
 
 
 class Watched:
@@ -29,27 +28,26 @@ class Watched:
     Parameters
     ----------
     examples : iterable of Example
-        Consumed once. Scores without texts have nothing that could be alike.
+        Consumed once.
+    detectors : iterable of Score
+        The scores that are asked for: where there are no texts, the columns that they read tell
+        copies apart.
     """
 
-    def __init__(self, examples: Iterable[Example]) -> None:
-        self._examples = examples
-        self._sketcher: Sketcher | None = None
+    def __init__(self, examples: Iterable[Example], detectors: Iterable[Score]) -> None:
+        self._examples, self._finder = examples, CopyFinder(columns_of(detectors))
 
     def __iter__(self) -> Iterator[Example]:
-        for n, example in enumerate(self._examples):
-            if not n and (example.question or example.response):
-                self._sketcher = Sketcher()
-            if self._sketcher is not None:
-                self._sketcher.add(example)
+        for example in self._examples:
+            self._finder.add(example)
             yield example
 
-    def finish(self, table: ScoreTable) -> tuple[ScoreTable, Sketches | None]:
-        """Return the table of these examples with its copies, and what told them apart."""
-        if self._sketcher is None:
-            return table, None
-        sketches = self._sketcher.finish()
-        return replace(table, copies=find_copies(sketches)), sketches
+    def finish(self, table: ScoreTable) -> tuple[ScoreTable, Copies]:
+        """Return the table of these examples with its copies, and how they are known."""
+        copies = self._finder.finish()
+        if copies.sketches is None and not copies.n_by_scores:
+            return table, copies
+        return replace(table, copies=copies.groups), copies
 
 
 def split_codes(table: ScoreTable, splitting: SplitOptions, learning: bool) -> NDArray[np.int8]:
@@ -75,7 +73,7 @@ def fitted(
     source = reusable(source)
     # What is unusable is set aside when the scores are computed.
     quiet = replace(optional(reading, ReadOptions, "reading"), quarantine=None)
-    watched = Watched(open_source(source, quiet, detectors, keep=keep))
+    watched = Watched(open_source(source, quiet, detectors, keep=keep), detectors)
     table, _ = watched.finish(score_examples(watched, (), keep=keep))
     codes = split_codes(table, splitting, learning=True)
     if not (codes == FIT).any():

@@ -1,7 +1,7 @@
 """What did a guardrail decide about labelled answers, and which of these count?"""
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import nan
 from typing import Any, Final
 
@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal import Counts
-from calibrail.data.copies import find_copies, united
+from calibrail.data.copies import Copies, CopyFinder, united
 from calibrail.data.example import Example
-from calibrail.data.sketches import Sketcher
 from calibrail.data.splits import group_numbers
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.runtime import group_name
@@ -26,8 +25,8 @@ _FLAGGED: Final = 2
 class Tally:
     """Counts decisions, one answer of each group and class, in any order of the answers.
 
-    Copies of an answer, word for word or nearly, and all of their groups are one group. Of each
-    the answer with the lowest lot counts. About 180 bytes are kept of an answer, and no text.
+    Copies of an answer and all of their groups are one group. Of each the answer with the lowest
+    lot counts. About 400 bytes are kept of an answer, and no text.
 
     Parameters
     ----------
@@ -35,15 +34,17 @@ class Tally:
         Column whose values are counted each by itself, too.
     once : bool
         Whether one answer of a group counts, or every answer.
+    columns : iterable of str
+        Columns that the detector reads.
     """
 
-    def __init__(self, by: str | None, *, once: bool = True) -> None:
+    def __init__(self, by: str | None, *, once: bool = True, columns: Iterable[str] = ()) -> None:
         self._by, self._once = by, once
         self._lots, self._labels, self._outcomes = array("Q"), array("b"), array("b")
         self._groups: list[str | None] = []
         self._names: list[str] = []
-        self._sketcher, self._sketched = Sketcher(), array("q")
-        self._found: NDArray[np.int64] | None = None
+        self._finder = CopyFinder(columns)
+        self._found: Copies | None = None
         #: All of these answers, whichever count.
         self.looked_at = LookedAt()
         self._known_by = KnownBy()
@@ -62,9 +63,7 @@ class Tally:
         self._known_by.add(example)
         self.n_errors += outcome == "error"
         self.n_undefined += decision.score is None and outcome != "error"
-        if example.question or example.response:
-            self._sketched.append(self.n_answers)
-            self._sketcher.add(example)
+        self._finder.add(example)
         self._lots.append(lot(int(example.digest(), 16), score, label))
         self._labels.append(label)
         self._outcomes.append((outcome != "pass") + (outcome == "flag"))
@@ -73,9 +72,16 @@ class Tally:
             self._names.append(group_name(example.columns.get(self._by)))
 
     @property
+    def copies(self) -> Copies:
+        """Which answers are copies of one another."""
+        if self._found is None or len(self._found.groups) != self.n_answers:
+            self._found = self._finder.finish()
+        return self._found
+
+    @property
     def n_alike(self) -> int:
         """Rows of scores that are the same as another one, where groups do not say which are."""
-        known = self._known_by.counts(self.looked_at.digests)
+        known = self._known_by.counts(self.looked_at.digests, self.copies.groups)
         grouped = any(group is not None for group in self._groups)
         return 0 if grouped or told_apart(known) else known["alike"]
 
@@ -118,12 +124,7 @@ class Tally:
 
     def _grouped(self) -> NDArray[np.int64]:
         """Return one number per group, copies and all of their groups being one."""
-        if self._found is None or len(self._found) != self.n_answers:
-            copies = np.full(self.n_answers, -1, np.int64)
-            if self._sketched:
-                copies[np.array(self._sketched)] = find_copies(self._sketcher.finish())
-            self._found = united(group_numbers(self._groups, self.n_answers), copies)
-        return self._found
+        return united(group_numbers(self._groups, self.n_answers), self.copies.groups)
 
     def _counts(self, rows: NDArray[np.intp]) -> Counts:
         hallucinated = np.array(self._labels)[rows] == 1

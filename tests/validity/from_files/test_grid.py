@@ -83,7 +83,7 @@ def by_size(labels: Any, groups: Any, **_: Any) -> Any:
     return sides[members]
 
 
-def every_answer_counts(by: str | None, *, once: bool) -> Tally:
+def every_answer_counts(by: str | None, *, once: bool, columns: Any) -> Tally:
     return Tally(by, once=False)
 
 

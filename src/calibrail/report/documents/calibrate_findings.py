@@ -201,6 +201,15 @@ class _Warnings:
             "examples do not seem to come from the same source: check how they were split."
         )
 
+    def near_duplicates(self) -> str:
+        found = self.report["data"]["near_duplicates"]
+        return (
+            f"{found['count']:,} of {count(found['n'], 'answer')} have a near-duplicate on the "
+            f"other side of the split ({found['exact']:,} identical), so that the threshold is "
+            "tested on what set it, or nearly so, and results look too good, the verdict among "
+            "them. Give answers that are alike one group (--group-column), or remove them."
+        )
+
     def paper_rank_undercovers(self) -> str:
         n, target = self.report["n_calibration"], percent(1.0 - self.report["alpha"])
         return (

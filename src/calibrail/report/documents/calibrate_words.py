@@ -20,6 +20,7 @@ _TITLES: Final = {
     "flags_everything": "the threshold flags everything",
     "baseline_beats_detector": "a baseline beats it",
     "not_shown_to_beat_baseline": "not shown to beat every baseline",
+    "near_duplicates": "near-duplicates across the split",
     "coverage_outside_band": "caught share outside its expected range",
     "paper_rank_undercovers": "the paper's rank catches too few",
     "clustered": "each group counts once",

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from calibrail.phrases import count
 from calibrail.report.blocks import Json
+from calibrail.report.documents.data_notes import known_as_copies
 
 
 def withheld(freshness: str) -> str:
@@ -50,6 +51,14 @@ def certify_warnings(certificate: Json, *, same_file: bool, policy: str) -> Iter
             "this is the very file that the guardrail was calibrated on: its test half has "
             "been looked at, and its faithful answers share questions with the calibration "
             "half; a certificate needs fresh data"
+        )
+    copies = certificate["copies"]
+    if copies["n"]:
+        yield (
+            f"{count(copies['n'], 'answer')} were taken for copies ("
+            f"{count(copies['n_groups'], 'group')} of up to {copies['largest']:,}; "
+            f"{known_as_copies(copies)}): one of each class counts, unless --assume-independent "
+            "counts all of them"
         )
     if n := certificate["n_set_aside"]:
         yield (

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from calibrail.evaluation.findings import many_across
 from calibrail.phrases import count, listed, percent
 from calibrail.report.blocks import Json
 
@@ -34,7 +35,7 @@ def data_notes(data: Json, lessons: Iterable[str] = ()) -> tuple[str, ...]:
             "take no part. Run the same command again: only they are asked for. In production "
             "such answers follow the policy for undefined scores."
         )
-    if duplicates["count"]:
+    if duplicates["count"] and not many_across(duplicates):
         notes.append(
             f"Examples with a near-duplicate on the other side of the split: {duplicates['count']} "
             f"({duplicates['exact']} identical). Results look too good; give alike answers "
@@ -119,6 +120,17 @@ def _of_labels(labels: Json | None) -> Iterator[str]:
         )
 
 
+def known_as_copies(copies: Json) -> str:
+    """Say by what copies are known."""
+    by_scores = copies["n_by_scores"]
+    parts = [
+        "the same or nearly the same texts" * (copies["n"] > by_scores),
+        "scores that are the same to the last digit, which chance does not explain"
+        * bool(by_scores),
+    ]
+    return " or ".join(filter(None, parts))
+
+
 def _of_copies(data: Json) -> Iterator[str]:
     """Yield how many answers are copies, and whether that can be told."""
     copies = data["copies"]
@@ -130,10 +142,9 @@ def _of_copies(data: Json) -> Iterator[str]:
             else " Each group is on one side."
         )
         yield (
-            "Copies, the same or nearly the same texts: "
-            f"{copies['n']:,}, in {count(copies['n_groups'], 'group')} of up to "
-            f"{copies['largest']:,}."
-            f"{across}"
+            f"Copies, {known_as_copies(copies)}: {copies['n']:,}, in "
+            f"{count(copies['n_groups'], 'group')} of up to {copies['largest']:,}.{across} One of "
+            "each class counts (--assume-independent counts them all)."
         )
     if data["n_untold"] >= _MANY * data["n_examples"] and data["n_untold"]:
         yield (
