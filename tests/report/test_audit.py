@@ -16,7 +16,7 @@ from calibrail.evaluation.audit.leakage import Copies, Leakage, giveaway
 from calibrail.evaluation.audit.strata import by_column, thirds
 from calibrail.report import print_document, render_page
 from calibrail.report.documents.audit import document
-from calibrail.report.documents.audit_sentences import with_sentences
+from calibrail.report.documents.audit_sentences import added_to, with_sentences
 from calibrail.report.svg import figure_files
 
 HOSTILE = "<script>alert(1)</script>[bold]\x1b[31m\u202e\u200f\ud800]]>&"
@@ -162,3 +162,21 @@ def test_a_column_that_gives_the_label_is_warned_of_and_explains_nothing() -> No
     honest = content(divisions=[by_column("source", often)])
     assert document(honest).warnings == []
     assert "column source" in " ".join(item["message"] for item in honest["conclusions"])
+
+
+@pytest.mark.parametrize(
+    ("span", "text", "needless"),
+    [
+        ((0.02, 0.011, 0.03), "d adds 0.020 (0.011 to 0.030) to the AUROC of", False),
+        ((0.005, 0.001, 0.009), "d adds 0.005 (0.001 to 0.009) to the AUROC of", True),
+        ((0.02, -0.001, 0.03), "d is not shown to add anything to the column m (-0.001", True),
+        ((None, None, None), "What d adds to the column m cannot be told", False),
+        ((0.02, None, None), "What d adds to the column m cannot be told", False),
+    ],
+)
+def test_no_detector_is_needed_only_where_it_adds_nothing_of_size(
+    span: tuple[float | None, ...], text: str, needless: bool
+) -> None:
+    added = dict(zip(("estimate", "lower", "upper"), span, strict=True))
+    said = added_to("d", "the column m", added)
+    assert said.startswith(text) and ("no detector is needed" in said) == needless

@@ -9,7 +9,12 @@ import pytest
 
 from calibrail.evaluation import Sample
 from calibrail.report.documents.calibrate_findings import baselines_finding, risks_reason
-from calibrail.report.documents.calibrate_words import assumptions, next_step
+from calibrail.report.documents.calibrate_words import (
+    TOO_CLOSE,
+    assumptions,
+    label_anew,
+    next_step,
+)
 from tests.measured import measure
 from tests.report.reports import report
 
@@ -128,3 +133,32 @@ def test_a_rejected_run_names_its_data_in_the_next_step(
         "reproduce": {"command": command},
     }
     assert f"calibrail compare {named} --score" in next_step(report)
+
+
+def test_advice_is_one_piece_and_asks_for_no_number_that_nobody_labels() -> None:
+    rate = {"estimate": 0.9, "lower": 0.88, "upper": 0.97, "n": 200}
+    certificate = {
+        "needed": {"hallucinated": 200_000, "faithful": 0},
+        "coverage": rate,
+        "fpr": rate,
+        "min_coverage": 0.9,
+        "max_fpr": 0.99,
+    }
+    report = {
+        "warnings": [],
+        "verdict": "inconclusive",
+        "reason": "Coverage lies between 88% and 97%.",
+        "data": {},
+        "alpha": 0.1,
+        "min_coverage": 0.9,
+        "guarantee": "marginal",
+        "by_group": {"rows": []},
+        "risks": None,
+        "max_fpr": 0.99,
+        "certificate": certificate,
+    }
+    assert next_step(report).startswith("Calibrate again with --guarantee pac, or require less")
+    assert label_anew(certificate, once=False) == ""
+    assert next_step({**report, "guarantee": "pac"}) == TOO_CLOSE
+    certificate["needed"] = {"hallucinated": 4_000, "faithful": 0}
+    assert "4,200 hallucinated answers" in label_anew(certificate, once=False)

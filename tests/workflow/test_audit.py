@@ -191,3 +191,14 @@ def test_frank_metrics_need_no_texts(real_data: Path) -> None:
     assert rows_of["feqa"]["verdict"] == "explains"
     assert rows_of["bertscore_p_article"]["matched"]["lower"] > 0.65
     assert content["detectors"][1]["n_undefined"] == {"hallucinated": 3, "faithful": 1}
+
+
+def test_a_detector_that_adds_to_a_feature_is_needed(real_data: Path) -> None:
+    """Which model wrote a summary tells more than BERTScore, which still tells within each."""
+    path = real_data / "frank" / "metric_scores.csv"
+    content = audit(path, build_column("bertscore_p_article", "faithful"), by=("model",)).to_dict()
+    (row,) = content["detectors"][0]["confounds"]
+    assert row["lead"]["lower"] > 0.0 and row["added"]["lower"] > 0.0
+    said = " ".join(item["message"] for item in content["conclusions"])
+    assert "to the AUROC of the column model: together they tell more than either alone." in said
+    assert "no detector is needed" not in said

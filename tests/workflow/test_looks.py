@@ -112,6 +112,13 @@ def test_a_detector_is_known_again_by_its_values_in_other_last_digits() -> None:
     assert not look("b", -scores).of_one_detector(first)
 
 
+def test_after_a_further_look_the_next_step_is_new_answers(tmp_path: Path) -> None:
+    data, run = write(tmp_path / "a.csv", 0, 900), tmp_path / "run"
+    calibrated(data, run)
+    done = run_command("calibrate", str(data), *OPTIONS.split(), "-o", str(run), "--seed", "1")
+    assert "Next: Freeze this detector" in " ".join(done.stdout.split())
+
+
 def test_other_data_is_no_second_chance_and_a_rejection_stands(tmp_path: Path) -> None:
     run = tmp_path / "run"
     calibrated(write(tmp_path / "a.csv", 0, 600), run)

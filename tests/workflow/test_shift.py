@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 from scipy.stats import betabinom, binom
 from typer.testing import CliRunner
 
 from calibrail import DataError, Example, InputError, TooFewExamplesError
 from calibrail.cli import app
+from calibrail.report import print_document
+from calibrail.report.documents.shift import document
 from calibrail.scores.base import Scores
 from calibrail.scores.judge import NO_REPLY
 from calibrail.settings import Promise, Requirement, ShiftSplit
@@ -288,3 +293,15 @@ def test_frank_bertscore_does_not_carry_over_between_sources(real_data: Path) ->
     # One hallucinated summary of each article counts, of 518 in all.
     assert (item["coverage"]["count"], item["coverage"]["n"]) == (143, 226)
     assert item["finding"] == "broken" and item["n_set_aside"] > 1000
+
+
+def test_a_terminal_of_80_columns_holds_each_test_on_one_line() -> None:
+    names = [f"maker-{letter}/Large-Model-3.1-70B-Instr-{letter}" for letter in "abc"]
+    source = [row for k, name in enumerate(names) for row in answers(120, seed=k, group=name)]
+    console = Console(width=80, record=True, color_system=None, file=io.StringIO())
+    print_document(document(shift(source, COLUMN, alpha=0.1, by="g").to_dict()), console)
+    text = console.export_text().splitlines()
+    for name in names:
+        (line,) = (line for line in text if line.startswith(name))
+        # Caught with its interval, false alarms, the corrected p.
+        assert re.fullmatch(rf"{name} +\S+% \(\d+ to \d+\) +\S+% +\S+ *", line)

@@ -2,13 +2,16 @@
 
 from collections.abc import Container, Iterator, Sequence
 from itertools import takewhile
-from typing import Any
+from typing import Any, Final
 
 from calibrail.phrases import count, listed, percent
 from calibrail.report.blocks import Json
 from calibrail.report.documents.audit_words import COMPONENTS, EXPLAINS, called, third
 from calibrail.report.phrases import capital, estimate, share, with_bounds
 from calibrail.scale import Scale
+
+#: AUROC below which what a detector adds to a surface feature is as good as nothing.
+SMALL: Final = 0.01
 
 
 def with_sentences(audit: Json) -> dict[str, Any]:
@@ -175,21 +178,28 @@ def _lead(name: str, rows: Sequence[Json]) -> str:
         return ""
     better.sort(key=lambda row: (-(row["lead"]["estimate"] or 0.0), row["feature"]))
     best = better[0]
-    subject, area, added = called(best["feature"]), best["feature_auroc"]["estimate"], best["added"]
+    subject, area = called(best["feature"]), best["feature_auroc"]["estimate"]
     turned = " (turned round)" if area < 0.5 else ""
     also = f"; so {_do(better[1:])}" if len(better) > 1 else ""
-    last = f"No detector is needed for what {name}"
-    if added["estimate"] is not None and added["lower"] is not None:
-        span = f"({added['lower']:.3f} to {added['upper']:.3f})"
-        last = f"{name} is not shown to add anything to {subject} {span}"
-        if added["lower"] > 0.0:
-            last = f"{name} adds {added['estimate']:.3f} {span} to {subject}"
-        last += ": no detector is needed for what it"
     return (
         f"{capital(subject)} alone tells hallucinated from faithful answers better than {name}, "
         f"AUROC {max(area, 1.0 - area):.3f}{turned} against {estimate(best['auroc'])}{also}. "
-        f"{last} reaches on this data."
+        f"{added_to(name, subject, best['added'])}"
     )
+
+
+def added_to(name: str, subject: str, added: Json) -> str:
+    """Say what a detector adds to a feature that ranks better alone."""
+    if added["estimate"] is None or added["lower"] is None or added["upper"] is None:
+        return f"What {name} adds to {subject} cannot be told from this data."
+    span = f"({added['lower']:.3f} to {added['upper']:.3f})"
+    needless = "no detector is needed for what it reaches on this data."
+    if added["lower"] <= 0.0:
+        return f"{name} is not shown to add anything to {subject} {span}: {needless}"
+    adds = f"{name} adds {added['estimate']:.3f} {span} to the AUROC of {subject}"
+    if added["upper"] < SMALL:
+        return f"{adds}, less than {SMALL}: {needless}"
+    return f"{adds}: together they tell more than either alone."
 
 
 def _strata(name: str, division: Json, confidence: float) -> str:

@@ -5,6 +5,7 @@ from typing import Final
 from calibrail.phrases import count, percent
 from calibrail.report.blocks import Json
 from calibrail.report.documents import commands
+from calibrail.report.documents.calibrate_findings import alike, looked_before
 
 #: What each verdict means, for a reader who has never seen one.
 VERDICTS: Final = {
@@ -28,6 +29,16 @@ _TITLES: Final = {
     "undefined_scores": "some scores are undefined",
 }
 
+#: Advice to label asks for at most this many times the answers of a class, or so many.
+MOST_TIMES: Final = 20
+MOST_NEW: Final = 2_000
+
+#: What to do where no such number of new answers settles it.
+TOO_CLOSE: Final = (
+    "At the rates seen no number of answers that could be labelled settles it: the requirement "
+    "lies too close to what the detector does. Change the detector or the requirement."
+)
+
 #: What to do where no limit of false alarms was given.
 STATE_LIMIT: Final = "Say how many false alarms you accept, e.g. --max-fpr 0.2, to get a verdict."
 
@@ -42,12 +53,15 @@ def next_step(report: Json) -> str:
     codes = {item["code"] for item in report["warnings"]}
     if report["verdict"] == "certified":
         return "Freeze exactly this detector with: calibrail export RUN -o guardrail.json"
-    if report["reason"] == "looked_before":
+    # A report holds its reason in words.
+    why, looks = report["reason"] or "", report.get("looks")
+    if looks and why.startswith(looked_before(looks)):
         return (
             "Freeze this detector (calibrail export RUN -o guardrail.json) and certify it on new "
             "labelled answers alone (calibrail certify guardrail.json NEW)."
         )
-    if report["reason"] == "rows_alike":
+    n_alike = report["data"].get("n_alike", 0)
+    if n_alike and why.startswith(alike(n_alike)):
         return "Give every row its id (--id-column), or copies a common group (--group-column)."
     if "reversed_direction" in codes:
         if report["score"]["name"] == "column":
@@ -68,30 +82,33 @@ def next_step(report: Json) -> str:
         return "Certify the guardrail on more answers that are new, or ask for less (--risk)."
     if report["max_fpr"] is None:
         return STATE_LIMIT
-    caught = report["certificate"]["coverage"]["lower"]
-    loose = report["guarantee"] != "pac" and not report["by_group"]
-    if loose and caught < report["min_coverage"]:
+    caught, required = report["certificate"]["coverage"]["lower"], report["min_coverage"]
+    loose = report["guarantee"] != "pac" and caught < required
+    if loose and report["by_group"] and required >= 1.0 - report["alpha"] - 1e-12:
+        # It aims at what is required: more labels do not change that.
+        return "Calibrate again with --guarantee pac, or require less with --min-coverage."
+    if loose and not report["by_group"]:
         return (
             "Calibrate again with --guarantee pac, which certifies coverage by construction; or "
             "require less with --min-coverage."
         )
     once = any(item["code"] == "clustered" for item in report["warnings"])
-    return label_anew(report["certificate"], once=once) or (
-        "At the rates seen no number of further examples settles it: the requirement lies too "
-        "close to what the detector does. Change the detector or the requirement."
-    )
+    return label_anew(report["certificate"], once=once) or TOO_CLOSE
 
 
 def label_anew(certificate: Json, *, once: bool) -> str:
     """Say how many new answers of each class would settle an inconclusive verdict, and how.
 
     Another look at the same answers with some more would be a second chance; new ones alone, of as
-    many as both together, are not. Where a group counts ``once``, so many groups are needed.
+    many as both together, are not. Where a group counts ``once``, so many groups are needed. Empty
+    where no number would, or one that nobody labels.
     """
     needed, sides = certificate["needed"], {"hallucinated": "coverage", "faithful": "fpr"}
     if None in needed.values() or not any(needed.values()):
         return ""
     rates = {label: certificate[side] for label, side in sides.items()}
+    if any(n > max(MOST_TIMES * rates[label]["n"], MOST_NEW) for label, n in needed.items()):
+        return ""
     wanted = [count(rates[label]["n"] + n, f"{label} answer") for label, n in needed.items()]
     missed = rates["hallucinated"]["estimate"] < certificate["min_coverage"]
     alarms = rates["faithful"]["estimate"] > certificate["max_fpr"]

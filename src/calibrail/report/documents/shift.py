@@ -79,7 +79,7 @@ def _table(title: str, content: Json) -> parts.Section:
             (
                 str(item["tested_on"]),
                 scale.text(item["threshold"]),
-                *map(share_with_bounds, rates[:2]),
+                share_with_bounds(rates[0]),
                 *map(share_cell, rates),
                 _at_cost(scale.text(needed["threshold"]), needed["fpr"]) if needed else "none",
                 _at_cost(share(weighted["coverage"]), weighted["fpr"]) if weighted else "",
@@ -89,13 +89,16 @@ def _table(title: str, content: Json) -> parts.Section:
         )
     columns = (
         parts.Column("Tested on"),
-        # 80 columns hold what is new; the page and the file hold the rest.
+        # 80 columns hold a long name and what is new; the page and the file hold the rest, and what
+        # is needed where it broke stands below.
         parts.Column("Threshold", where="page"),
-        *(parts.Column(name, where="terminal") for name in ("Caught", "False alarms")),
-        *(parts.Column(name, "right", where="page") for name in ("Caught", "False alarms")),
+        parts.Column("Caught", where="terminal"),
+        parts.Column("Caught", "right", where="page"),
+        parts.Column("False alarms", "right"),
         parts.Column("At home", "right", where="page"),
-        *parts.texts("Needed", "Weighted"),
-        *parts.numbers("p", "p, corrected"),
+        *(parts.Column(name, where="page") for name in ("Needed", "Weighted")),
+        parts.Column("p", "right", where="page"),
+        parts.Column("p, corrected", "right", brief="p, corr."),
     )
     weighted = (
         "Weighted: calibration answers weighted towards the tested ones by surface features; the "
