@@ -23,7 +23,9 @@ SPEC = "column:column=detector,higher=hallucinated"
 WORDS = np.array([f"{a}{b}" for a in "bdfgklmnprstvz" for b in ("ora", "iton", "uval", "emy")])
 
 
-def copied(n: int, times: int, near: bool, seed: int) -> list[dict[str, Any]]:
+def copied(
+    n: int, times: int, near: bool, seed: int, *, stamped: bool = False
+) -> list[dict[str, Any]]:
     """Return n answers, each several times under another id; half of them hallucinated."""
     rng, names = np.random.default_rng(seed), np.random.default_rng(seed)
     found = []
@@ -31,6 +33,7 @@ def copied(n: int, times: int, near: bool, seed: int) -> list[dict[str, Any]]:
         label = index % 2
         question, response = rng.choice(WORDS, 10), rng.choice(WORDS, 30)
         value = float(rng.normal(2.0 * label))
+        context = " ".join(rng.choice(WORDS, 40)) if stamped else f"What is known of {index}."
         for copy in range(times):
             words = response.copy()
             if near and copy:
@@ -39,7 +42,7 @@ def copied(n: int, times: int, near: bool, seed: int) -> list[dict[str, Any]]:
                 {
                     "id": f"{names.integers(2**62)}",
                     "question": " ".join(question),
-                    "contexts": [f"What is known of {index}."],
+                    "contexts": [context + f" [retrieved {copy}]" * stamped],
                     "response": " ".join(words),
                     "label": label,
                     # A detector sees what its text is.
@@ -89,13 +92,13 @@ def test_copies_change_nothing(tmp_path: Path, options: tuple[str, ...]) -> None
     assert any("in 120 groups of up to 4" in note for note in report["notes"])
 
 
-@pytest.mark.parametrize("near", [False, True])
-def test_a_threshold_fails_as_seldom_as_promised(near: bool) -> None:
+@pytest.mark.parametrize(("near", "stamped"), [(False, False), (True, False), (False, True)])
+def test_a_threshold_fails_as_seldom_as_promised(near: bool, stamped: bool) -> None:
     """Six copies of each, under ids of their own and without a group."""
     runs, delta, failed = 25, 0.1, 0
     promise = Promise(0.1, "pac", delta)
     for seed in range(runs):
-        items = examples(copied(100, 6, near=near, seed=seed))
+        items = examples(copied(100, 6, near=near, seed=seed, stamped=stamped))
         scored = score_source(items, SPEC, splitting=SplitOptions(), beside=lambda *_: ())
         (sample,), kept = independent(scored, promise, Requirement())
         calibration = sample.calibrated(kept)
@@ -204,6 +207,36 @@ def test_certify_counts_copies_once(tmp_path: Path, near: bool) -> None:
     else:
         assert (once.fpr, once.coverage) == (thrice.fpr, thrice.coverage)
         assert (found[0].n_set_aside, found[1].n_set_aside) == (0, 120)
+
+
+def test_certify_counts_rows_of_the_same_scores_once(tmp_path: Path) -> None:
+    def rows(n: int, times: int, seed: int) -> list[dict[str, Any]]:
+        rng = np.random.default_rng(seed)
+        scores = rng.normal(2.0 * (np.arange(n) % 2)).tolist()
+        return [
+            {"id": f"{seed}/{i}/{copy}", "label": i % 2, "detector": score}
+            for i, score in enumerate(scores)
+            for copy in range(times)
+        ]
+
+    words = ("--score-column", "detector", "--higher", "hallucinated", "--alpha", "0.2")
+    path = write(tmp_path / "a.jsonl", rows(160, 1, 0))
+    assert calibrail("calibrate", path, *words, "-o", tmp_path / "run").returncode in (0, 3, 4)
+    guardrail = tmp_path / "guardrail.json"
+    assert calibrail("export", tmp_path / "run", "-o", guardrail).returncode == 0
+    found = []
+    for times in (1, 4):
+        path = write(tmp_path / f"{times}.jsonl", rows(100, times, 1))
+        done = calibrail("certify", guardrail, path, "--max-fpr", "0.6", "--json")
+        found.append(json.loads(done.stdout))
+    assert [found[0][key] for key in ("verdict", "fpr", "coverage")] == [
+        found[1][key] for key in ("verdict", "fpr", "coverage")
+    ]
+    none = {"n": 0, "n_groups": 0, "largest": 0, "n_by_scores": 0}
+    assert found[0]["copies"] == none
+    assert found[1]["copies"] == {"n": 400, "n_groups": 100, "largest": 4, "n_by_scores": 400}
+    said = calibrail("certify", guardrail, path, "--max-fpr", "0.6")
+    assert "400 answers were taken for copies" in " ".join(said.stdout.split())
 
 
 @pytest.mark.parametrize("known", ["not at all", "by group", "to the last digit", "with ids"])

@@ -55,8 +55,8 @@ def score_copies(columns: Sequence[_Floats], labels: NDArray[np.int8]) -> NDArra
 
     Examples
     --------
-    >>> scores = np.array([0.123456789, 0.5, 0.123456789, 0.5, 0.9])
-    >>> score_copies([scores], np.array([1, 0, 1, 0, 1], np.int8)).tolist()
+    >>> scores = np.array([0.123456789, 0.5, 0.123456789, 0.5, 0.1])
+    >>> score_copies([scores], np.array([1, 0, 1, 0, 0], np.int8)).tolist()
     [0, -1, 0, -1, -1]
     """
     n = len(labels)

@@ -9,7 +9,14 @@ from typing import Final
 
 from calibrail.errors import InputError
 from calibrail.validity.check import Check, MeanCheck, Setting
-from calibrail.validity.from_files import batches, certificates, choices, command_line, thresholds
+from calibrail.validity.from_files import (
+    batches,
+    certificates,
+    choices,
+    command_line,
+    copied,
+    thresholds,
+)
 from calibrail.validity.from_files import looks as looking
 
 
@@ -57,6 +64,7 @@ FROM_FILES: Final = (
     FromFile(thresholds.miss_rates, 120, 0.2),
     FromFile(certificates.certify_by_topic, 240, 0.05),
     FromFile(certificates.by_lot, 400, 0.05),
+    FromFile(copied.broken_certified, 120, 0.05, each=2),
     FromFile(batches.drift_seen, 240, 0.05),
     FromFile(command_line.commands_and_calls, 200, 0.05, each=250),
 )

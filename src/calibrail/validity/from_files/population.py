@@ -8,7 +8,7 @@ known exactly: those of an answer drawn at random from a new group, whichever si
 import csv
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -66,6 +66,11 @@ class Answers:
         order = rng.permutation(len(self))
         rows = np.sort(order[np.unique(self.groups[order], return_index=True)[1]])
         return self._rows(rows)
+
+    def repeated(self, times: int, rng: np.random.Generator) -> "Answers":
+        """Return every answer so many times, one after the other, each with an id of its own."""
+        copies = self._rows(np.repeat(np.arange(len(self)), times))
+        return replace(copies, ids=rng.integers(1 << 60, size=len(copies)))
 
     def first(self, groups: int) -> "Answers":
         """Return the answers of the first so many groups."""
