@@ -190,6 +190,43 @@ def test_estimators_get_texts_columns_or_a_frame_and_the_class_is_the_hallucinat
 
 
 @pytest.mark.parametrize(
+    ("n", "classes", "positive", "message"),
+    [
+        (3, None, None, "returned 3 columns, and no classes_ say which"),
+        (1, None, None, "returned 1 column, and no classes_ say which"),
+        (2, None, 1, "positive=1 is one of the classes_ .* has none"),
+        (3, [0, 1], None, "returned 3 columns, and its 2 classes_ do not say which"),
+        (1, [0, 1], None, "returned 1 column, and its 2 classes_ do not say which"),
+    ],
+)
+def test_columns_of_which_none_is_named_are_refused(
+    n: int, classes: list[int] | None, positive: int | None, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        quiet(Proba(n, classes), positive=positive).score(examples("a", "bb"))
+
+
+def test_of_two_columns_the_second_is_the_hallucinated_class_unless_named() -> None:
+    answers = examples("a", "bb")
+    assert quiet(Proba(2)).score(answers).values.tolist() == [1.0, 1.0]
+    three = quiet(Proba(3, ["no", "maybe", "FAIL"])).score(answers).values
+    named = quiet(Proba(3, ["no", "maybe", "x"]), positive="maybe").score(answers).values
+    assert (three.tolist(), named.tolist()) == ([2.0, 2.0], [1.0, 1.0])
+
+
+class Proba:
+    """A model of another library: column i holds i."""
+
+    def __init__(self, n: int, classes: list[Any] | None = None) -> None:
+        self.n = n
+        if classes is not None:
+            self.classes_ = classes
+
+    def predict_proba(self, texts: list[str]) -> np.ndarray:
+        return np.tile(np.arange(self.n, dtype=float), (len(texts), 1))
+
+
+@pytest.mark.parametrize(
     ("detector", "options", "message"),
     [
         (LogisticRegression(), {}, "not fitted"),

@@ -299,7 +299,7 @@ def test_refusals(answers: Path, options: dict[str, Any], reason: str) -> None:
     [
         ((None, "faithful", None), "belong to a score_column"),
         ((None, None, 1.0), "belong to a score_column"),
-        (("detector", None, 1.0), "higher must be .* got None"),
+        (("detector", None, 1.0), "add higher=.hallucinated. if a higher value"),
         (("detector", "faithful", None), "threshold must be .* got None"),
         (("detector", "hallucinated", math.nan), "threshold must be a finite number .* got nan"),
     ],

@@ -16,6 +16,7 @@ RNG = np.random.default_rng(0)
 LABELS = np.arange(400) % 2
 SCORES = RNG.normal(LABELS * 2.0)
 GROUPS = [f"g{i // 4}" for i in range(400)]
+COLUMN = "column:column=score,higher=hallucinated"
 IDS = [f"a{i}" for i in range(400)]
 
 
@@ -62,6 +63,30 @@ def test_values_that_cannot_be_used_are_set_aside_by_row_and_field(tmp_path: Pat
         (400, "label"),
     ]
     assert run.data["n_quarantined"] == 3
+
+
+def test_series_are_matched_by_their_index() -> None:
+    scores, labels = pd.Series(SCORES, index=IDS), pd.Series(LABELS, index=IDS)
+    expected = calibrate(scores=scores, labels=labels, ids=IDS, alpha=0.1).report
+    turned = calibrate(scores=scores, labels=labels[::-1], ids=IDS, alpha=0.1)
+    assert turned.report == expected
+    columns = {"score": scores, "label": labels.sample(frac=1.0, random_state=1), "id": IDS}
+    assert calibrate(columns, COLUMN, alpha=0.1).report.test == expected.test
+    # Arrays have no index, and the same one twice is one order.
+    twice = ["a"] * 400
+    doubled = {"scores": pd.Series(SCORES, twice), "labels": pd.Series(LABELS, twice), "ids": IDS}
+    assert calibrate(**doubled, alpha=0.1).report.test == expected.test
+    by_place = calibrate(scores=scores, labels=LABELS, ids=IDS, alpha=0.1)
+    assert by_place.report.test == expected.test
+
+
+@pytest.mark.parametrize("index", [range(1, 401), ["a0", *IDS[:-1]], [*IDS[:-2], IDS[0], IDS[0]]])
+def test_indexes_of_other_rows_are_refused_by_name(index: Any) -> None:
+    scores, labels = pd.Series(SCORES, index=IDS), pd.Series(LABELS, index=list(index))
+    with pytest.raises(InputError, match=r"indexes of scores and labels .*labels\.to_numpy"):
+        calibrate(scores=scores, labels=labels, alpha=0.1)
+    with pytest.raises(InputError, match="indexes of score and label differ"):
+        calibrate({"score": scores, "label": labels}, COLUMN, alpha=0.1)
 
 
 @pytest.mark.parametrize(

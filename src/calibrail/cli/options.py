@@ -15,7 +15,7 @@ from calibrail import settings
 from calibrail.cli.output import Showing, file_to_write, folder_to_write
 from calibrail.errors import InputError
 from calibrail.models.call_limits import CallLimits
-from calibrail.settings.checks import one_of
+from calibrail.settings.checks import direction, one_of
 from calibrail.settings.option import OPTION, Option, flag, pairs
 from calibrail.settings.promise import OF_ONE_THRESHOLD
 
@@ -89,11 +89,8 @@ class Detectors(settings.Detectors):
         """Return what ``calibrate`` and ``compare`` take; one default where none is named."""
         from calibrail.scores.registry import DEFAULT_SCORE, build_column
 
-        if self.score_column and self.higher not in ("hallucinated", "faithful"):
-            raise InputError(
-                "--higher must be hallucinated or faithful when --score-column is used: say what a "
-                f"higher value means; got {self.higher!r}"
-            )
+        if self.score_column:
+            direction(self.higher, settings.Detectors)
         if not self.score_column and self.higher is not None:
             raise InputError("--higher says what a --score-column means; name the column too")
         columns = [build_column(name, higher=str(self.higher)) for name in self.score_column]

@@ -49,6 +49,13 @@ _TOGETHER: Final[tuple[tuple[frozenset[str], Mapping[str, str]], ...]] = (
 )
 
 
+#: Names of a list of answers, which stand for it only beside a list of as many labels: without,
+#: such a list may as well hold the right answers.
+ANSWER_LISTS: Final = (
+    *("responses", "answers", "outputs", "candidates"),
+    *("completions", "generations", "predictions", "summaries"),
+)
+
 #: Further names of objects that hold fields.
 HOLDERS: Final = ("inputs", "outputs")
 

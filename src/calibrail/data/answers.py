@@ -7,6 +7,8 @@ from calibrail.data.columns import Columns
 from calibrail.data.paths import value_at
 from calibrail.data.rows import Problem, Row
 from calibrail.data.texts import parse_cell
+from calibrail.settings import ReadOptions
+from calibrail.settings.option import option_of
 
 
 def answers_of(row: Row, columns: Columns, cells: bool) -> Iterator[Row | Problem]:
@@ -38,6 +40,14 @@ def answers_of(row: Row, columns: Columns, cells: bool) -> Iterator[Row | Proble
     if cells and isinstance(responses, str):
         responses = parse_cell(responses)
     if not isinstance(responses, list):
+        if columns.beside and len(labels) > 1:
+            remedy = _UNCLEAR.format(
+                items=columns.beside[0],
+                named=option_of(ReadOptions, "mapping", {"response": columns.beside[0]}),
+            )
+            seen = f"{len(labels)} labels beside as many {', '.join(columns.beside)}"
+            yield Problem(row.number, "label", _LISTED, seen, "", remedy, row.file)
+            return
         # The labels are several annotators'.
         yield row
         return
@@ -76,6 +86,11 @@ def answers_of(row: Row, columns: Columns, cells: bool) -> Iterator[Row | Proble
         )
 
 
+_LISTED = "one for each item of a list"
+_UNCLEAR = (
+    "where {items} holds the answers, {named} reads each with its label; labels of annotators need "
+    "a file without {items}"
+)
 _REMEDY = "give every row a list of answers and a list of as many labels"
 
 

@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
-from calibrail.data.aliases import PRESETS, aliases_of
+from calibrail.data.aliases import ANSWER_LISTS, PRESETS, aliases_of
 from calibrail.data.example import FIELDS, TEXT_FIELDS
 from calibrail.data.formats import PEEKED, Opened
 from calibrail.data.labels import LabelReader
+from calibrail.data.listed import beside_labels
 from calibrail.data.nested import nested_fields
 from calibrail.data.paths import nested_names, value_at
 from calibrail.data.texts import parse_cell
@@ -87,12 +88,15 @@ class Columns:
         Where labels are; several columns are several annotators'.
     labels : LabelReader
         Reads them, and counts what it has read.
+    beside : tuple of str
+        Columns that are no field and list a value for every label of a row.
     """
 
     by_field: Mapping[str, str]
     present: frozenset[str]
     label_columns: tuple[str, ...]
     labels: LabelReader
+    beside: tuple[str, ...] = ()
 
     def label_of(self, values: Mapping[str, object]) -> object:
         """Return a row's label as it is stored, or the list of its annotators' labels."""
@@ -136,6 +140,7 @@ def choose_columns(
     }
     label_columns = _label_columns(reading, opened, seen)
     by_field = {field: field for field in FIELDS}
+    listed: list[str] = []
     mapping = reading.mapping or {}
     if opened.table:
         # With nothing parsed there are no names to judge by: the rows tell what is wrong.
@@ -143,6 +148,10 @@ def choose_columns(
             needs.expected(opened, len(rows)) if seen.names and reading.preset is None else ()
         )
         nested = nested_fields(rows, seen.names)
+        listed = beside_labels(rows, label_columns, opened.cells)
+        answers = [name for name in listed if name.lower() in ANSWER_LISTS]
+        if len(answers) == 1 and not aliases_of("response", seen.names, nested):
+            nested[answers[0]] = "response"
         fields = (
             *(name for name in seen.names if nested.get(name, name)),
             *(path for path, name in nested.items() if name),
@@ -179,7 +188,9 @@ def choose_columns(
     present |= {"label"} if any(column in seen for column in label_columns) else set()
     spans = len(label_columns) == 1 and any(map(_is_spans, seen.values(label_columns[0])))
     labels = LabelReader(reading, label_columns[0], spans)
-    return Columns(by_field, frozenset(present), label_columns, labels)
+    used = {*by_field.values()}
+    beside = tuple(name for name in listed if name not in used)
+    return Columns(by_field, frozenset(present), label_columns, labels, beside)
 
 
 class _Seen:

@@ -121,10 +121,11 @@ def columns_of(**columns: Any) -> dict[str, list[Any]]:
     Raises
     ------
     InputError
-        If one is no sequence, holds more than one value per answer, or is of another length.
+        If one is no sequence, holds more than one value per answer, or is of another length; or if
+        indexes differ.
     """
     listed = {}
-    for name, values in columns.items():
+    for name, values in _aligned(columns).items():
         if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
             raise InputError(
                 f"{name} must be a list, an array or a column of a frame with one value per "
@@ -141,6 +142,34 @@ def columns_of(**columns: Any) -> dict[str, list[Any]]:
     return listed
 
 
+def _aligned(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return columns with those that have an index in the order of the first one's.
+
+    Raises
+    ------
+    InputError
+        If an index holds other names than the first, or, in another order, one twice.
+    """
+    aligned: dict[str, Any] = {}
+    first: tuple[str, Any] | None = None
+    for name, values in columns.items():
+        aligned[name] = values
+        if not hasattr(values, "iloc"):
+            continue
+        first = first or (name, values.index)
+        one, index = first[0], first[1]
+        if len(values) != len(index) or values.index.equals(index):
+            continue
+        if not (index.is_unique and values.index.is_unique and values.index.isin(index).all()):
+            raise InputError(
+                f"the indexes of {one} and {name} differ, so that it is unclear which values are "
+                f"one answer's; give both the same index, each name once, or {name}.to_numpy() and "
+                f"{one}.to_numpy() if their order is the same"
+            )
+        aligned[name] = values.reindex(index)
+    return aligned
+
+
 def _opened(source: object) -> tuple[str, Callable[[], Iterable[TableItem]]]:
     """Return the kind of a source in memory, and what reads it.
 
@@ -152,7 +181,8 @@ def _opened(source: object) -> tuple[str, Callable[[], Iterable[TableItem]]]:
     if _is_table(source):
         return "table", lambda: _frame_rows(source) if _of_pandas(source) else table_rows(source)
     if isinstance(source, Mapping):
-        columns = {str(name): _column(str(name), values) for name, values in source.items()}
+        given = _aligned({str(name): values for name, values in source.items()})
+        columns = {name: _column(name, values) for name, values in given.items()}
         _same_length(columns)
         return "columns", lambda: _column_rows(columns)
     if isinstance(source, str | bytes) or not isinstance(source, Iterable):

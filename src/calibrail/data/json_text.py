@@ -3,11 +3,17 @@
 import ast
 import json
 import re
+import sys
 from typing import Final
 
 #: Lists and objects within one another. What walks down a value takes a few frames a level, of
 #: which Python has a thousand.
 DEPTH: Final = 100
+
+
+class JsonLimitError(ValueError):
+    """A text is nested deeper, or holds a longer number, than is read; says which."""
+
 
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -20,13 +26,20 @@ def load_json(text: str) -> object:
     Raises
     ------
     ValueError
-        It is not JSON, holds a number of more digits than Python will parse, or is nested more
-        than `DEPTH` deep.
+        It is not JSON.
+    JsonLimitError
+        It holds a number of more digits than Python will parse, or is nested more than `DEPTH`
+        deep.
     """
     try:
         value = json.loads(text)
     except RecursionError:
         value = _TOO_DEEP
+    except json.JSONDecodeError:
+        raise
+    except ValueError as error:
+        digits = sys.get_int_max_str_digits()
+        raise JsonLimitError(f"a number of more than {digits:,} digits") from error
     value = _shallow(text, value)
     if _SURROGATE.search(text):
         escaped = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass")
@@ -53,7 +66,7 @@ def _shallow(text: str, value: object) -> object:
     # Counting characters is quick; few rows have as many brackets.
     brackets = text.count("[") + text.count("{") + text.count("(")
     if value is _TOO_DEEP or (brackets > DEPTH and _deep(value)):
-        raise ValueError(f"lists or objects are nested more than {DEPTH} deep")
+        raise JsonLimitError(f"lists or objects nested more than {DEPTH} deep")
     return value
 
 

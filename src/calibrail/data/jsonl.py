@@ -9,7 +9,7 @@ from typing import Final
 
 from calibrail.data.files import open_bytes
 from calibrail.data.json_lists import BOM, list_start, skip
-from calibrail.data.json_text import load_json
+from calibrail.data.json_text import JsonLimitError, load_json
 from calibrail.data.rows import WHOLE_ROW, Problem, Row, TableItem, shorten
 
 _CHUNK: Final = 1 << 20
@@ -62,8 +62,9 @@ def parse_object(number: int, raw: bytes) -> TableItem:
         return Problem(number, WHOLE_ROW, "invalid UTF-8", shorten(seen), where, remedy)
     try:
         value = load_json(text)
+    except JsonLimitError as error:
+        return Problem(number, WHOLE_ROW, str(error), shorten(text), "", _WITHIN)
     except ValueError as error:
-        # Numbers of more than 4,300 digits and too many nested brackets end here, too.
         detail = str(error).split(":")[0]
         if isinstance(error, json.JSONDecodeError):
             detail = f"{error.msg} at character {error.pos + 1}"
@@ -73,6 +74,7 @@ def parse_object(number: int, raw: bytes) -> TableItem:
     return Row(number, value)
 
 
+_WITHIN: Final = "leave that field out, or write it as a text"
 _ONE_OBJECT: Final = "write one JSON object on each line"
 
 

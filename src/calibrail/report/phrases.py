@@ -16,6 +16,15 @@ def plain(text: object) -> str:
     return "".join(ch if ch.isprintable() else "\N{REPLACEMENT CHARACTER}" for ch in joined)
 
 
+def group_label(name: object) -> str:
+    """Return a group as it is shown; the number that a cell held, without a point where whole.
+
+    >>> [group_label(name) for name in ("0.0", "-2.0", "0.5", "v1.0", "")]
+    ['0', '-2', '0.5', 'v1.0', '(none)']
+    """
+    return re.sub(r"^(-?\d+)\.0$", r"\1", plain(name)) or "(none)"
+
+
 def score_name(report: Json) -> str:
     """Return the score's name with the parameters that are set, as ``--score`` takes them."""
     score = report["score"]

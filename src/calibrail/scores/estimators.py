@@ -110,6 +110,11 @@ class Estimator:
         """Return which of the estimator's classes means hallucinated; None where it has none."""
         classes = getattr(self._object, "classes_", None)
         if classes is None:
+            if positive is not None:
+                raise InputError(
+                    f"positive={positive!r} is one of the classes_ of an estimator, and "
+                    f"{self._name} has none; give it classes_"
+                )
             return None
         listed = np.asarray(classes).tolist()
         if positive is not None:
@@ -139,11 +144,29 @@ class Estimator:
             return
 
     def of_class(self, raw: NDArray[Any]) -> NDArray[Any]:
-        """Return the column of the class that means hallucinated."""
-        if raw.ndim == 1:
+        """Return the column of the class that means hallucinated.
+
+        Without ``classes_`` that is the second of two.
+
+        Raises
+        ------
+        InputError
+            If there is another number of columns, and so none that means hallucinated.
+        """
+        if raw.ndim < 2:
             return -raw if self._place == 0 else raw
-        place = self._place if self._place is not None else raw.shape[1] - 1
-        return raw[:, place]
+        n, listed = raw.shape[1], getattr(self._object, "classes_", None)
+        if n != (2 if listed is None else len(listed)):
+            known = "no classes_ say"
+            if listed is not None:
+                known = f"its {len(listed)} classes_ do not say"
+            raise InputError(
+                f"{self._name}.{self.method.__name__} returned {n} column{'s' * (n != 1)}, and "
+                f"{known} which one means hallucinated. Return two, the second for hallucinated; "
+                "or give the object classes_, one per column, and name one: "
+                "CustomScore(..., positive=...)"
+            )
+        return raw[:, 1 if self._place is None else self._place]
 
 
 def is_estimator(value: object) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
 
 from calibrail.errors import InputError
+from calibrail.settings.option import option_of
 
 Kind = TypeVar("Kind")
 
@@ -82,6 +83,24 @@ def one_of(value: str, choices: Any, name: str) -> Any:
     if not isinstance(value, str) or value not in allowed:
         raise InputError(f"{name} must be one of {', '.join(allowed)}; got {value!r}")
     return value
+
+
+def direction(higher: str | None, settings: Any) -> None:
+    """Refuse a column of scores of which nothing says what a higher value means."""
+    if higher is None:
+        more, less = (option_of(settings, "higher", name) for name in _HIGHER)
+        raise InputError(
+            f"a column of scores needs a direction: add {more} if a higher value means that an "
+            f"answer is more likely hallucinated, {less} if it means that it is less likely so"
+        )
+    if higher not in _HIGHER:
+        raise InputError(
+            f"{option_of(settings, 'higher', '|'.join(_HIGHER))} says what a higher value of the "
+            f"column means; got {higher!r}"
+        )
+
+
+_HIGHER: Final = ("hallucinated", "faithful")
 
 
 def column(value: object, name: str) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from calibrail.errors import InputError
 from calibrail.record import Record
+from calibrail.settings.checks import direction
 from calibrail.settings.option import setting
 
 
@@ -43,11 +44,7 @@ class ScoreThreshold(Record):
     def __post_init__(self) -> None:
         if self.column is None:
             raise InputError("higher and threshold belong to a score_column; name the column too")
-        if self.higher not in ("hallucinated", "faithful"):
-            raise InputError(
-                "higher must be hallucinated or faithful: say what a higher value of the score "
-                f"column means; got {self.higher!r}"
-            )
+        direction(self.higher, type(self))
         if self.threshold is None or not math.isfinite(self.threshold):
             raise InputError(
                 f"threshold must be a finite number with a score column; got {self.threshold!r}"

@@ -1,8 +1,10 @@
 """How do a promise and a requirement come from the few keywords of a short call?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any, TypedDict, TypeVar
+from difflib import get_close_matches
+from inspect import Parameter, signature
+from typing import Any, TypedDict, TypeVar, get_args
 
 from calibrail.errors import InputError
 from calibrail.settings.promise import Guarantee, Promise, Undefined
@@ -44,9 +46,14 @@ class ComparedShort(Short, total=False):
 
 
 def collect(
-    promise: Promise | None, requirement: Requirement | None, short: Mapping[str, Any]
+    promise: Promise | None,
+    requirement: Requirement | None,
+    short: Mapping[str, Any],
+    function: Callable[..., Any],
 ) -> tuple[Promise, Requirement]:
     """Return the promise and the requirement of a call, given as objects or by their fields.
+
+    ``function`` is what was called; an error lists its arguments.
 
     Raises
     ------
@@ -55,29 +62,31 @@ def collect(
 
     Examples
     --------
-    >>> promise, requirement = collect(None, None, {"alpha": 0.1, "max_fpr": 0.2})
+    >>> promise, requirement = collect(None, None, {"alpha": 0.1, "max_fpr": 0.2}, print)
     >>> promise.alpha, requirement.max_fpr
     (0.1, 0.2)
     """
     rest = dict(short)
     made = (from_keywords(Promise, promise, rest), from_keywords(Requirement, requirement, rest))
-    _refuse_unknown(rest, Promise, Requirement)
+    _refuse_unknown(rest, function)
     return made
 
 
-def collect_requirement(requirement: Requirement | None, short: Mapping[str, Any]) -> Requirement:
+def collect_requirement(
+    requirement: Requirement | None, short: Mapping[str, Any], function: Callable[..., Any]
+) -> Requirement:
     """Return the requirement of a call, given as an object or by its fields, as ``collect`` does.
 
-    >>> collect_requirement(None, {"max_fpr": 0.2}).max_fpr
+    >>> collect_requirement(None, {"max_fpr": 0.2}, print).max_fpr
     0.2
     """
     rest = dict(short)
     made = from_keywords(Requirement, requirement, rest)
-    _refuse_unknown(rest, Requirement)
+    _refuse_unknown(rest, function)
     return made
 
 
-def _refuse_unknown(rest: Mapping[str, Any], *kinds: Any) -> None:
+def _refuse_unknown(rest: Mapping[str, Any], function: Callable[..., Any]) -> None:
     if not rest:
         return
     name = next(iter(rest))
@@ -86,8 +95,26 @@ def _refuse_unknown(rest: Mapping[str, Any], *kinds: Any) -> None:
             raise InputError(
                 f"{name} is part of {group}; give it as {group}={kind.__name__}({name}=...)"
             )
-    known = [item.name for kind in kinds for item in fields(kind)]
-    raise InputError(f"unknown argument {name!r}; known are {', '.join(known)}")
+    known = _arguments(function)
+    close = get_close_matches(name, known, n=1)
+    meant = f"; did you mean {close[0]}?" if close else "."
+    raise InputError(f"unknown argument {name!r}{meant} Known are {', '.join(known)}")
+
+
+def _arguments(function: Callable[..., Any]) -> list[str]:
+    """Return the names of a function's arguments, those of its keywords among them."""
+    names: list[str] = []
+    for parameter in signature(function).parameters.values():
+        if parameter.kind is Parameter.VAR_KEYWORD:
+            names += [name for short in get_args(parameter.annotation) for name in _keys(short)]
+        else:
+            names.append(parameter.name)
+    return names
+
+
+def _keys(short: Any) -> Iterable[str]:
+    keys: Iterable[str] = short.__annotations__
+    return keys
 
 
 def from_keywords(kind: type[Settings], given: Settings | None, rest: dict[str, Any]) -> Settings:

@@ -104,7 +104,7 @@ def calibrate(
     keywords: dict[str, Any] = dict(short)
     source, score = calibration_source(source, score, keywords)
     beside = beside_of(keywords)
-    promise, requirement = collect(promise, requirement, keywords)
+    promise, requirement = collect(promise, requirement, keywords, calibrate)
     requirement.check(promise)
     if requirement.risks:
         spelled = tuple(str(risk) for risk in parse_risks(requirement.risks))

@@ -199,7 +199,7 @@ def certify(
     column = guardrail.score.params.get("column") if guardrail.score.name == "column" else None
     checks.column(by, "by")
     source = source_of(source, keywords, column)
-    requirement = collect_requirement(requirement, keywords)
+    requirement = collect_requirement(requirement, keywords, certify)
     risks = tuple(parse_risk(risk) for risk in guardrail.config.requirement.risks)
     limits = _limits(guardrail, requirement, risks)
     reading, history = inherited(reading, guardrail, source, labelled=True), Looks(looks)

@@ -110,7 +110,7 @@ def compare(
     """
     keywords = dict[str, Any](short)
     beside = beside_of(keywords)
-    promise, requirement = collect(promise, requirement, keywords)
+    promise, requirement = collect(promise, requirement, keywords, compare)
     _refuse_unused(promise, requirement)
     context, splitting = (
         optional(context, Context, "context"),

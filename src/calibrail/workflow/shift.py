@@ -126,7 +126,7 @@ def shift(
     """
     keywords = dict(short)
     split = from_keywords(ShiftSplit, split, keywords)
-    promise, requirement = collect(promise, requirement, keywords)
+    promise, requirement = collect(promise, requirement, keywords, shift)
     _refuse_unused(promise, requirement)
     context = optional(context, Context, "context")
     scored = tuple(

@@ -47,7 +47,7 @@ def _groups(by_group: Json, scale: Scale) -> parts.Section:
         parts.texts("Group", "Threshold", "Caught", "False alarms", "Verdict", "Caught, shared"),
         [
             (
-                phrases.plain(row["group"]) or "(none)",
+                phrases.group_label(row["group"]),
                 ("" if row["own"] else "shared ") + scale.text(row["threshold"], "all"),
                 phrases.share_with_bounds(row["coverage"]),
                 phrases.share_with_bounds(row["fpr"]),

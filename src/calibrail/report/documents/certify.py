@@ -7,7 +7,7 @@ from calibrail.report.blocks import Bullet, Json, Section, Table, Text, Tile, se
 from calibrail.report.document import Document
 from calibrail.report.documents import measures
 from calibrail.report.documents.calibrate_words import STATE_LIMIT, VERDICTS, label_anew
-from calibrail.report.phrases import interval, plain, share, share_with_bounds
+from calibrail.report.phrases import group_label, interval, plain, share, share_with_bounds
 
 
 def document(certificate: Json, *, guardrail: str = "the guardrail") -> Document:
@@ -67,7 +67,7 @@ def _groups(by_group: Json) -> Section:
     title = f"By {plain(by_group['column'])}"
     rows = [
         (
-            plain(row["group"]) or "(none)",
+            group_label(row["group"]),
             share_with_bounds(row["coverage"]),
             share_with_bounds(row["fpr"]),
             str(row["verdict"]),

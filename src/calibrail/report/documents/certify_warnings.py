@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from calibrail.phrases import count
 from calibrail.report.blocks import Json
 from calibrail.report.documents.data_notes import known_as_copies
+from calibrail.report.phrases import group_label
 
 
 def withheld(freshness: str) -> str:
@@ -72,7 +73,7 @@ def certify_warnings(certificate: Json, *, same_file: bool, policy: str) -> Iter
         yield f"{count(n, 'answer')} without a score; the guardrail's policy is {policy}"
     # Groups may be rejected although the verdict about all answers together is not.
     rows = certificate["by_group"]["rows"] if certificate["by_group"] else ()
-    rejected = [row["group"] for row in rows if row["verdict"] == "rejected"]
+    rejected = [group_label(row["group"]) for row in rows if row["verdict"] == "rejected"]
     if rejected and certificate["verdict"] != "rejected":
         names = ", ".join(rejected)
         yield f"the verdict is about all answers together; rejected by itself: {names}"

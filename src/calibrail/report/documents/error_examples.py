@@ -6,6 +6,7 @@ from typing import Final
 from calibrail.phrases import count, listed, number
 from calibrail.report.blocks import Block, Card, Json, Quote, Section, Text, note, section
 from calibrail.report.documents.explain import all_items, chunk_place, evidence_block, objections
+from calibrail.report.phrases import group_label
 from calibrail.report.sanitize import excerpt, short
 from calibrail.scale import Scale
 
@@ -89,7 +90,7 @@ def _facts(item: Json, scale: Scale) -> Iterator[str]:
     if item["threshold"] is not None:
         yield f"threshold {scale.text(item['threshold'])}"
     if item["group"] is not None:
-        yield f"group {short(item['group'], 80)}"
+        yield f"group {short(group_label(item['group']), 80)}"
     if (p_value := item["p_value"]) is not None:
         rare = f"about {100.0 * p_value:.3g} in 100 hallucinated answers look as harmless"
         yield f"p-value {number(p_value)}: {rare}"
