@@ -193,3 +193,18 @@ def test_standard_input_is_read_more_than_once(
         assert [e.label for e in reading] == [1, 0]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(CSV[:-10])))
     assert [e.label for e in read("-")] == [1]
+
+
+def test_a_list_of_rows_is_called_json_and_may_be_named_so(tmp_path: Path) -> None:
+    rows = [{"response": f"r{i}", "label": i % 2} for i in range(4)]
+    listed, lines = tmp_path / "a.json", tmp_path / "b.jsonl"
+    listed.write_text(json.dumps({"examples": rows}))
+    lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for path, format, shown in (
+        (listed, None, "json"),
+        (listed, "json", "json"),
+        (lines, None, "jsonl"),
+    ):
+        reading = read(path, format=format, require=())
+        assert (len(list(reading)), reading.format) == (4, shown)
+    assert len(list(read([listed, lines], require=()))) == 8

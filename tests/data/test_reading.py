@@ -248,7 +248,7 @@ def test_a_missing_file_and_an_unknown_suffix_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no file or folder"):
         read(tmp_path / "nothing.jsonl")
     (tmp_path / "data.xyz").write_text("some words")
-    with pytest.raises(DataError, match=r"cannot guess the format .* format=\.\.\. \(jsonl, csv"):
+    with pytest.raises(DataError, match=r"cannot guess the format .* format=\.\.\. \(jsonl, json"):
         read(tmp_path / "data.xyz")
     with pytest.raises(InputError, match="format must be one of jsonl"):
         read(tmp_path / "data.xyz", format="excel")

@@ -177,7 +177,7 @@ def choose_columns(
                     + "; name one of these, or read a file that has it"
                 )
         # Of JSON lines a later row can have a column that the first rows lack.
-        definite = opened.table and opened.format != "jsonl"
+        definite = opened.table and opened.format not in ("jsonl", "json")
         if needs.labelled and definite and not any(column in seen for column in label_columns):
             raise DataError(
                 _absent(source, "label column", by_field["label"], seen.names)

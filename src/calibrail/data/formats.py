@@ -14,6 +14,7 @@ from calibrail.data.benchmarks.ragtruth import RAGTRUTH_FIELDS, ragtruth_files, 
 from calibrail.data.delimited import csv_rows
 from calibrail.data.example import FIELDS, Example
 from calibrail.data.files import data_files, file_labels, table_kind
+from calibrail.data.json_lists import list_start
 from calibrail.data.jsonl import json_rows
 from calibrail.data.rows import (
     Filtered,
@@ -39,6 +40,7 @@ ENTRY_POINTS: Final = "calibrail.readers"
 #: How the rows of a kind of table are read, and the reader options that some take.
 _TABLES: Final[Mapping[str, Callable[..., Iterator[TableItem]]]] = {
     "jsonl": json_rows,
+    "json": json_rows,
     "csv": csv_rows,
     "parquet": parquet_rows,
     "saved": saved_rows,
@@ -49,6 +51,7 @@ _RECTANGULAR: Final = ("csv", "parquet", "saved")
 _COLUMNAR: Final = ("parquet", "saved")
 _OPTIONS: Final = {
     "jsonl": ("list",),
+    "json": ("list",),
     "csv": ("delimiter",),
     "saved": ("split",),
     "ragtruth": ("task", "split"),
@@ -110,7 +113,7 @@ def format_names() -> tuple[str, ...]:
     """Return the built-in formats that ``--format`` takes; plug-ins add theirs.
 
     >>> format_names()[:3]
-    ('jsonl', 'csv', 'parquet')
+    ('jsonl', 'json', 'csv')
     """
     return (*_TABLES, "ragtruth", *(native.name for native in NATIVES))
 
@@ -162,6 +165,8 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
             f"name it with {option_of(ReadOptions, 'format')} ({', '.join(format_names())})"
         )
     fixed = {name: options[name] for name in _OPTIONS.get(table, ()) if name in options}
+    if table == "jsonl" and list_start(path, fixed.get("list")) is not None:
+        table = "json"
     open_table = partial(_TABLES[table], path, **fixed)
     files = saved_files(path, fixed.get("split")) if table == "saved" else (path,)
     begun = _begin(open_table, table)
@@ -179,7 +184,9 @@ def open_files(files: Sequence[Path], reading: ReadOptions) -> Opened:
         A file is not there or its format cannot be guessed, or the formats differ.
     """
     opened = [open_path(path, reading) for path in files]
-    formats = list(dict.fromkeys((item.format, item.cells) for item in opened))
+    # Rows in lines and in a list are the same rows.
+    kinds = {"json": "jsonl"}
+    formats = {(kinds.get(item.format, item.format), item.cells) for item in opened}
     if len(formats) > 1:
         names = ", ".join(
             f"{path} ({item.format})" for path, item in zip(files, opened, strict=True)

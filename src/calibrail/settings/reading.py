@@ -66,7 +66,7 @@ class ReadOptions:
     """
 
     format: str | None = setting(
-        "jsonl, csv, parquet, saved (a folder of Hugging Face datasets), halueval, ragtruth, "
+        "jsonl, json, csv, parquet, saved (a folder of Hugging Face datasets), halueval, ragtruth, "
         "natural_questions, truthfulqa or wikibio; guessed where it can be.",
         None,
         metavar="NAME",
