@@ -108,7 +108,6 @@ COLUMNS: Final = (
         _WIKIBIO + "951 of these 959 sentences are in the other file, too, and another model than "
         "the writer drew the samples.",
         ("selfcheck_nli", "selfcheck_bertscore", "selfcheck_prompt"),
-        half=True,
     ),
     Set(
         "WikiBio GPT-3, 237 passages",
@@ -116,7 +115,6 @@ COLUMNS: Final = (
         _WIKIBIO + "Judged by the two models that the columns name; shares 951 sentences with the "
         "other file, so the two are not independent data.",
         ("selfcheck_qwen_9b", "selfcheck_gemma_31b"),
-        half=True,
     ),
     Set(
         "FRANK",

@@ -85,12 +85,14 @@ class Shipped(Record):
 class AgainstBaseline(Record):
     """A detector against the best baseline of its data set, at the same coverage.
 
+    The comparison's own test, on the calibration answers and the half of the test part that
+    chooses: every score at the same rank among the hallucinated ones, at least at the coverage
+    promised. So it may differ from what a row shows on the test part.
+
     Attributes
     ----------
     name : str
-        The baseline.
-    coverage : float
-        At which both are compared.
+        The baseline, which raises the fewest false alarms on these answers.
     difference, lower, upper : float or None
         FPR of the detector minus that of the baseline, with its interval.
     p_value, p_adjusted : float
@@ -100,7 +102,6 @@ class AgainstBaseline(Record):
     """
 
     name: str
-    coverage: float
     difference: float | None
     lower: float | None
     upper: float | None
@@ -276,8 +277,7 @@ def standings(
     first = comparison["detectors"][0]
     promise, confidence = first["promise"], first["requirement"]["confidence"]
     against = {
-        item["name"]: _against(item, first["alpha"])
-        for item in comparison["paired"]["against_best_baseline"]
+        item["name"]: _against(item) for item in comparison["paired"]["against_best_baseline"]
     }
     test = split == SPLIT_NAMES[TEST]
     certain = ["further_look"] if first["looks"] else []
@@ -372,11 +372,10 @@ def _target(
     return replace(shown, limit=limit, confidence=None if limit is None else level)
 
 
-def _against(test: Mapping[str, Any], alpha: float) -> AgainstBaseline:
+def _against(test: Mapping[str, Any]) -> AgainstBaseline:
     fpr = test["fpr"]
     return AgainstBaseline(
         name=test["against"],
-        coverage=1.0 - alpha,
         difference=fpr["estimate"],
         lower=fpr["lower"],
         upper=fpr["upper"],

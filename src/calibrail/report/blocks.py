@@ -65,6 +65,8 @@ class Cell:
         A share to draw as a bar in place of the text.
     href : str
         A file beside the page that the text leads to.
+    value : float, optional
+        What a sortable table sorts by, where that is not the number that the text begins with.
     """
 
     text: str
@@ -72,6 +74,7 @@ class Cell:
     style: Style = ""
     bar: float | None = None
     href: str = ""
+    value: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,11 +125,11 @@ class CurvePoint(NamedTuple):
     high: float
 
 
-def curve_line(curve: Json) -> list[CurvePoint]:
+def curve_line(curve: Json, least: float = LEAST_SHOWN) -> list[CurvePoint]:
     """Return what the thresholds of a curve do, from the lowest coverage that is shown."""
     fpr = curve["fpr"]
     columns = (curve["coverage"]["estimate"], *(fpr[key] for key in ("estimate", "lower", "upper")))
-    points = {CurvePoint(*row) for row in zip(*columns, strict=True) if row[0] >= LEAST_SHOWN}
+    points = {CurvePoint(*row) for row in zip(*columns, strict=True) if row[0] >= least}
     return sorted(points)
 
 

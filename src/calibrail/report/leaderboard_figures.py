@@ -39,13 +39,17 @@ def forest_svg(board: Json, narrow: bool) -> str:
 
 def cost_svg(item: Json, shaded: int, narrow: bool) -> str:
     """Draw what each share caught costs on one data set, with bands for the first detectors."""
-    drawn = [row for row in item["rows"] if row["name"] in item["curves"]]
+    rows = [row for row in item["rows"] if row["name"] in item["curves"]]
+    shipped = [row["shipped"]["caught"]["estimate"] or 0.0 for row in rows if row["shipped"]]
+    least = max(0.0, min([LEAST_SHOWN, *(share - 0.05 for share in shipped)]))
+    # A yes/no detector has no curve to see but for where its own answer lies.
+    drawn = [row for row in rows if row["shipped"] or row["targets"][0]["state"] != "flags_all"]
     height = 3.8
     with drawing(*size(narrow, len(drawn), height)) as plot:
         axes = plot.axes
         for place, row in enumerate(drawn):
             curve = item["curves"][row["name"]]
-            line = curve_line(curve)
+            line = curve_line(curve, least)
             caught = [100.0 * point.caught for point in line]
             axes.plot(
                 caught,
@@ -64,8 +68,7 @@ def cost_svg(item: Json, shaded: int, narrow: bool) -> str:
                     alpha=0.12,
                     linewidth=0,
                 )
-            if row["shipped"] and row["shipped"]["caught"]["estimate"] >= LEAST_SHOWN:
-                at = row["shipped"]
+            if (at := row["shipped"]) and at["caught"]["estimate"] is not None:
                 point = [100.0 * at["caught"]["estimate"]], [100.0 * at["fpr"]["estimate"]]
                 axes.plot(*point, "X", color=look(place)[0], markersize=8.0)
         named = next((row["against"]["name"] for row in item["rows"] if row["against"]), None)
@@ -78,6 +81,6 @@ def cost_svg(item: Json, shaded: int, narrow: bool) -> str:
                 heights = [100.0 * rate["estimate"] for rate in rates]
                 label = axis_text(row["name"])
                 axes.plot(at, heights, "o", color=QUIET, markersize=5, label=label)
-        axes.set(xlim=(100.0 * LEAST_SHOWN, 101.0), xlabel="caught, % of test hallucinations")
+        axes.set(xlim=(100.0 * least, 101.0), xlabel="caught, % of test hallucinations")
         finish(plot, narrow)
         return plot.svg("False alarms that each coverage of the test answers costs.")

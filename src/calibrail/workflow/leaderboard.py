@@ -5,6 +5,7 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -75,6 +76,8 @@ class LeaderboardRun(Shown):
 
         content = self.to_dict()
         path = checks.path(folder, "folder")
+        if (path / "compare.json").exists() or (path / "report.json").exists():
+            raise InputError(f"{path} holds a run, which a page would spoil; name another folder")
         files: dict[str, Mapping[str, Any] | bytes] = {
             "leaderboard.json": content,
             "leaderboard.csv": self.to_csv().encode(),
@@ -129,7 +132,7 @@ def leaderboard(
     folders = _named(runs)
     notes = dict(notes or {})
     given = {
-        key: [value] if isinstance(value, str) else list(value)
+        key: (value,) if isinstance(value, str) else checks.texts(value, f"the marks of {key}")
         for key, value in (marks or {}).items()
     }
     for key, values in given.items():
@@ -142,10 +145,13 @@ def leaderboard(
         key: checks.number(value, f"the shipped threshold of {key}")
         for key, value in (shipped or {}).items()
     }
+    if wrong := [key for key, value in shipped_at.items() if not np.isfinite(value)]:
+        raise InputError(f"the shipped threshold of {wrong[0]} must be a finite number")
     _refuse_unknown(shipped_at, known, "shipped threshold")
     _refuse_unknown(given, known | set(read), "mark")
     _refuse_unknown(notes, set(read), "note")
     sets, costs, pages = [], {}, {}
+    files = _file_names(list(read))
     for data, run in read.items():
         rows = standings(
             run.comparison,
@@ -163,7 +169,7 @@ def leaderboard(
                 for name in run.names
             },
         )
-        page = f"{PAGES}/{_file_name(data)}.html" if run.page.exists() else None
+        page = f"{PAGES}/{files[data]}.html" if run.page.exists() else None
         if page is not None:
             pages[data] = run.page
         costs[data] = run.seconds()
@@ -236,10 +242,10 @@ def _read(folder: Path) -> _Compared:
         If it holds none, one of another version, or one whose scores are not its own.
     """
     again = "; run `calibrail compare` again, with -o"
-    comparison = read_json(folder / "compare.json")
+    comparison = read_json(folder / "compare.json", "compare")
     if comparison.get("schema") != COMPARE_SCHEMA:
         raise DataError(f"{folder / 'compare.json'} is no comparison of this version{again}")
-    cost = read_json(folder / "cost.json") if (folder / "cost.json").exists() else {}
+    cost = read_json(folder / "cost.json", "compare") if (folder / "cost.json").exists() else {}
     path = folder / "scores.parquet"
     try:
         with file_errors(f"cannot read {path}", again):
@@ -331,9 +337,17 @@ def _refuse_unknown(given: Mapping[str, Any], known: set[str], what: str) -> Non
         raise InputError(f"there is nothing called {unknown[0]!r} for a {what}; known: {near}")
 
 
-def _file_name(name: str) -> str:
-    """Return a data set's name as a file's, of letters, digits, points, dashes and underscores."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-") or "data"
+def _file_names(names: Sequence[str]) -> dict[str, str]:
+    """Return data sets' names as files', all different, of letters, digits, ``.``, ``-``, ``_``."""
+    result: dict[str, str] = {}
+    taken: set[str] = set()
+    for name in names:
+        plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-") or "data"
+        tried = (plain if n == 1 else f"{plain}-{n}" for n in count(1))
+        # A disk may take capital letters for small ones.
+        result[name] = next(item for item in tried if item.lower() not in taken)
+        taken.add(result[name].lower())
+    return result
 
 
 def _flat(row: Standing) -> dict[str, Any]:

@@ -87,14 +87,14 @@ def cost_dict(*tables: ScoreTable) -> dict[str, Any]:
     return {"schema": COST_SCHEMA, "scores": costs}
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path, command: str = "calibrate") -> dict[str, Any]:
     """Read a JSON object, with an error that says which file of a run is missing or damaged."""
-    remedy = "; name the folder that `calibrail calibrate ... -o FOLDER` wrote"
+    remedy = f"; name a folder that `calibrail {command} ... -o FOLDER` wrote"
     try:
         with file_errors(f"cannot read {path}", remedy):
             content = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not JSON: {error}; run `calibrail calibrate` again") from error
+        raise DataError(f"{path} is not JSON: {error}; run `calibrail {command}` again") from error
     if not isinstance(content, dict):
-        raise DataError(f"{path} does not hold a JSON object; run `calibrail calibrate` again")
+        raise DataError(f"{path} does not hold a JSON object; run `calibrail {command}` again")
     return content

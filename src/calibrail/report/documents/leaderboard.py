@@ -1,5 +1,7 @@
 """What does `calibrail leaderboard` say about detectors on several data sets?"""
 
+import re
+import shlex
 from collections.abc import Mapping
 from functools import partial
 from typing import Final
@@ -93,13 +95,14 @@ def document(board: Json, costs: Mapping[str, Mapping[str, float]] | None = None
                     "did not choose it, with "
                     f"{percent(board['confidence'])} intervals. A bar to the right: the smallest "
                     "limit that is certified. Grey: the best baseline of the data set. Hollow, at "
-                    "100%: the detector cannot be set to this coverage.",
+                    "100%: the detector cannot be set to this coverage."
+                    f"{_hard_cases(sets)}",
                 ),
                 where="page",
             ),
             *(_data_set(item, board, (costs or {}).get(item["name"], {})) for item in sets),
             parts.listing("How to read it", _how_to_read(board, coverages), where="page"),
-            _add_your_own(sets),
+            _add_your_own(board),
         ),
         next_step="Look at the detector that you would use on the data that is most like yours, "
         "and calibrate it on your own answers (calibrail calibrate).",
@@ -107,6 +110,16 @@ def document(board: Json, costs: Mapping[str, Mapping[str, float]] | None = None
         "leaderboard.csv; the figures are in figures/.",
         wide=True,
     )
+
+
+def _hard_cases(sets: list[Json]) -> str:
+    """Say which data sets hold hard cases alone."""
+    named = [
+        plain(item["name"])
+        for item in sets
+        if all("selected" in row["marks"] for row in item["rows"] if not row["baseline"])
+    ]
+    return f" Hard cases, selected for disagreement: {listed(named)}." if named else ""
 
 
 def _detectors(board: Json) -> list[Json]:
@@ -117,6 +130,8 @@ def _headline(board: Json) -> str:
     rows = _detectors(board)
     ahead = sum((row["against"] or {}).get("separated") == "fewer" for row in rows)
     tested = sum(row["against"] is not None for row in rows)
+    if not tested:
+        return f"{count(len(rows), 'row')} without a baseline beside them"
     raises = "raises" if ahead == 1 else "raise"
     return (
         f"{ahead} of the {tested:,} rows that have a baseline beside them {raises} fewer false "
@@ -127,19 +142,12 @@ def _headline(board: Json) -> str:
 def _summary(board: Json) -> str:
     rows = _detectors(board)
     stuck = sum(row["targets"][0]["state"] == "flags_all" for row in rows)
-    certified = [row["targets"][0]["limit"] for row in rows if row["targets"][0]["limit"]]
     coverage = percent(rows[0]["targets"][0]["coverage"])
-    sentences = [
+    return (
         f"{count(len(rows), 'row')} on {count(len(board['data_sets']), 'data set')}; {stuck} of "
         f"them cannot be set to {coverage} caught at all, since too many hallucinations share "
         "their lowest score."
-    ]
-    if certified:
-        sentences.append(
-            f"The smallest limit on false alarms that is certified at {coverage} caught is "
-            f"{percent(min(certified))}."
-        )
-    return " ".join(sentences)
+    )
 
 
 def _data_set(item: Json, board: Json, seconds: Mapping[str, float]) -> parts.Section:
@@ -158,7 +166,7 @@ def _data_set(item: Json, board: Json, seconds: Mapping[str, float]) -> parts.Se
         f"{hard}What each share of caught hallucinations costs in false alarms, on the test "
         f"answers. Shaded: where the curves of the first {_SHADED} detectors lie with "
         f"{percent(board['confidence'])} confidence, at every threshold at once. Points: the best "
-        "baseline. Crosses: shipped thresholds."
+        f"baseline.{' Crosses: shipped thresholds.' * any(row['shipped'] for row in rows)}"
     )
     return parts.section(
         item["name"],
@@ -185,7 +193,8 @@ def _answers(item: Json, board: Json) -> str:
     n_test = item["n_test"]
     groups = f" in {count(item['n_groups'], 'group')}" if item["counted"] == "groups" else ""
     independent = "independent " if groups else ""
-    promise = "" if board["delta"] is None else f", delta {board['delta']:g}"
+    is_pac = board["guarantee"] == "pac"
+    promise = f", delta {board['delta']:g}" if is_pac and board["delta"] is not None else ""
     return (
         f"{count(item['n_examples'], 'labelled answer')}, {item['n_hallucinated']:,} hallucinated. "
         f"{item['n_calibration']:,} hallucinated answers{groups} set every threshold (guarantee: "
@@ -221,10 +230,11 @@ def _table(item: Json, shared: list[str], seconds: Mapping[str, float]) -> parts
         line += [_shipped(row)] if has["shipped"] else []
         line += [parts.Cell(estimate(row["auroc"]), bounds(row["auroc"]) if row["auroc"] else "")]
         for target in row["targets"]:
-            line += _target(target)
+            line += _target(target, row)
         line += [_against(row)] if has["against"] else []
         line += [parts.Cell(f"{row['n_undefined']:,}")] if has["undefined"] else []
-        line += [parts.Cell("" if taken is None else duration(taken))] if has["seconds"] else []
+        time = "" if taken is None else duration(taken)
+        line += [parts.Cell(time, value=taken)] if has["seconds"] else []
         return line
 
     detectors = [cells(row) for row in rows if not row["baseline"]]
@@ -247,7 +257,7 @@ def _brief_table(item: Json) -> parts.Table:
     for row in item["rows"]:
         line = [parts.Cell(row["name"])]
         for target in row["targets"]:
-            fpr, _, limit = _target(target)
+            fpr, _, limit = _target(target, row)
             line += [fpr, limit]
         separated = "" if row["against"] is None else _SEPARATED[row["against"]["separated"]][1]
         words = ", ".join(MARKS[mark][0] for mark in row["marks"])
@@ -266,9 +276,11 @@ def _shipped(row: Json) -> parts.Cell:
     return parts.Cell(threshold(known["threshold"]), below)
 
 
-def _target(target: Json) -> list[parts.Cell]:
+def _target(target: Json, row: Json) -> list[parts.Cell]:
     """Return false alarms, the share caught and the certified limit at one target."""
     state = target["state"]
+    if state == "failed" and row["reason"]:
+        return [parts.Cell("none", plain(row["reason"]), "bad"), parts.Cell("-"), parts.Cell("-")]
     if state == "few_labels":
         below = f"takes {target['needed']:,} to calibrate"
         return [parts.Cell("-", below, "muted"), parts.Cell("-"), parts.Cell("-")]
@@ -281,8 +293,10 @@ def _target(target: Json) -> list[parts.Cell]:
             f"<= {percent(target['limit'])}", f"{percent(target['confidence'])} confidence"
         )
     fpr, caught = target["fpr"], target["caught"]
+    sign = "<=" if row["higher"] == "faithful" else ">="
+    flagged = f"flags {sign} {threshold(target['threshold'])}"
     return [
-        parts.Cell(share(fpr), interval(fpr)),
+        parts.Cell(share(fpr), f"{interval(fpr)}; {flagged}"),
         parts.Cell(share(caught), interval(caught)),
         limit,
     ]
@@ -318,19 +332,27 @@ def _how_to_read(board: Json, coverages: list[str]) -> list[str]:
         "source and class tests them.",
         f"Certified limit: with {joint} confidence the threshold catches what is promised and "
         "flags at most this share of faithful answers. This holds for one row that is named in "
-        "advance. Whoever picks the best of a table certifies it on fresh answers.",
+        "advance, and not for the lowest limit of a table: whoever picks that row certifies it on "
+        "fresh answers. None where the test answers do not show the coverage, or contradict it.",
         "Cannot: so many hallucinations share the detector's lowest score that only a threshold "
         "that flags every answer catches enough of them. A yes/no judge that misses a third cannot "
         f"be set to catch {coverages[0]}, whatever is paid for it.",
-        "Against best baseline: false alarms minus those of the best trivial baseline (answer "
-        "length, words that are not in the contexts, ...) at the same coverage, thresholds set "
-        "anew in every draw; p-values are corrected for all rows of this page (Holm).",
+        "Against best baseline: the test of the comparison's own page, on other answers than the "
+        "rest of the row: the calibration answers and half of the test part, every score set at "
+        "the same rank among the hallucinated ones, which catches at least what is promised. So "
+        "it may point the other way than two rates of the table. The baseline is the one with the "
+        "fewest false alarms there (answer length, words that are not in the contexts, ...); "
+        "that it was picked makes fewer hard to show, and more too easy. p-values are corrected "
+        "for all rows of this page together (Holm), so they grow with rows that are added.",
         "Shipped threshold: the one that the detector's authors recommend or use, on the same test "
         "answers; a value equal to it is flagged. Empty where none is known.",
     ]
 
 
-def _add_your_own(sets: list[Json]) -> parts.Section:
+def _add_your_own(board: Json) -> parts.Section:
+    sets = board["data_sets"]
+    delta = f" --delta {board['delta']:g}" if board["guarantee"] == "pac" else ""
+    promise = f"--alpha 0.1 --guarantee {board['guarantee']}{delta}"
     return parts.section(
         "Add your own column",
         parts.Text(
@@ -339,16 +361,40 @@ def _add_your_own(sets: list[Json]) -> parts.Section:
             "needed; with them trivial baselines stand beside the detector. For example mine.csv:"
         ),
         parts.Code("id,group,label,my_score\n1,q1,0,0.12\n2,q1,1,0.87"),
-        parts.Text("Then compare it, and make the page again with its folder:"),
+        parts.Text("Then compare it, and make a page of it:"),
         parts.Code(
             "calibrail compare mine.csv --score-column my_score --higher hallucinated "
-            "--group-column group --alpha 0.1 --guarantee pac --delta 0.05 -o runs/mine\n"
-            f"calibrail leaderboard {' '.join('runs/' + _folder(item) for item in sets)} runs/mine "
-            "-o page/"
+            f"--group-column group {promise} -o runs/mine\n"
+            "calibrail leaderboard Mine=runs/mine -o page/"
         ),
+        parts.Text(
+            "To stand beside the rows of this page, make its comparisons, each by the command that "
+            "stands folded below its table, and the page with all of them:"
+        ),
+        parts.Code(shlex.join(["calibrail", "leaderboard", "Mine=runs/mine", *_words(sets)])),
         where="page",
     )
 
 
-def _folder(item: Json) -> str:
-    return plain(item["name"]).replace(" ", "-")
+def _words(sets: list[Json]) -> list[str]:
+    """Return the runs of a page, and what it was told of them, as on a command line."""
+    words, told = [], []
+    for number, item in enumerate(sets, 1):
+        given = re.search(r" (?:-o|--output) (\S+)", item["command"])
+        words.append(f"{item['name']}={given[1] if given else f'runs/{number}'}")
+        told += ["--note", f"{item['name']}={item['note']}"] if item["note"] else []
+        rows = [row for row in item["rows"] if not row["baseline"]]
+        for mark in USER_MARKS:
+            marked = [row["name"] for row in rows if mark in row["marks"]]
+            names = [item["name"]] if len(marked) == len(rows) else []
+            names = names or [f"{item['name']}/{name}" for name in marked]
+            told += [word for name in names for word in ("--mark", f"{name}={mark}")]
+        for row in rows:
+            if row["shipped"]:
+                at = f"{item['name']}/{row['name']}={row['shipped']['threshold']:g}"
+                told += ["--shipped", at]
+    return [*words, *told, "-o", "page/"]
+
+
+#: Those that no comparison knows.
+USER_MARKS: Final = ("fitted", "selected", "judged")
