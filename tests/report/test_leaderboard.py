@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from html import unescape
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -49,7 +51,7 @@ def row(name: str, fpr: float, **more: Any) -> Standing:
 
 @pytest.fixture(scope="module")
 def board() -> dict[str, Any]:
-    against = AgainstBaseline("length", 0.9, -0.2, -0.3, -0.1, 0.001)
+    against = AgainstBaseline("length", -0.2, -0.3, -0.1, 0.001)
     flags_all = Target(0.9, "flags_all", 0.0, bound(1.0), bound(1.0))
     rows = (
         row("middle", 0.4, against=against, shipped=Shipped(0.5, bound(0.6), bound(0.1))),
@@ -75,7 +77,7 @@ def board() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def page(board: dict[str, Any]) -> str:
-    return render_page(document(board, {f"{NASTY} facts": {"length": 0.0123}}))
+    return render_page(document(board, {f"{NASTY} facts": {"length": 2.5, "novelty": 0.825}}))
 
 
 SORTED = """
@@ -88,7 +90,7 @@ SORTED = """
     return [names(), head.getAttribute("aria-sort")];
   };
   return { first: names(), up: press("False alarms at 90%"), down: press("False alarms at 90%"),
-    alphabet: press("Detector") };
+    alphabet: press("Detector"), time: press("1,000 answers") };
 """
 
 
@@ -106,6 +108,8 @@ def test_columns_sort_detectors_and_baselines_among_themselves(page: str, tmp_pa
     # What has no number comes last in both directions.
     assert short(down[0]) == [NASTY, "middle", "best", "yes_no", "Baselines", "length", "novelty"]
     assert down[1] == "descending"
+    # 825 ms come before 2.5 s.
+    assert short(told.told["time"][0])[-2:] == ["novelty", "length"]
     assert short(told.told["alphabet"][0])[1:4] == ["best", "middle", "yes_no"]
 
 
@@ -151,4 +155,20 @@ def test_every_mark_has_its_words_and_every_state_its_sentence(board: dict[str, 
     page = render_page(document(board))
     assert MARKS["fitted"][1] in page
     assert "takes 59 to calibrate" in page
-    assert "12.3 ms" not in page
+    assert "2.5 s" not in page
+
+
+def test_what_the_page_says_to_run_holds_its_promise_names_and_marks(page: str) -> None:
+    text = unescape(page)
+    assert "--alpha 0.1 --guarantee pac --delta 0.05 -o runs/mine" in text
+    assert f"'{NASTY} facts=runs/1'" in text
+    assert f"--mark '{NASTY} facts/best=fitted'" in text
+    assert f"--shipped '{NASTY} facts/middle=0.5'" in text
+    assert f"--note '{NASTY} facts=Made up, {NASTY}.'" in text
+
+
+def test_the_page_of_scores_alone_claims_nothing_of_baselines(board: dict[str, Any]) -> None:
+    alone = json.loads(json.dumps(board))
+    for row in alone["data_sets"][0]["rows"]:
+        row["against"] = None
+    assert document(alone).headline == "4 rows without a baseline beside them"

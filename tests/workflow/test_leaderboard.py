@@ -246,6 +246,7 @@ def test_the_page_leads_to_the_comparisons_and_says_how_to_add_a_row(page: Path)
         (("--mark", "elsewhere=fitted"), "nothing called 'elsewhere' for a mark"),
         (("--note", "good=text"), "nothing called 'good' for a note"),
         (("--shipped", "good"), "--shipped must look like NAME=VALUE"),
+        (("--shipped", "good=nan"), "shipped threshold of good must be a finite number"),
     ],
 )
 def test_what_is_told_of_nobody_is_refused(
@@ -284,6 +285,21 @@ def test_a_folder_that_holds_no_comparison_is_named(runs: dict[str, Path], tmp_p
         (folder / name).write_bytes(b"damaged")
         with pytest.raises(CalibrailError, match=name):
             calibrail.leaderboard([folder])
+
+
+def test_a_run_is_neither_spoiled_nor_taken_for_another(
+    runs: dict[str, Path], tmp_path: Path
+) -> None:
+    page = calibrail.leaderboard({"A b": runs["alone"], "a-B": runs["grouped"]})
+    assert [item.page for item in page.board.data_sets] == ["runs/A-b.html", "runs/a-B-2.html"]
+    before = (runs["alone"] / "cost.json").read_bytes()
+    with pytest.raises(CalibrailError, match="holds a run, which a page would spoil"):
+        page.save(runs["alone"])
+    assert (runs["alone"] / "cost.json").read_bytes() == before
+    with pytest.raises(CalibrailError, match="calibrail compare"):
+        calibrail.leaderboard([tmp_path])
+    with pytest.raises(CalibrailError, match="the marks of good must be a list of texts"):
+        calibrail.leaderboard([runs["alone"]], marks={"good": 5})  # type: ignore[dict-item]
 
 
 def test_two_runs_of_one_name_need_names_of_their_own(runs: dict[str, Path]) -> None:
