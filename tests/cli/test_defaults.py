@@ -13,6 +13,7 @@ import pytest
 import calibrail
 from calibrail.cli.options import Detectors
 from calibrail.conformal.planning import plan
+from calibrail.conformal.sequential_planning import plan_sequential
 from calibrail.models.call_limits import CallLimits
 from calibrail.settings.option import OPTION
 from calibrail.workflow.context import Context
@@ -29,12 +30,15 @@ CALLS: dict[str, Callable[..., Any]] = {
     "select": calibrail.select,
     "shift": calibrail.shift,
 }
+#: What an option calls beside it.
+FURTHER: dict[str, Callable[..., Any]] = {"plan": plan_sequential}
 #: What is set around a call.
 AROUND = (CallLimits, Context)
-#: Options that name what is read, or say where and how results are shown.
+#: Options that name what is read or called, or say where and how results are shown.
 SHOWING = {
     *("data", "heldout", "traces", "output", "figure", "json", "page", "dry_run", "no_text"),
     *("score", "score_column", "higher", "baselines"),
+    "sequential",
 }
 
 
@@ -55,6 +59,8 @@ def taken_for_granted(function: Callable[..., Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("name", CALLS)
 def test_a_command_and_its_function_have_the_same_defaults(name: str) -> None:
     python, compared = taken_for_granted(CALLS[name]), 0
+    if name in FURTHER:
+        python = taken_for_granted(FURTHER[name]) | python
     command = import_module(f"calibrail.cli.{name}").run
     for option, parameter in inspect.signature(command).parameters.items():
         if option in SHOWING:

@@ -27,7 +27,7 @@ KEYS = (
 def compared(
     field: Field, *, baselines: tuple[str, ...] = (), seed: int = 0, **short: Any
 ) -> Comparison:
-    promise, requirement = collect(None, None, {"alpha": 0.1, **short})
+    promise, requirement = collect(None, None, {"alpha": 0.1, **short}, compare_detectors)
     return compare_detectors(
         {name: field.sample(name) for name in field.columns if name not in baselines},
         promise,
