@@ -226,6 +226,39 @@ def test_a_further_look_certifies_nothing(tmp_path: Path) -> None:
     assert all(target["limit"] is None for target in row["targets"])
 
 
+def test_rows_that_may_be_copies_certify_nothing(tmp_path: Path) -> None:
+    judged = [{"label": row["label"], "judge": row["judge"]} for row in answers(800, 8)]
+    source = write(tmp_path / "alike.jsonl", judged)
+    columns = ("--score-column", "judge", "--higher", "faithful", *PROMISE, "--alpha", 0.3)
+    for name, options in (("alike", ()), ("assumed", ("--assume-independent",))):
+        done = run("compare", source, *columns, *options, "-o", tmp_path / name)
+        assert done.returncode == 0, done.stderr
+    for name, is_marked in (("alike", True), ("assumed", False)):
+        [item] = calibrail.leaderboard([tmp_path / name]).to_dict()["data_sets"]
+        row = item["rows"][0]
+        assert ("rows_alike" in row["marks"]) == is_marked
+        if is_marked:
+            assert all(target["limit"] is None for target in row["targets"])
+
+
+def test_a_detector_without_a_threshold_keeps_its_direction(tmp_path: Path) -> None:
+    rows = [
+        row | {"poor": row["poor"] if i < 40 else None} for i, row in enumerate(answers(400, 9))
+    ]
+    row = {
+        item["name"]: item
+        for item in calibrail.leaderboard(
+            [compared(tmp_path / "gap", rows, "--undefined", "pass")], shipped={"poor": 0.0}
+        ).to_dict()["data_sets"][0]["rows"]
+    }["poor"]
+    table = pq.read_table(tmp_path / "gap" / "scores.parquet").to_pandas()
+    part = table[(table.split == "test") & (table.label == 0)]
+    flagged = part.poor__column <= 0.0
+    assert row["reason"] is not None
+    assert row["higher"] == "faithful"
+    assert row["shipped"]["fpr"]["count"] == flagged.sum()
+
+
 def test_the_page_leads_to_the_comparisons_and_says_how_to_add_a_row(page: Path) -> None:
     html = (page / "index.html").read_text()
     assert 'href="runs/alone.html"' in html

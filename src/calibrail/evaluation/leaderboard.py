@@ -6,7 +6,7 @@ the lowest limit on false alarms that is certified, thresholds that their author
 correction of the tests against baselines for the whole page.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Literal
 
@@ -134,7 +134,7 @@ class Standing(Record):
         Answers without a score.
     marks : tuple of str
         What weakens the row: ``MARKS``, ``few_groups``, ``few_answers``, ``assumed_independent``,
-        ``further_look``.
+        ``further_look``, ``rows_alike``.
     reason : str or None
         Why the detector could not be calibrated.
     """
@@ -252,6 +252,7 @@ def standings(
     labels: NDArray[np.int8],
     split: NDArray[np.str_],
     *,
+    negated: Collection[str] = (),
     shipped: Mapping[str, float] | None = None,
     marks: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[Standing, ...]:
@@ -265,6 +266,8 @@ def standings(
         Its scores, higher = more likely hallucinated; NaN where undefined.
     labels, split : ndarray, shape (n,)
         1 = hallucinated, 0 = faithful; the name of each answer's part.
+    negated : collection of str
+        Scores whose own columns hold higher values for faithful answers.
     shipped : mapping of str to float, optional
         Thresholds chosen elsewhere, by score, in the numbers of the score's own column.
     marks : mapping of str to sequence of str, optional
@@ -280,11 +283,11 @@ def standings(
         item["name"]: _against(item) for item in comparison["paired"]["against_best_baseline"]
     }
     test = split == SPLIT_NAMES[TEST]
-    certain = ["further_look"] if first["looks"] else []
+    uncertified = _uncertified(first)
     rows = []
     for name in (*reports, *reasons, *baselines):
         report = reports.get(name, baselines.get(name, {}))
-        scale = Scale.of(report.get("score"))
+        scale = Scale(name, negated=True) if name in negated else Scale()
         scores = values[name]
         undefined = np.isnan(scores)
         ranked = np.where(undefined, np.inf if promise["undefined"] == "flag" else -np.inf, scores)
@@ -292,7 +295,7 @@ def standings(
             _target(comparison, name, coverage, promise, confidence, scale, ranked)
             for coverage in TARGETS
         )
-        if certain:
+        if uncertified:
             targets = tuple(replace(item, limit=None, confidence=None) for item in targets)
         at = None
         if name in shipped:
@@ -313,7 +316,7 @@ def standings(
                 shipped=at,
                 against=against.get(name),
                 n_undefined=int(undefined.sum()),
-                marks=tuple(dict.fromkeys((*own, *certain, *_weak(first)))),
+                marks=tuple(dict.fromkeys((*own, *uncertified, *_weak(first)))),
                 reason=reasons.get(name),
             )
         )
@@ -331,6 +334,14 @@ def _order(row: Standing) -> tuple[Any, ...]:
         2.0 if fpr is None else fpr,
         0.0 if area is None else -area,
     )
+
+
+def _uncertified(first: Mapping[str, Any]) -> list[str]:
+    """Return why a data set's rows certify nothing, whatever their bounds: as in a report."""
+    found = ["further_look"] if first["looks"] else []
+    if first["data"].get("n_alike") and not first["requirement"]["assume_independent"]:
+        found.append("rows_alike")
+    return found
 
 
 def _weak(first: Mapping[str, Any]) -> list[str]:

@@ -158,6 +158,7 @@ def leaderboard(
             run.columns,
             run.labels,
             run.split,
+            negated=run.negated,
             shipped={
                 name: shipped_at[key]
                 for name in run.names
@@ -186,6 +187,7 @@ class _Compared:
     columns: Mapping[str, NDArray[np.float64]]
     labels: NDArray[np.int8]
     split: NDArray[np.str_]
+    negated: frozenset[str]
     cost: Mapping[str, Any]
 
     @property
@@ -268,7 +270,9 @@ def _read(folder: Path) -> _Compared:
         if not comparison["detectors"]:
             reason = comparison["uncalibrated"][0]["reason"]
             raise DataError(f"{folder}: no detector could be calibrated: {reason}")
-        run = _Compared(folder, comparison, columns, labels, split, cost)
+        held = set(table.column_names)
+        negated = frozenset(name for name, key in stored.items() if f"{key}__column" in held)
+        run = _Compared(folder, comparison, columns, labels, split, negated, cost)
         _same_answers(run)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         reason = str(error).splitlines()[0]

@@ -55,6 +55,11 @@ MARKS: Final = {
         "looked at before",
         "The answers were looked at before, so that nothing is certified on them.",
     ),
+    "rows_alike": (
+        "rows alike",
+        "Many rows are the same as another one and nothing tells copies from chance, so that "
+        "nothing is certified on them.",
+    ),
 }
 
 _STATES: Final = {
