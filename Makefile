@@ -58,9 +58,11 @@ validate: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/validity_from_files.py
 	$(BIN)/python benchmarks/intervals.py
 
-# Damaged files of every format for FUZZ_MINUTES; a case that fails is run again by its seed.
+# Examples of properties that no other run tries, then damaged files of every format for
+# FUZZ_MINUTES; a case that fails is run again by its seed.
 FUZZ_MINUTES ?= 10
 fuzz: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -q -m hypothesis --hypothesis-profile=searching
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz $(FUZZ_MINUTES)
 
 clean:

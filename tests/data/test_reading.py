@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from calibrail.data import Example, read, read_all
@@ -258,6 +258,9 @@ def test_a_missing_file_and_an_unknown_suffix_are_named(tmp_path: Path) -> None:
         read("example:none")
 
 
+#: bzip2, xz, zstd, zip.
+OTHERWISE_COMPRESSED = (b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")
+
 ROW = st.one_of(
     st.binary(max_size=60).map(lambda raw: raw.replace(b"\n", b" ")),
     st.dictionaries(
@@ -279,13 +282,14 @@ ROW = st.one_of(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(rows=st.lists(ROW, max_size=12))
+@example(rows=[b"PK\x03\x04"])
 def test_whatever_the_bytes_each_line_is_an_example_or_an_entry(
     tmp_path: Path, rows: list[bytes]
 ) -> None:
     path, target = tmp_path / "rows.jsonl", tmp_path / "quarantine.jsonl"
     path.write_bytes(b"\n".join(rows))
-    # UTF-16 and a broken archive, known by how they begin, are all that is refused as a whole.
-    if rows and rows[0][:2] in (b"\xff\xfe", b"\xfe\xff", b"\x1f\x8b"):
+    # UTF-16 and archives, known by how they begin, are all that is refused as a whole.
+    if rows and rows[0].startswith((b"\xff\xfe", b"\xfe\xff", b"\x1f\x8b", *OTHERWISE_COMPRESSED)):
         return
     reading = read(path, preset="calibrail", quarantine=target, allow_none=True)
     examples = list(reading)
