@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from html import unescape
 from io import StringIO
 from pathlib import Path
@@ -13,7 +14,7 @@ from browser import visit
 from rich.console import Console
 
 from calibrail.conformal import Bound
-from calibrail.evaluation.leaderboard import (
+from calibrail.evaluation.leaderboard.board import (
     AgainstBaseline,
     DataSet,
     Leaderboard,
@@ -22,7 +23,8 @@ from calibrail.evaluation.leaderboard import (
     Target,
 )
 from calibrail.report import print_document, render_page
-from calibrail.report.documents.leaderboard import MARKS, document
+from calibrail.report.documents.leaderboard import document
+from calibrail.report.documents.leaderboard_table import MARKS
 
 NASTY = "<img src=x onerror=alert(1)>"
 
@@ -113,7 +115,7 @@ def test_columns_sort_detectors_and_baselines_among_themselves(page: str, tmp_pa
     assert short(told.told["alphabet"][0])[1:4] == ["best", "middle", "yes_no"]
 
 
-@pytest.mark.parametrize("width", [390, 1200])
+@pytest.mark.parametrize("width", [390, 768, 1200])
 def test_nothing_of_the_page_is_cut_off(page: str, tmp_path: Path, width: int) -> None:
     ask = """
       const clipped = [...page.querySelectorAll(".scroll")].filter(
@@ -125,7 +127,13 @@ def test_nothing_of_the_page_is_cut_off(page: str, tmp_path: Path, width: int) -
     told = visit(page, tmp_path, ask, width=width).told
     assert told["scrolled"] <= told["inner"]
     assert told["clipped"] == 0
-    assert told["display"] == ("grid" if width < 500 else "table-row")
+    assert told["display"] == ("grid" if width < 1000 else "table-row")
+
+
+def test_every_data_set_is_one_link_away(page: str) -> None:
+    links = re.findall(r'<a href="#(part-\d+)"><bdi>(.*?)</bdi>', page)
+    heads = re.findall(r'<h2 id="(part-\d+)"><bdi>(.*?)</bdi>', page)
+    assert links == heads and len(heads) > 2
 
 
 def test_without_scripts_the_table_says_the_same(page: str, tmp_path: Path) -> None:

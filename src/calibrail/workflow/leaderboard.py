@@ -1,7 +1,5 @@
 """How do several comparisons become one page that ranks detectors?"""
 
-import csv
-import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,20 +8,16 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
-from calibrail.conformal import Bound
-from calibrail.errors import DataError, InputError, file_errors
-from calibrail.evaluation.compare.compare import SCHEMA as COMPARE_SCHEMA
-from calibrail.evaluation.leaderboard import MARKS, DataSet, Leaderboard, Standing, standings
-from calibrail.evaluation.sample import CLASSES
+from calibrail.errors import InputError
+from calibrail.evaluation.leaderboard.board import MARKS, Leaderboard
+from calibrail.evaluation.leaderboard.standings import standings
 from calibrail.guardrail.frozen import write_atomically
-from calibrail.scores.table import RESERVED
 from calibrail.settings import checks
 from calibrail.shown import Shown
-from calibrail.workflow.run_folder import read_json, write_run
+from calibrail.workflow.compared import Compared, read_compared
+from calibrail.workflow.leaderboard_csv import leaderboard_csv
+from calibrail.workflow.run_folder import write_run
 
 #: Where the pages of the comparisons lie, beside the leaderboard's own.
 PAGES: Final = "runs"
@@ -55,16 +49,7 @@ class LeaderboardRun(Shown):
 
     def to_csv(self) -> str:
         """Return one line a row of the page, with the column names of ``leaderboard.csv``."""
-        buffer = io.StringIO()
-        writer: csv.DictWriter[str] | None = None
-        for item in self.board.data_sets:
-            for row in item.rows:
-                line = {"data": item.name, **_flat(row)}
-                if writer is None:
-                    writer = csv.DictWriter(buffer, list(line), lineterminator="\n")
-                    writer.writeheader()
-                writer.writerow(line)
-        return buffer.getvalue()
+        return leaderboard_csv(self.board)
 
     def save(self, folder: str | Path) -> Path:
         """Write ``index.html``, ``leaderboard.json``, ``leaderboard.csv``, figures and pages.
@@ -138,7 +123,7 @@ def leaderboard(
     for key, values in given.items():
         for value in values:
             checks.one_of(value, MARKS, f"the mark of {key}")
-    read = {name: _read(folder) for name, folder in folders.items()}
+    read = {name: read_compared(folder) for name, folder in folders.items()}
     promise = _same_promise(read)
     known = {key for data, run in read.items() for name in run.names for key in _keys(data, name)}
     shipped_at = {
@@ -178,119 +163,6 @@ def leaderboard(
     return LeaderboardRun(Leaderboard.of(title, promise, sets), costs, pages)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Compared:
-    """What ``calibrail compare`` left in a folder."""
-
-    folder: Path
-    comparison: Mapping[str, Any]
-    columns: Mapping[str, NDArray[np.float64]]
-    labels: NDArray[np.int8]
-    split: NDArray[np.str_]
-    negated: frozenset[str]
-    cost: Mapping[str, Any]
-
-    @property
-    def page(self) -> Path:
-        return self.folder / "report.html"
-
-    @property
-    def names(self) -> list[str]:
-        return [*self.columns]
-
-    def seconds(self) -> dict[str, float]:
-        """Return what 1,000 answers took, of scores that calibrail computed."""
-        columns = {
-            item["name"]
-            for item in self.comparison["detectors"]
-            if (item["score"] or {}).get("name") == "column"
-        }
-        return {
-            item["score"]: item["seconds_per_1000"]
-            for item in self.cost.get("scores", ())
-            if item["score"] not in columns and item["seconds_per_1000"] is not None
-        }
-
-    def data_set(self, name: str, note: str, page: str | None, rows: Sequence[Standing]) -> DataSet:
-        """Return the data set with what the comparison says of its answers."""
-        content, data = self.comparison, self.comparison["data"]
-        first, entry = content["detectors"][0], content["alpha_sweep"][0]
-        return DataSet(
-            name=name,
-            source=" ".join(Path(item).name for item in str(data["source"]).split()),
-            sha256=data["sha256"],
-            note=note,
-            page=page,
-            n_examples=data["n_examples"],
-            n_hallucinated=data["n_hallucinated"],
-            n_calibration=first["n_calibration"],
-            n_groups=entry["n"],
-            counted=entry["counted"],
-            n_test={key: first["test"][f"n_{key}"] for key in CLASSES},
-            command=str(content["reproduce"].get("command", "")),
-            rows=tuple(rows),
-            curves={
-                item["name"]: item["curve"] for item in content["detectors"] if item.get("curve")
-            },
-        )
-
-
-def _read(folder: Path) -> _Compared:
-    """Read a comparison's folder.
-
-    Raises
-    ------
-    DataError
-        If it holds none, one of another version, or one whose scores are not its own.
-    """
-    again = "; run `calibrail compare` again, with -o"
-    comparison = read_json(folder / "compare.json", "compare")
-    if comparison.get("schema") != COMPARE_SCHEMA:
-        raise DataError(f"{folder / 'compare.json'} is no comparison of this version{again}")
-    cost = read_json(folder / "cost.json", "compare") if (folder / "cost.json").exists() else {}
-    path = folder / "scores.parquet"
-    try:
-        with file_errors(f"cannot read {path}", again):
-            table = pq.read_table(path)
-    except pa.ArrowException as error:
-        raise DataError(f"{path} is damaged: {error}{again}") from error
-    try:
-        names = [
-            item["name"]
-            for part in ("detectors", "uncalibrated", "baselines")
-            for item in comparison[part]
-        ]
-        stored = {name: f"score:{name}" if name in RESERVED else name for name in names}
-        columns = {
-            name: table.column(column).to_numpy().astype(np.float64)
-            for name, column in stored.items()
-        }
-        labels = table.column("label").to_numpy().astype(np.int8)
-        split = np.asarray(table.column("split").to_pylist(), dtype=np.str_)
-        if not comparison["detectors"]:
-            reason = comparison["uncalibrated"][0]["reason"]
-            raise DataError(f"{folder}: no detector could be calibrated: {reason}")
-        held = set(table.column_names)
-        negated = frozenset(name for name, key in stored.items() if f"{key}__column" in held)
-        run = _Compared(folder, comparison, columns, labels, split, negated, cost)
-        _same_answers(run)
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        reason = str(error).splitlines()[0]
-        message = f"{folder}: compare.json and scores.parquet do not belong together: {reason}"
-        raise DataError(f"{message}{again}") from error
-    return run
-
-
-def _same_answers(run: _Compared) -> None:
-    """Refuse scores that are not those of the comparison."""
-    for item in run.comparison["detectors"]:
-        test = item["test"]
-        for label, name in ((1, "n_hallucinated"), (0, "n_faithful")):
-            found = int(np.sum((run.split == "test") & (run.labels == label)))
-            if found != test[name]:
-                raise ValueError(f"{found} instead of {test[name]} {name[2:]} test answers")
-
-
 def _named(runs: Mapping[str, str | Path] | Sequence[str | Path]) -> dict[str, Path]:
     """Return folders by the name of their data set."""
     if isinstance(runs, str | Path):
@@ -308,7 +180,7 @@ def _named(runs: Mapping[str, str | Path] | Sequence[str | Path]) -> dict[str, P
     return {str(name): checks.path(path, "runs") for name, path in runs.items()}
 
 
-def _same_promise(runs: Mapping[str, _Compared]) -> dict[str, Any]:
+def _same_promise(runs: Mapping[str, Compared]) -> dict[str, Any]:
     """Return what all comparisons promise, or refuse those that differ."""
     promises = {}
     for name, run in runs.items():
@@ -352,45 +224,3 @@ def _file_names(names: Sequence[str]) -> dict[str, str]:
         result[name] = next(item for item in tried if item.lower() not in taken)
         taken.add(result[name].lower())
     return result
-
-
-def _flat(row: Standing) -> dict[str, Any]:
-    """Return a row as cells of a table."""
-    cells: dict[str, Any] = {
-        "name": row.name,
-        "baseline": int(row.baseline),
-        "higher": row.higher,
-        "auroc": (row.auroc or {}).get("estimate"),
-    }
-    for target in row.targets:
-        at = f"{round(100 * target.coverage)}"
-        cells |= {
-            f"state_{at}": target.state,
-            f"threshold_{at}": target.threshold,
-            **_bound(f"caught_{at}", target.caught),
-            **_bound(f"fpr_{at}", target.fpr),
-            f"certified_limit_{at}": target.limit,
-            f"certified_confidence_{at}": target.confidence,
-        }
-    shipped, against = row.shipped, row.against
-    cells |= {
-        "shipped_threshold": None if shipped is None else shipped.threshold,
-        **_bound("shipped_caught", None if shipped is None else shipped.caught),
-        **_bound("shipped_fpr", None if shipped is None else shipped.fpr),
-        "best_baseline": None if against is None else against.name,
-        "fpr_minus_baseline": None if against is None else against.difference,
-        "p_adjusted": None if against is None else against.p_adjusted,
-        "separated": None if against is None else against.separated,
-        "n_undefined": row.n_undefined,
-        "marks": " ".join(row.marks),
-    }
-    return cells
-
-
-def _bound(name: str, bound: Bound | None) -> dict[str, Any]:
-    return {
-        name: None if bound is None else bound.estimate,
-        f"{name}_low": None if bound is None else bound.lower,
-        f"{name}_high": None if bound is None else bound.upper,
-        f"{name}_n": None if bound is None else bound.n,
-    }
