@@ -23,6 +23,11 @@ def nothing_won() -> Floats:
     return np.zeros((2, 2, len(LIMITS) + 1, len(FRACTIONS)))
 
 
+def on_requirement(state: Floats) -> Floats:
+    """Return the logarithms of the bets on the requirement, ordered as a verdict: (4, bets)."""
+    return np.asarray(state[_SIDES, _RATES, -1])
+
+
 def bet(
     state: Floats, units: Floats, edges: tuple[float, float], floors: tuple[float, float]
 ) -> Iterator[tuple[Floats, Floats]]:

@@ -42,6 +42,35 @@ class Units(NamedTuple):
 Draw = Callable[[np.random.Generator, int, int], Units]
 
 
+class Start(NamedTuple):
+    """What has been won before the first answer of a stream, in the order of a verdict's bets.
+
+    Attributes
+    ----------
+    counts : ndarray of int, shape (4, 2)
+        Flagged ones and all of the class that a bet is about, where answers count one each.
+    log : ndarray of float64, shape (4, bets)
+        Logarithms of the bets on the requirement, where answers are weighted.
+    highest : ndarray of float64, shape (4,)
+        Of the logarithms of the wealths.
+    mass : float
+        Sum of the weights of hallucinated answers.
+    drawn : int
+        Answers or groups.
+    """
+
+    counts: Ints
+    log: Floats
+    highest: Floats
+    mass: float
+    drawn: int
+
+
+def nothing_known() -> Start:
+    """Return what is known before any answer is drawn."""
+    return Start(np.zeros((4, 2), np.int64), np.zeros((4, len(FRACTIONS))), np.zeros(4), 0.0, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Streams:
     """When the four wealths of each stream first reached their goals, in the order of a verdict.
@@ -95,13 +124,14 @@ def follow(
     units: int,
     labels: float = np.inf,
     seed: int = 0,
+    start: Start | None = None,
 ) -> Streams:
     """Follow streams until so many units are drawn, or all are decided or out of labels.
 
     Parameters
     ----------
     draw : callable
-        What comes next.
+        What comes next; asked for all streams in their order, unless ``labels`` leaves some out.
     requirement, drawing
         As for ``SequentialTest``.
     streams, units : int
@@ -110,21 +140,26 @@ def follow(
         Stop a stream at this many labels, or once it is decided; infinite: all go on to the end.
     seed : int
         Same seed, same streams.
+    start : Start, optional
+        What was won before; labels and answers are counted from there.
     """
-    rng = np.random.default_rng(seed)
+    rng, start = np.random.default_rng(seed), start or nothing_known()
     if drawing.design == "uniform" and not drawing.whole_groups:
-        return _counted(draw, requirement, rng, (streams, units), labels)
+        return _counted(draw, requirement, rng, (streams, units), labels, start)
     edges, floors = limits(requirement), drawing.floors
     goal = _four_goals(requirement)
-    log = np.zeros((streams, 4, len(FRACTIONS)))
-    best, at_end = np.zeros((streams, 4)), np.zeros((streams, 4), bool)
-    n_labels, mass, n_drawn = np.zeros(streams), np.zeros(streams), 0
-    when = {name: np.full((streams, 4), np.inf) for name in ("labelled", "drawn")}
+    log, best = np.tile(start.log, (streams, 1, 1)), np.tile(start.highest, (streams, 1))
+    at_end = np.zeros((streams, 4), bool)
+    n_labels, mass, n_drawn = np.zeros(streams), np.full(streams, start.mass), 0
+    none_yet = np.where(best >= goal, 0.0, np.inf)
+    when = {name: none_yet.copy() for name in ("labelled", "drawn")}
     going = np.arange(streams)
     while n_drawn < units and len(going):
         block = int(min(max(1, _BLOCK // len(going)), units - n_drawn, 32))
         unit = draw(rng, len(going), block)
-        known = np.clip((mass[going] + 5.0) / (n_drawn + 10.0), 0.01, 0.99)[:, None, None]
+        known = np.clip((mass[going] + 5.0) / (start.drawn + n_drawn + 10.0), 0.01, 0.99)[
+            :, None, None
+        ]
         still = (best[going] < goal)[:, :, None, None]
         q = (
             informative(
@@ -170,27 +205,34 @@ def _counted(
     rng: np.random.Generator,
     size: tuple[int, int],
     labels: float,
+    start: Start,
 ) -> Streams:
     """Return ``follow`` where every answer drawn is labelled and counts one."""
     streams, units = size
     units = int(min(units, labels))
     edges, (kept, broken) = limits(requirement), goals(requirement.confidence)
     tests = ((0, True, kept), (0, False, broken), (1, False, kept), (1, True, broken))
-    needed = [most_or_least(edges[rate], goal, units, above=side) for rate, side, goal in tests]
+    needed = [
+        most_or_least(edges[rate], goal, units + int(before[1]), above=side)
+        for (rate, side, goal), before in zip(tests, start.counts, strict=True)
+    ]
     first, at_end = np.full((streams, 4), np.inf), np.zeros((streams, 4), bool)
     step = max(1, 2_000_000 // max(1, units))
-    for start in range(0, streams, step):
-        part = slice(start, min(streams, start + step))
+    for row in range(0, streams, step):
+        part = slice(row, min(streams, row + step))
         unit = draw(rng, part.stop - part.start, units)
         flagged, hallucinated = unit.flagged[:, :, 0], unit.hallucinated[:, :, 0]
         for index, (rate, above, _) in enumerate(tests):
             event = ~hallucinated if rate else hallucinated
-            n, count = np.cumsum(event, axis=1), np.cumsum(event & flagged, axis=1)
+            caught, seen = start.counts[index]
+            n = seen + np.cumsum(event, axis=1)
+            count = caught + np.cumsum(event & flagged, axis=1)
             edge = needed[index][n]
             reached = count >= edge if above else count <= edge
-            row = reached.any(axis=1)
-            first[part, index] = np.where(row, reached.argmax(axis=1) + 1.0, np.inf)
+            ever = reached.any(axis=1)
+            first[part, index] = np.where(ever, reached.argmax(axis=1) + 1.0, np.inf)
             at_end[part, index] = reached[:, -1]
+    first[:, start.highest >= _four_goals(requirement)] = 0.0
     return Streams(first, first.copy(), at_end)
 
 
