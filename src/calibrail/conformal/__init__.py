@@ -6,6 +6,10 @@ from calibrail.conformal.bound import Bound as Bound
 from calibrail.conformal.bound import Counts as Counts
 from calibrail.conformal.bound import clopper_pearson as clopper_pearson
 from calibrail.conformal.bound import exact_bound as exact_bound
+from calibrail.conformal.ceiling import ceiling as ceiling
+from calibrail.conformal.ceiling import ceiling_minimum as ceiling_minimum
+from calibrail.conformal.ceiling import ceiling_rank as ceiling_rank
+from calibrail.conformal.ceiling import to_label as to_label
 from calibrail.conformal.certificate import Certificate as Certificate
 from calibrail.conformal.certificate import GroupVerdict as GroupVerdict
 from calibrail.conformal.certificate import certify_counts as certify_counts

@@ -11,6 +11,7 @@ from calibrail.errors import InputError
 from calibrail.validity import (
     bands,
     batches,
+    ceilings,
     certificates,
     groups,
     risks,
@@ -98,6 +99,10 @@ PROMISES: Final[tuple[Simulation[Check], ...]] = (
     Simulation(thresholds.three_way_marginal, "marginal", each=10),
     Simulation(thresholds.three_way_pac, "pac", each=10),
     Simulation(shift.weighted_coverage, each=4),
+    *(
+        Simulation(run, kinds=_ONE, sizes=(30, 100), alphas=(0.05, 0.1))
+        for run in (ceilings.marginal, ceilings.pac)
+    ),
     *(
         Simulation(run, kinds=_ONE, sizes=(100,), alphas=(0.1,))
         for run in (sequential.uniform, sequential.active, sequential.groups)
