@@ -2,6 +2,7 @@
 
 from calibrail.report.blocks import Json
 from calibrail.report.compare_figures import LEAST_SHOWN, curve_line, finish, line_style, look, size
+from calibrail.report.phrases import named
 from calibrail.report.plot import QUIET, axis_text, drawing
 
 
@@ -11,9 +12,9 @@ def forest_svg(board: Json, narrow: bool) -> str:
     for item in board["data_sets"]:
         rows.append((axis_text(item["name"]), None, item))
         detectors = [row for row in item["rows"] if not row["baseline"]]
-        named = next((row["against"]["name"] for row in detectors if row["against"]), None)
-        best = [row for row in item["rows"] if row["baseline"] and row["name"] == named]
-        rows += [(axis_text(row["name"]), row, item) for row in (*detectors, *best)]
+        against = next((row["against"]["name"] for row in detectors if row["against"]), None)
+        best = [row for row in item["rows"] if row["baseline"] and row["name"] == against]
+        rows += [(axis_text(named(row["name"])), row, item) for row in (*detectors, *best)]
     height = 0.8 + 0.27 * len(rows)
     with drawing(4.1 if narrow else 8.2, height) as plot:
         axes = plot.axes
@@ -56,7 +57,7 @@ def cost_svg(item: Json, shaded: int, narrow: bool) -> str:
                 [100.0 * point.alarms for point in line],
                 linewidth=1.8,
                 drawstyle="steps-pre",
-                **line_style(place, row["name"]),
+                **line_style(place, named(row["name"])),
             )
             if place < shaded:
                 axes.fill_between(
@@ -71,15 +72,15 @@ def cost_svg(item: Json, shaded: int, narrow: bool) -> str:
             if (at := row["shipped"]) and at["caught"]["estimate"] is not None:
                 point = [100.0 * at["caught"]["estimate"]], [100.0 * at["fpr"]["estimate"]]
                 axes.plot(*point, "X", color=look(place)[0], markersize=8.0)
-        named = next((row["against"]["name"] for row in item["rows"] if row["against"]), None)
+        against = next((row["against"]["name"] for row in item["rows"] if row["against"]), None)
         for row in item["rows"]:
-            if row["baseline"] and row["name"] == named:
+            if row["baseline"] and row["name"] == against:
                 known = [t for t in row["targets"] if t["state"] == "set"]
                 at = [100.0 * t["caught"]["estimate"] for t in known]
                 rates = [t["fpr"] for t in known]
                 plot.upright_intervals(at, rates, QUIET, 1.2, 100)
                 heights = [100.0 * rate["estimate"] for rate in rates]
-                label = axis_text(row["name"])
+                label = axis_text(named(row["name"]))
                 axes.plot(at, heights, "o", color=QUIET, markersize=5, label=label)
         axes.set(xlim=(100.0 * least, 101.0), xlabel="caught, % of test hallucinations")
         finish(plot, narrow)

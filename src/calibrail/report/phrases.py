@@ -156,3 +156,12 @@ def p_number(value: float | None) -> str:
 def capital(text: str) -> str:
     """Return a text that begins a sentence."""
     return text[:1].upper() + text[1:]
+
+
+def named(name: str) -> str:
+    """Return a score's name with the files that it names without their folders.
+
+    >>> named("nli:model=../models/nli-small,batch=2")
+    'nli:model=nli-small,batch=2'
+    """
+    return re.sub(r"=[.~]{0,2}/(?:[^,/]*/)*(?=[^,/])", "=", name)

@@ -1,13 +1,21 @@
 """How do the rows of a leaderboard stand in a table?"""
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
 from calibrail.phrases import duration, percent
 from calibrail.report import blocks as parts
 from calibrail.report.blocks import Json
-from calibrail.report.phrases import bounds, estimate, interval, p_value, plain, share, threshold
+from calibrail.report.phrases import (
+    bounds,
+    estimate,
+    interval,
+    named,
+    p_value,
+    plain,
+    share,
+    threshold,
+)
 
 #: What weakens a row: in a few words, and in a sentence.
 MARKS: Final = {
@@ -62,15 +70,6 @@ _SEPARATED: Final = {
     "more": ("bad", "more"),
     "no": ("", "not separated"),
 }
-
-
-def named(name: str) -> str:
-    """Return a score's name with the files that it names without their folders.
-
-    >>> named("nli:model=../models/nli-small,batch=2")
-    'nli:model=nli-small,batch=2'
-    """
-    return re.sub(r"=[.~]{0,2}/(?:[^,/]*/)*(?=[^,/])", "=", name)
 
 
 def table(item: Json, shared: list[str], seconds: Mapping[str, float]) -> parts.Table:
