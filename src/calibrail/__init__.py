@@ -29,12 +29,17 @@ if TYPE_CHECKING:
     from calibrail.evaluation import Report as Report
     from calibrail.guardrail import Decision as Decision
     from calibrail.guardrail import Guardrail as Guardrail
+    from calibrail.labelling.session import Session as Session
+    from calibrail.labelling.tasks import Counts as Counts
+    from calibrail.labelling.tasks import Task as Task
     from calibrail.models.call_limits import CallLimits as CallLimits
     from calibrail.models.call_limits import Price as Price
     from calibrail.models.call_limits import limit_calls as limit_calls
     from calibrail.scores import Score as Score
     from calibrail.scores import Scores as Scores
     from calibrail.scores.custom import CustomScore as CustomScore
+    from calibrail.settings import Drawing as Drawing
+    from calibrail.settings import LabelOptions as LabelOptions
     from calibrail.settings import Promise as Promise
     from calibrail.settings import ReadOptions as ReadOptions
     from calibrail.settings import Requirement as Requirement
@@ -52,6 +57,7 @@ if TYPE_CHECKING:
     from calibrail.workflow.compare import compare as compare
     from calibrail.workflow.context import Context as Context
     from calibrail.workflow.doctor import diagnose as diagnose
+    from calibrail.workflow.label import label as label
     from calibrail.workflow.leaderboard import LeaderboardRun as LeaderboardRun
     from calibrail.workflow.leaderboard import leaderboard as leaderboard
     from calibrail.workflow.run import Run as Run
@@ -68,10 +74,13 @@ _ROOMS = {
     "estimator": "ConformalThresholdClassifier",
     "evaluation": "Report",
     "guardrail": "Decision Guardrail",
+    "labelling.session": "Session",
+    "labelling.tasks": "Counts Task",
     "models.call_limits": "CallLimits Price limit_calls",
     "scores": "Score Scores",
     "scores.custom": "CustomScore",
-    "settings": "Promise ReadOptions Requirement ScoreThreshold ShiftSplit SplitOptions",
+    "settings": "Drawing LabelOptions Promise ReadOptions Requirement "
+    "ScoreThreshold ShiftSplit SplitOptions",
     "workflow.agree": "JudgedRates agree",
     "workflow.audit": "AuditRun audit",
     "workflow.calibrate": "calibrate",
@@ -79,6 +88,7 @@ _ROOMS = {
     "workflow.compare": "ComparisonRun compare",
     "workflow.context": "Context",
     "workflow.doctor": "diagnose",
+    "workflow.label": "label",
     "workflow.leaderboard": "LeaderboardRun leaderboard",
     "workflow.run": "Run",
     "workflow.select": "BatchSelection select",

@@ -3,11 +3,8 @@
 import base64
 import hashlib
 import json
-import os
-import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
@@ -214,20 +211,6 @@ def plain(value: Mapping[str, Any]) -> dict[str, Any]:
     """Return the value as JSON gives it back: lists for tuples, dicts for mappings."""
     result: dict[str, Any] = json.loads(_canonical(dict(value)))
     return result
-
-
-def write_atomically(path: Path, raw: bytes | Iterable[bytes]) -> None:
-    """Write a file, or the parts of one, whole or not at all: else the old file stays in place."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.writelines((raw,) if isinstance(raw, bytes) else raw)
-        Path(temporary).chmod(0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _canonical(value: Any) -> str:

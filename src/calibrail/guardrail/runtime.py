@@ -17,7 +17,7 @@ from calibrail.data.reading import read
 from calibrail.data.sources import Source, is_named
 from calibrail.errors import GuardrailError, InputError, ModelError
 from calibrail.guardrail.decision import Decision, Outcome
-from calibrail.guardrail.frozen import FrozenConfig, plain, write_atomically
+from calibrail.guardrail.frozen import FrozenConfig, plain
 from calibrail.models.call_limits import BudgetError
 from calibrail.phrases import number
 from calibrail.scale import Scale
@@ -26,6 +26,7 @@ from calibrail.scores.learned import learns, state_bytes, with_state
 from calibrail.scores.registry import ScoreSpec, build, scale_of
 from calibrail.settings import checks
 from calibrail.shown import Shown
+from calibrail.writing import write_atomically
 
 
 class Guardrail(Shown):

@@ -6,6 +6,7 @@ Light to import: no numpy, no models, so that the command line can show its help
 from calibrail.settings.beyond import Beyond
 from calibrail.settings.detectors import Detectors
 from calibrail.settings.drawing import Drawing
+from calibrail.settings.labelling import LabelOptions
 from calibrail.settings.promise import Guarantee, Promise, Undefined
 from calibrail.settings.reading import ReadOptions, ReadShort
 from calibrail.settings.release import Release, SelectionMethod
@@ -19,6 +20,7 @@ __all__ = [
     "Detectors",
     "Drawing",
     "Guarantee",
+    "LabelOptions",
     "Promise",
     "ReadOptions",
     "ReadShort",

@@ -39,6 +39,15 @@ class Short(Limits, total=False):
     beta: float | None
 
 
+class LabelShort(Limits, total=False):
+    """Keywords that stand for the fields of a requirement and of a session of labelling."""
+
+    seed: int | None
+    shared: float | None
+    guess: str | None
+    settle: bool
+
+
 class ComparedShort(Short, total=False):
     """Keywords of a short call whose detectors are set beside baselines unless that is refused."""
 
@@ -123,7 +132,7 @@ def from_keywords(kind: type[Settings], given: Settings | None, rest: dict[str, 
     values = {name: rest.pop(name) for name in names}
     if given is None:
         return kind(**values)
-    what = kind.__name__.removeprefix("Shift").lower()
+    what = kind.__name__.removeprefix("Shift").removeprefix("Label").lower()
     if not isinstance(given, kind):
         raise InputError(
             f"{what} must be a {kind.__name__}, e.g. {kind.__name__}(...); got "

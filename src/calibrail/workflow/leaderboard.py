@@ -12,12 +12,12 @@ import numpy as np
 from calibrail.errors import InputError
 from calibrail.evaluation.leaderboard.board import MARKS, Leaderboard
 from calibrail.evaluation.leaderboard.standings import standings
-from calibrail.guardrail.frozen import write_atomically
 from calibrail.settings import checks
 from calibrail.shown import Shown
 from calibrail.workflow.compared import Compared, read_compared
 from calibrail.workflow.leaderboard_csv import leaderboard_csv
 from calibrail.workflow.run_folder import write_run
+from calibrail.writing import write_atomically
 
 #: Where the pages of the comparisons lie, beside the leaderboard's own.
 PAGES: Final = "runs"

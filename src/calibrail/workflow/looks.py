@@ -21,9 +21,9 @@ from typing import Any, Final
 from calibrail.conformal import Certificate, GroupVerdict
 from calibrail.errors import DataError, file_errors
 from calibrail.evaluation import Report
-from calibrail.guardrail.frozen import write_atomically
 from calibrail.report.documents.calibrate_findings import few_looked_before, looked_before
 from calibrail.workflow.look import Earlier, Look, shared, told, void
+from calibrail.writing import write_atomically
 
 SCHEMA: Final = "calibrail.looks/1"
 #: Subject of the looks at labelled answers that a run splits itself.

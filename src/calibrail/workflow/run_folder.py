@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.errors import DataError, file_errors
-from calibrail.guardrail.frozen import write_atomically
 from calibrail.report import Document, render_page
 from calibrail.report.svg import figure_files
 from calibrail.scores.table import ScoreTable
 from calibrail.settings import checks
+from calibrail.writing import write_atomically
 
 COST_SCHEMA: Final = "calibrail.cost/1"
 

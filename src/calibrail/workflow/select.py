@@ -26,7 +26,6 @@ from calibrail.conformal.pvalues import add_tolerance
 from calibrail.data.example import Example
 from calibrail.data.sources import Source, spoken
 from calibrail.errors import DataError, InputError
-from calibrail.guardrail.frozen import write_atomically
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.record import plain
 from calibrail.settings import Promise, ReadOptions, Release, SelectionMethod
@@ -35,6 +34,7 @@ from calibrail.shown import Shown
 from calibrail.workflow.check import decide_source
 from calibrail.workflow.context import Progress
 from calibrail.workflow.freshness import Fresh
+from calibrail.writing import write_atomically
 
 #: Cut-offs of the p-value that a table for people shows.
 CUTOFFS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)

@@ -1,0 +1,156 @@
+"""What is in a folder of labels now, however many write into it?"""
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from calibrail.errors import DataError, file_errors
+from calibrail.labelling.desk import Desk
+from calibrail.labelling.ledger import Ledger
+from calibrail.labelling.lines import Label, parse_draw, parse_label
+from calibrail.labelling.plan import SessionPlan
+from calibrail.labelling.store import Line, Lock, Log
+
+PLAN: Final = "session.json"
+GUARDRAIL: Final = "guardrail.json"
+POOL_FILE: Final = "pool.jsonl"
+QUARANTINE: Final = "quarantine.jsonl"
+LOCK: Final = ".lock"
+
+
+def begun(folder: Path) -> bool:
+    """Return whether a folder holds labels, or is ready for them."""
+    return (folder / PLAN).exists()
+
+
+def read_plan(folder: Path) -> SessionPlan:
+    """Return what was agreed on before the first label.
+
+    Raises
+    ------
+    DataError
+        The folder holds no labels, or ``session.json`` is damaged.
+    """
+    path = folder / PLAN
+    remedy = "; name a folder that `calibrail label` wrote"
+    try:
+        with file_errors(f"cannot read {path}", remedy):
+            content = json.loads(path.read_bytes())
+        return SessionPlan.from_dict(content)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is damaged: {error}; restore it from a copy") from error
+
+
+class LabelFolder:
+    """The files of a folder, and what they say together; brought up to date by ``refresh``.
+
+    Parameters
+    ----------
+    folder : Path
+        That holds ``session.json``.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path, self.plan = folder, read_plan(folder)
+        self.lock = Lock(folder / LOCK)
+        self.draws = Log(folder / "draws.jsonl")
+        self.labels = Log(folder / "labels.jsonl")
+        self.handed = Log(folder / "handed.jsonl")
+        self.ledger, self.desk = Ledger(self.plan), Desk()
+
+    @property
+    def torn(self) -> tuple[str, ...]:
+        """Names of the files whose last line a crash had torn, which is cut off."""
+        logs = (self.draws, self.labels, self.handed)
+        return tuple(log.path.name for log in logs if log.torn is not None)
+
+    def refresh(self) -> None:
+        """Take in what was written since; hold the lock.
+
+        Raises
+        ------
+        DataError
+            A line is not what it should be: its file and number are named, and no file is changed.
+        """
+        drawn = self.draws.appended()
+        if drawn is None:
+            # Somebody has changed what was drawn: everything is read again.
+            self.ledger, self.desk = Ledger(self.plan), Desk()
+            for log in (self.draws, self.labels, self.handed):
+                log.forget()
+            drawn = self.draws.appended() or []
+        for line in drawn:
+            order = len(self.ledger.answers) + 1
+            self.ledger.drawn(parse_draw(line, self.draws.path, order))
+        labelled = self.labels.appended()
+        if labelled is None:
+            self.ledger.forget_labels()
+            labelled = self.labels.appended() or []
+        for line in labelled:
+            self._take(line)
+        for line in self.handed.appended() or []:
+            self.desk.take(line)
+            self._clear(line)
+
+    def take_out(self, label: Label) -> None:
+        """Take a label out again: the file is written anew without its line.
+
+        Raises
+        ------
+        DataError
+            The file cannot be written; it is as it was.
+        """
+        with file_errors(f"cannot read {self.labels.path}"):
+            lines = self.labels.path.read_bytes().splitlines(keepends=True)
+        for place in range(len(lines) - 1, -1, -1):
+            content = json.loads(lines[place]) if lines[place].strip() else {}
+            if _same(content, label):
+                del lines[place]
+                break
+        self.labels.rewrite(lines)
+        self.refresh()
+
+    def _take(self, line: Line) -> None:
+        """Take in a label, of an answer that was drawn and that this annotator labels once."""
+        label, where = (
+            parse_label(line, self.labels.path),
+            f"{self.labels.path}, line {line.number}",
+        )
+        answers = self.ledger.answers
+        if not 1 <= label.order <= len(answers) or answers[label.order - 1].draw.id != label.id:
+            raise DataError(
+                f"{where}: no answer with id {label.id!r} was drawn as number {label.order}; take "
+                "the line out, or correct its id and order (draws.jsonl lists both)"
+            )
+        answer = answers[label.order - 1]
+        if not answer.draw.handed_out:
+            raise DataError(
+                f"{where}: the answer {label.id!r} was drawn, but not to be labelled, by the lot "
+                "of its probability; take the line out"
+            )
+        twice = answer.settled if label.settles else answer.labels.get(label.annotator)
+        if twice is not None:
+            what = "is settled twice" if label.settles else f"has two labels of {label.annotator!r}"
+            raise DataError(
+                f"{where}: the answer {label.id!r} {what} ({twice.label} and {label.label}); take "
+                "one of the lines out"
+            )
+        self.ledger.labelled(label)
+        self.desk.labelled(label.annotator, label.order)
+
+    def _clear(self, line: Line) -> None:
+        """Take from the screen what its annotator has labelled."""
+        annotator, order = str(line.content["annotator"]), int(line.content["order"])
+        if not 1 <= order <= len(self.ledger.answers):
+            return
+        answer = self.ledger.answers[order - 1]
+        done = answer.settled if line.content.get("settles") else answer.labels.get(annotator)
+        if done is not None:
+            self.desk.labelled(annotator, order)
+
+
+def _same(content: dict[str, Any], label: Label) -> bool:
+    """Return whether a line is that of a label."""
+    names = ("annotator", "order")
+    settles = bool(content.get("settles")) == label.settles
+    return settles and all(content.get(name) == getattr(label, name) for name in names)

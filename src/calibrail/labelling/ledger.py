@@ -1,0 +1,172 @@
+"""What do the files say: what was drawn, who labelled it how, and what counts so far?"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from calibrail.conformal.sequential import SequentialTest
+from calibrail.conformal.unsure import UnsureTest
+from calibrail.labelling.lines import Draw, Label
+from calibrail.labelling.order import Order
+from calibrail.labelling.plan import SessionPlan
+
+#: Where an answer stands: not to be labelled, labelled by too few, labelled differently, done.
+Standing = Literal["passed over", "open", "disagreement", "final"]
+
+#: States of the verdict that are kept, so that undoing a label need not start from the first one.
+_KEPT: Final = 64
+
+
+@dataclass(slots=True)
+class Answer:
+    """One answer drawn, with all labels that it has been given."""
+
+    draw: Draw
+    needs: int
+    labels: dict[str, Label] = field(default_factory=dict)
+    settled: Label | None = None
+
+    @property
+    def standing(self) -> Standing:
+        """Where it stands."""
+        if not self.draw.handed_out:
+            return "passed over"
+        if self.settled is not None:
+            return "final"
+        if len(self.labels) < self.needs:
+            return "open"
+        different = len({item.label for item in self.labels.values()}) > 1
+        return "disagreement" if different else "final"
+
+    @property
+    def label(self) -> int | None:
+        """The final label; None where it is not final, or where nobody could tell."""
+        if self.settled is not None:
+            return self.settled.label
+        if self.standing != "final":
+            return None
+        return next(iter(self.labels.values())).label
+
+
+class Ledger:
+    """All answers drawn so far, kept up to date line by line.
+
+    Answers are counted in the order they were drawn, up to the first that is not settled: which
+    labels count is in nobody's hand.
+
+    Parameters
+    ----------
+    plan : SessionPlan
+        What was agreed on.
+    """
+
+    def __init__(self, plan: SessionPlan) -> None:
+        self.plan = plan
+        self._order = Order(plan.seed)
+        self.answers: list[Answer] = []
+        self.forget_labels()
+
+    def forget_labels(self) -> None:
+        """Start anew with the labels, not with what was drawn."""
+        for answer in self.answers:
+            answer.labels, answer.settled = {}, None
+        #: Orders of answers handed out that are not final, and of those that wait for settling.
+        self.unsettled = {
+            item.draw.order for item in self.answers if item.standing in ("open", "disagreement")
+        }
+        self.of_annotator: dict[str, list[Label]] = defaultdict(list)
+        self.tally = dict.fromkeys((1, 0, None), 0)
+        self._restart()
+
+    def _restart(self) -> None:
+        self._counted = 0
+        requirement, drawing = self.plan.requirement, self.plan.drawing
+        begin = None if requirement is None else SequentialTest(requirement, drawing)
+        self._test = None if begin is None else UnsureTest.of(begin)
+        self._kept: list[tuple[int, UnsureTest]] = []
+
+    def drawn(self, draw: Draw) -> None:
+        """Take in one more answer drawn."""
+        shared = self._order.lot("shared", draw.digest) < self.plan.shared
+        answer = Answer(draw, needs=2 if shared else 1)
+        self.answers.append(answer)
+        if draw.handed_out:
+            self.unsettled.add(draw.order)
+
+    def labelled(self, label: Label) -> None:
+        """Take in one more label."""
+        answer = self.answers[label.order - 1]
+        before = answer.standing, answer.label
+        if label.settles:
+            answer.settled = label
+        else:
+            answer.labels[label.annotator] = label
+        self.of_annotator[label.annotator].append(label)
+        after = answer.standing, answer.label
+        if before == after:
+            return
+        for (standing, value), change in ((before, -1), (after, 1)):
+            if standing == "final":
+                self.tally[value] += change
+        (self.unsettled.discard if after[0] == "final" else self.unsettled.add)(label.order)
+        if label.order <= self._counted:
+            self._take_back(label.order)
+
+    def disagreements(self) -> Iterator[int]:
+        """Yield the orders of answers about which annotators disagree, as they were drawn."""
+        for order in sorted(self.unsettled):
+            if self.answers[order - 1].standing == "disagreement":
+                yield order
+
+    @property
+    def counted(self) -> int:
+        """Answers drawn that the verdict counts: all before the first that is not settled."""
+        first = min(self.unsettled, default=len(self.answers) + 1) - 1
+        if self.plan.drawing.whole_groups:
+            # A group counts whole: back to where one begins.
+            while first and not self._complete(first):
+                first -= 1
+        return first
+
+    @property
+    def test(self) -> UnsureTest | None:
+        """The verdict on all answers that count; None where no guardrail is certified."""
+        counted = self.counted
+        if self._test is not None and counted > self._counted:
+            self._test = self._test.update(**self.columns(self._counted, counted))
+            self._counted = counted
+            self._kept = [*self._kept[-_KEPT:], (counted, self._test)]
+        return self._test
+
+    def columns(self, start: int, stop: int) -> dict[str, Any]:
+        """Return answers drawn that count, from one place to before another, for the verdict."""
+        answers, drawing = self.answers[start:stop], self.plan.drawing
+        draws = [item.draw for item in answers]
+        labels = [item.label for item in answers]
+        unsure = [
+            draw.handed_out and label is None for draw, label in zip(draws, labels, strict=True)
+        ]
+        columns: dict[str, Any] = {"flagged": [bool(draw.flagged) for draw in draws]}
+        columns |= {"hallucinated": np.array(labels, np.float64), "unsure": unsure}
+        if drawing.design == "active":
+            columns["probability"] = [draw.probability for draw in draws]
+            columns["guess"] = [draw.guess for draw in draws]
+        if drawing.whole_groups:
+            columns["groups"] = [draw.unit for draw in draws]
+        return columns
+
+    def _take_back(self, order: int) -> None:
+        """Go back to a state of the verdict before an answer was counted."""
+        earlier = [state for state in self._kept if state[0] < order]
+        if earlier:
+            self._kept, (self._counted, self._test) = earlier, earlier[-1]
+        else:
+            self._restart()
+
+    def _complete(self, n: int) -> bool:
+        """Return whether the first n answers drawn end with the last one of a unit."""
+        draws = [item.draw for item in self.answers[max(0, n - self.answers[n - 1].draw.of) : n]]
+        return len(draws) == draws[-1].of and draws[0].unit == draws[-1].unit

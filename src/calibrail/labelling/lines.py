@@ -1,0 +1,157 @@
+"""What stands in a line of the files of labels, and is it what it should be?"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from calibrail.errors import DataError
+from calibrail.labelling.store import Line
+
+#: A piece of a response: where it begins and ends, in characters from 0, and its text.
+Span: TypeAlias = tuple[int, int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """A line of ``draws.jsonl``: one answer drawn.
+
+    Attributes
+    ----------
+    order : int
+        1, 2, ... as drawn.
+    unit : int
+        1, 2, ...: answers of one group that were drawn together have the same number.
+    of : int
+        Answers of the unit.
+    id, group, digest
+        Of the answer.
+    probability : float
+        With which it was to be handed out.
+    handed_out : bool
+        Whether the lot fell so.
+    score, flagged : float and bool, or None
+        What the guardrail says, where one is certified; the score is None where it is undefined.
+    guess : float or None
+        P(hallucinated) as guessed before the label.
+    """
+
+    order: int
+    unit: int
+    of: int
+    id: str
+    group: str | None
+    digest: str
+    probability: float
+    handed_out: bool
+    score: float | None = None
+    flagged: bool | None = None
+    guess: float | None = None
+
+    def to_dict(self, *, certify: bool) -> dict[str, Any]:
+        """Return the line."""
+        left_out = () if certify else ("score", "flagged", "guess")
+        return {
+            name: getattr(self, name) for name in self.__dataclass_fields__ if name not in left_out
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A line of ``labels.jsonl``: what one person said of one answer.
+
+    Attributes
+    ----------
+    id, order, probability
+        Of the answer drawn.
+    label : {0, 1, None}
+        1 hallucinated, 0 faithful, None if that cannot be told.
+    annotator : str
+        Who says so.
+    time : str
+        When, in UTC.
+    spans : tuple of (int, int, str)
+        What nothing supports.
+    evidence : bool
+        Whether help was asked for.
+    settles : bool
+        Whether it settles a disagreement.
+    """
+
+    id: str
+    label: int | None
+    annotator: str
+    time: str
+    probability: float
+    order: int
+    spans: tuple[Span, ...] = ()
+    evidence: bool = False
+    settles: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the line; what is optional only where it says something."""
+        optional = ("spans", "evidence", "settles")
+        content = {
+            name: getattr(self, name)
+            for name in self.__dataclass_fields__
+            if name not in optional or getattr(self, name)
+        }
+        if self.spans:
+            content["spans"] = [list(span) for span in self.spans]
+        return content
+
+
+def parse_draw(line: Line, path: Path, order: int) -> Draw:
+    """Return the draw in a line that must be the next one.
+
+    Raises
+    ------
+    DataError
+        A field is missing or is not what it should be.
+    """
+    content = _known(line, path, Draw)
+    if content["order"] != order:
+        raise _wrong(line, path, "order", content["order"], f"must be {order}: no line may be lost")
+    share = content["probability"]
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0.0 < share <= 1.0:
+        raise _wrong(line, path, "probability", share, "must lie in (0, 1]")
+    return Draw(**content)
+
+
+def parse_label(line: Line, path: Path) -> Label:
+    """Return the label in a line.
+
+    Raises
+    ------
+    DataError
+        A field is missing or is not what it should be.
+    """
+    content = _known(line, path, Label)
+    value = content["label"]
+    if isinstance(value, bool) or value not in (0, 1, None):
+        raise _wrong(line, path, "label", value, "must be 1, 0 or null")
+    if not isinstance(content["annotator"], str) or not content["annotator"].strip():
+        raise _wrong(line, path, "annotator", content["annotator"], "must name who labelled")
+    if isinstance(content["order"], bool) or not isinstance(content["order"], int):
+        raise _wrong(line, path, "order", content["order"], "must be a whole number")
+    spans = content.pop("spans", ())
+    return Label(**content, spans=tuple((int(a), int(b), str(c)) for a, b, c in spans))
+
+
+def _known(line: Line, path: Path, kind: type[Draw] | type[Label]) -> dict[str, Any]:
+    """Return the fields of a kind of line; others may stand there, too."""
+    known = kind.__dataclass_fields__
+    content = {name: value for name, value in line.content.items() if name in known}
+    required = [name for name, item in known.items() if not _has_default(item)]
+    if missing := [name for name in required if name not in content]:
+        raise DataError(
+            f"{path}, line {line.number} has no {missing[0]}; restore the line, or take it out"
+        )
+    return content
+
+
+def _has_default(item: Any) -> bool:
+    return type(item.default).__name__ != "_MISSING_TYPE"
+
+
+def _wrong(line: Line, path: Path, field: str, value: object, remedy: str) -> DataError:
+    return DataError(f"{path}, line {line.number}: {field} {remedy}; got {value!r:.80}")

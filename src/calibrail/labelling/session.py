@@ -1,0 +1,301 @@
+"""Which answer does an annotator get next, and what becomes of the label?"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from calibrail.errors import InputError
+from calibrail.labelling.desk import Event, event_line, now
+from calibrail.labelling.drawer import Drawer, Judge, Reread
+from calibrail.labelling.folder import LabelFolder
+from calibrail.labelling.ledger import Answer
+from calibrail.labelling.lines import Label, Span
+from calibrail.labelling.plan import SessionPlan
+from calibrail.labelling.tasks import Counts, Task
+
+
+class Session:
+    """Hands out answers one after another, and keeps every label on the disk.
+
+    Made by ``calibrail.label``. Several annotators, threads and processes may use one folder at
+    once. A context manager: ``with calibrail.label(...) as session``.
+
+    Parameters
+    ----------
+    folder : LabelFolder
+        The files.
+    judge : callable or None
+        What the frozen guardrail says of answers; None where labels are for a threshold.
+    reread : callable
+        Gives the traces once more.
+    settle : bool
+        Hand out the answers about which annotators disagree, and nothing else.
+    """
+
+    def __init__(
+        self, folder: LabelFolder, judge: Judge | None, reread: Reread, *, settle: bool = False
+    ) -> None:
+        self._files, self._settle = folder, settle
+        with folder.lock():
+            folder.refresh()
+            self._drawer = Drawer(folder, judge, reread)
+        self._closed = False
+
+    def __enter__(self) -> "Session":
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the session."""
+        self.close()
+
+    @property
+    def folder(self) -> Path:
+        """Where the labels are."""
+        return self._files.path
+
+    @property
+    def plan(self) -> SessionPlan:
+        """What was agreed on before the first label."""
+        return self._files.plan
+
+    @property
+    def torn(self) -> tuple[str, ...]:
+        """Files whose last line a crash had torn: it was cut off."""
+        return self._files.torn
+
+    def next(self, annotator: str) -> Task | None:
+        """Return the answer to label now; the same one until it is labelled or skipped.
+
+        Returns
+        -------
+        Task or None
+            None where there is nothing to do: all is drawn, or nobody disagrees.
+
+        Raises
+        ------
+        DataError
+            The files cannot be read or written.
+        """
+        name = self._name(annotator)
+        with self._files.lock():
+            self._files.refresh()
+            order = self._to_settle(name) if self._settle else self._to_label(name)
+            if order is None:
+                return None
+            screen = self._files.desk.screens.get(name)
+            if screen is None or screen.order != order:
+                self._happened("shown", name, order)
+            return self._task(order)
+
+    def put(
+        self,
+        annotator: str,
+        order: int,
+        label: int | None,
+        spans: Sequence[Span] = (),
+        evidence: bool = False,
+    ) -> None:
+        """Keep a label; it is on the disk when this returns.
+
+        Parameters
+        ----------
+        annotator : str
+            Who labels.
+        order : int
+            Of the task.
+        label : {1, 0, None}
+            1 hallucinated, 0 faithful, None if that cannot be told.
+        spans : sequence of (int, int, str)
+            Begin, end and text of what nothing supports, in characters of the response.
+        evidence : bool
+            Whether help was asked for.
+
+        Raises
+        ------
+        InputError
+            An argument is outside its domain, or the answer has this annotator's label already.
+        DataError
+            The disk is full, or the folder may not be written to; nothing is stored then.
+        """
+        name = self._name(annotator)
+        if isinstance(label, bool) or label not in (0, 1, None):
+            raise InputError(f"label must be 1, 0 or None; got {label!r}")
+        with self._files.lock():
+            self._files.refresh()
+            answer = self._answer(order)
+            self._refuse_twice(answer, name)
+            kept = Label(
+                answer.draw.id,
+                label,
+                name,
+                now().isoformat(timespec="seconds"),
+                answer.draw.probability,
+                order,
+                self._checked(spans, order),
+                bool(evidence),
+                self._settle,
+            )
+            self._files.labels.append([kept.to_dict()])
+            self._files.refresh()
+
+    def skip(self, annotator: str, order: int) -> None:
+        """Put an answer off; it comes back at the end of the round."""
+        name = self._name(annotator)
+        with self._files.lock():
+            self._files.refresh()
+            self._refuse_twice(self._answer(order), name)
+            self._happened("skipped", name, order)
+
+    def undo(self, annotator: str) -> Task | None:
+        """Take back the annotator's last label, or the skip after it.
+
+        Returns
+        -------
+        Task or None
+            The answer that stands open again; None where nothing was labelled or skipped.
+        """
+        name = self._name(annotator)
+        with self._files.lock():
+            self._files.refresh()
+            given = self._files.ledger.of_annotator[name]
+            order = self._files.desk.just_skipped(name, len(given))
+            given = [item for item in given if item.settles == self._settle]
+            if order is None:
+                if not given:
+                    return None
+                order = given[-1].order
+                self._files.take_out(given[-1])
+            self._happened("shown", name, order)
+            return self._task(order)
+
+    def counts(self, annotator: str) -> Counts:
+        """Return how far the labels are; of their verdict nothing before it has fallen."""
+        name = self._name(annotator)
+        with self._files.lock():
+            self._files.refresh()
+            ledger, desk = self._files.ledger, self._files.desk
+            test, needed = ledger.test, self.plan.needed
+            verdict = None if test is None else test.verdict
+            fallen = verdict in ("certified", "rejected")
+            n_final = sum(ledger.tally.values())
+            counted = ledger.counted
+            enough = needed is not None and ledger.tally[1] >= needed
+            return Counts(
+                by_you=len(ledger.of_annotator[name]),
+                labelled=n_final,
+                hallucinated=ledger.tally[1],
+                faithful=ledger.tally[0],
+                unsure=ledger.tally[None],
+                drawn=len(ledger.answers),
+                counted=counted,
+                skipped=len(desk.put_off[name]),
+                disagreements=sum(1 for _ in ledger.disagreements()),
+                waiting=len(ledger.unsettled),
+                holding=sum(item.standing == "final" for item in ledger.answers[counted:]),
+                copies=self._drawer.pool.copies_before(len(ledger.answers)),
+                needed=needed,
+                exhausted=self._drawer.exhausted,
+                decided=fallen or enough,
+                verdict=verdict if fallen else None,
+            )
+
+    def close(self) -> None:
+        """Let go of the folder; every label is on the disk already."""
+        self._closed = True
+
+    def _to_label(self, name: str) -> int | None:
+        """Return the order of the answer that an annotator labels next."""
+        desk, ledger = self._files.desk, self._files.ledger
+        screen = desk.screens.get(name)
+        if screen is not None and self._wants(ledger.answers[screen.order - 1], name):
+            return screen.order
+        for order in desk.due(name, len(ledger.of_annotator[name])):
+            if self._wants(ledger.answers[order - 1], name):
+                return order
+        put_off = desk.put_off[name]
+        while True:
+            for order in sorted(ledger.unsettled):
+                if order not in put_off and self._wants(ledger.answers[order - 1], name):
+                    return order
+            if not self._drawer.draw():
+                break
+        left = (order for order in put_off if self._wants(ledger.answers[order - 1], name))
+        return next(left, None)
+
+    def _wants(self, answer: Answer, name: str) -> bool:
+        """Return whether an answer still needs a label that this annotator may give."""
+        if answer.standing != "open" or name in answer.labels:
+            return False
+        held = self._files.desk.held_by_others(answer.draw.order, name, now())
+        return len(answer.labels) + held < answer.needs
+
+    def _to_settle(self, name: str) -> int | None:
+        """Return the order of the first disagreement that nobody else is settling."""
+        desk = self._files.desk
+        free = [
+            order
+            for order in self._files.ledger.disagreements()
+            if not desk.held_by_others(order, name, now())
+        ]
+        put_off = desk.put_off[name]
+        return next((order for order in free if order not in put_off), next(iter(free), None))
+
+    def _task(self, order: int) -> Task:
+        example = self._drawer.pool[order - 1].example
+        return Task(
+            order, example.id, example.question, example.contexts, example.response, self._settle
+        )
+
+    def _happened(self, event: Event, name: str, order: int) -> None:
+        labels = len(self._files.ledger.of_annotator[name])
+        line = event_line(event, name, order, labels, settles=self._settle)
+        self._files.handed.append([line], durable=False)
+        self._files.refresh()
+
+    def _name(self, annotator: str) -> str:
+        if self._closed:
+            raise InputError("this session is closed; call label() again to go on")
+        if not isinstance(annotator, str) or not annotator.strip():
+            raise InputError(f"annotator must be a name; got {annotator!r}")
+        return annotator.strip()
+
+    def _answer(self, order: int) -> Answer:
+        answers = self._files.ledger.answers
+        known = isinstance(order, int) and not isinstance(order, bool)
+        if not known or not 1 <= order <= len(answers) or not answers[order - 1].draw.handed_out:
+            raise InputError(f"order must be that of an answer handed out; got {order!r}")
+        return answers[order - 1]
+
+    def _refuse_twice(self, answer: Answer, name: str) -> None:
+        """Refuse a second label of one annotator, and a settling of what is not open."""
+        if self._settle:
+            if answer.standing != "disagreement":
+                raise InputError(
+                    f"nobody disagrees about the answer {answer.draw.id!r} any more; ask for the "
+                    "next one"
+                )
+        elif name in answer.labels:
+            raise InputError(
+                f"{name!r} has labelled the answer {answer.draw.id!r} already; undo that label to "
+                "change it"
+            )
+
+    def _checked(self, spans: Sequence[Span], order: int) -> tuple[Span, ...]:
+        """Return spans, each of which says what stands there in the response."""
+        if not spans:
+            return ()
+        response, checked = self._task(order).response, []
+        for span in spans:
+            try:
+                start, stop, text = span
+            except (TypeError, ValueError) as error:
+                raise InputError(f"a span is (begin, end, text); got {span!r:.80}") from error
+            if not (isinstance(start, int) and isinstance(stop, int) and 0 <= start < stop):
+                raise InputError(f"a span must begin before it ends; got {span!r:.80}")
+            if response[start:stop] != text:
+                raise InputError(
+                    f"the span from {start} to {stop} must hold the text of the response there, "
+                    f"{response[start:stop]!r:.60}; got {text!r:.60}"
+                )
+            checked.append((start, stop, text))
+        return tuple(checked)

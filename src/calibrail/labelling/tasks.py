@@ -1,0 +1,84 @@
+"""What does an annotator see, and what is said of how far the labels are?"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from calibrail.conformal.certificate import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What an annotator may see of an answer, and nothing else.
+
+    Attributes
+    ----------
+    order : int
+        By which a label refers to it.
+    id, question, contexts, response
+        Of the answer.
+    settles : bool
+        Whether two annotators disagree about it.
+    """
+
+    order: int
+    id: str
+    question: str
+    contexts: tuple[str, ...]
+    response: str
+    settles: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How far the labels are; of what they say nothing before the data has decided.
+
+    Attributes
+    ----------
+    by_you : int
+        Labels that this annotator has given.
+    labelled : int
+        Answers whose label is final.
+    hallucinated, faithful, unsure : int
+        Of these.
+    drawn : int
+        Answers drawn, those among them that the lot left unlabelled included.
+    counted : int
+        Answers drawn that the verdict counts: all before the first that is not settled.
+    skipped, disagreements : int
+        Answers that this annotator has put off, and those about which annotators disagree.
+    waiting : int
+        Answers handed out whose label is not final.
+    holding : int
+        Answers behind the first of these, final already, that the verdict does not count yet.
+    copies : int
+        Near copies of earlier answers that were passed over.
+    needed : int or None
+        Hallucinated answers that are needed, where labels are for a threshold.
+    exhausted : bool
+        Whether all traces are drawn.
+    decided : bool
+        Whether labelling may stop: the verdict fell, or there are enough.
+    verdict : {"certified", "rejected"} or None
+        Only once it fell.
+    """
+
+    by_you: int
+    labelled: int
+    hallucinated: int
+    faithful: int
+    unsure: int
+    drawn: int
+    counted: int
+    skipped: int
+    disagreements: int
+    waiting: int
+    holding: int
+    copies: int
+    needed: int | None
+    exhausted: bool
+    decided: bool
+    verdict: Verdict | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the counts by their names."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}

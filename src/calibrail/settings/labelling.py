@@ -1,0 +1,51 @@
+"""How does a session of labelling go?"""
+
+from dataclasses import dataclass
+
+from calibrail.record import Record
+from calibrail.settings.checks import column, rate, whole, yes_or_no
+from calibrail.settings.option import setting
+
+
+@dataclass(frozen=True, slots=True)
+class LabelOptions(Record):
+    """Which answers come in which order to whom.
+
+    What is left out is as it was when the labels were begun; another value is refused then.
+
+    Attributes
+    ----------
+    seed : int or None
+        Of the order in which answers are drawn, and of all lots; 0 at first.
+    shared : float or None
+        Share of the answers that two people label, in [0, 1]; 0 at first.
+    guess : str or None
+        With the design ``active``: column from which P(hallucinated) is guessed, a number in [0, 1]
+        or a judge's label. Left out, it is guessed from the labels so far.
+    settle : bool
+        Hand out the answers about which annotators disagree, and nothing else.
+
+    Raises
+    ------
+    InputError
+        If a value is outside its domain.
+    """
+
+    seed: int | None = setting("Seed of the order of drawing and of all lots (default: 0).", None)
+    shared: float | None = setting(
+        "Share of the answers that two people label (default: 0).", None, metavar="SHARE"
+    )
+    guess: str | None = setting(
+        "With active: column that P(hallucinated) is guessed from: in [0, 1], or a judge's label.",
+        None,
+        metavar="COL",
+    )
+    settle: bool = setting("Settle what annotators disagree about.", False)
+
+    def __post_init__(self) -> None:
+        if self.seed is not None:
+            object.__setattr__(self, "seed", whole(self.seed, "seed"))
+        if self.shared is not None:
+            object.__setattr__(self, "shared", rate(self.shared, "shared"))
+        column(self.guess, "guess")
+        yes_or_no(self.settle, "settle")

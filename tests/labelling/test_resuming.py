@@ -1,0 +1,109 @@
+"""Is a change between two sessions named, and is nothing lost by it?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import calibrail
+from calibrail import CalibrailError, DataError, InputError
+from calibrail.settings import Drawing, Promise, ReadOptions, Requirement
+from tests.labelling.rows import frozen, label_some, lines, traces, write
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"seed": 3}, "seed was 0 and is now 3"),
+        ({"shared": 0.5}, "shared was 0.0 and is now 0.5"),
+        ({"guess": "suspicion"}, "guess was None and is now 'suspicion'"),
+        ({"drawing": Drawing(whole_groups=True)}, "drawing was .*'whole_groups': False"),
+        ({"requirement": Requirement(0.4)}, "requirement was .*0.3.* and is now .*0.4"),
+        ({"promise": Promise()}, "promise was None"),
+        ({"reading": ReadOptions(limit=5)}, "reading was {} and is now {'limit': 5}"),
+    ],
+)
+def test_another_setting_is_refused_by_name(
+    tmp_path: Path, change: dict[str, Any], said: str
+) -> None:
+    rows = traces(30)
+    with calibrail.label(rows, tmp_path, guardrail=frozen(), max_fpr=0.3) as session:
+        label_some(session, "ada", 4)
+    before = content(tmp_path)
+    with pytest.raises(InputError, match=said):
+        calibrail.label(rows, tmp_path, **change)
+    assert content(tmp_path) == before
+    # What is said again as it was is no change.
+    calibrail.label(rows, tmp_path, guardrail=frozen(), max_fpr=0.3, seed=0).close()
+
+
+def test_another_guardrail_is_refused_and_the_copy_serves_without_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "g.json"
+    frozen().save(path)
+    calibrail.label(traces(30), tmp_path / "l", guardrail=path, max_fpr=0.3).close()
+    path.unlink()
+    with calibrail.label(None, tmp_path / "l") as session:
+        label_some(session, "ada", 3)
+    with pytest.raises(InputError, match="guardrail was 'sha256:"):
+        calibrail.label(None, tmp_path / "l", guardrail=frozen(alpha=0.3))
+
+
+def test_changed_traces_are_refused_and_the_answers_set_aside_still_serve(tmp_path: Path) -> None:
+    source, folder = write(tmp_path / "t.jsonl", traces(30)), tmp_path / "l"
+    with calibrail.label(source, folder) as session:
+        label_some(session, "ada", 4)
+    # Written again with the same bytes it is the same.
+    write(source, traces(30))
+    calibrail.label(source, folder).close()
+    write(source, traces(31))
+    with pytest.raises(DataError, match=r"t.jsonl is not what the labels .* SHA-256 was"):
+        calibrail.label(source, folder)
+    with calibrail.label(None, folder) as session:
+        label_some(session, "ada", 26)
+    assert len(lines(folder / "labels.jsonl")) == 30
+
+
+def test_a_folder_without_labels_needs_traces(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="holds no labels yet; name the traces"):
+        calibrail.label(None, tmp_path)
+
+
+def test_traces_without_text_are_named_and_the_rest_is_kept(tmp_path: Path) -> None:
+    rows = traces(10)
+    rows[3]["response"], rows[7]["response"] = "  ", None
+    with calibrail.label(rows, tmp_path) as session:
+        assert session.plan.traces.n == 8 and session.plan.traces.n_quarantined == 2
+        label_some(session, "ada", 8)
+        assert session.next("ada") is None
+    unusable = lines(tmp_path / "quarantine.jsonl")
+    assert [(line["row"], line["field"]) for line in unusable] == [(4, "response"), (8, "response")]
+
+
+@pytest.mark.parametrize("text", ["", "\n\n"])
+def test_an_empty_file_begins_nothing(tmp_path: Path, text: str) -> None:
+    source, folder = tmp_path / "t.jsonl", tmp_path / "l"
+    source.write_text(text)
+    with pytest.raises(CalibrailError, match="empty"):
+        calibrail.label(source, folder)
+    write(source, traces(5))
+    calibrail.label(source, folder).close()
+
+
+def test_answers_that_set_the_threshold_are_passed_over(tmp_path: Path) -> None:
+    rows = [{**row, "label": i % 2} for i, row in enumerate(traces(200))]
+    run = calibrail.calibrate(rows, "column:column=suspicion,higher=hallucinated", alpha=0.2)
+    guardrail = run.freeze()
+    fresh = [{**row, "response": f"New: {row['response']}"} for row in traces(100)]
+    with calibrail.label(rows[:60] + fresh, tmp_path, guardrail=guardrail, max_fpr=0.3) as session:
+        seen = session.plan.traces.n_seen_before
+    known = set(guardrail.config.data.calibration_examples)
+    assert seen > 0
+    assert not known & {line["digest"] for line in lines(tmp_path / "pool.jsonl")}
+    with pytest.raises(DataError, match="set the guardrail's threshold"):
+        calibrail.label(rows, tmp_path / "same", guardrail=guardrail, max_fpr=0.3)

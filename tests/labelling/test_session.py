@@ -1,0 +1,163 @@
+"""Is the next answer the right one, and is every label kept as it was given?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import calibrail
+from calibrail import Guardrail, InputError
+from tests.labelling.rows import frozen, label_some, lines, traces, truth, write
+
+
+@pytest.fixture(scope="module")
+def guardrail() -> Guardrail:
+    return frozen()
+
+
+def test_answers_come_in_an_order_that_the_seed_alone_decides(tmp_path: Path) -> None:
+    rows = traces(60)
+    orders = []
+    for name, source, seed in (("a", rows, 0), ("b", rows[::-1], 0), ("c", rows, 1)):
+        with calibrail.label(source, tmp_path / name, seed=seed) as session:
+            orders.append(label_some(session, "ada", 60))
+            assert session.next("ada") is None
+            assert session.counts("ada").exhausted
+    assert orders[0] == orders[1] != orders[2]
+    assert sorted(orders[0]) == sorted(row["id"] for row in rows)
+    drawn = [line["id"] for line in lines(tmp_path / "a" / "draws.jsonl")]
+    assert drawn == orders[0]
+
+
+def test_a_label_is_on_the_disk_before_the_next_answer_appears(tmp_path: Path) -> None:
+    with calibrail.label(traces(20), tmp_path) as session:
+        task = session.next("ada")
+        assert task is not None
+        begin = task.response.index("mark")
+        span = (begin, begin + 4, "mark")
+        session.put("ada", task.order, 1, [span], evidence=True)
+        (kept,) = lines(tmp_path / "labels.jsonl")
+    assert kept.pop("time").endswith("+00:00")
+    assert kept == {
+        "id": task.id,
+        "label": 1,
+        "annotator": "ada",
+        "probability": 1.0,
+        "order": 1,
+        "spans": [list(span)],
+        "evidence": True,
+    }
+
+
+def test_what_an_annotator_sees_says_nothing_of_score_or_label(
+    tmp_path: Path, guardrail: Guardrail
+) -> None:
+    session = calibrail.label(traces(20), tmp_path, guardrail=guardrail, max_fpr=0.3)
+    task = session.next("ada")
+    assert task is not None
+    seen = {"order", "id", "question", "contexts", "response", "settles"}
+    assert set(task.__dataclass_fields__) == seen
+    row = next(row for row in traces(20) if row["id"] == task.id)
+    assert (task.question, list(task.contexts)) == (row["question"], row["contexts"])
+    (draw,) = lines(tmp_path / "draws.jsonl")
+    decision = guardrail.check(response="x", columns={"suspicion": row["suspicion"]})
+    assert (draw["score"], draw["flagged"]) == (decision.score, decision.flagged)
+
+
+def test_the_same_answer_stays_on_the_screen_and_a_skipped_one_comes_back(tmp_path: Path) -> None:
+    session = calibrail.label(traces(80), tmp_path)
+    first = session.next("ada")
+    assert first is not None and session.next("ada") == first
+    session.skip("ada", first.order)
+    assert session.counts("ada").skipped == 1
+    ids = label_some(session, "ada", 19)
+    assert first.id not in ids
+    assert session.counts("ada").counted == 0 and session.counts("ada").holding == 19
+    label_some(session, "ada", 1)
+    assert session.next("ada") == first
+    session.put("ada", first.order, 0)
+    assert session.counts("ada").counted == 21 and session.counts("ada").skipped == 0
+
+
+def test_undo_takes_the_last_label_or_skip_back_and_shows_that_answer(tmp_path: Path) -> None:
+    session = calibrail.label(traces(20), tmp_path)
+    assert session.undo("ada") is None
+    label_some(session, "ada", 3)
+    before = (tmp_path / "labels.jsonl").read_bytes()
+    last = session.next("ada")
+    assert last is not None
+    session.put("ada", last.order, None)
+    assert session.counts("ada").unsure == 1
+    assert session.undo("ada") == last == session.next("ada")
+    assert (tmp_path / "labels.jsonl").read_bytes() == before
+    assert session.counts("ada").unsure == 0
+    session.skip("ada", last.order)
+    assert session.undo("ada") == last and session.counts("ada").skipped == 0
+    assert session.counts("ada").by_you == 3
+
+
+def test_going_on_shows_the_same_answer_and_writes_the_same_bytes(
+    tmp_path: Path, guardrail: Guardrail
+) -> None:
+    source = write(tmp_path / "traces.jsonl", traces(60))
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    with calibrail.label(source, whole, guardrail=guardrail, max_fpr=0.3) as session:
+        label_some(session, "ada", 12)
+    calibrail.label(source, cut, guardrail=guardrail, max_fpr=0.3).close()
+    for _ in range(6):
+        with calibrail.label(None, cut) as session:
+            waiting = session.next("ada")
+        with calibrail.label(source, cut) as session:
+            assert session.next("ada") == waiting
+            label_some(session, "ada", 2)
+    for name in ("session.json", "pool.jsonl", "draws.jsonl", "guardrail.json"):
+        assert (whole / name).read_bytes() == (cut / name).read_bytes()
+
+
+def test_the_verdict_falls_and_is_that_of_the_same_labels_at_once(
+    tmp_path: Path, guardrail: Guardrail
+) -> None:
+    session = calibrail.label(traces(400), tmp_path, guardrail=guardrail, max_fpr=0.7)
+    test = calibrail.conformal.SequentialTest(session.plan.requirement)
+    while not (counts := session.counts("ada")).decided:
+        assert counts.verdict is None
+        label_some(session, "ada", 5)
+    draws, labels = lines(tmp_path / "draws.jsonl"), lines(tmp_path / "labels.jsonl")
+    flagged, given = [line["flagged"] for line in draws], [line["label"] for line in labels]
+    assert counts.verdict == test.update(flagged, given).verdict
+    assert given == [truth(line["id"]) for line in labels]
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda s: s.put("ada", 1, 2), "label must be 1, 0 or None; got 2"),
+        (lambda s: s.put("ada", 1, True), "label must be 1, 0 or None; got True"),
+        (lambda s: s.put("ada", 9, 1), "order must be that of an answer handed out; got 9"),
+        (lambda s: s.put(" ", 1, 1), "annotator must be a name"),
+        (lambda s: s.put("ada", 1, 1, [(0, 3, "abc")]), "must hold the text of the response"),
+        (lambda s: s.put("ada", 1, 1, [(3, 1, "")]), "must begin before it ends"),
+        (lambda s: s.put("ada", 1, 1, [4]), r"a span is \(begin, end, text\)"),
+    ],
+)
+def test_a_wrong_argument_is_named_and_stores_nothing(tmp_path, call, said) -> None:
+    session = calibrail.label(traces(5), tmp_path)
+    session.next("ada")
+    with pytest.raises(InputError, match=said):
+        call(session)
+    assert not (tmp_path / "labels.jsonl").exists()
+    session.put("ada", 1, 0)
+    with pytest.raises(InputError, match="'ada' has labelled the answer"):
+        session.put("ada", 1, 1)
+    session.close()
+    with pytest.raises(InputError, match="closed"):
+        session.next("ada")
+
+
+def test_one_answer_of_each_group_is_drawn(tmp_path: Path) -> None:
+    rows = traces(40, groups=10)
+    with calibrail.label(rows, tmp_path) as session:
+        ids = label_some(session, "ada", 10)
+        assert session.next("ada") is None
+    assert {int(name[1:]) % 10 for name in ids} == set(range(10))
