@@ -15,11 +15,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from results import write
+from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from calibrail.conformal import Assumption, plan
-from calibrail.conformal.streams import Draw, Units, follow, gaussian
+from calibrail.conformal.learnt_guess import features, fitted
+from calibrail.conformal.streams import Draw, Learner, Units, follow, gaussian
 from calibrail.settings import Drawing, Promise, Requirement
 
 Floats = NDArray[np.float64]
@@ -51,7 +53,12 @@ PATIENCE = 4
 
 
 def quantiles(
-    draw: Draw, requirement: Requirement, drawing: Drawing, fixed: int, runs: int = RUNS
+    draw: Draw,
+    requirement: Requirement,
+    drawing: Drawing,
+    fixed: int,
+    runs: int = RUNS,
+    learner: Learner | None = None,
 ) -> tuple[list[float], float]:
     """Return median and 80th percentile of the labels, the median drawn, and how many certify."""
     labels = PATIENCE * fixed
@@ -63,6 +70,7 @@ def quantiles(
         units=int(2 * labels / min(drawing.floors)),
         labels=labels,
         seed=1,
+        learner=learner,
     )
     certified, rejected = found.decided(found.labelled)
     spent = np.minimum(certified, rejected)
@@ -154,11 +162,16 @@ def real(name: str, file: str, sign: int, column: str, more: tuple[str, ...]) ->
     asked = Requirement(round(fpr + MARGIN, 2), round(coverage - MARGIN, 2))
     fixed = fixed_number(asked, (coverage, fpr), base)
     ways = [quantiles(pool(flagged, truth, np.full(len(truth), base)), asked, Drawing(), fixed)]
-    lines = []
-    for columns in sorted({1, values.shape[1]}):
-        guess = guessed(values[:, :columns], label, first)
-        found = quantiles(pool(flagged, truth, guess[~first]), asked, Drawing("active"), fixed)
-        by = "own score" if columns == 1 else f"and {', '.join(more)}"
+    lines, active = [], Drawing("active")
+    for columns in (0, *sorted({1, values.shape[1]})):
+        if columns:
+            guess = guessed(values[:, :columns], label, first)
+            found = quantiles(pool(flagged, truth, guess[~first]), asked, active, fixed)
+            by = "own score" if columns == 1 else f"and {', '.join(more)}"
+        else:
+            which = pool(flagged, truth, np.arange(len(truth), dtype=np.float64))
+            found = quantiles(which, asked, active, fixed, RUNS, Learnt(score[~first], RUNS))
+            by = "own score, learnt on the way"
         head = (
             f"{name} {column} | {by} | {(~first).sum():,} | {base:.2f} | "
             f"{coverage:.3f} ({asked.min_coverage:g}) | {fpr:.3f} ({asked.max_fpr:g})"
@@ -189,6 +202,44 @@ def pool(flagged: NDArray[np.bool_], truth: NDArray[np.bool_], guess: Floats) ->
         return Units(flagged[taken], truth[taken], guess[taken], np.ones(taken.shape))
 
     return draw
+
+
+class Learnt:
+    """What ``learnt_guess`` says in many streams that draw from one pool, whose guess is its row.
+
+    Fitted again whenever a tenth more is drawn.
+    """
+
+    def __init__(self, score: Floats, streams: int) -> None:
+        self._value = np.unique(score, return_inverse=True)[1]
+        size = (streams, int(self._value.max()) + 1)
+        self._labels = np.zeros((2, *size))
+        self._seen = np.zeros(size)
+        self._chance = np.full(size, 0.5)
+        self._drawn = self._again = 0
+
+    def guess(self, going: NDArray[np.int64], unit: Units) -> Floats:
+        """Return the chances of the rows drawn, by what was labelled so far."""
+        if self._drawn >= self._again:
+            high = np.cumsum(self._seen[going], axis=1)
+            ranks = (2.0 * high - self._seen[going] + 1.0) / (2.0 * high[:, -1:] + 2.0)
+            rows = features(ranks)
+            slopes = fitted(rows, self._labels[1, going], self._labels[0, going])
+            self._chance[going] = expit(np.einsum("snf,sf->sn", rows, slopes))
+            self._again = 1 + int(1.1 * self._drawn)
+        return self._chance[going[:, None, None], self._of(unit)]
+
+    def told(self, going: NDArray[np.int64], unit: Units, labelled: NDArray[np.bool_]) -> None:
+        """Take in which rows were drawn, and the labels of some."""
+        streams = np.broadcast_to(going[:, None, None], labelled.shape)
+        value = self._of(unit)
+        np.add.at(self._seen, (streams, value), 1.0)
+        kind = unit.hallucinated[labelled].astype(np.int64)
+        np.add.at(self._labels, (kind, streams[labelled], value[labelled]), 1.0)
+        self._drawn += labelled.shape[1]
+
+    def _of(self, unit: Units) -> NDArray[np.int64]:
+        return self._value[unit.guess.astype(np.int64)]
 
 
 def section(title: str, text: str, heads: str, lines: Callable[[], list[str]]) -> list[str]:
@@ -228,8 +279,9 @@ def main() -> None:
             f"The threshold catches {CAUGHT:.0%} of the hallucinated answers of one half (groups "
             "kept whole), which the guess is fitted on, too; streams draw from the other half at "
             f"random, with replacement. Required is {MARGIN:g} less coverage and {MARGIN:g} more "
-            "FPR than is true there. The guess comes from the score that is certified, then from "
-            "further columns of the file.",
+            "FPR than is true there. Learnt on the way: what `calibrail label --design active` "
+            "guesses by itself, from the labels so far and the score that is certified. Below it, "
+            "a guess fitted beforehand on that score, then on further columns, too.",
             "detector | guess by | answers | base rate | coverage | FPR | fixed | uniform half "
             "| 80 % | active half | 80 % | drawn | saved: uniform | active | certified",
             lambda: [line for item in there for line in real(*item)],

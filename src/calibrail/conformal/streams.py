@@ -6,7 +6,7 @@ them. Streams are followed in short blocks; what a label is worth is worked out 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 from scipy.special import expit, ndtri
@@ -36,6 +36,16 @@ class Units(NamedTuple):
     hallucinated: Bools
     guess: Floats
     weight: Floats
+
+
+class Learner(Protocol):
+    """Makes a guess for each stream of what was labelled there so far."""
+
+    def guess(self, going: Ints, unit: Units) -> Floats:
+        """Return P(hallucinated) of what is drawn next, of the streams that go on."""
+
+    def told(self, going: Ints, unit: Units, labelled: Bools) -> None:
+        """Take in which of them were labelled, with their labels."""
 
 
 #: From random numbers, streams and units to what is drawn.
@@ -125,6 +135,7 @@ def follow(
     labels: float = np.inf,
     seed: int = 0,
     start: Start | None = None,
+    learner: Learner | None = None,
 ) -> Streams:
     """Follow streams until so many units are drawn, or all are decided or out of labels.
 
@@ -142,6 +153,8 @@ def follow(
         Same seed, same streams.
     start : Start, optional
         What was won before; labels and answers are counted from there.
+    learner : Learner, optional
+        Makes the guess, in place of the one that is drawn.
     """
     rng, start = np.random.default_rng(seed), start or nothing_known()
     if drawing.design == "uniform" and not drawing.whole_groups:
@@ -156,7 +169,10 @@ def follow(
     going = np.arange(streams)
     while n_drawn < units and len(going):
         block = int(min(max(1, _BLOCK // len(going)), units - n_drawn, 32))
-        unit = draw(rng, len(going), block)
+        taken = draw(rng, len(going), block)
+        unit = taken
+        if learner is not None:
+            unit = taken._replace(guess=learner.guess(going, taken))
         known = np.clip((mass[going] + 5.0) / (start.drawn + n_drawn + 10.0), 0.01, 0.99)[
             :, None, None
         ]
@@ -169,6 +185,8 @@ def follow(
             else np.ones_like(unit.guess)
         )
         labelled = rng.random(q.shape) < q
+        if learner is not None:
+            learner.told(going, taken, labelled)
         answer = unit.guess + labelled / q * (unit.hallucinated - unit.guess)
         w, hits, flagged = (
             np.sum(unit.weight * value, axis=2)

@@ -1,0 +1,106 @@
+"""How likely is an answer hallucinated, by its score and by what was labelled so far?
+
+A guess for the design ``active``: a logistic regression of the labels on the score, begun anew
+after every label. It is made before the label that it serves, so whatever it is worth, verdicts
+stay valid; a better one saves labels. Given the score, whether an answer is labelled does not
+depend on its label, so those labelled need no weights here.
+"""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit, ndtri
+
+from calibrail.conformal import validation
+from calibrail.conformal.validation import Floats
+
+#: How firmly slopes are held at 0, as if so many labelled answers said so.
+_HELD: Final = 1.0
+#: Answers that say nothing, half of them hallucinated: they keep a guess away from 0 and 1.
+_BLANK: Final = 1.0
+_STEPS: Final = 8
+
+
+def learnt_guess(scores: ArrayLike, labels: ArrayLike, drawn: ArrayLike, new: ArrayLike) -> Floats:
+    """Return P(hallucinated) of answers drawn next.
+
+    Parameters
+    ----------
+    scores : array-like of float, shape (n,)
+        Of the answers labelled so far; NaN where undefined.
+    labels : array-like, shape (n,)
+        Theirs: 1 hallucinated, 0 faithful.
+    drawn : array-like of float, shape (m,)
+        Scores of all answers drawn so far: a score counts by its rank among them, so that its scale
+        plays no part.
+    new : array-like of float, shape (k,)
+        Scores of the answers to guess.
+
+    Returns
+    -------
+    ndarray of float64, shape (k,)
+        In (0, 1); 0.5 before the first label.
+
+    Examples
+    --------
+    >>> seen = [0.1, 0.2, 0.3, 0.7, 0.8, 0.9]
+    >>> learnt_guess(seen, [0, 0, 0, 1, 1, 1], seen, [0.15, 0.85]).round(2).tolist()
+    [0.3, 0.7]
+    """
+    known, truth = validation.vector(scores, "scores"), validation.vector(labels, "labels")
+    validation.paired(truth, len(known), "labels", "answer")
+    asked, every = validation.vector(new, "new"), validation.vector(drawn, "drawn")
+    order = np.sort(every[~np.isnan(every)])
+    rows = features(_ranks(known, order))[None]
+    slopes = fitted(rows, (truth == 1.0)[None].astype(float), (truth == 0.0)[None].astype(float))
+    return np.asarray(expit(features(_ranks(asked, order)) @ slopes[0]))
+
+
+def features(ranks: Floats) -> Floats:
+    """Return what the regression sees of ranks in (0, 1), NaN where undefined: shape (..., 3).
+
+    A constant, the normal quantile of the rank (0 where undefined), and whether it is undefined.
+    """
+    missing = np.isnan(ranks)
+    normal = ndtri(np.where(missing, 0.5, ranks))
+    return np.stack([np.ones_like(normal), normal, missing.astype(np.float64)], axis=-1)
+
+
+def _ranks(scores: Floats, order: Floats) -> Floats:
+    """Return the share of sorted scores below each, ties in the middle; NaN where undefined."""
+    low = np.searchsorted(order, scores, side="left")
+    high = np.searchsorted(order, scores, side="right")
+    return np.where(np.isnan(scores), np.nan, (low + high + 1.0) / (2.0 * len(order) + 2.0))
+
+
+def fitted(rows: Floats, hallucinated: Floats, faithful: Floats) -> Floats:
+    """Return the slopes of many regressions at once, by Newton's method.
+
+    Parameters
+    ----------
+    rows : ndarray of float64, shape (streams, n, 3)
+        From ``features``.
+    hallucinated, faithful : ndarray of float64, shape (streams, n)
+        How many labels of either kind each row has.
+
+    Returns
+    -------
+    ndarray of float64, shape (streams, 3)
+    """
+    slopes = np.zeros((len(rows), rows.shape[2]))
+    held = np.diag([0.0, _HELD, _HELD])
+    first = np.array([1.0, 0.0, 0.0])
+    times = hallucinated + faithful
+    for _ in range(_STEPS):
+        chance = expit(np.einsum("snf,sf->sn", rows, slopes))
+        middle = expit(slopes[:, 0])
+        gradient = np.einsum("sn,snf->sf", hallucinated - times * chance, rows) - slopes @ held
+        gradient += _BLANK * (0.5 - middle)[:, None] * first
+        weight = times * chance * (1.0 - chance)
+        curve = np.einsum("sn,snf,sng->sfg", weight, rows, rows, optimize=True) + held
+        curve += (_BLANK * middle * (1.0 - middle))[:, None, None] * np.outer(first, first)
+        # A step is cut short where the curve is nearly flat.
+        step = np.linalg.solve(curve, gradient[..., None])[..., 0]
+        slopes = slopes + step / np.maximum(1.0, np.abs(step).max(axis=1, keepdims=True) / 2.0)
+    return slopes
