@@ -1,16 +1,24 @@
 """What is drawn next, with which probability, and does the lot hand it out?"""
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from concurrent.futures import Future
+from itertools import takewhile
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from calibrail.data.example import Example
 from calibrail.labelling.folder import POOL_FILE, LabelFolder
+from calibrail.labelling.guess import Clues, GuessColumn, Guesser
 from calibrail.labelling.lines import Draw
 from calibrail.labelling.order import Order
 from calibrail.labelling.pool import Pool, Waiting, first_units, without_copies
 
 #: Answers that the guardrail decides about in one go, ahead of their turn.
 _AHEAD: Final = 16
+#: Answers left from which on the traces are read again, ahead of their turn.
+_FEW: Final = 1024
+#: Groups, or answers, that are drawn in one go where the lot hands out none of them.
+_IN_A_ROW: Final = 128
 
 
 class Judged(NamedTuple):
@@ -26,9 +34,30 @@ Judge: TypeAlias = Callable[[Sequence[Example]], Sequence[Judged]]
 #: Reads the traces again, from the start.
 Reread: TypeAlias = Callable[[], Iterable[Example]]
 
+#: The place behind which was looked, and what was found there.
+_Found: TypeAlias = tuple[str, list[Waiting]]
+
+_Result = TypeVar("_Result")
+
+
+def in_background(task: Callable[[], _Result]) -> Future[_Result]:
+    """Run a task beside everything else; the end of the program does not wait for it."""
+    future: Future[_Result] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(task())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="calibrail-label", daemon=True).start()
+    return future
+
 
 class Drawer:
     """Draws answers one after another and writes down each draw before anybody sees it.
+
+    What takes long, the guardrail and reading the traces again, runs ahead in the background.
 
     Parameters
     ----------
@@ -37,7 +66,7 @@ class Drawer:
     judge : callable or None
         The frozen guardrail; None where labels are for a threshold.
     reread : callable
-        Gives the traces once more, when all that were set aside are drawn.
+        Gives the traces once more, when nearly all that were set aside are drawn.
     """
 
     def __init__(self, folder: LabelFolder, judge: Judge | None, reread: Reread) -> None:
@@ -46,78 +75,184 @@ class Drawer:
         self.pool = Pool(folder.path / POOL_FILE)
         self.pool.refresh()
         self._judged: dict[int, Judged] = {}
-        self.exhausted = False
+        self._deciding: tuple[range, Future[Sequence[Judged]]] | None = None
+        self._reading: Future[_Found] | None = None
+        self._nothing_after = ""
+        self._stopped = threading.Event()
+        guess = folder.plan.guess
+        self._column = None if guess is None else GuessColumn(guess)
+        self._guesser = Guesser(with_column=guess is not None)
+        self._learnt: int | None = None
+
+    def close(self) -> None:
+        """Stop what runs in the background."""
+        self._stopped.set()
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether everything is drawn."""
+        return len(self._folder.ledger.answers) >= len(self.pool) and not self._has_more
 
     def draw(self) -> bool:
-        """Draw what comes next, a group whole; return False where nothing is left."""
-        draws = self._folder.ledger.answers
-        place = len(draws)
-        if place >= len(self.pool) and not self._more():
-            self.exhausted = True
+        """Draw what comes next until something is handed out; return False if nothing is left.
+
+        A group is drawn whole. Nothing is drawn that is not on the disk.
+        """
+        answers = self._folder.ledger.answers
+        last, lines = answers[-1].draw if answers else None, list[Draw]()
+        for _ in range(_IN_A_ROW):
+            place = len(answers) + len(lines)
+            if place >= len(self.pool) and not self._more():
+                break
+            unit = self._unit(place, last)
+            last = unit[-1]
+            lines += unit
+            if any(line.handed_out for line in unit):
+                break
+        if not lines:
             return False
-        # Where a crash tore a group, the rest of it comes first.
-        first = place
-        if draws and (last := draws[-1].draw).of > 1:
-            done = sum(item.draw.unit == last.unit for item in draws[-last.of :])
-            first = place - done if done < last.of else place
-        stop = self.pool.unit_from(first)
-        number = draws[first].draw.unit if first < place else self._units() + 1
-        items = [self.pool[index] for index in range(place, stop)]
-        lines = [
-            self._drawn(item, index + 1, number, stop - first)
-            for index, item in enumerate(items, start=place)
-        ]
         certify = self._folder.plan.purpose == "certify"
         self._folder.draws.append(line.to_dict(certify=certify) for line in lines)
         self._folder.refresh()
         return True
 
-    def _units(self) -> int:
-        answers = self._folder.ledger.answers
-        return answers[-1].draw.unit if answers else 0
+    def look_ahead(self) -> None:
+        """Begin in the background what the next draws will need."""
+        place = len(self._folder.ledger.answers)
+        if self._judge is not None:
+            self._decide_on(place, self._judge)
+        if self._reading is None and self._has_more and len(self.pool) - place < _FEW:
+            self._read_on()
+        elif self._reading is not None and self._reading.done() and not self._reading.exception():
+            self._write_more(self._reading.result())
 
-    def _drawn(self, item: Waiting, order: int, unit: int, of: int) -> Draw:
-        """Return the draw of an answer, by what is known now."""
-        judged = self._judgement(order - 1)
-        probability = 1.0
-        handed_out = self._order.lot("labelled", item.digest) < probability
-        return Draw(
-            order,
-            unit,
-            of,
-            item.example.id,
-            item.example.group,
-            item.digest,
-            probability,
-            handed_out,
-            None if judged is None else judged.score,
-            None if judged is None else judged.flagged,
-        )
+    def _unit(self, place: int, last: Draw | None) -> list[Draw]:
+        """Return the draws of all answers of what comes next, by what is known now."""
+        # Where a crash tore a group, the rest of it comes first.
+        first, stop = self.pool.unit_of(place)
+        unit = 0 if last is None else last.unit
+        unit += first == place
+        items = [self.pool[index] for index in range(place, stop)]
+        judged = self._judgements(place, stop)
+        clues = [self._clues(item, said) for item, said in zip(items, judged, strict=True)]
+        guesses, chances = self._chances(clues)
+        found = []
+        for index, item in enumerate(items):
+            said, chance = judged[index], chances[index]
+            found.append(
+                Draw(
+                    place + index + 1,
+                    unit,
+                    stop - first,
+                    item.example.id,
+                    item.example.group,
+                    item.digest,
+                    chance,
+                    self._order.lot("labelled", item.digest) < chance,
+                    None if said is None else said.score,
+                    None if said is None else said.flagged,
+                    guesses[index],
+                    clues[index].column,
+                )
+            )
+        return found
 
-    def _judgement(self, place: int) -> Judged | None:
-        """Return what the guardrail says of an answer; the next ones are decided with it."""
+    def _clues(self, item: Waiting, said: Judged | None) -> Clues:
+        """Return what the guess about an answer rests on."""
+        value = None
+        if self._column is not None:
+            value = self._column(item.example.columns.get(self._column.name), item.example.id)
+        score, flagged = said or (None, False)
+        return Clues(score, flagged, value)
+
+    def _chances(self, clues: Sequence[Clues]) -> tuple[Sequence[float | None], list[float]]:
+        """Return the guess for each answer, and with which probability it is handed out."""
+        test = self._folder.ledger.test_for_drawing
+        if self._folder.plan.drawing.design == "uniform" or test is None:
+            return [None] * len(clues), [1.0] * len(clues)
+        self._learn()
+        guesses = self._guesser(clues)
+        chances = test.probability([clue.flagged for clue in clues], guesses)
+        return guesses.tolist(), chances.tolist()
+
+    def _learn(self) -> None:
+        """Let the guess take in all labels that there are now."""
+        ledger = self._folder.ledger
+        if ledger.version == self._learnt:
+            return
+        known = [item for item in ledger.answers if item.label is not None]
+        clues = [
+            Clues(item.draw.score, bool(item.draw.flagged), item.draw.column) for item in known
+        ]
+        self._guesser.learn(clues, [item.label or 0 for item in known])
+        self._learnt = ledger.version
+
+    def _judgements(self, place: int, stop: int) -> Sequence[Judged | None]:
+        """Return what the guardrail says of answers; the next ones are decided about with them."""
         if self._judge is None:
-            return None
-        if place not in self._judged:
-            stop = min(max(place + _AHEAD, self.pool.unit_from(place)), len(self.pool))
-            examples = [self.pool[index].example for index in range(place, stop)]
-            said = self._judge(examples)
-            self._judged = dict(zip(range(place, stop), said, strict=True))
-        return self._judged[place]
+            return [None] * (stop - place)
+        wanted = range(place, stop)
+        if self._deciding is not None and any(index not in self._judged for index in wanted):
+            self._take_decided()
+        if any(index not in self._judged for index in wanted):
+            ahead = range(place, min(max(place + _AHEAD, stop), len(self.pool)))
+            said = self._judge([self.pool[index].example for index in ahead])
+            self._judged |= dict(zip(ahead, said, strict=True))
+        return [self._judged[index] for index in wanted]
+
+    def _take_decided(self) -> None:
+        """Wait for what was decided about in the background."""
+        assert self._deciding is not None
+        places, deciding = self._deciding
+        self._deciding = None
+        self._judged |= dict(zip(places, deciding.result(), strict=True))
+
+    def _decide_on(self, place: int, judge: Judge) -> None:
+        """Let the guardrail decide about the answers after those that it has decided about."""
+        self._judged = {index: said for index, said in self._judged.items() if index >= place}
+        if self._deciding is not None or place + _AHEAD // 2 in self._judged:
+            return
+        first = max(self._judged, default=place - 1) + 1
+        places = range(first, min(first + _AHEAD, len(self.pool)))
+        if places:
+            examples = [self.pool[index].example for index in places]
+            self._deciding = places, in_background(lambda: judge(examples))
 
     def _more(self) -> bool:
-        """Set the next answers aside, from another pass over the traces."""
+        """Set the next answers aside; return whether there are any."""
         self.pool.refresh()
-        if len(self._folder.ledger.answers) < len(self.pool):
-            return True
-        found = first_units(
-            self._reread(),
-            self._order,
-            whole_groups=self._folder.plan.drawing.whole_groups,
-            after=self.pool.last,
-        )
-        if found:
-            earlier = (self.pool[place].example for place in range(len(self.pool)))
-            self.pool.write(without_copies(found, earlier))
-            self.pool.refresh()
+        if len(self._folder.ledger.answers) >= len(self.pool) and self._has_more:
+            self._write_more((self._reading or self._read_on()).result())
         return len(self._folder.ledger.answers) < len(self.pool)
+
+    @property
+    def _has_more(self) -> bool:
+        """Whether traces may be left that were not set aside."""
+        return self.pool.may_go_on and self.pool.last != self._nothing_after
+
+    def _read_on(self) -> Future[_Found]:
+        """Begin to read the traces again, for what comes after all that was set aside."""
+        after, n = self.pool.last, len(self.pool)
+
+        def read() -> _Found:
+            whole = self._folder.plan.drawing.whole_groups
+            examples = takewhile(lambda _: not self._stopped.is_set(), self._reread())
+            found = first_units(examples, self._order, whole_groups=whole, after=after)
+            earlier = (self.pool[place].example for place in range(n))
+            return after, without_copies(found, earlier)
+
+        self._reading = in_background(read)
+        return self._reading
+
+    def _write_more(self, found: _Found) -> None:
+        """Write down what was found, unless another process has done so."""
+        after, waiting = found
+        self._reading = None
+        self.pool.refresh()
+        if self.pool.last != after:
+            return
+        if not waiting:
+            self._nothing_after = after
+            return
+        self.pool.write(waiting)
+        self.pool.refresh()

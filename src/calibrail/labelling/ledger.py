@@ -79,6 +79,8 @@ class Ledger:
         }
         self.of_annotator: dict[str, list[Label]] = defaultdict(list)
         self.tally = dict.fromkeys((1, 0, None), 0)
+        #: Another number whenever a label was taken in or back.
+        self.version = getattr(self, "version", 0) + 1
         self._restart()
 
     def _restart(self) -> None:
@@ -87,6 +89,7 @@ class Ledger:
         begin = None if requirement is None else SequentialTest(requirement, drawing)
         self._test = None if begin is None else UnsureTest.of(begin)
         self._kept: list[tuple[int, UnsureTest]] = []
+        self._whole: tuple[int, UnsureTest | None, UnsureTest | None] = (0, None, None)
 
     def drawn(self, draw: Draw) -> None:
         """Take in one more answer drawn."""
@@ -105,6 +108,7 @@ class Ledger:
         else:
             answer.labels[label.annotator] = label
         self.of_annotator[label.annotator].append(label)
+        self.version += 1
         after = answer.standing, answer.label
         if before == after:
             return
@@ -134,11 +138,32 @@ class Ledger:
     @property
     def test(self) -> UnsureTest | None:
         """The verdict on all answers that count; None where no guardrail is certified."""
-        counted = self.counted
-        if self._test is not None and counted > self._counted:
-            self._test = self._test.update(**self.columns(self._counted, counted))
-            self._counted = counted
-            self._kept = [*self._kept[-_KEPT:], (counted, self._test)]
+        base, counted = self.test_for_drawing, self.counted
+        if base is None or counted == self._counted:
+            return base
+        if self._whole[0] != counted or self._whole[1] is not base:
+            self._whole = counted, base, base.update(**self.columns(self._counted, counted))
+        return self._whole[2]
+
+    @property
+    def test_for_drawing(self) -> UnsureTest | None:
+        """The same up to the last answer that was handed out.
+
+        Probabilities follow from it, so that they depend on labels, and not on when it was asked
+        for.
+        """
+        if self._test is None:
+            return None
+        stop = self.counted
+        while stop > self._counted:
+            first = stop - self.answers[stop - 1].draw.of
+            if any(item.draw.handed_out for item in self.answers[first:stop]):
+                break
+            stop = first
+        if stop > self._counted:
+            self._test = self._test.update(**self.columns(self._counted, stop))
+            self._counted = stop
+            self._kept = [*self._kept[-_KEPT:], (stop, self._test)]
         return self._test
 
     def columns(self, start: int, stop: int) -> dict[str, Any]:

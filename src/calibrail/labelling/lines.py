@@ -33,6 +33,8 @@ class Draw:
         What the guardrail says, where one is certified; the score is None where it is undefined.
     guess : float or None
         P(hallucinated) as guessed before the label.
+    column : float or None
+        What the column of guesses holds.
     """
 
     order: int
@@ -46,10 +48,13 @@ class Draw:
     score: float | None = None
     flagged: bool | None = None
     guess: float | None = None
+    column: float | None = None
 
     def to_dict(self, *, certify: bool) -> dict[str, Any]:
         """Return the line."""
-        left_out = () if certify else ("score", "flagged", "guess")
+        left_out = set() if certify else {"score", "flagged", "guess"}
+        if self.column is None:
+            left_out.add("column")
         return {
             name: getattr(self, name) for name in self.__dataclass_fields__ if name not in left_out
         }

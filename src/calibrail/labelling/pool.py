@@ -76,7 +76,7 @@ def first_units(
     *,
     whole_groups: bool,
     after: str = "",
-    most: int = POOL,
+    most: int | None = None,
 ) -> list[Waiting]:
     """Return what is drawn first, in the order of drawing, after one streaming pass.
 
@@ -90,9 +90,10 @@ def first_units(
         Whether all answers of a group are drawn; otherwise one, which the lot decides.
     after : str
         Place behind which the pass begins.
-    most : int
-        Groups, or answers without one, to find.
+    most : int, optional
+        Groups, or answers without one, to find; ``POOL`` unless said otherwise.
     """
+    most = POOL if most is None else most
     units: dict[str, dict[str, Waiting]] = {}
     latest: list[tuple[int, str]] = []
     last = ""
@@ -171,7 +172,7 @@ class Pool:
         self.path = path
         #: Place behind the last answer.
         self.last = ""
-        self._read_to, self._number, self._n_copies = 0, 0, 0
+        self._read_to, self._number, self._n_copies, self._n_units = 0, 0, 0, 0
         self._starts: list[int] = []
         self._units: list[str] = []
         self._copies_before: list[int] = []
@@ -195,6 +196,7 @@ class Pool:
             for raw in stream:
                 self._number += 1
                 item = self._parse(raw, self._number)
+                self._n_units += item.unit != self.last
                 self.last = item.unit
                 if item.copy_of is not None:
                     self._n_copies += 1
@@ -214,12 +216,19 @@ class Pool:
             stream.seek(self._starts[place])
             return self._parse(stream.readline())
 
-    def unit_from(self, place: int) -> int:
-        """Return behind which place the unit ends that an answer belongs to."""
-        stop = place + 1
+    def unit_of(self, place: int) -> tuple[int, int]:
+        """Return where what is drawn with an answer begins, and behind which place it ends."""
+        first, stop = place, place + 1
+        while first > 0 and self._units[first - 1] == self._units[place]:
+            first -= 1
         while stop < len(self) and self._units[stop] == self._units[place]:
             stop += 1
-        return stop
+        return first, stop
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether the last pass found as much as it was to find, so that there may be more."""
+        return self._n_units > 0 and self._n_units % POOL == 0
 
     def copies_before(self, place: int) -> int:
         """Return how many near copies were passed over before a place."""

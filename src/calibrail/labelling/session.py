@@ -85,7 +85,9 @@ class Session:
             screen = self._files.desk.screens.get(name)
             if screen is None or screen.order != order:
                 self._happened("shown", name, order)
-            return self._task(order)
+            task = self._task(order)
+            self._drawer.look_ahead()
+            return task
 
     def put(
         self,
@@ -202,6 +204,7 @@ class Session:
     def close(self) -> None:
         """Let go of the folder; every label is on the disk already."""
         self._closed = True
+        self._drawer.close()
 
     def _to_label(self, name: str) -> int | None:
         """Return the order of the answer that an annotator labels next."""

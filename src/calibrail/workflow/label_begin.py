@@ -1,0 +1,201 @@
+"""How do labels begin: what is read, what is agreed on, and what is written down of it?"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from calibrail.conformal import minimum_n, parse_risk
+from calibrail.data.example import Example
+from calibrail.data.reading import Reading, read
+from calibrail.data.sources import Source, is_named, names_of, open_source, spoken
+from calibrail.errors import DataError, InputError, file_errors
+from calibrail.guardrail.runtime import Guardrail
+from calibrail.labelling.folder import GUARDRAIL, PLAN, POOL_FILE, QUARANTINE
+from calibrail.labelling.guess import GuessColumn
+from calibrail.labelling.order import Order
+from calibrail.labelling.plan import SessionPlan, Traces
+from calibrail.labelling.pool import first_units, without_copies
+from calibrail.labelling.store import encoded
+from calibrail.settings import Drawing, LabelOptions, Promise, ReadOptions, Requirement
+from calibrail.settings.checks import optional
+from calibrail.settings.option import option_of
+from calibrail.workflow.context import Progress
+from calibrail.workflow.freshness import Fresh
+from calibrail.workflow.inherited import inherited
+from calibrail.workflow.sources import BLOCK
+from calibrail.writing import write_atomically
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a call says about how labelling goes; None is as it was."""
+
+    requirement: Requirement | None
+    guardrail: Guardrail | None
+    promise: Promise | None
+    drawing: Drawing | None
+    options: LabelOptions
+    reading: ReadOptions | None
+
+
+def begin(
+    folder: Path, traces: Source | None, asked: Asked, progress: Progress | None
+) -> SessionPlan:
+    """Read the traces, set the first answers aside, and write down what is agreed on."""
+    if traces is None:
+        raise InputError(f"{folder} holds no labels yet; name the traces to label")
+    guardrail, options = asked.guardrail, asked.options
+    drawing = optional(asked.drawing, Drawing, "drawing")
+    _refuse_at_odds(asked, drawing)
+    requirement = None if guardrail is None else limits(guardrail, asked.requirement)
+    seen, guess = Fresh(guardrail), _GuessCheck(options.guess)
+    reading = replace(
+        optional(asked.reading, ReadOptions, "reading"), quarantine=folder / QUARANTINE
+    )
+    files = file_states(traces, reading)
+    examples = open_traces(traces, reading, guardrail, options.guess)
+    order = Order(options.seed or 0)
+
+    def usable() -> Iterator[Example]:
+        for example in examples:
+            if progress is not None and examples.n_examples % BLOCK == 0:
+                progress(examples.n_examples)
+            if seen.admits(example):
+                guess.add(example)
+                yield example
+
+    found = first_units(usable(), order, whole_groups=drawing.whole_groups)
+    guess.finish(examples)
+    sha256 = examples.digest()
+    freshness = seen.freshness(sha256)
+    if freshness == "calibration data" or not found:
+        raise DataError(
+            f"{spoken(traces)} holds the answers that set the guardrail's threshold; a verdict "
+            "needs others: name traces that are new"
+        )
+    promise, needed = asked.promise, None
+    if promise is not None:
+        needed = minimum_n(promise.alpha, promise.guarantee, promise.delta)
+    plan = SessionPlan(
+        purpose="calibrate" if guardrail is None else "certify",
+        traces=Traces(
+            names_of(traces),
+            files,
+            sha256,
+            examples.n_examples,
+            examples.n_quarantined,
+            seen.n_seen_before,
+            freshness,
+        ),
+        drawing=drawing,
+        seed=options.seed or 0,
+        shared=options.shared or 0.0,
+        guardrail=None if guardrail is None else guardrail.config.digest,
+        requirement=requirement,
+        promise=promise,
+        needed=needed,
+        guess=options.guess,
+        reading=examples.how(),
+    )
+    with file_errors(f"cannot write into the folder {folder}", "; name another one"):
+        pool = b"".join(encoded(item.to_dict()) for item in without_copies(found, ()))
+        write_atomically(folder / POOL_FILE, pool, durable=True)
+        if guardrail is not None:
+            write_atomically(folder / GUARDRAIL, guardrail.config.to_bytes(), durable=True)
+        # The last one: without it nothing has begun.
+        write_atomically(folder / PLAN, _json(plan.to_dict()), durable=True)
+    return plan
+
+
+def _refuse_at_odds(asked: Asked, drawing: Drawing) -> None:
+    """Refuse choices that do not go together."""
+    if asked.promise is not None and asked.guardrail is not None:
+        raise InputError("labels are for the verdict on a guardrail or for a promise; give one")
+    if asked.guardrail is None and asked.requirement is not None:
+        raise InputError("a requirement is for the verdict on a guardrail; give the guardrail, too")
+    active = option_of(Drawing, "design", "active")
+    if asked.guardrail is None and drawing.design == "active":
+        raise InputError(
+            f"{active} needs a guardrail: labels drawn by a guess do not weigh the same, and a "
+            "threshold counts them alike; leave it out"
+        )
+    if asked.options.guess is not None and drawing.design == "uniform":
+        guess = option_of(LabelOptions, "guess")
+        raise InputError(f"{guess} decides how often answers are labelled; add {active}")
+
+
+class _GuessCheck:
+    """Refuses a column of guesses that is not there, or that holds something else."""
+
+    def __init__(self, name: str | None) -> None:
+        self._column = None if name is None else GuessColumn(name)
+        self._n = 0
+
+    def add(self, example: Example) -> None:
+        """Look at the guess for one answer."""
+        if self._column is not None:
+            guess = self._column(example.columns.get(self._column.name), example.id)
+            self._n += guess is not None
+
+    def finish(self, examples: Reading) -> None:
+        """Refuse a column without a single guess."""
+        if self._column is not None and not self._n and examples.n_examples:
+            raise InputError(
+                f"no trace has a guess in the column {self._column.name!r}; columns seen: "
+                f"{', '.join(examples.fields[:30])}"
+            )
+
+
+def open_traces(
+    traces: Source, reading: ReadOptions, guardrail: Guardrail | None, guess: str | None
+) -> Reading:
+    """Open traces: each needs a response, and is otherwise read as the guardrail's own data was."""
+    if guardrail is not None:
+        reading = inherited(reading, guardrail, traces, labelled=False)
+    columns, texts = (guardrail.columns, guardrail.texts) if guardrail else ((), ())
+    keep = (*columns, *(() if guess is None else (guess,)))
+    return read(
+        traces,
+        reading,
+        keep=tuple(dict.fromkeys(keep)),
+        require=("response",),
+        expect=texts,
+        labelled=False,
+    )
+
+
+def file_states(traces: Source, reading: ReadOptions) -> tuple[str, ...]:
+    """Return size and time of change of each file, by which an unchanged one is known at once."""
+    if not is_named(traces):
+        return ()
+    states = (path.stat() for path in open_source(traces, reading).files)
+    return tuple(f"{state.st_size} bytes, changed at {state.st_mtime_ns}" for state in states)
+
+
+def limits(guardrail: Guardrail, requirement: Requirement | None) -> Requirement:
+    """Return the requirement with the coverage and the FPR that are meant where it leaves them."""
+    requirement = optional(requirement, Requirement, "requirement")
+    kept = {risk.name: risk.level for risk in map(parse_risk, _risks(guardrail))}
+    if requirement.risks:
+        raise InputError("a verdict at any time is about max_fpr and min_coverage; leave out risks")
+    max_fpr = kept.get("fpr") if requirement.max_fpr is None else requirement.max_fpr
+    if max_fpr is None:
+        raise InputError("max_fpr must be given: how many faithful answers may be held back?")
+    coverage = requirement.min_coverage
+    if coverage is None:
+        promised = guardrail.config.promise
+        coverage = kept.get("recall") if kept else requirement.coverage(promised)
+    if coverage is None:
+        raise InputError("min_coverage must be given: this guardrail promises none")
+    return replace(requirement, max_fpr=max_fpr, min_coverage=coverage)
+
+
+def _risks(guardrail: Guardrail) -> tuple[str, ...]:
+    return tuple(guardrail.config.requirement.risks)
+
+
+def _json(content: Mapping[str, Any]) -> bytes:
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8", "surrogatepass") + b"\n"

@@ -1,0 +1,107 @@
+"""Is what labels were begun with still what it was?"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from calibrail.data.example import Example
+from calibrail.data.reading import read
+from calibrail.data.sources import Source, is_named, spoken
+from calibrail.errors import DataError, InputError
+from calibrail.guardrail.runtime import Guardrail
+from calibrail.labelling.folder import GUARDRAIL
+from calibrail.labelling.plan import SessionPlan
+from calibrail.record import plain
+from calibrail.settings import ReadOptions
+from calibrail.settings.option import changed
+from calibrail.workflow.freshness import Fresh
+from calibrail.workflow.label_begin import Asked, file_states, limits, open_traces
+
+
+def read_again(
+    folder: Path, plan: SessionPlan, traces: Source | None, guardrail: Guardrail | None
+) -> Iterator[Example]:
+    """Yield the answers of the traces once more, for those that come later.
+
+    Raises
+    ------
+    DataError
+        The traces are no longer there, or are not what they were.
+    """
+    source = traces if traces is not None else plan.traces.paths
+    if not is_named(source) and traces is None:
+        raise DataError(
+            f"all answers that were set aside in {folder} are drawn, and more of them are in the "
+            "traces only: name these again to go on"
+        )
+    used = ReadOptions(**plan.reading["settings"])
+    refuse_changed(folder, plan, source, used)
+    seen = Fresh(guardrail)
+    yield from filter(seen.admits, open_traces(source, used, guardrail, plan.guess))
+
+
+def frozen_guardrail(folder: Path, plan: SessionPlan, given: Guardrail | None) -> Guardrail | None:
+    """Return the guardrail of the labels: the one given if it is that, or the copy kept of it."""
+    if plan.guardrail is None or (given is not None and given.config.digest == plan.guardrail):
+        return given
+    kept = Guardrail.load(folder / GUARDRAIL)
+    if kept.config.digest != plan.guardrail:
+        raise DataError(
+            f"{folder / GUARDRAIL} is not the guardrail that the labels were begun with "
+            f"({plan.guardrail[:19]}...); restore it from a copy"
+        )
+    return kept
+
+
+def refuse_another(folder: Path, plan: SessionPlan, asked: Asked, frozen: Guardrail | None) -> None:
+    """Refuse what is said now if it is not what the labels were begun with, by name."""
+    options, requirement = asked.options, asked.requirement
+    if requirement is not None and frozen is not None:
+        requirement = limits(frozen, requirement)
+    digest = None if asked.guardrail is None else asked.guardrail.config.digest
+    pairs: dict[str, tuple[Any, Any]] = {
+        "guardrail": (digest, plan.guardrail),
+        "requirement": (plain(requirement), plain(plan.requirement)),
+        "promise": (plain(asked.promise), plain(plan.promise)),
+        "drawing": (plain(asked.drawing), plain(plan.drawing)),
+        "seed": (options.seed, plan.seed),
+        "shared": (options.shared, plan.shared),
+        "guess": (options.guess, plan.guess),
+    }
+    if asked.reading is not None:
+        said, settings = plain(changed(asked.reading)), plain(plan.reading["settings"])
+        pairs |= {name: (value, settings.get(name)) for name, value in said.items()}
+    others = [
+        f"{name} was {then!r} and is now {now!r}"
+        for name, (now, then) in pairs.items()
+        if now is not None and now != then
+    ]
+    if others:
+        raise InputError(
+            f"the labels in {folder} were begun otherwise: {'; '.join(others)}. Leave that out to "
+            "go on as they were begun, or name another folder to begin anew; nothing was changed"
+        )
+
+
+def refuse_changed(
+    folder: Path, plan: SessionPlan, traces: Source | None, reading: ReadOptions | None
+) -> None:
+    """Refuse traces that are not those that the labels were begun with."""
+    if traces is None:
+        return
+    used = reading or ReadOptions(**plan.reading["settings"])
+    if (files := file_states(traces, used)) and files == plan.traces.files:
+        return
+    examples = read(traces, used, require=(), labelled=False, allow_none=True)
+    sha256 = examples.digest()
+    if sha256 is None:
+        for _ in examples:
+            pass
+        sha256 = examples.digest()
+    if sha256 != plan.traces.sha256:
+        raise DataError(
+            f"{spoken(traces)} is not what the labels in {folder} were begun with: its SHA-256 was "
+            f"{str(plan.traces.sha256)[:12]}... and is now {str(sha256)[:12]}...; restore it, or "
+            "leave it out to go on with the answers that are set aside in the folder, or name "
+            "another folder for these traces. Nothing was changed"
+        )

@@ -1,0 +1,191 @@
+"""Is each answer drawn with the probability that is written down, from what was known before?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import calibrail
+from calibrail import Guardrail, InputError
+from calibrail.conformal import SequentialTest
+from calibrail.errors import DataError
+from calibrail.labelling import pool
+from calibrail.labelling.folder import LabelFolder
+from calibrail.labelling.order import Order
+from calibrail.settings import Drawing
+from tests.labelling.rows import frozen, label_some, lines, traces, truth, write
+
+ACTIVE = Drawing("active", floor=0.2)
+
+
+@pytest.fixture(scope="module")
+def guardrail() -> Guardrail:
+    return frozen()
+
+
+def draws_of(folder: Path) -> list[dict[str, object]]:
+    return lines(folder / "draws.jsonl")
+
+
+def test_active_draws_are_reproduced_from_the_files_alone(
+    tmp_path: Path, guardrail: Guardrail
+) -> None:
+    asked = dict(guardrail=guardrail, max_fpr=0.55, drawing=ACTIVE)
+    with calibrail.label(traces(300), tmp_path, **asked) as session:
+        label_some(session, "ada", 40)
+        said = session.counts("ada")
+    draws = draws_of(tmp_path)
+    least = np.where([line["flagged"] for line in draws], *ACTIVE.floors)
+    share = np.array([line["probability"] for line in draws])
+    assert (share >= least - 1e-12).all() and (share <= 1).all() and len(set(share)) > 10
+    order = Order(0)
+    lots = [order.lot("labelled", line["digest"]) < line["probability"] for line in draws]
+    assert lots == [line["handed_out"] for line in draws]
+    assert sum(lots) == 40 < len(draws) == said.drawn
+    given = {line["order"]: line["label"] for line in lines(tmp_path / "labels.jsonl")}
+    test = SequentialTest(session.plan.requirement, ACTIVE).update(
+        [line["flagged"] for line in draws],
+        np.array([given.get(line["order"]) for line in draws], float),
+        share,
+        [line["guess"] for line in draws],
+    )
+    folder = LabelFolder(tmp_path)
+    with folder.lock():
+        folder.refresh()
+    assert folder.ledger.test is not None
+    assert folder.ledger.test.certifying == test
+
+
+def test_active_draws_do_not_depend_on_where_a_session_was_cut(
+    tmp_path: Path, guardrail: Guardrail
+) -> None:
+    rows = traces(300)
+    asked = dict(guardrail=guardrail, max_fpr=0.55, drawing=ACTIVE)
+    with calibrail.label(rows, tmp_path / "whole", **asked) as session:
+        label_some(session, "ada", 20)
+        session.next("ada")
+    for n in (1, 6, 2, 11):
+        with calibrail.label(rows, tmp_path / "cut", **asked) as session:
+            label_some(session, "ada", n)
+            session.counts("ada")
+            session.next("ada")
+    whole, cut = (tmp_path / name / "draws.jsonl" for name in ("whole", "cut"))
+    assert whole.read_bytes() == cut.read_bytes()
+
+
+def test_labels_and_a_column_move_the_guess(tmp_path: Path, guardrail: Guardrail) -> None:
+    rows = traces(400)
+    for i, row in enumerate(rows):
+        row["judge"] = "fail" if i % 3 == 0 else "pass"
+        row["chance"] = 0.9 if i % 3 == 0 else 0.2
+    apart = {}
+    for guess in (None, "judge", "chance"):
+        asked = dict(guardrail=guardrail, max_fpr=0.55, drawing=ACTIVE, guess=guess)
+        with calibrail.label(rows, tmp_path / str(guess), **asked) as session:
+            label_some(session, "ada", 50)
+        late = draws_of(tmp_path / str(guess))[-30:]
+        by_truth = [
+            np.mean([line["guess"] for line in late if truth(line["id"]) == label])
+            for label in (0, 1)
+        ]
+        apart[guess] = by_truth[1] - by_truth[0]
+    assert min(apart.values()) > 0.2
+    assert min(apart["judge"], apart["chance"]) > apart[None]
+
+
+def test_a_bad_column_of_guesses_is_named(tmp_path: Path, guardrail: Guardrail) -> None:
+    rows = traces(20)
+    rows[4]["judge"] = "perhaps"
+    asked = dict(guardrail=guardrail, max_fpr=0.55, drawing=ACTIVE)
+    with pytest.raises(DataError, match="trace 't4' has 'perhaps' in the column 'judge'"):
+        calibrail.label(rows, tmp_path, guess="judge", **asked)
+    with pytest.raises(DataError, match="no column 'jugde'"):
+        calibrail.label(rows, tmp_path, guess="jugde", **asked)
+    empty = [row | {"judge": ""} for row in traces(20)]
+    with pytest.raises(InputError, match="no trace has a guess in the column 'judge'"):
+        calibrail.label(empty, tmp_path, guess="judge", **asked)
+    with pytest.raises(InputError, match=r"guess=.* decides how often"):
+        calibrail.label(rows, tmp_path, guess="judge", guardrail=guardrail, max_fpr=0.5)
+    with pytest.raises(InputError, match="design='active' needs a guardrail"):
+        calibrail.label(rows, tmp_path, drawing=ACTIVE)
+
+
+@pytest.mark.parametrize("design", ["uniform", "active"])
+def test_whole_groups_are_drawn_whole_and_counted_whole(
+    tmp_path: Path, guardrail: Guardrail, design: str
+) -> None:
+    rows = traces(120, groups=40)
+    drawing = Drawing(design, whole_groups=True)
+    with calibrail.label(
+        rows, tmp_path, guardrail=guardrail, max_fpr=0.55, drawing=drawing
+    ) as session:
+        for _ in range(10):
+            label_some(session, "ada", 1)
+            assert session.counts("ada").counted % 3 == 0
+    draws = draws_of(tmp_path)
+    assert len(draws) % 3 == 0
+    for first in range(0, len(draws), 3):
+        unit = draws[first : first + 3]
+        assert len({(line["unit"], line["group"], line["of"]) for line in unit}) == 1
+    assert [line["unit"] for line in draws[::3]] == list(range(1, len(draws) // 3 + 1))
+
+
+def test_a_group_that_a_crash_tore_is_drawn_to_its_end(
+    tmp_path: Path, guardrail: Guardrail
+) -> None:
+    rows, drawing = traces(60, groups=15), Drawing(whole_groups=True)
+    asked = dict(guardrail=guardrail, max_fpr=0.55, drawing=drawing)
+    with calibrail.label(rows, tmp_path, **asked) as session:
+        label_some(session, "ada", 9)
+    path = tmp_path / "draws.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(b"".join(whole.splitlines(keepends=True)[:10]) + b'{"order": 11, "uni')
+    with calibrail.label(rows, tmp_path, **asked) as session:
+        assert session.torn == ("draws.jsonl",)
+        label_some(session, "ada", 3)
+    assert path.read_bytes() == whole
+
+
+def test_near_copies_of_earlier_answers_are_passed_over_and_counted(tmp_path: Path) -> None:
+    rows = traces(30)
+    for i in (3, 8, 21):
+        copy = dict(rows[i], id=f"t{100 + i}", response=rows[i]["response"].replace(".", " !"))
+        rows.append(copy)
+    with calibrail.label(rows, tmp_path) as session:
+        ids = label_some(session, "ada", 30)
+        assert session.next("ada") is None
+        assert session.counts("ada").copies == 3
+    assert len({int(name[1:]) % 100 for name in ids}) == 30
+
+
+def test_copies_word_for_word_are_one_answer_under_any_id(tmp_path: Path) -> None:
+    rows = traces(10) + [dict(row, id=f"u{i}") for i, row in enumerate(traces(10))]
+    with calibrail.label(rows, tmp_path) as session:
+        assert sorted(label_some(session, "ada", 10)) == [f"t{i}" for i in range(10)]
+        assert session.next("ada") is None
+
+
+@pytest.mark.parametrize("whole_groups", [False, True])
+def test_more_passes_over_the_traces_give_the_order_of_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole_groups: bool
+) -> None:
+    rows = traces(90, groups=45 if whole_groups else None)
+    copy = dict(rows[7], id="t777", response=rows[7]["response"].replace(".", " !"))
+    source = write(tmp_path / "traces.jsonl", [*rows, copy | {"group": "alone"}])
+    orders = []
+    for most in (1000, 10):
+        monkeypatch.setattr(pool, "POOL", most)
+        folder, ids, left = tmp_path / str(most), list[str](), True
+        drawing = Drawing(whole_groups=whole_groups)
+        while left:
+            # Every session begins with what the last one left.
+            with calibrail.label(source, folder, drawing=drawing) as session:
+                for _ in range(30):
+                    if left := session.next("ada") is not None:
+                        ids += label_some(session, "ada", 1)
+                copies = session.counts("ada").copies
+        orders.append((ids, copies))
+    assert orders[0] == orders[1]
+    assert len(set(ids)) == len(ids) and 89 <= len(ids) <= 90 and 1 <= copies <= 2
