@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from calibrail.workflow.audit import AuditRun as AuditRun
     from calibrail.workflow.audit import audit as audit
     from calibrail.workflow.calibrate import calibrate as calibrate
-    from calibrail.workflow.certify import Certification as Certification
+    from calibrail.workflow.certification import Certification as Certification
     from calibrail.workflow.certify import certify as certify
     from calibrail.workflow.compare import ComparisonRun as ComparisonRun
     from calibrail.workflow.compare import compare as compare
@@ -84,7 +84,8 @@ _ROOMS = {
     "workflow.agree": "JudgedRates agree",
     "workflow.audit": "AuditRun audit",
     "workflow.calibrate": "calibrate",
-    "workflow.certify": "Certification certify",
+    "workflow.certification": "Certification",
+    "workflow.certify": "certify",
     "workflow.compare": "ComparisonRun compare",
     "workflow.context": "Context",
     "workflow.doctor": "diagnose",

@@ -2,23 +2,27 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 import calibrail
 from calibrail.cli import options as opt
-from calibrail.cli.output import OF_VERDICT, unusable
+from calibrail.cli.output import OF_VERDICT, Showing, unusable
 from calibrail.cli.progress import counting
+from calibrail.errors import InputError
+from calibrail.settings import Requirement
+from calibrail.settings.option import changed
 
 
 @opt.takes_settings
 def run(
     guardrail: opt.Guardrail,
     heldout: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(metavar="HELDOUT...", help="Fresh labelled answers, not seen before."),
-    ],
+    ] = None,
+    *,
     requirement: Annotated[
         opt.Requirement,
         opt.Pick(
@@ -32,7 +36,10 @@ def run(
     ],
     reading: opt.Reading,
     calls: opt.FreeCalls,
-    *,
+    labels: Annotated[
+        Path | None,
+        typer.Option(metavar="LABELS", help="Folder of `calibrail label`, in place of HELDOUT."),
+    ] = None,
     by: Annotated[
         str | None,
         typer.Option(metavar="COL", help="Column of groups that get a verdict each, too."),
@@ -46,8 +53,14 @@ def run(
     """Certify, reject or leave open, with exact bounds on coverage and false alarms.
 
     Exit code 0 certified, 3 rejected, 4 inconclusive. An inconclusive one says how many more
-    labelled answers of which class would settle it.
+    labelled answers of which class would settle it. With --labels the verdict is recomputed from
+    the files of the folder, and written into it as verdict.json and index.html.
     """
+    looks = guardrail.with_suffix(".looks.json")
+    if labels is not None:
+        _on_labels(guardrail, labels, requirement, (heldout, by, fresh, reading), looks, show)
+    if not heldout:
+        raise InputError("name fresh labelled answers (HELDOUT), or a folder of labels (--labels)")
     quarantine = Path("quarantine.jsonl")
     with counting("checking", calls) as context:
         result = calibrail.certify(
@@ -58,7 +71,7 @@ def run(
             fresh=fresh,
             reading=replace(reading, quarantine=quarantine),
             progress=context.progress,
-            looks=guardrail.with_suffix(".looks.json"),
+            looks=looks,
         )
     note = unusable(result.n_quarantined, quarantine)
     show.finish(
@@ -67,5 +80,38 @@ def run(
         note,
         code=OF_VERDICT[result.verdict],
         names={"GUARDRAIL": guardrail},
+        guardrail=str(guardrail),
+    )
+
+
+def _on_labels(
+    guardrail: Path,
+    labels: Path,
+    requirement: Requirement,
+    beside: tuple[Any, ...],
+    looks: Path,
+    show: Showing,
+) -> NoReturn:
+    """Recompute the verdict of a folder of labels, and write it there."""
+    from calibrail.workflow.certify_labels import write_verdict
+
+    heldout, by, fresh, reading = beside
+    result = calibrail.certify(
+        guardrail,
+        heldout or None,
+        requirement,
+        by=by,
+        fresh=fresh,
+        reading=reading if changed(reading) else None,
+        looks=looks,
+        labels=labels,
+    )
+    page = write_verdict(result, labels)
+    show.finish(
+        "certify",
+        result.to_dict(),
+        f"wrote {page}",
+        code=OF_VERDICT[result.verdict],
+        names={"GUARDRAIL": guardrail, "LABELS": labels},
         guardrail=str(guardrail),
     )

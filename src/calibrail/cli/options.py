@@ -192,7 +192,7 @@ def takes_settings(run: Callable[..., None]) -> Callable[..., None]:
             given[name] = None if absent else kind(**values)
         # One name stands for itself, several for one source.
         for name, value in given.items():
-            if name in arguments and len(value) == 1:
+            if name in arguments and value and len(value) == 1:
                 given[name] = value[0]
         run(**given)
 

@@ -1,13 +1,11 @@
 """Does a frozen guardrail keep its promise on data that it has never seen?"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from os import PathLike
 from typing import Any, Unpack
 
 from calibrail.conformal import (
-    Bound,
-    Certificate,
     GroupVerdict,
     Risk,
     certify_counts,
@@ -15,128 +13,26 @@ from calibrail.conformal import (
     exact_bound,
     parse_risk,
 )
-from calibrail.conformal.certificate import Verdict
 from calibrail.data.sources import Source
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation.sections.measured_risks import risk_bounds, risk_verdict
 from calibrail.guardrail.runtime import Guardrail
-from calibrail.record import plain
 from calibrail.report.documents.calibrate_findings import assumed, risks_reason
 from calibrail.report.documents.certify_warnings import certify_warnings
 from calibrail.settings import ReadOptions, Requirement, checks
 from calibrail.settings.option import option_of
 from calibrail.settings.short import collect_requirement
-from calibrail.shown import Shown
 from calibrail.workflow.alike import settled_certificates
 from calibrail.workflow.arrays import ArraysShort, source_of
+from calibrail.workflow.certification import Certification
+from calibrail.workflow.certify_labels import certify_labels
 from calibrail.workflow.context import Progress
-from calibrail.workflow.freshness import Fresh, Freshness, without_proof
+from calibrail.workflow.freshness import Fresh, without_proof
 from calibrail.workflow.inherited import inherited
 from calibrail.workflow.look import Look, told
 from calibrail.workflow.looks import Looks, left_of
 from calibrail.workflow.sources import batches, columns_of, open_for
 from calibrail.workflow.tally import Tally
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Certification(Shown):
-    """A certificate with the counts behind it.
-
-    Attributes
-    ----------
-    certificate : Certificate
-        Verdict, exact bounds, and how many more examples would settle an inconclusive one.
-    by : str or None
-        Column of the groups.
-    groups : mapping of str to GroupVerdict, or None
-        Every group's own verdict; all of them hold together.
-    risks : list of dict, or None
-        Each risk that the threshold was chosen to keep, with its exact bound; they hold together.
-    blocked : Bound or None
-        With a review: the share of faithful answers that were flagged, not merely reviewed.
-    n_seen_before : int
-        Hallucinated calibration examples found in the data and left out.
-    n_set_aside : int
-        Answers that did not count, since another one of their group and class did.
-    assumed_independent : int
-        Answers that share their group with an earlier one of their class, and that counted
-        nevertheless, since the requirement takes all answers as independent.
-    n_undefined, n_errors : int
-        Answers without a score, and answers on which the detector failed; both were not passed.
-    n_quarantined : int
-        Rows that could not be read.
-    reading : mapping
-        How the data was read: columns, options, what labels meant.
-    warnings : tuple of str
-        What weakens the certificate, in plain words.
-    data : mapping
-        What the data is called, and how many answers were read.
-    freshness : {"new", "calibration data", "unknown", "declared"}
-        Whether the answers are other ones than those that set the threshold: as seen, or as the
-        user says where that cannot be seen.
-    copies : mapping
-        Answers that were taken for copies, word for word or nearly, as ``n``, their groups, the
-        ``largest`` of these, and how many were known by their scores alone, as ``n_by_scores``.
-    looks : tuple of mapping
-        Earlier looks at this guardrail on answers of this data, its own report's among them, with
-        the share of the answers that each was the first to look at; from a tenth of them together
-        nothing is certified.
-    """
-
-    shown_as = "certify"
-
-    certificate: Certificate
-    by: str | None
-    groups: Mapping[str, GroupVerdict] | None
-    risks: list[dict[str, Any]] | None
-    blocked: Bound | None
-    n_seen_before: int
-    n_set_aside: int
-    assumed_independent: int
-    n_undefined: int
-    n_errors: int
-    n_quarantined: int
-    reading: Mapping[str, Any]
-    warnings: tuple[str, ...]
-    data: Mapping[str, Any]
-    freshness: Freshness = "new"
-    looks: tuple[Mapping[str, Any], ...] = ()
-    copies: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def verdict(self) -> Verdict:
-        """``certified``, ``rejected`` or ``inconclusive``."""
-        return self.certificate.verdict
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return what ``calibrail certify --json`` prints."""
-        by_group = None
-        if self.groups is not None:
-            rows = [{"group": name, **item.to_dict()} for name, item in sorted(self.groups.items())]
-            confidence = self.certificate.confidence
-            by_group = {"column": self.by, "confidence": confidence, "rows": rows}
-        counts = (
-            "n_seen_before",
-            "n_set_aside",
-            "assumed_independent",
-            "n_undefined",
-            "n_errors",
-            "n_quarantined",
-        )
-        return {
-            "schema": "calibrail.certificate/1",
-            **self.certificate.to_dict(),
-            "risks": self.risks,
-            "blocked": plain(self.blocked),
-            **{name: getattr(self, name) for name in counts},
-            "copies": dict(self.copies),
-            "reading": dict(self.reading),
-            "warnings": list(self.warnings),
-            "data": dict(self.data),
-            "freshness": self.freshness,
-            "looks": [dict(look) for look in self.looks],
-            "by_group": by_group,
-        }
 
 
 def certify(
@@ -184,7 +80,9 @@ def certify(
     **short
         In a short call, fields of the requirement: ``max_fpr``, ``min_coverage``, ``confidence``.
         For a guardrail on scores of another program, ``scores`` and ``labels`` (and ``groups`` and
-        ``ids``), one value per answer, in place of ``source``.
+        ``ids``), one value per answer, in place of ``source``. ``labels`` alone may be the folder
+        that ``calibrail label`` wrote: its verdict is recomputed from the files, and holds at
+        whatever label one looks.
 
     Returns
     -------
@@ -195,7 +93,14 @@ def certify(
     DataError
         If a class is missing.
     """
-    guardrail, keywords = Guardrail.of(guardrail), dict[str, Any](short)
+    keywords = dict[str, Any](short)
+    if isinstance(folder := keywords.get("labels"), str | PathLike):
+        _refuse_beside(source=source, by=by, fresh=fresh or None, reading=reading)
+        short_limits = {name: value for name, value in keywords.items() if name != "labels"}
+        if requirement is not None or short_limits:
+            requirement = collect_requirement(requirement, short_limits, certify)
+        return certify_labels(guardrail, folder, requirement, looks=looks)
+    guardrail = Guardrail.of(guardrail)
     column = guardrail.score.params.get("column") if guardrail.score.name == "column" else None
     checks.column(by, "by")
     source = source_of(source, keywords, column)
@@ -280,6 +185,17 @@ def certify(
         policy=guardrail.config.policy.undefined,
     )
     return replace(result, warnings=tuple(warnings))
+
+
+def _refuse_beside(**given: Any) -> None:
+    """Refuse what is for held-out answers, beside a folder of labels."""
+    names = {"source": "the data", "by": "by", "fresh": "fresh", "reading": "reading"}
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(
+                f"leave out {names[name]}: a folder of labels knows which answers it is about, and "
+                "how they were read"
+            )
 
 
 def _limits(guardrail: Guardrail, requirement: Requirement, risks: Sequence[Risk]) -> Requirement:

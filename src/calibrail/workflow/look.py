@@ -62,6 +62,9 @@ class Look(Record):
     valued : tuple of str
         The lowest digests of its answers, each with the value that the detector gave it; empty
         where ``lowest`` is.
+    session : str
+        Digest of what was agreed on before answers were labelled one after another; empty where
+        they were not. However far it goes on, it is one look.
     """
 
     n: int
@@ -75,9 +78,10 @@ class Look(Record):
     detector: str = ""
     question: str = ""
     valued: tuple[str, ...] = ()
+    session: str = ""
 
     def __post_init__(self) -> None:
-        texts = ("content", "verdict", "split", "detector", "question")
+        texts = ("content", "verdict", "split", "detector", "question", "session")
         types: dict[str, Any] = dict.fromkeys(texts, str)
         types |= {"n": int, "seed": int | None, "assumed": bool, "reported": bool}
         for name, kind in types.items():
@@ -130,7 +134,7 @@ class Look(Record):
     def same(self, other: "Look") -> bool:
         """Return whether the same answers, with the same labels, were split and counted alike."""
         one, two = (
-            (look.content, look.split, look.seed, look.assumed, look.reported)
+            (look.content, look.split, look.seed, look.assumed, look.reported, look.session)
             for look in (self, other)
         )
         return one == two

@@ -62,8 +62,8 @@ class Looks:
 
         The subject is anything that JSON can hold; further looks at its data may be named. Looks of
         other detectors at it do not count, nor does another question about the same split: what
-        was before the first of them was before all. The verdict that is kept is the one that these
-        leave.
+        was before the first of them was before all. Labels that go on replace the look that they
+        were. The verdict that is kept is the one that these leave.
 
         Raises
         ------
@@ -80,6 +80,9 @@ class Looks:
         with _locked(self._path.parent):
             questions = self._read(self._path)
             kept = questions.get(key, ())
+            if look.session and not any(look.same(item) for item in kept):
+                # It went on: what it says now is said after all others.
+                kept = tuple(item for item in kept if item.session != look.session)
             before = [item for item in kept if look.of_one_detector(item)]
             same = [i for i, item in enumerate(before) if look.same(item)]
             earlier = shared(look, (*others, *before[: same[0] if same else None]))

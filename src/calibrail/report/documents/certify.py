@@ -5,7 +5,7 @@ import shlex
 from calibrail.phrases import count, percent
 from calibrail.report.blocks import Bullet, Json, Section, Table, Text, Tile, section, texts
 from calibrail.report.document import Document
-from calibrail.report.documents import measures
+from calibrail.report.documents import label, measures
 from calibrail.report.documents.calibrate_words import STATE_LIMIT, VERDICTS, label_anew
 from calibrail.report.phrases import group_label, interval, plain, share, share_with_bounds
 
@@ -20,6 +20,8 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> Document
     guardrail : str
         What the guardrail is called.
     """
+    if certificate.get("sequential"):
+        return label.document(certificate, guardrail=guardrail)
     coverage, verdict = certificate["coverage"], certificate["verdict"]
     lines = measures.rates(certificate, certificate)
     joint, blocked = certificate["confidence"], ""

@@ -1,0 +1,227 @@
+"""What do the files of a folder of labels say, without the traces and without a model?"""
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrail.conformal.bound import Bound
+from calibrail.conformal.sequential import SequentialTest
+from calibrail.conformal.unsure import UnsureTest
+from calibrail.data.example import Example
+from calibrail.errors import DataError
+from calibrail.labelling.folder import LabelFolder
+from calibrail.labelling.ledger import Answer, Ledger
+from calibrail.labelling.lines import Draw
+from calibrail.labelling.order import Order
+from calibrail.labelling.plan import SessionPlan
+
+#: Most points of the courses that are kept.
+_POINTS: Final = 40
+#: What rounding may take from a floor.
+_ROUNDING: Final = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What the labels said after some of them.
+
+    Attributes
+    ----------
+    drawn, labelled : int
+        Units drawn and answers labelled by then.
+    log_wealth : tuple of float
+        Highest logarithms of the four wealths: coverage kept and broken, FPR kept and broken.
+    coverage, fpr : Bound
+        Confidence sequences.
+    """
+
+    drawn: int
+    labelled: int
+    log_wealth: tuple[float, ...]
+    coverage: Bound
+    fpr: Bound
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replay:
+    """A folder of labels, checked and recomputed.
+
+    Attributes
+    ----------
+    folder : Path
+        Where it is.
+    plan : SessionPlan
+        What was agreed on before the first label.
+    answers : tuple of Answer
+        All that was drawn, in order, each with its labels.
+    counted : int
+        How many of them count: all before the first that is not settled.
+    test : UnsureTest or None
+        What these come to; None where labels are for a threshold.
+    points : tuple of Point
+        How it came to that.
+    skipped : int
+        Answers before the last label that somebody has put off and nobody has labelled since.
+    torn : tuple of str
+        Files whose last line a crash had torn: it was cut off.
+    """
+
+    folder: Path
+    plan: SessionPlan
+    answers: tuple[Answer, ...]
+    counted: int
+    test: UnsureTest | None
+    points: tuple[Point, ...]
+    skipped: int
+    torn: tuple[str, ...]
+
+    @property
+    def counting(self) -> tuple[Answer, ...]:
+        """The answers that count."""
+        return self.answers[: self.counted]
+
+    @property
+    def decided_by(self) -> tuple[Answer, ...]:
+        """Those with which the verdict fell; all that count where it has not."""
+        if self.test is None or self.test.decided is None:
+            return self.counting
+        if not self.plan.drawing.whole_groups:
+            return self.answers[: self.test.decided.drawn]
+        last = self.test.decided.drawn
+        return tuple(item for item in self.counting if item.draw.unit <= last)
+
+    def held_up(self) -> dict[str, int]:
+        """Return why answers wait that are final already, and are not counted yet.
+
+        ``final`` counts those; ``open`` and ``disagreements`` what stands before the last of them.
+        """
+        places = [i for i, item in enumerate(self.answers) if item.standing == "final"]
+        behind = [i for i in places if i >= self.counted]
+        before = self.answers[self.counted : behind[-1] if behind else self.counted]
+        return {
+            "final": len(behind),
+            "open": sum(item.standing == "open" for item in before),
+            "disagreements": sum(item.standing == "disagreement" for item in before),
+        }
+
+    def labels(self) -> dict[str, int]:
+        """Return how many answers have which final label, those that do not count yet included."""
+        final = Counter(item.label for item in self.answers if item.standing == "final")
+        return {"hallucinated": final[1], "faithful": final[0], "unsure": final[None]}
+
+    def twice(self) -> tuple[NDArray[np.int64], int]:
+        """Return answers that two people labelled: by their labels, shape (2, 2), and unsure ones.
+
+        Of each answer the first two of the annotators in the order of their names; what settled a
+        disagreement is neither. The second number counts pairs in which either was unsure.
+        """
+        table, unsure = np.zeros((2, 2), np.int64), 0
+        for item in self.answers:
+            if len(item.labels) < 2:
+                continue
+            one, other = (item.labels[name].label for name in sorted(item.labels)[:2])
+            if one is None or other is None:
+                unsure += 1
+            else:
+                table[one, other] += 1
+        return table, unsure
+
+
+def replay(folder: Path) -> Replay:
+    """Read a folder of labels, check every line, and recompute what the labels say.
+
+    Only ``session.json``, ``draws.jsonl``, ``labels.jsonl`` and ``handed.jsonl`` are read.
+
+    Raises
+    ------
+    DataError
+        A line is broken, missing, of an unknown answer or there twice, or was not drawn as the
+        seed says: the file and the line are named.
+    """
+    files = LabelFolder(folder)
+    with files.lock():
+        files.refresh()
+    ledger, path = files.ledger, files.draws.path
+    for answer in ledger.answers:
+        _check_lot(answer.draw, files.plan, path)
+    _check_order([answer.draw for answer in ledger.answers], files.plan, path)
+    labelled = {item.draw.order for item in ledger.answers if item.standing == "final"}
+    put_off = {order for orders in files.desk.put_off.values() for order in orders}
+    test, points = _course(ledger, files.plan)
+    return Replay(
+        folder=folder,
+        plan=files.plan,
+        answers=tuple(ledger.answers),
+        counted=ledger.counted,
+        test=test,
+        points=points,
+        skipped=len(put_off - labelled),
+        torn=files.torn,
+    )
+
+
+def _course(ledger: Ledger, plan: SessionPlan) -> tuple[UnsureTest | None, tuple[Point, ...]]:
+    """Return what the labels say, and how they came to it."""
+    if plan.requirement is None:
+        return None, ()
+    test, points = UnsureTest.of(SequentialTest(plan.requirement, plan.drawing)), []
+    counted = ledger.counted
+    units = [item.draw.unit for item in ledger.answers[:counted]]
+    # Behind the last answer of every so many units.
+    last = [i for i in range(1, counted + 1) if i == counted or units[i] != units[i - 1]]
+    step = max(1, -(-len(last) // _POINTS))
+    stops = sorted({*last[step - 1 :: step], *last[-1:]})
+    for start, stop in pairwise([0, *stops]):
+        test = test.update(**ledger.columns(start, stop))
+        made = test.certificate()
+        wealth = tuple(made.log_wealth.values())
+        points.append(Point(made.drawn, made.labelled, wealth, made.coverage, made.fpr))
+    return test, tuple(points)
+
+
+def _check_lot(draw: Draw, plan: SessionPlan, path: Path) -> None:
+    """Refuse an answer that was handed out though the lot fell otherwise, or the other way."""
+    where = f"{path}, line {draw.order}"
+    certify = plan.purpose == "certify"
+    if certify and draw.flagged is None:
+        raise DataError(f"{where} says not whether the guardrail flags {draw.id!r}; restore it")
+    least = plan.drawing.floors[0 if draw.flagged else 1] if certify else 0.0
+    if draw.probability < least - _ROUNDING:
+        raise DataError(
+            f"{where}: probability must be at least {least:g} for a "
+            f"{'flagged' if draw.flagged else 'passed'} answer (floor = {plan.drawing.floor:g}); "
+            f"got {draw.probability:g} for {draw.id!r}; restore the line from a copy"
+        )
+    fell = Order(plan.seed).lot("labelled", draw.digest) < draw.probability
+    if fell != draw.handed_out:
+        raise DataError(
+            f"{where}: by the lot of the seed the answer {draw.id!r} "
+            f"{'was' if fell else 'was not'} to be labelled (probability {draw.probability:g}), "
+            f"and handed_out says {str(draw.handed_out).lower()}; restore the line from a copy"
+        )
+
+
+def _check_order(draws: list[Draw], plan: SessionPlan, path: Path) -> None:
+    """Refuse answers that stand elsewhere than the seed puts them."""
+    order, last = Order(plan.seed), ("", "")
+    numbers: dict[str, int] = {}
+    for draw in draws:
+        unit = order.unit(Example(group=draw.group), draw.digest)
+        place = (unit, order.within(draw.digest))
+        where = f"{path}, line {draw.order}"
+        if numbers.setdefault(unit, draw.unit) != draw.unit or place <= last:
+            raise DataError(
+                f"{where}: the seed does not draw {draw.id!r} behind the answer before it; the "
+                "lines were changed, added or put in another order: restore the file from a copy"
+            )
+        if last[0] == unit and not plan.drawing.whole_groups:
+            raise DataError(
+                f"{where}: a second answer of the group {draw.group!r} was drawn; restore the file "
+                "from a copy"
+            )
+        last = place

@@ -1,0 +1,296 @@
+"""What do labels say so far about a frozen guardrail, and how many more will it take?"""
+
+from functools import partial
+from math import exp
+from typing import Final
+
+from calibrail.phrases import count, number, percent
+from calibrail.report import blocks as parts
+from calibrail.report.blocks import Json
+from calibrail.report.document import Document
+from calibrail.report.documents import measures
+from calibrail.report.documents.calibrate_words import VERDICTS
+from calibrail.report.labels_figure import BETS, intervals_svg, wealth_svg
+from calibrail.report.phrases import bounds, capital, estimate, interval, plain, share
+
+#: What each bet that is won, or neither, says.
+_SHOWN: Final = {
+    "coverage_shown": "it is shown that enough is caught",
+    "coverage_refuted": "it is shown that too little is caught",
+    "coverage_open": "it is open whether enough is caught",
+    "fpr_shown": "it is shown that false alarms are few enough",
+    "fpr_refuted": "it is shown that false alarms are too many",
+    "fpr_open": "it is open whether false alarms are few enough",
+}
+
+
+def document(certificate: Json, *, guardrail: str = "the guardrail") -> Document:
+    """Return the verdict so far, what it rests on, and what is still to do.
+
+    Parameters
+    ----------
+    certificate : mapping
+        What ``calibrail certify --labels --json`` prints.
+    guardrail : str
+        What the guardrail is called.
+    """
+    verdict, found = certificate["verdict"], certificate["sequential"]
+    lines = measures.rates(certificate, certificate)
+    return Document(
+        "certificate of",
+        subject=guardrail,
+        headline=verdict.capitalize(),
+        verdict=verdict,
+        summary=f"{VERDICTS[verdict]} {certificate['reason']}",
+        tiles=(
+            parts.Tile("Caught", *lines[0][1:4]),
+            parts.Tile("False alarms", *lines[1][1:4]),
+            parts.Tile("Labelled", f"{found['labelled']:,}", asked=_more(found["expect"])),
+        ),
+        blocks=(
+            parts.section(
+                "On the labels so far",
+                measures.table("On the labels so far", lines, certificate["confidence"]),
+                parts.Text(_how_sure(certificate)),
+                parts.Text(_foreseen(certificate), "strong"),
+            ),
+            _bets(found),
+            _course(certificate),
+            _agreement(found),
+            _labels(found),
+        ),
+        warnings=[parts.Bullet(text) for text in certificate["warnings"]],
+        next_step=_next_step(certificate),
+        data=certificate["data"],
+    )
+
+
+def reason(found: Json, labels: Json) -> str:
+    """Say why the verdict is what it is.
+
+    Parameters
+    ----------
+    found : mapping
+        A ``SequentialCertificate``.
+    labels : mapping
+        How many answers have which final label.
+    """
+    sides = [_SHOWN[code] for code in found["reasons"]]
+    text = f"{capital(sides[0])}; {sides[1]}."
+    if found["decided"] is not None:
+        text += f" The verdict fell with the {_ordinal(found['decided']['labelled'])} label."
+    if n := labels["unsure"]:
+        text += (
+            f" {count(n, 'unsure answer counts', 'unsure answers count')} against either verdict."
+        )
+    return text
+
+
+def warnings(certificate: Json) -> list[str]:
+    """Say what weakens a verdict from labels, or holds it up."""
+    found, texts = certificate["sequential"], []
+    held = found["held_up"]
+    if held["final"]:
+        why = [
+            count(held["open"], "answer without its label", "answers without their labels"),
+            count(held["disagreements"], "disagreement"),
+        ]
+        named = " and ".join(
+            text for text, n in zip(why, (held["open"], held["disagreements"]), strict=True) if n
+        )
+        texts.append(
+            f"{count(held['final'], 'label')} do not count yet: answers count in the order they "
+            f"were drawn, and {named} come before; label them (calibrail label), or settle "
+            "(--settle)"
+        )
+    if n := found["n_skipped"]:
+        texts.append(f"{count(n, 'answer')} were skipped and wait for a label")
+    share_unsure = found["n_unsure"] / max(1, found["labelled"])
+    if share_unsure > 0.05:
+        texts.append(
+            f"{percent(share_unsure)} of the labels are unsure, and count against either verdict: "
+            "say in the instructions what counts as hallucinated, and settle what can be"
+        )
+    kappa = (found["agreement"] or {}).get("kappa") or {}
+    if kappa.get("upper") is not None and kappa["upper"] < 0.6:
+        texts.append(
+            f"two annotators agree little beyond chance (kappa {estimate(kappa)}, "
+            f"{bounds(kappa)}): the verdict is about labels that another person would not give"
+        )
+    for name in found["torn"]:
+        texts.append(f"the last line of {name} was torn and is cut off: that label is missing")
+    if n := certificate["n_undefined"]:
+        texts.append(f"the guardrail gave {count(n, 'answer')} no score")
+    return texts
+
+
+def _ordinal(n: int) -> str:
+    tens = n % 100 // 10 == 1
+    return f"{n:,}{'th' if tens else {1: 'st', 2: 'nd', 3: 'rd'}.get(n % 10, 'th')}"
+
+
+def _how_sure(certificate: Json) -> str:
+    method = certificate["coverage"]["method"]
+    weighted = (
+        " Labels weigh by the probability with which they were drawn; ends are rounded outwards to "
+        "whole percents."
+        if method == "betting"
+        else ""
+    )
+    sure = certificate["confidence"]
+    return (
+        f"The intervals are confidence sequences: each holds with {percent(sure)}, at all times "
+        "together, however often one looks. A wrong verdict of either kind ever falls with a "
+        f"probability of at most {percent(1.0 - sure)}.{weighted}"
+    )
+
+
+def _more(expect: Json) -> str:
+    if expect["unforeseeable"] or expect["median"] is None:
+        return ""
+    return f"about {expect['median']:,} more"
+
+
+def _foreseen(certificate: Json) -> str:
+    """Say how many more labels to expect, or that nobody can."""
+    expect = certificate["sequential"]["expect"]
+    match expect["unforeseeable"]:
+        case "decided":
+            return ""
+        case "few_hallucinated" | "few_faithful" as few:
+            return (
+                "How many more labels it takes cannot be foreseen yet: fewer than five "
+                f"{few.removeprefix('few_')} answers are labelled."
+            )
+    if expect["low"] is None:
+        return (
+            "How many more labels it takes cannot be foreseen: of futures that the labels so far "
+            f"leave possible {percent(expect['inconclusive'])} have no verdict within "
+            f"{count(expect['budget'], 'further label')}. The rates seem to lie close to what is "
+            "asked."
+        )
+    ends = f"from {expect['low']:,} "
+    ends += (
+        f"to more than {expect['budget']:,}" if expect["high"] is None else f"to {expect['high']:,}"
+    )
+    middle = (
+        f"more than {expect['budget']:,}"
+        if expect["median"] is None
+        else f"about {expect['median']:,}"
+    )
+    open_ = expect["inconclusive"]
+    left = f", {percent(open_)} in neither within {expect['budget']:,}" if open_ else ""
+    return (
+        f"To expect: {middle} more labels ({ends} in eight of ten futures that the labels so far "
+        f"leave possible). {percent(expect['certified'])} of them end in certified, "
+        f"{percent(expect['rejected'])} in rejected{left}."
+    )
+
+
+def _bets(found: Json) -> parts.Section:
+    """Show what each bet has won, beside what it has to win."""
+    rows: list[parts.Row] = []
+    for name, (meaning, _, good) in BETS.items():
+        won, goal = found["log_wealth"][name], found["kept_at" if good else "broken_at"]
+        verdict = "certified needs both" if good else "rejected needs one"
+        rows.append((meaning, _wealth(won), f"{exp(goal):,.0f}", verdict))
+    title = "Bets on what the labels show"
+    columns = (
+        parts.Column("A bet that"),
+        *parts.numbers("Has won", "Has to win"),
+        parts.Column("For"),
+    )
+    text = (
+        "Each bet begins with 1 and can grow only by chance where what it is on is not so: to win "
+        "w-fold then has a probability of at most 1 in w, at any time. What counts is the most won "
+        "so far."
+    )
+    return parts.section(title, parts.Table(title, columns, rows), parts.note(text))
+
+
+def _wealth(log_wealth: float) -> str:
+    return "> 10^9" if log_wealth > 20.72 else number(exp(log_wealth), 3)
+
+
+def _course(certificate: Json) -> parts.Section | None:
+    found = certificate["sequential"]
+    course = found["course"]
+    if len(course["labelled"]) < 2:
+        return None
+    return parts.section(
+        "Over the labels",
+        parts.Figure(
+            "wealth",
+            partial(wealth_svg, course, found),
+            "What the four bets have won at most (logarithmic). Dotted: what they have to win, "
+            "green for certified, red for rejected.",
+        ),
+        parts.Figure(
+            "intervals",
+            partial(intervals_svg, course, certificate),
+            "Estimates and confidence sequences of both rates. Dashed: what was asked.",
+        ),
+        where="page",
+    )
+
+
+def _agreement(found: Json) -> parts.Section | None:
+    """Show how far two people agree who labelled the same answers."""
+    both = found["agreement"]
+    if both is None:
+        return None
+    title = "Two annotators on the same answers"
+    agreed, kappa = both["agreed"], both["kappa"]
+    said = (
+        f"{estimate(kappa)} ({bounds(kappa)})"
+        if kappa["estimate"] is not None
+        else f"none ({plain(kappa['reason'])})"
+    )
+    facts = [
+        ("Answers", f"{both['n']:,}"),
+        ("Same label", f"{share(agreed)} ({interval(agreed)})" if agreed["n"] else "none"),
+        ("Cohen's kappa", said),
+        ("Either unsure", f"{both['unsure']:,}"),
+        ("Disagreements open", f"{both['open']:,}"),
+        ("Settled", f"{both['settled']:,}"),
+    ]
+    columns = (parts.Column("Measure"), parts.Column("Value", "right"))
+    return parts.section(title, parts.Table(title, columns, facts))
+
+
+def _labels(found: Json) -> parts.Section:
+    """Show what was drawn and what became of it."""
+    title, labels = "How it was labelled", found["labels"]
+    design = found["drawing"]["design"]
+    how = {"uniform": "every answer drawn", "active": "by a guess, with known probabilities"}
+    facts = [
+        ("Drawn", f"{found['n_drawn']:,}"),
+        ("Final labels", f"{sum(labels.values()):,}"),
+        *((capital(name), f"{labels[name]:,}") for name in ("hallucinated", "faithful", "unsure")),
+        ("Skipped", f"{found['n_skipped']:,}"),
+        ("Not counted yet", f"{found['held_up']['final']:,}"),
+        ("Annotators", f"{len(found['annotators']):,}"),
+        ("Drawing", f"{design}: {how[design]}"),
+        ("Seed", str(found["seed"])),
+    ]
+    columns = (parts.Column("What"), parts.Column("", "right"))
+    return parts.section(title, parts.Table(title, columns, facts))
+
+
+def _next_step(certificate: Json) -> str:
+    verdict = certificate["verdict"]
+    if verdict == "certified":
+        return (
+            "Put this guardrail to use on answers from the same source: calibrail check GUARDRAIL "
+            "TRACES -o decisions.jsonl"
+        )
+    if verdict == "rejected":
+        return (
+            "Do not rely on this guardrail for what was asked; try another detector, or ask for "
+            "less (--min-coverage, --max-fpr) of new answers."
+        )
+    if certificate["looks"]:
+        return "Certify on answers that no earlier look has seen."
+    if certificate["sequential"]["held_up"]["disagreements"]:
+        return "Settle what annotators disagree about: calibrail label -o LABELS --settle"
+    return "Go on labelling; what is there stays: calibrail label -o LABELS"

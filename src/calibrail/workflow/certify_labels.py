@@ -1,0 +1,310 @@
+"""What do the labels in a folder show about a frozen guardrail, recomputed from its files alone?"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from math import ceil
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final, cast
+
+import numpy as np
+
+from calibrail.conformal import DECISIONS, Certificate
+from calibrail.conformal.bound import exact_bound
+from calibrail.conformal.certificate import Verdict
+from calibrail.conformal.labels_left import LabelsLeft, labels_left
+from calibrail.conformal.sequential_certificate import SequentialCertificate
+from calibrail.conformal.unsure import UnsureTest
+from calibrail.errors import DataError, InputError, file_errors
+from calibrail.evaluation.agree.judge_vs_human import kappa
+from calibrail.guardrail.runtime import Guardrail
+from calibrail.labelling.folder import GUARDRAIL, read_plan
+from calibrail.labelling.replay import Point, Replay, replay
+from calibrail.report.documents import label as words
+from calibrail.report.documents.agree_words import say
+from calibrail.settings import Requirement, checks
+from calibrail.workflow.certification import Certification
+from calibrail.workflow.freshness import Freshness, without_proof
+from calibrail.workflow.look import Look, told
+from calibrail.workflow.looks import Looks, left_of
+from calibrail.workflow.run_folder import write_page
+from calibrail.writing import write_atomically
+
+#: Files of the verdict in the folder of labels.
+VERDICT, PAGE = "verdict.json", "index.html"
+#: Digits to which courses are kept: they are drawn.
+_DIGITS: Final = 6
+
+
+def certify_labels(
+    guardrail: Guardrail | str | PathLike[str] | None,
+    folder: str | PathLike[str],
+    requirement: Requirement | None = None,
+    *,
+    looks: str | PathLike[str] | None = None,
+) -> Certification:
+    """Recompute the verdict of a folder of labels from its files alone.
+
+    The same files and looks give the same ``to_dict``: no times are in it.
+
+    Parameters
+    ----------
+    guardrail : Guardrail or path, or None
+        The one that the labels are about; None for the copy in the folder.
+    folder : path
+        That ``calibrail label`` wrote.
+    requirement : Requirement, optional
+        What was asked before the first label; any other one is refused.
+    looks : path, optional
+        File that keeps at what data this guardrail was looked at.
+
+    Raises
+    ------
+    DataError
+        A file is missing or damaged; the file and the line are named.
+    InputError
+        The labels are about another guardrail or another requirement, or about none.
+    """
+    place = checks.path(folder, "labels")
+    plan = read_plan(place)
+    if plan.requirement is None or plan.guardrail is None:
+        raise InputError(
+            f"the labels in {place} are for a threshold, not about a guardrail: calibrate on them, "
+            "or label for the verdict on one in another folder"
+        )
+    history = Looks(looks)
+    frozen = Guardrail.of(place / GUARDRAIL if guardrail is None else guardrail)
+    if frozen.config.digest != plan.guardrail:
+        raise InputError(
+            f"the labels in {place} are about another guardrail: their digest is "
+            f"{plan.guardrail[:19]}..., and that of the one given {frozen.config.digest[:19]}...; "
+            f"name that one ({place / GUARDRAIL} is a copy), or label anew for this one"
+        )
+    if requirement is not None:
+        _refuse_other(requirement, plan.requirement, place)
+    found = replay(place)
+    _check_flags(found, frozen)
+    test = found.test
+    assert test is not None
+    made, expect = test.certificate(), _expected(found, test)
+    labels, traces = found.labels(), plan.traces
+    certificate, _ = without_proof(
+        _certificate(made, expect, labels), None, cast(Freshness, traces.freshness)
+    )
+    own = frozen.config.data.looked_at
+    earlier = history.record(
+        frozen.config.digest,
+        _look(found, certificate.verdict),
+        *(() if own is None else (Look.from_dict(own),)),
+    )
+    certificate, _ = left_of(certificate, None, earlier)
+    result = Certification(
+        certificate=certificate,
+        by=None,
+        groups=None,
+        risks=None,
+        blocked=None,
+        n_seen_before=traces.n_seen_before,
+        n_set_aside=0,
+        assumed_independent=0,
+        n_undefined=sum(item.draw.score is None for item in found.counting),
+        n_errors=0,
+        n_quarantined=traces.n_quarantined,
+        reading=plan.reading,
+        warnings=(),
+        data={"source": ", ".join(traces.paths), "n_examples": traces.n},
+        freshness=cast(Freshness, traces.freshness),
+        looks=tuple(told(earlier)),
+        sequential=_sequential(found, made, expect, labels),
+    )
+    return replace(result, warnings=tuple(words.warnings(result.to_dict())))
+
+
+def write_verdict(result: Certification, folder: str | PathLike[str]) -> Path:
+    """Write ``verdict.json`` and the page ``index.html`` into a folder of labels.
+
+    Returns
+    -------
+    Path
+        The page.
+    """
+    place, content = Path(folder), result.to_dict()
+    with file_errors(f"cannot write into the folder {place}", "; name another one"):
+        write_atomically(place / VERDICT, _as_json(content))
+        write_page(words.document(content).naming(LABELS=place), place / PAGE)
+    return place / PAGE
+
+
+def _as_json(content: Mapping[str, Any]) -> bytes:
+    """Return what ``--json`` prints."""
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+    return f"{text}\n".encode("utf-8", "surrogatepass")
+
+
+def _certificate(
+    made: SequentialCertificate, expect: LabelsLeft, labels: Mapping[str, int]
+) -> Certificate:
+    """Return what readers of every certificate know."""
+    return Certificate(
+        verdict=made.verdict,
+        reason=words.reason(made.to_dict(), labels),
+        coverage=made.coverage,
+        fpr=made.fpr,
+        coverage_at_least=_end(made, "coverage"),
+        fpr_at_most=_end(made, "fpr"),
+        min_coverage=made.min_coverage,
+        max_fpr=made.max_fpr,
+        confidence=made.confidence,
+        needed=_needed(made, expect),
+    )
+
+
+def _needed(made: SequentialCertificate, expect: LabelsLeft) -> dict[str, int | None]:
+    """Return how many more labels of each class to expect, at the shares seen."""
+    if expect.unforeseeable == "decided":
+        return {"hallucinated": 0, "faithful": 0}
+    if expect.median is None:
+        return {"hallucinated": None, "faithful": None}
+    share = made.coverage.n / (made.coverage.n + made.fpr.n)
+    parts = {"hallucinated": share, "faithful": 1.0 - share}
+    return {name: ceil(expect.median * part) for name, part in parts.items()}
+
+
+def _sequential(
+    found: Replay, made: SequentialCertificate, expect: LabelsLeft, labels: Mapping[str, int]
+) -> dict[str, Any]:
+    """Return what a certificate from labels holds beside what every one does."""
+    plan = found.plan
+    annotators = Counter(name for item in found.answers for name in item.labels)
+    return {
+        **made.to_dict(),
+        "drawing": plan.drawing.to_dict(),
+        "seed": plan.seed,
+        "shared": plan.shared,
+        "n_drawn": len(found.answers),
+        "n_counted": found.counted,
+        "labels": dict(labels),
+        "n_unsure": 0 if found.test is None else found.test.n_unsure,
+        "n_skipped": found.skipped,
+        "held_up": found.held_up(),
+        "torn": list(found.torn),
+        "annotators": dict(sorted(annotators.items())),
+        "agreement": agreement(found),
+        "expect": expect.to_dict(),
+        "course": _course(found.points),
+    }
+
+
+def agreement(found: Replay) -> dict[str, Any] | None:
+    """Return how far two people agree on answers that both labelled; None without any.
+
+    Shares and kappa have intervals of 95 %, each at its own level.
+    """
+    table, unsure = found.twice()
+    n = int(table.sum())
+    settled = sum(item.settled is not None for item in found.answers)
+    if not n and not unsure:
+        return None
+    measured = kappa(table)
+    return {
+        "n": n,
+        "agreed": exact_bound(int(np.trace(table)), n, 0.95).to_dict(),
+        "kappa": replace(measured, reason=say(measured.reason)).to_dict(),
+        "unsure": unsure,
+        "open": sum(item.standing == "disagreement" for item in found.answers),
+        "settled": settled,
+    }
+
+
+def _refuse_other(given: Requirement, begun: Requirement, folder: Path) -> None:
+    """Refuse limits that are not those that the labels were begun with."""
+    for name in ("max_fpr", "min_coverage", "confidence"):
+        value, then = getattr(given, name), getattr(begun, name)
+        if name == "confidence" and value == Requirement().confidence:
+            continue
+        if value is not None and value != then:
+            raise InputError(
+                f"{name} was {then:g} when the labels in {folder} were begun; it is {value:g} now: "
+                "limits that are chosen once labels are known can be chosen so that they are met. "
+                "Leave it out, or label new answers for other limits"
+            )
+    if given.risks or given.assume_independent:
+        raise InputError(
+            "risks and assume_independent are for held-out answers; leave them out: what labels "
+            "show was agreed on before the first one"
+        )
+
+
+def _check_flags(found: Replay, guardrail: Guardrail) -> None:
+    """Refuse flags that the frozen threshold does not give to the scores beside them."""
+    if guardrail.config.promise.by is not None:
+        # The thresholds are those of groups, whose column stands in the traces alone.
+        return
+    scored = [item.draw for item in found.answers if item.draw.score is not None]
+    values = np.array([draw.score for draw in scored], np.float64)
+    if not len(values):
+        return
+    codes = guardrail.rule.decide(values, None, guardrail.score.tolerance)
+    for draw, code in zip(scored, codes, strict=True):
+        outcome = DECISIONS[code]
+        if (outcome != "pass") != draw.flagged:
+            raise DataError(
+                f"{found.folder / 'draws.jsonl'}, line {draw.order}: the guardrail's decision on a "
+                f"score of {draw.score:.6g} is {outcome}, and flagged says "
+                f"{str(draw.flagged).lower()}; restore the line from a copy"
+            )
+
+
+def _look(found: Replay, verdict: Verdict) -> Look:
+    """Return the look at the answers with whose labels the verdict fell, or at all so far."""
+    looked = [item for item in found.decided_by if item.draw.handed_out]
+    digests = np.array([int(item.draw.digest, 16) for item in looked], np.uint64)
+    labels = np.array([-1 if item.label is None else item.label for item in looked], np.int8)
+    plan = _as_json(found.plan.to_dict())
+    look = Look.at(digests, labels, seed=found.plan.seed)
+    return replace(look, verdict=verdict, session=sha256(plan).hexdigest())
+
+
+def _expected(found: Replay, test: UnsureTest) -> LabelsLeft:
+    drawn = [item.draw for item in found.counting]
+    guesses = [0.5 if draw.guess is None else draw.guess for draw in drawn]
+    units = max(1, test.certifying.drawn)
+    return labels_left(
+        test,
+        [bool(draw.flagged) for draw in drawn],
+        guesses,
+        per_unit=len(drawn) / units if found.plan.drawing.whole_groups else 1.0,
+        seed=found.plan.seed,
+    )
+
+
+def _end(made: SequentialCertificate, name: str) -> float:
+    """Return the end that ``certified`` rests on: the limit itself where that alone is shown."""
+    shown = f"{name}_shown" in made.reasons
+    if name == "coverage":
+        return max(made.coverage.lower, made.min_coverage) if shown else made.coverage.lower
+    return min(made.fpr.upper, made.max_fpr) if shown else made.fpr.upper
+
+
+def _course(points: Sequence[Point]) -> dict[str, Any]:
+    """Return the points of a replay by column, as figures take them."""
+    names = ("coverage_kept", "coverage_broken", "fpr_kept", "fpr_broken")
+    course: dict[str, Any] = {
+        "drawn": [point.drawn for point in points],
+        "labelled": [point.labelled for point in points],
+    }
+    for index, name in enumerate(names):
+        course[name] = [round(point.log_wealth[index], _DIGITS) for point in points]
+    for name in ("coverage", "fpr"):
+        bounds = [getattr(point, name) for point in points]
+        course[name] = {
+            end: [
+                None if (value := getattr(bound, end)) is None else round(value, _DIGITS)
+                for bound in bounds
+            ]
+            for end in ("estimate", "lower", "upper")
+        }
+    return course
