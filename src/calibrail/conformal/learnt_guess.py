@@ -27,14 +27,15 @@ def learnt_guess(scores: ArrayLike, labels: ArrayLike, drawn: ArrayLike, new: Ar
 
     Parameters
     ----------
-    scores : array-like of float, shape (n,)
-        Of the answers labelled so far; NaN where undefined.
+    scores : array-like of float, shape (n,) or (n, clues)
+        Of the answers labelled so far; NaN where undefined. There may be further clues beside the
+        score, such as what a judge says.
     labels : array-like, shape (n,)
         Theirs: 1 hallucinated, 0 faithful.
-    drawn : array-like of float, shape (m,)
+    drawn : array-like of float, shape (m,) or (m, clues)
         Scores of all answers drawn so far: a score counts by its rank among them, so that its scale
         plays no part.
-    new : array-like of float, shape (k,)
+    new : array-like of float, shape (k,) or (k, clues)
         Scores of the answers to guess.
 
     Returns
@@ -48,13 +49,26 @@ def learnt_guess(scores: ArrayLike, labels: ArrayLike, drawn: ArrayLike, new: Ar
     >>> learnt_guess(seen, [0, 0, 0, 1, 1, 1], seen, [0.15, 0.85]).round(2).tolist()
     [0.3, 0.7]
     """
-    known, truth = validation.vector(scores, "scores"), validation.vector(labels, "labels")
-    validation.paired(truth, len(known), "labels", "answer")
-    asked, every = validation.vector(new, "new"), validation.vector(drawn, "drawn")
-    order = np.sort(every[~np.isnan(every)])
-    rows = features(_ranks(known, order))[None]
-    slopes = fitted(rows, (truth == 1.0)[None].astype(float), (truth == 0.0)[None].astype(float))
-    return np.asarray(expit(features(_ranks(asked, order)) @ slopes[0]))
+    truth = validation.vector(labels, "labels")
+    known, every, asked = (
+        [validation.vector(column, name) for column in np.atleast_2d(np.asarray(given, float).T)]
+        for given, name in ((scores, "scores"), (drawn, "drawn"), (new, "new"))
+    )
+    validation.paired(truth, len(known[0]), "labels", "answer")
+    orders = [np.sort(clue[~np.isnan(clue)]) for clue in every]
+    rows, wanted = (
+        np.concatenate(
+            [
+                features(_ranks(clue, order))[:, min(index, 1) :]
+                for index, (clue, order) in enumerate(zip(clues, orders, strict=True))
+            ],
+            axis=1,
+        )
+        for clues in (known, asked)
+    )
+    halves = ((truth == 1.0)[None].astype(float), (truth == 0.0)[None].astype(float))
+    slopes = fitted(rows[None], *halves)
+    return np.asarray(expit(wanted @ slopes[0]))
 
 
 def features(ranks: Floats) -> Floats:
@@ -79,18 +93,18 @@ def fitted(rows: Floats, hallucinated: Floats, faithful: Floats) -> Floats:
 
     Parameters
     ----------
-    rows : ndarray of float64, shape (streams, n, 3)
-        From ``features``.
+    rows : ndarray of float64, shape (streams, n, p)
+        From ``features``; the first column is the constant.
     hallucinated, faithful : ndarray of float64, shape (streams, n)
         How many labels of either kind each row has.
 
     Returns
     -------
-    ndarray of float64, shape (streams, 3)
+    ndarray of float64, shape (streams, p)
     """
     slopes = np.zeros((len(rows), rows.shape[2]))
-    held = np.diag([0.0, _HELD, _HELD])
-    first = np.array([1.0, 0.0, 0.0])
+    first = np.eye(rows.shape[2])[0]
+    held = _HELD * np.diag(1.0 - first)
     times = hallucinated + faithful
     for _ in range(_STEPS):
         chance = expit(np.einsum("snf,sf->sn", rows, slopes))

@@ -81,8 +81,7 @@ class Drawer:
         self._stopped = threading.Event()
         guess = folder.plan.guess
         self._column = None if guess is None else GuessColumn(guess)
-        self._guesser = Guesser(with_column=guess is not None)
-        self._learnt: int | None = None
+        self._guesser = Guesser(folder)
 
     def close(self) -> None:
         """Stop what runs in the background."""
@@ -135,7 +134,7 @@ class Drawer:
         items = [self.pool[index] for index in range(place, stop)]
         judged = self._judgements(place, stop)
         clues = [self._clues(item, said) for item, said in zip(items, judged, strict=True)]
-        guesses, chances = self._chances(clues)
+        guesses, chances = self._chances(clues, judged)
         found = []
         for index, item in enumerate(items):
             said, chance = judged[index], chances[index]
@@ -152,7 +151,7 @@ class Drawer:
                     None if said is None else said.score,
                     None if said is None else said.flagged,
                     guesses[index],
-                    clues[index].column,
+                    clues[index][1],
                 )
             )
         return found
@@ -162,30 +161,19 @@ class Drawer:
         value = None
         if self._column is not None:
             value = self._column(item.example.columns.get(self._column.name), item.example.id)
-        score, flagged = said or (None, False)
-        return Clues(score, flagged, value)
+        return None if said is None else said.score, value
 
-    def _chances(self, clues: Sequence[Clues]) -> tuple[Sequence[float | None], list[float]]:
+    def _chances(
+        self, clues: Sequence[Clues], judged: Sequence[Judged | None]
+    ) -> tuple[Sequence[float | None], list[float]]:
         """Return the guess for each answer, and with which probability it is handed out."""
         test = self._folder.ledger.test_for_drawing
         if self._folder.plan.drawing.design == "uniform" or test is None:
             return [None] * len(clues), [1.0] * len(clues)
-        self._learn()
         guesses = self._guesser(clues)
-        chances = test.probability([clue.flagged for clue in clues], guesses)
+        flags = [said is not None and said.flagged for said in judged]
+        chances = test.probability(flags, guesses)
         return guesses.tolist(), chances.tolist()
-
-    def _learn(self) -> None:
-        """Let the guess take in all labels that there are now."""
-        ledger = self._folder.ledger
-        if ledger.version == self._learnt:
-            return
-        known = [item for item in ledger.answers if item.label is not None]
-        clues = [
-            Clues(item.draw.score, bool(item.draw.flagged), item.draw.column) for item in known
-        ]
-        self._guesser.learn(clues, [item.label or 0 for item in known])
-        self._learnt = ledger.version
 
     def _judgements(self, place: int, stop: int) -> Sequence[Judged | None]:
         """Return what the guardrail says of answers; the next ones are decided about with them."""

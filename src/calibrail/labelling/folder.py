@@ -75,7 +75,9 @@ class LabelFolder:
         drawn = self.draws.appended()
         if drawn is None:
             # Somebody has changed what was drawn: everything is read again.
+            version = self.ledger.version
             self.ledger, self.desk = Ledger(self.plan), Desk()
+            self.ledger.version = version + 1
             for log in (self.draws, self.labels, self.handed):
                 log.forget()
             drawn = self.draws.appended() or []
@@ -112,11 +114,8 @@ class LabelFolder:
 
     def _take(self, line: Line) -> None:
         """Take in a label, of an answer that was drawn and that this annotator labels once."""
-        label, where = (
-            parse_label(line, self.labels.path),
-            f"{self.labels.path}, line {line.number}",
-        )
-        answers = self.ledger.answers
+        where, answers = f"{self.labels.path}, line {line.number}", self.ledger.answers
+        label = parse_label(line, self.labels.path)
         if not 1 <= label.order <= len(answers) or answers[label.order - 1].draw.id != label.id:
             raise DataError(
                 f"{where}: no answer with id {label.id!r} was drawn as number {label.order}; take "

@@ -67,6 +67,10 @@ class Ledger:
         self.plan = plan
         self._order = Order(plan.seed)
         self.answers: list[Answer] = []
+        #: Order of the last answer that was handed out.
+        self.last_handed_out = 0
+        #: Another number whenever an answer was handed out, or a label taken in or back.
+        self.version = 0
         self.forget_labels()
 
     def forget_labels(self) -> None:
@@ -79,8 +83,7 @@ class Ledger:
         }
         self.of_annotator: dict[str, list[Label]] = defaultdict(list)
         self.tally = dict.fromkeys((1, 0, None), 0)
-        #: Another number whenever a label was taken in or back.
-        self.version = getattr(self, "version", 0) + 1
+        self.version += 1
         self._restart()
 
     def _restart(self) -> None:
@@ -98,6 +101,8 @@ class Ledger:
         self.answers.append(answer)
         if draw.handed_out:
             self.unsettled.add(draw.order)
+            self.last_handed_out = draw.order
+            self.version += 1
 
     def labelled(self, label: Label) -> None:
         """Take in one more label."""

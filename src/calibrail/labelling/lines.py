@@ -138,8 +138,10 @@ def parse_label(line: Line, path: Path) -> Label:
         raise _wrong(line, path, "annotator", content["annotator"], "must name who labelled")
     if isinstance(content["order"], bool) or not isinstance(content["order"], int):
         raise _wrong(line, path, "order", content["order"], "must be a whole number")
-    spans = content.pop("spans", ())
-    return Label(**content, spans=tuple((int(a), int(b), str(c)) for a, b, c in spans))
+    spans = content.pop("spans", [])
+    if not isinstance(spans, list) or not all(map(_is_span, spans)):
+        raise _wrong(line, path, "spans", spans, "must be a list of [begin, end, text]")
+    return Label(**content, spans=tuple((span[0], span[1], span[2]) for span in spans))
 
 
 def _known(line: Line, path: Path, kind: type[Draw] | type[Label]) -> dict[str, Any]:
@@ -152,6 +154,12 @@ def _known(line: Line, path: Path, kind: type[Draw] | type[Label]) -> dict[str, 
             f"{path}, line {line.number} has no {missing[0]}; restore the line, or take it out"
         )
     return content
+
+
+def _is_span(value: object) -> bool:
+    if not isinstance(value, list) or [type(item) for item in value] != [int, int, str]:
+        return False
+    return bool(0 <= value[0] < value[1])
 
 
 def _has_default(item: Any) -> bool:

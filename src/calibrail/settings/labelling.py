@@ -20,8 +20,9 @@ class LabelOptions(Record):
     shared : float or None
         Share of the answers that two people label, in [0, 1]; 0 at first.
     guess : str or None
-        With the design ``active``: column from which P(hallucinated) is guessed, a number in [0, 1]
-        or a judge's label. Left out, it is guessed from the labels so far.
+        With the design ``active``: column from which P(hallucinated) is guessed beside the
+        guardrail's score, numbers or a judge's labels; what they are worth is learnt from the
+        labels so far.
     settle : bool
         Hand out the answers about which annotators disagree, and nothing else.
 
@@ -36,7 +37,7 @@ class LabelOptions(Record):
         "Share of the answers that two people label (default: 0).", None, metavar="SHARE"
     )
     guess: str | None = setting(
-        "With active: column that P(hallucinated) is guessed from: in [0, 1], or a judge's label.",
+        "With active: column that P(hallucinated) is guessed from, numbers or a judge's labels.",
         None,
         metavar="COL",
     )

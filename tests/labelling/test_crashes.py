@@ -1,0 +1,213 @@
+"""What is left after a crash, a full disk or a careless hand, and does it go on from there?"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import calibrail
+from calibrail import DataError
+from tests.labelling.rows import frozen, label_some, lines, traces, write
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_killed_at_any_moment_it_loses_at_most_the_answer_on_screen(tmp_path: Path) -> None:
+    source, whole, cut = write(tmp_path / "t.jsonl", traces(400)), tmp_path / "w", tmp_path / "c"
+    guardrail = tmp_path / "g.json"
+    frozen().save(guardrail)
+    asked = {"guardrail": str(guardrail), "max_fpr": 0.55}
+    arguments = f"{str(source)!r}, {str(cut)!r}, guardrail={str(guardrail)!r}, max_fpr=0.55"
+    program = textwrap.dedent(
+        f"""
+        import sys, calibrail
+        from tests.labelling.rows import truth
+        drawing = calibrail.Drawing("active", floor=0.2)
+        with calibrail.label({arguments}, drawing=drawing) as session:
+            while (task := session.next("ada")) is not None:
+                session.put("ada", task.order, truth(task.id))
+                # What was acknowledged is what must be there afterwards.
+                sys.stdout.write(f"{{task.order}}\\n")
+                sys.stdout.flush()
+        """
+    )
+    chance, kills, acknowledged = random.Random(20261122), 0, 0
+    while kills < 4:
+        running = subprocess.Popen(
+            [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        )
+        assert running.stdout is not None
+        if kills:
+            running.stdout.readline()
+            acknowledged += 1
+        time.sleep(chance.uniform(0.0, 1.2 if not kills else 0.15))
+        running.kill()
+        acknowledged += len(running.stdout.read().splitlines())
+        running.wait()
+        kills += 1
+        path = cut / "labels.jsonl"
+        kept = len(path.read_bytes().splitlines()) if path.exists() else 0
+        # One that was on its way may be there, although nobody was told.
+        assert acknowledged <= kept <= acknowledged + kills
+    drawing = calibrail.Drawing("active", floor=0.2)
+    with calibrail.label(source, cut, drawing=drawing, **asked) as session:
+        n = session.counts("ada").by_you
+        label_some(session, "ada", 3)
+    with calibrail.label(source, whole, drawing=drawing, **asked) as session:
+        label_some(session, "ada", n + 3)
+    for name in ("session.json", "pool.jsonl", "draws.jsonl"):
+        assert (whole / name).read_bytes() == (cut / name).read_bytes()
+    assert [line["label"] for line in lines(whole / "labels.jsonl")] == [
+        line["label"] for line in lines(cut / "labels.jsonl")
+    ]
+
+
+@pytest.mark.parametrize("name", ["labels.jsonl", "draws.jsonl", "handed.jsonl"])
+def test_a_torn_last_line_is_cut_off_and_said(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "labels"
+    with calibrail.label(traces(20), folder) as session:
+        label_some(session, "ada", 4)
+        assert session.torn == ()
+    path = folder / name
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole.splitlines()[-1][:25])
+    with calibrail.label(None, folder) as session:
+        assert session.torn == (name,)
+        assert path.read_bytes() == whole
+        assert session.counts("ada").by_you == 4
+        label_some(session, "ada", 16)
+    assert len(lines(folder / "labels.jsonl")) == 20
+
+
+def test_a_last_line_without_its_end_is_kept(tmp_path: Path) -> None:
+    with calibrail.label(traces(5), tmp_path) as session:
+        label_some(session, "ada", 2)
+    path = tmp_path / "labels.jsonl"
+    path.write_bytes(path.read_bytes().rstrip(b"\n"))
+    with calibrail.label(None, tmp_path) as session:
+        assert session.torn == ()
+        label_some(session, "ada", 1)
+    assert [line["order"] for line in lines(path)] == [1, 2, 3]
+
+
+def changed(line: int, **values: object) -> Callable[[list[dict[str, object]]], None]:
+    def change(rows: list[dict[str, object]]) -> None:
+        rows[line] |= values
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (changed(1, id="nobody"), r"line 2: no answer with id 'nobody' was drawn as number 2"),
+        (changed(2, order=99), "line 3: no answer with id .* was drawn as number 99"),
+        (changed(2, label=7), "line 3: label must be 1, 0 or null; got 7"),
+        (changed(0, annotator=""), "line 1: annotator must name who labelled"),
+        (changed(0, order="1"), "line 1: order must be a whole number; got '1'"),
+        (changed(0, spans=[[1]]), "line 1: spans must be "),
+        (lambda rows: rows.append(rows[1] | {"label": 0}), "line 4: .* has two labels of 'ada'"),
+        (lambda rows: rows[0].pop("label"), "line 1 has no label"),
+    ],
+)
+def test_a_line_that_cannot_be_is_named_and_no_file_is_changed(
+    tmp_path: Path, change: Callable[[list[dict[str, object]]], None], said: str
+) -> None:
+    with calibrail.label(traces(10), tmp_path) as session:
+        label_some(session, "ada", 3)
+    path = tmp_path / "labels.jsonl"
+    rows = lines(path)
+    change(rows)
+    write(path, rows)
+    before = path.read_bytes()
+    with pytest.raises(DataError, match=said):
+        calibrail.label(None, tmp_path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("labels.jsonl", "line 2 is not JSON"),
+        ("draws.jsonl", "line 2 is not JSON"),
+        ("pool.jsonl", "pool.jsonl, line 2, is damaged"),
+        ("session.json", "session.json is damaged"),
+        ("guardrail.json", "guardrail"),
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path: Path, name: str, said: str) -> None:
+    asked = dict(guardrail=frozen(), max_fpr=0.5)
+    with calibrail.label(traces(10), tmp_path, **asked) as session:
+        label_some(session, "ada", 3)
+    path = tmp_path / name
+    rows = path.read_bytes().splitlines(keepends=True)
+    rows[1] = rows[1][: len(rows[1]) // 2] + b"\n"
+    path.write_bytes(b"".join(rows))
+    with pytest.raises(calibrail.CalibrailError, match=said):
+        calibrail.label(None, tmp_path)
+
+
+def test_a_missing_draw_is_named(tmp_path: Path) -> None:
+    with calibrail.label(traces(10), tmp_path) as session:
+        label_some(session, "ada", 4)
+    path = tmp_path / "draws.jsonl"
+    write(path, [row for row in lines(path) if row["order"] != 2])
+    with pytest.raises(DataError, match=r"draws.jsonl, line 2: order must be 2"):
+        calibrail.label(None, tmp_path)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_said_and_the_label_can_be_given_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = calibrail.label(traces(10), tmp_path)
+    label_some(session, "ada", 2)
+    task = session.next("ada")
+    assert task is not None
+    before = (tmp_path / "labels.jsonl").read_bytes()
+    really = os.write
+
+    def full(handle: int, raw: bytes) -> int:
+        # Half of the line still fits, as on a real disk.
+        really(handle, raw[: len(raw) // 2])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(DataError, match=r"cannot write to .*labels.jsonl: No space left"):
+        session.put("ada", task.order, 1)
+    monkeypatch.undo()
+    assert (tmp_path / "labels.jsonl").read_bytes() == before
+    assert session.next("ada") == task
+    session.put("ada", task.order, 1)
+    assert session.counts("ada").by_you == 3
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("")
+    with pytest.raises(DataError, match=r"cannot make the folder .*file"):
+        calibrail.label(traces(5), path)
+    # As good as a folder without the right to write, and so for every user.
+    (tmp_path / "locked" / ".lock").mkdir(parents=True)
+    with pytest.raises(DataError, match=r"cannot write into .*locked"):
+        calibrail.label(traces(5), tmp_path / "locked")
+
+
+def test_a_crash_before_anything_was_agreed_on_begins_anew(tmp_path: Path) -> None:
+    with calibrail.label(traces(10), tmp_path) as session:
+        whole = (tmp_path / "pool.jsonl").read_bytes()
+    (tmp_path / "session.json").unlink()
+    (tmp_path / "pool.jsonl").write_bytes(whole[: len(whole) // 2])
+    with calibrail.label(traces(10), tmp_path) as session:
+        assert len(label_some(session, "ada", 10)) == 10
+    assert (tmp_path / "pool.jsonl").read_bytes() == whole
+    assert json.loads((tmp_path / "session.json").read_bytes())["schema"] == "calibrail.labels/1"
