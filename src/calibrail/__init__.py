@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from calibrail.evaluation import Report as Report
     from calibrail.guardrail import Decision as Decision
     from calibrail.guardrail import Guardrail as Guardrail
+    from calibrail.labelling.exchange import Imported as Imported
+    from calibrail.labelling.exchange import export_answers as export_answers
+    from calibrail.labelling.exchange import import_labels as import_labels
     from calibrail.labelling.session import Session as Session
     from calibrail.labelling.tasks import Counts as Counts
     from calibrail.labelling.tasks import Task as Task
@@ -74,6 +77,7 @@ _ROOMS = {
     "estimator": "ConformalThresholdClassifier",
     "evaluation": "Report",
     "guardrail": "Decision Guardrail",
+    "labelling.exchange": "Imported export_answers import_labels",
     "labelling.session": "Session",
     "labelling.tasks": "Counts Task",
     "models.call_limits": "CallLimits Price limit_calls",

@@ -15,7 +15,7 @@ ROUND: Final = 20
 #: For how long an answer stays with the one who has it on the screen.
 HELD_FOR: Final = timedelta(minutes=30)
 
-Event = Literal["shown", "skipped"]
+Event = Literal["shown", "skipped", "exported"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,8 @@ class Desk:
         #: For each annotator the answers put off, with the number of actions from which on each
         #: comes back.
         self.put_off: dict[str, dict[int, int]] = defaultdict(dict)
+        #: Answers that each annotator labels elsewhere, in a file.
+        self.away: dict[str, set[int]] = defaultdict(set)
         self._skips: dict[str, int] = defaultdict(int)
         self._last_skip: dict[str, tuple[int, int]] = {}
 
@@ -54,6 +56,9 @@ class Desk:
                 self.put_off[annotator][order] = actions + ROUND
                 self._last_skip[annotator] = (order, int(content["labels"]))
                 self.screens.pop(annotator, None)
+            elif content["event"] == "exported":
+                self.put_off[annotator].pop(order, None)
+                self.away[annotator].add(order)
             else:
                 since = datetime.fromisoformat(content["time"])
                 self.put_off[annotator].pop(order, None)
@@ -68,14 +73,17 @@ class Desk:
         if (screen := self.screens.get(annotator)) is not None and screen.order == order:
             del self.screens[annotator]
         self.put_off[annotator].pop(order, None)
+        self.away[annotator].discard(order)
 
     def held_by_others(self, order: int, annotator: str, now: datetime) -> int:
-        """Return how many others have an answer on their screen."""
-        return sum(
-            screen.order == order and now - screen.since < HELD_FOR
+        """Return how many others have an answer on their screen, or in a file."""
+        on_screen = {
+            name
             for name, screen in self.screens.items()
-            if name != annotator
-        )
+            if screen.order == order and now - screen.since < HELD_FOR
+        }
+        in_file = {name for name, orders in self.away.items() if order in orders}
+        return len((on_screen | in_file) - {annotator})
 
     def due(self, annotator: str, labels: int) -> list[int]:
         """Return answers put off that come back by now, the first first."""

@@ -11,6 +11,7 @@ from calibrail.labelling.ledger import Answer
 from calibrail.labelling.lines import Label, Span
 from calibrail.labelling.plan import SessionPlan
 from calibrail.labelling.tasks import Counts, Task
+from calibrail.settings.checks import whole
 
 
 class Session:
@@ -88,6 +89,42 @@ class Session:
             task = self._task(order)
             self._drawer.look_ahead()
             return task
+
+    def hand_out(self, annotator: str, n: int) -> list[Task]:
+        """Return the next answers all at once, to be labelled elsewhere; nobody else gets them.
+
+        Asked again, those that have no label yet come first. Not while settling.
+        """
+        name, n = self._name(annotator), whole(n, "n", least=1)
+        if self._settle:
+            raise InputError("disagreements are settled one by one; leave out settle to hand out")
+        with self._files.lock():
+            self._files.refresh()
+            orders = self._wanted(name)
+            while len(orders) < n and any([self._drawer.draw() for _ in range(n - len(orders))]):
+                orders = self._wanted(name)
+            labels = len(self._files.ledger.of_annotator[name])
+            self._files.handed.append(
+                event_line("exported", name, order, labels, settles=False) for order in orders[:n]
+            )
+            self._files.refresh()
+            return [self._task(order) for order in orders[:n]]
+
+    def handed_out(self) -> dict[str, int]:
+        """Return the answers that are to be labelled, or are: the order of each by its id."""
+        with self._files.lock():
+            self._files.refresh()
+            draws = [item.draw for item in self._files.ledger.answers]
+        return {draw.id: draw.order for draw in draws if draw.handed_out}
+
+    def task(self, order: int) -> Task:
+        """Return an answer that was handed out."""
+        self._answer(order)
+        return self._task(order)
+
+    def labels_of(self, order: int) -> dict[str, Label]:
+        """Return the label of each annotator of an answer that was handed out."""
+        return dict(self._answer(order).labels)
 
     def put(
         self,
@@ -224,6 +261,11 @@ class Session:
                 break
         left = (order for order in put_off if self._wants(ledger.answers[order - 1], name))
         return next(left, None)
+
+    def _wanted(self, name: str) -> list[int]:
+        """Return the orders of answers drawn that this annotator may label, the first first."""
+        ledger = self._files.ledger
+        return [o for o in sorted(ledger.unsettled) if self._wants(ledger.answers[o - 1], name)]
 
     def _wants(self, answer: Answer, name: str) -> bool:
         """Return whether an answer still needs a label that this annotator may give."""
