@@ -11,11 +11,11 @@ PYTEST_ARGS ?=
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --quiet --constraint constraints.txt torch
-	$(PIP) install --quiet --constraint constraints.txt --editable '.[models,judge]'
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[models,judge,serve]'
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	$(PIP) install --quiet --constraint constraints.txt --editable '.[models,judge,dev,docs]'
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[models,judge,serve,dev,docs]'
 	touch $@
 
 demo: $(VENV)/.installed

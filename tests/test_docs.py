@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shlex
 import zlib
@@ -13,6 +14,7 @@ import pytest
 
 from calibrail.cli import app
 from calibrail.cli.output import INCONCLUSIVE, REJECTED
+from calibrail.labelling.session import Session
 from calibrail.models.encoder import load_encoder
 from tests.answers import rows, write
 from tests.chat_server import ChatServer, sampled
@@ -64,6 +66,13 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_encoder: None) -> 
         yield _furnished(tmp_path, monkeypatch)
 
 
+def _labels_some(session: Session, annotator: str, *_: object, **__: object) -> None:
+    for label in (0, 1, None):
+        task = session.next(annotator)
+        assert task is not None
+        session.put(annotator, task.order, label)
+
+
 def _suspicion(text: str) -> float:
     """P(hallucination) from a digest of the prompt, the same every time."""
     return zlib.crc32(text.encode()) / 2**32
@@ -72,6 +81,10 @@ def _suspicion(text: str) -> float:
 def _furnished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     write(tmp_path / "heldout.jsonl", rows(60, prefix="New "))
+    write(tmp_path / "traces.jsonl", rows(60, seed=5, prefix="Unlabelled "))
+    # Whoever labels presses a few keys; a test of its own opens the page.
+    monkeypatch.setattr("sys.stdin", io.StringIO("f\nh\nu\nq\n"))
+    monkeypatch.setattr("calibrail.ui.serve.serve", _labels_some)
     lines = [f"{row['label']},{row['detector']}" for row in rows()]
     (tmp_path / "metric_scores.csv").write_text(summaries())
     edited = [row | {"label": 1 - int(row["label"])} for row in rows()]

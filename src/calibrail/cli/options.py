@@ -145,6 +145,8 @@ class _Offered:
     def value(self, given: Any) -> Any:
         """Return the field's value from what stands on the command line."""
         kind = get_origin(self.hint)
+        if given is None and self.default is None:
+            return None
         if kind is Literal:
             return one_of(given, self.hint, self.flag)
         if kind is tuple:

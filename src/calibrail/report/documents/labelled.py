@@ -1,0 +1,77 @@
+"""What does `calibrail label` say when it ends?"""
+
+import shlex
+
+from calibrail.phrases import count
+from calibrail.report.blocks import Facts, Json
+from calibrail.report.document import Document
+
+_VERDICTS = {
+    "certified": "The guardrail is certified: the labels show that it keeps what was asked.",
+    "rejected": "The guardrail is rejected: the labels show that it does not keep what was asked.",
+}
+
+
+def document(content: Json) -> Document:
+    """Return how far the labels are, what they decide, and what to do next.
+
+    Parameters
+    ----------
+    content : mapping
+        What ``calibrail label --json`` prints.
+    """
+    counts = content["counts"]
+    labels = [(name, f"{counts[name]:,}") for name in ("faithful", "hallucinated", "unsure")]
+    open_ones = [
+        ("skipped by you", counts["skipped"]),
+        ("annotators disagree", counts["disagreements"]),
+        ("final, but not counted yet", counts["holding"]),
+    ]
+    return Document(
+        "labels",
+        headline=f"{count(counts['labelled'], 'answer')} labelled, {counts['by_you']:,} by you",
+        summary=_decided(content),
+        blocks=(Facts([*labels, *((name, f"{n:,}") for name, n in open_ones if n)]),),
+        next_step=_next(content),
+        data={"source": content["labels"], "n": counts["labelled"]},
+    )
+
+
+def _decided(content: Json) -> str:
+    counts, plan = content["counts"], content["plan"]
+    drawn = " Every answer of the traces is drawn." if counts["exhausted"] else ""
+    if plan["purpose"] == "certify":
+        if counts["verdict"]:
+            return _VERDICTS[counts["verdict"]]
+        held = counts["holding"]
+        return "The labels do not decide yet." + (
+            f" {count(counts['holding'], 'label')} behind an open answer will count once it is "
+            "settled: a verdict counts answers in the order in which they were drawn."
+            if held
+            else drawn
+        )
+    if counts["needed"] is None:
+        return drawn.strip()
+    if counts["decided"]:
+        return "There are enough hallucinated answers for the promise."
+    more = max(0, counts["needed"] - counts["hallucinated"])
+    return f"The promise needs {count(more, 'more hallucinated answer')}.{drawn}"
+
+
+def _next(content: Json) -> str:
+    counts, plan = content["counts"], content["plan"]
+    if counts["disagreements"] and not counts["decided"]:
+        return "settle what annotators disagree about: calibrail label -o LABELS --settle"
+    if plan["purpose"] == "certify":
+        certify = "calibrail certify GUARDRAIL --labels LABELS"
+        if counts["verdict"]:
+            return f"see the verdict, recomputed from the files: {certify}"
+        on = "" if counts["exhausted"] else "go on with the same command, or "
+        return f"{on}see how far it is: {certify}"
+    promise = plan["promise"]
+    if promise is None or not counts["decided"]:
+        return "go on: calibrail label -o LABELS"
+    options = ["--alpha", str(promise["alpha"])]
+    if promise["guarantee"] == "pac":
+        options += ["--guarantee", "pac", "--delta", str(promise["delta"])]
+    return f"calibrate: calibrail calibrate LABELS {shlex.join(options)} -o runs/labelled"

@@ -1,0 +1,350 @@
+// What does an annotator see and do, from the first answer to the last?
+
+import { Chunks } from "./chunks.js";
+import { Marking } from "./marking.js";
+import { ask, Refused } from "./server.js";
+import { shown, TextView } from "./text.js";
+
+const $ = (id) => document.getElementById(id);
+const NAMES = new Map([[0, "faithful"], [1, "hallucinated"], [null, "unsure"]]);
+const LABEL_KEYS = new Map([["f", 0], ["h", 1], ["u", null]]);
+
+const question = new TextView($("question"));
+const response = new TextView($("response"));
+const chunks = new Chunks($("chunks"), $("rail"), ["answer-box", "rail-box"].map($));
+const marking = new Marking(response, marked);
+
+let task = null; // The answer on screen.
+let busy = false; // A key meant for this answer must not label the next one.
+let looking = false; // The nearest chunk is being looked for; labels need not wait for that.
+let choice; // A label that waits for Enter; undefined without one.
+let goesOn = false; // Labelling goes on although the data has decided.
+let evidence = null; // Sentences of the answer, once asked for, and which is looked at.
+const sent = new Map(); // What this tab said of an answer, for undo.
+
+const kept = (name) => localStorage.getItem(`calibrail-${name}`) === "yes";
+const keep = (name, on) => localStorage.setItem(`calibrail-${name}`, on ? "yes" : "no");
+
+const say = (text) => { $("status").textContent = text; };
+
+function banner(text) {
+  $("banner").textContent = text;
+  $("banner").hidden = !text;
+}
+
+/** Do one thing with the server at a time; what goes wrong stands above the answer, which stays. */
+async function doing(work) {
+  if (busy) return;
+  busy = true;
+  const slow = setTimeout(() => document.body.classList.add("waits"), 250);
+  try {
+    const result = await work();
+    if (result) banner("");
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    banner(error.message);
+    if (!task && document.body.dataset.view === "loading") view("refused");
+  } finally {
+    clearTimeout(slow);
+    document.body.classList.remove("waits");
+    busy = false;
+  }
+}
+
+const view = (name) => { document.body.dataset.view = name; };
+
+const plural = (n, one, many = `${one}s`) => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
+
+function showCounts(counts) {
+  const parts = [`${counts.by_you.toLocaleString("en")} labelled`];
+  if (counts.needed) parts.push(`${counts.hallucinated} of ${counts.needed} hallucinated found`);
+  if (counts.skipped) parts.push(`${counts.skipped} skipped`);
+  $("progress").textContent = parts.join(" · ");
+}
+
+/** Show what the server answered: the next answer, or that there is none. */
+function show(state, said = "") {
+  const { counts } = state;
+  showCounts(counts);
+  const decided = counts.decided && !goesOn;
+  if (!state.task || decided || state.stopped) {
+    task = null;
+    rest(state, decided);
+    return;
+  }
+  const same = task?.order === state.task.order;
+  task = state.task;
+  if (!same || state.undone) draw(state);
+  view("task");
+  say(said);
+  if (!same) {
+    scrollTo(0, 0);
+    $("question-title").focus({ preventScroll: true });
+  }
+}
+
+function draw(state) {
+  const before = state.undone ? sent.get(task.order) : undefined;
+  choice = before?.label;
+  evidence = null;
+  question.set(task.question || "(no question)");
+  response.set(task.response);
+  $("response").scrollTop = 0;
+  $("settles").hidden = !task.settles;
+  $("answer-note").textContent = shown(task.id).replace(/\s+/g, " ").slice(0, 60);
+  $("answer-note").hidden = !task.id;
+  chunks.set(task.contexts);
+  $("evidence").disabled = !task.contexts.length;
+  marking.reset(before?.marks ?? []);
+  marked("");
+  choose(choice);
+}
+
+function choose(label) {
+  choice = label;
+  for (const button of document.querySelectorAll("[data-label]")) {
+    button.setAttribute("aria-pressed", String(JSON.parse(button.dataset.label) === label));
+  }
+  $("next").hidden = label === undefined;
+}
+
+/** Say a label: it goes to the server at once, or with Enter for those who want to look again. */
+function label(value) {
+  if (!task || busy) return;
+  if (kept("wait")) {
+    choose(value);
+    say(`${NAMES.get(value)}: Enter saves it`);
+  } else send(value);
+}
+
+function send(value) {
+  doing(async () => {
+    const { order } = task;
+    const marks = marking.marks.map((mark) => [...mark]);
+    choose(value);
+    const state = await ask("label", { order, label: value, spans: marks });
+    sent.set(order, { label: value, marks });
+    if (state.stale) stale(state);
+    else show(state, `Saved as ${NAMES.get(value)}. z takes it back.`);
+    return !state.stale;
+  });
+}
+
+function stale(state) {
+  task = null;
+  show(state);
+  banner(
+    "This answer was done elsewhere, in another tab or terminal; what was said there stands. Here " +
+    "is the next one.");
+}
+
+function skip() {
+  if (!task) return;
+  doing(async () => {
+    const state = await ask("skip", { order: task.order });
+    if (state.stale) stale(state);
+    else show(state, "Skipped. It comes back later; z takes it back now.");
+    return !state.stale;
+  });
+}
+
+function undo() {
+  doing(async () => {
+    const state = await ask("undo", {});
+    if (state.nothing_to_undo) {
+      say("There is nothing to undo.");
+      return true;
+    }
+    goesOn = true;
+    task = null;
+    show(state, "The label is taken back; this answer is open again.");
+    return true;
+  });
+}
+
+function stop() {
+  doing(async () => {
+    show(await ask("stop", {}));
+    return true;
+  });
+}
+
+/** Show the next sentence of the answer, and the part of the chunks that is nearest to it. */
+async function nearest(step) {
+  if (!task?.contexts.length || looking) return;
+  looking = true;
+  try {
+    const { order } = task;
+    if (!evidence) {
+      const { sentences } = await ask("sentences", { order });
+      if (task?.order !== order) return;
+      if (!sentences.length) {
+        say("The answer has no sentence.");
+        return;
+      }
+      evidence = { sentences, at: step > 0 ? -1 : 0 };
+    }
+    const { length } = evidence.sentences;
+    await look((evidence.at + step + length) % length);
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    banner(error.message);
+  } finally {
+    looking = false;
+  }
+}
+
+async function look(sentence) {
+  const { order } = task;
+  const { quote } = await ask("nearest", { order, sentence });
+  if (task?.order !== order) return;
+  evidence.at = sentence;
+  decorate();
+  const [start] = evidence.sentences[sentence];
+  response.at(start).scrollIntoView({ block: "nearest" });
+  chunks.quote(quote);
+  const where = quote ? `nearest is chunk ${quote.chunk + 1}` : "no chunk shares a word with it";
+  say(`Sentence ${sentence + 1} of ${evidence.sentences.length}: ${where}.`);
+}
+
+function decorate() {
+  const at = evidence?.sentences[evidence.at];
+  const looked = at ? [[...at, "sentence"]] : [];
+  response.decorate([...looked, ...marking.places()]);
+}
+
+/** Show the marks of the answer after a change of them. */
+function marked(said) {
+  decorate();
+  const n = marking.marks.length;
+  if (marking.active) {
+    $("mark-hint").textContent = "← → words, with Shift more, ↑ ↓ sentences, Space marks, Esc ends";
+    response.at(marking.chosen()[0]).scrollIntoView({ block: "nearest" });
+  } else {
+    $("mark-hint").textContent = n ? `${plural(n, "marked place")}; a click clears one.` : "";
+  }
+  $("mark").setAttribute("aria-pressed", String(marking.active));
+  document.body.classList.toggle("marking", marking.active);
+  if (said) say(said.slice(0, 160));
+}
+
+/** Say that there is nothing to label now, and why. */
+function rest(state, decided) {
+  const { counts } = state;
+  const goes = $("rest-go");
+  goes.hidden = Boolean(state.stopped) || !(decided && state.task);
+  $("rest-stop").hidden = Boolean(state.stopped);
+  let title = "There is nothing to label now";
+  let text = "Every answer that is yours to label has its label. You may stop here.";
+  if (state.stopped) {
+    title = "Stopped, and everything is saved";
+    text = "You may close this tab. The terminal says what came out, and what to do next; the " +
+      "same command goes on from here.";
+  } else if (decided) {
+    title = "The labels are enough";
+    text = "What was to be found out is found out. Stop, and the terminal says what it is. More " +
+      "labels do no harm.";
+  } else if (counts.waiting) {
+    text = `${plural(counts.waiting, "answer waits", "answers wait")} for another annotator.`;
+  } else if (counts.disagreements) {
+    text = `Annotators disagree on ${plural(counts.disagreements, "answer")}; the same command ` +
+      "with --settle shows them again.";
+  }
+  $("rest-title").textContent = title;
+  $("rest-text").textContent = text;
+  const facts = [["labelled by you", counts.by_you], ["labelled in all", counts.labelled],
+    ["skipped", counts.skipped]];
+  $("rest-counts").replaceChildren(...facts.map(([name, n]) => {
+    const [fact, term, value] = ["div", "dt", "dd"].map((kind) => document.createElement(kind));
+    term.textContent = name;
+    value.textContent = n.toLocaleString("en");
+    fact.append(term, value);
+    return fact;
+  }));
+  view(state.stopped ? "stopped" : "rest");
+  $("rest-title").focus();
+}
+
+function goOn() {
+  goesOn = true;
+  doing(async () => {
+    show(await ask("state"));
+    return true;
+  });
+}
+
+function help() {
+  $("wait").checked = kept("wait");
+  $("letters").checked = localStorage.getItem("calibrail-letters") !== "no";
+  $("help").showModal();
+}
+
+function key(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.repeat) {
+    // A key held down moves the cursor, and labels nothing.
+    if (!(event.repeat && event.key.startsWith("Arrow"))) return;
+  }
+  if ($("help").open) {
+    if (event.key === "?") $("help").close();
+    return;
+  }
+  const letter = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+  if (marking.active && marking.key(event)) return event.preventDefault();
+  if (letter === "?") return help();
+  if (letter === "Enter" && event.target.closest("button, a")) return;
+  if (localStorage.getItem("calibrail-letters") === "no" && letter !== "Enter") return;
+  const resting = document.body.dataset.view !== "task";
+  if (letter === "z" && document.body.dataset.view !== "stopped") undo();
+  else if (resting) {
+    if ((letter === "Enter" || letter === "n") && !$("rest-go").hidden) goOn();
+  } else if (LABEL_KEYS.has(letter)) label(LABEL_KEYS.get(letter));
+  else if (letter === "s") skip();
+  else if (letter === "n" || letter === "Enter") next();
+  else if (letter === "m") marking.begin();
+  else if (letter === "e") nearest(event.shiftKey ? -1 : 1);
+  else if (letter === "j") chunks.jump(Math.min(chunks.now + 1, chunks.items.length - 1));
+  else if (letter === "k") chunks.jump(Math.max(chunks.now - 1, 0));
+  else if (letter === "a") $("response").focus();
+  else if (/^\d$/.test(letter)) chunks.digit(letter);
+  else return;
+  event.preventDefault();
+}
+
+function next() {
+  if (choice === undefined) say("Say first what it is: f faithful, h hallucinated, u unsure.");
+  else if (task && !busy) send(choice);
+}
+
+document.addEventListener("keydown", key);
+for (const button of document.querySelectorAll("[data-label]")) {
+  button.addEventListener("click", () => label(JSON.parse(button.dataset.label)));
+}
+for (const [id, act] of [
+  ["skip", skip], ["next", next], ["undo", undo], ["stop", stop], ["rest-stop", stop],
+  ["rest-go", goOn], ["help-open", help], ["evidence", () => nearest(1)],
+  ["mark", () => (marking.active ? marking.end() : marking.begin())],
+]) $(id).addEventListener("click", act);
+// The button must not take the selection away that it is to mark.
+$("mark").addEventListener("pointerdown", (event) => event.preventDefault());
+$("wait").addEventListener("change", (event) => keep("wait", event.target.checked));
+$("letters").addEventListener("change", (event) => keep("letters", event.target.checked));
+document.addEventListener("selectionchange", () => {
+  $("mark").classList.toggle("ready", Boolean(task && marking.selection()));
+});
+$("response").addEventListener("click", (event) => {
+  if (!getSelection().isCollapsed || !(event.target instanceof Element)) return;
+  const at = document.caretPositionFromPoint?.(event.clientX, event.clientY);
+  const place = at && response.placeOf(at.offsetNode, at.offset);
+  if (event.target.closest("mark") && place !== null && place !== undefined) {
+    if (marking.removeAt(place) || marking.removeAt(place - 1)) return;
+  }
+  if (evidence && typeof place === "number") {
+    const sentence = evidence.sentences.findIndex(([start, end]) => start <= place && place < end);
+    if (sentence >= 0) nearest(sentence - evidence.at);
+  }
+});
+
+doing(async () => {
+  show(await ask("state"));
+  return true;
+});

@@ -1,0 +1,247 @@
+"""How are answers labelled where there is no browser?"""
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from rich.console import Console
+from rich.rule import Rule
+from rich.text import Text
+
+from calibrail.errors import CalibrailError
+from calibrail.labelling.session import Session
+from calibrail.labelling.tasks import Task
+from calibrail.phrases import count
+from calibrail.report.sanitize import clean, excerpt, short
+from calibrail.ui.evidence import nearest_quote, sentence_places
+from calibrail.ui.keys import Keys
+
+_LABELS: Final = {"f": 0, "h": 1, "u": None}
+_NAMES: Final = {0: "faithful", 1: "hallucinated", None: "unsure"}
+
+_KEYS: Final = "f faithful  h hallucinated  u unsure  s skip  z undo  ? more keys  q stop"
+_HELP: Final = """\
+f  faithful: the chunks support all of it
+h  hallucinated: something in it is not supported
+u  unsure: final, and counts against either verdict
+s  skip: it comes back later
+z  undo the last label or skip
+space  the next page of a long text
+1, 2, ...  a chunk; Enter ends the number where there are more than nine
+a  the answer again
+e  the next sentence of the answer beside the part of a chunk that shares most
+   words with it; the label says that you asked
+m  mark words that nothing supports: type them as they stand in the answer
+c  clear the marks
+q  stop; every label is on disk already"""
+
+#: What a key leads to.
+_Then = Literal["next", "stay", "stop"]
+
+
+class Terminal:
+    """Shows one answer after another, and takes keys.
+
+    Parameters
+    ----------
+    session : Session
+        Hands out answers and takes labels; each is on disk before the next answer appears.
+    annotator : str
+        Who labels here.
+    keys : Keys
+        Where keys come from.
+    console : rich.console.Console
+        Where texts go. Characters that steer a terminal are left out of them.
+    """
+
+    def __init__(self, session: Session, annotator: str, keys: Keys, console: Console) -> None:
+        self._session, self._annotator = session, annotator
+        self._keys, self._console = keys, console
+        self._marks: list[tuple[int, int]] = []
+        self._helped: set[int] = set()
+        self._sentence = -1
+        self._rest: list[Text] = []
+
+    def run(self) -> None:
+        """Label until there is nothing to do, the data has decided, or somebody stops."""
+        told = False
+        while True:
+            task = self._session.next(self._annotator)
+            decided = self._session.counts(self._annotator).decided
+            if task is None or (decided and not told):
+                told = told or decided
+                if not self._goes_on(task is not None):
+                    return
+                continue
+            self._show(task)
+            then: _Then = "stay"
+            while then == "stay":
+                self._ask()
+                try:
+                    then = self._do(task, self._keys.read())
+                except CalibrailError as error:
+                    self._say(f"Not saved: {error}")
+                    then = "next"
+            if then == "stop":
+                return
+
+    def _goes_on(self, more: bool) -> bool:
+        """Say that labels are enough, or that there is nothing left; return whether to go on."""
+        if more:
+            self._say("The labels are enough. g goes on, z undoes the last label, q stops.")
+        else:
+            self._say("There is nothing to label now. z undoes the last label, q stops.")
+        match self._keys.read():
+            case "z":
+                return self._undo() == "next"
+            case "g":
+                return more
+            case _:
+                return False
+
+    def _do(self, task: Task, key: str | None) -> _Then:
+        """Do what a key says."""
+        match key:
+            case "f" | "h" | "u":
+                return self._label(task, _LABELS[key])
+            case "s":
+                self._session.skip(self._annotator, task.order)
+                self._say("Skipped; it comes back later.")
+                return "next"
+            case "z":
+                return self._undo()
+            case None | "q":
+                return "stop"
+            case " ":
+                self._page()
+            case "a":
+                self._print([self._response(task)])
+            case "e":
+                self._evidence(task)
+            case "m":
+                self._mark(task)
+            case "c":
+                self._marks.clear()
+                self._print([self._response(task)])
+            case "?":
+                self._say(_HELP)
+            case _ if key.isdecimal():
+                self._chunk(task, self._number(key, len(task.contexts)))
+            case _:
+                self._say(f"No key does {short(key, 20)!r}; ? shows those that do something.")
+        return "stay"
+
+    def _label(self, task: Task, label: int | None) -> _Then:
+        spans = [(start, end, task.response[start:end]) for start, end in self._marks]
+        helped = task.order in self._helped
+        self._session.put(self._annotator, task.order, label, spans, evidence=helped)
+        self._say(f"Saved as {_NAMES[label]}; z takes it back.")
+        return "next"
+
+    def _undo(self) -> _Then:
+        task = self._session.undo(self._annotator)
+        self._say("There is nothing to undo." if task is None else "Taken back; it is open again.")
+        return "stay" if task is None else "next"
+
+    def _show(self, task: Task) -> None:
+        """Show question, answer and chunks, from the first page on."""
+        self._marks, self._sentence = [], -1
+        counts = self._session.counts(self._annotator)
+        progress = [f"{counts.by_you:,} labelled"]
+        if counts.needed is not None:
+            progress.append(f"{counts.hallucinated:,} of {counts.needed:,} hallucinated found")
+        if counts.skipped:
+            progress.append(f"{counts.skipped:,} skipped")
+        self._console.print()
+        self._console.print(Rule(Text(" · ".join(progress)), align="left"))
+        parts = [Text("Two annotators disagree on this answer.")] if task.settles else []
+        if task.question.strip():
+            parts += [_heading("Question"), Text(clean(task.question)), Text()]
+        parts += [_heading("Answer", short(task.id, 60)), self._response(task), Text()]
+        for index, context in enumerate(task.contexts):
+            parts += [_heading(f"Chunk {index + 1}"), Text(clean(context) or "(empty)"), Text()]
+        if not task.contexts:
+            parts += [Text("There are no chunks: judge by the question alone.")]
+        self._rest = self._lines(parts)
+        self._page()
+
+    def _lines(self, parts: Sequence[Text]) -> list[Text]:
+        return [line for part in parts for line in part.wrap(self._console, self._console.width)]
+
+    def _page(self) -> None:
+        """Print as many further lines as the terminal is high; all where nobody watches."""
+        most = max(5, self._console.height - 4) if self._keys.watched else len(self._rest)
+        page, self._rest = self._rest[:most], self._rest[most:]
+        for line in page:
+            self._console.print(line)
+        if self._rest:
+            self._say(f"... {count(len(self._rest), 'more line')}; space goes on.")
+        elif not page:
+            self._say("That was all; a shows the answer again.")
+
+    def _print(self, parts: Sequence[Text]) -> None:
+        self._rest = self._lines(parts)
+        self._page()
+
+    def _ask(self) -> None:
+        if self._keys.watched:
+            self._console.print(Text(_KEYS, style="dim"))
+
+    def _say(self, words: str) -> None:
+        self._console.print(Text(words, style="bold"))
+
+    def _response(self, task: Task) -> Text:
+        """Return the answer with its marks."""
+        segments, _, _ = excerpt(task.response, self._marks, len(task.response))
+        text = Text()
+        for words, marked in segments:
+            text.append(words, "bold underline red" if marked else "")
+        return text
+
+    def _number(self, key: str, n: int) -> int:
+        """Return the number of a chunk, of whose digits a terminal gives the first."""
+        if n > 9 and self._keys.watched:
+            while (digit := self._keys.read()) is not None and digit.isdecimal():
+                key += digit
+        return int(key[:6])
+
+    def _chunk(self, task: Task, number: int) -> None:
+        if not 1 <= number <= len(task.contexts):
+            self._say(f"There is no chunk {number}; there are {len(task.contexts)}.")
+            return
+        context = clean(task.contexts[number - 1]) or "(empty)"
+        self._print([_heading(f"Chunk {number}"), Text(context)])
+
+    def _evidence(self, task: Task) -> None:
+        """Show the next sentence of the answer beside what is nearest to it."""
+        places = sentence_places(task.response)
+        if not places or not task.contexts:
+            self._say("There is nothing to compare.")
+            return
+        self._helped.add(task.order)
+        self._sentence = (self._sentence + 1) % len(places)
+        start, end = places[self._sentence]
+        sentence = task.response[start:end]
+        parts = [_heading(f"Sentence {self._sentence + 1} of {len(places)}"), Text(clean(sentence))]
+        quote = nearest_quote(sentence, task.contexts)
+        if quote is None:
+            parts.append(Text("No chunk shares a word with it."))
+        else:
+            words = clean(task.contexts[quote.chunk][quote.start : quote.end])
+            parts += [_heading(f"Nearest, in chunk {quote.chunk + 1}"), Text(words)]
+        self._print(parts)
+
+    def _mark(self, task: Task) -> None:
+        """Mark words that are typed, where they stand in the answer and are not marked yet."""
+        words = self._keys.line("words of the answer: ")
+        start = task.response.find(words) if words else -1
+        while (start, start + len(words)) in self._marks:
+            start = task.response.find(words, start + 1)
+        if start < 0:
+            self._say("The answer does not hold these words, or not once more; nothing is marked.")
+            return
+        self._marks.append((start, start + len(words)))
+        self._print([self._response(task)])
+
+
+def _heading(name: str, beside: str = "") -> Text:
+    return Text.assemble((name, "bold"), "  ", (beside, "dim"))

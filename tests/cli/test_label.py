@@ -1,0 +1,154 @@
+"""`calibrail label`, from the command line to what it prints at the end."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calibrail.labelling.session import Session
+from tests.answers import rows, write
+from tests.command_line import calibrail
+
+COLUMN = ("--score-column", "detector", "--higher", "hallucinated")
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> Path:
+    kept = [
+        {k: v for k, v in row.items() if k != "label"} for row in rows(60, seed=5, prefix="New ")
+    ]
+    return write(tmp_path / "traces.jsonl", kept)
+
+
+@pytest.fixture(scope="module")
+def guardrail(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    data = write(folder / "answers.jsonl", rows())
+    made = calibrail("calibrate", data, *COLUMN, "--alpha", 0.4, "-o", folder / "run")
+    assert made.returncode == 0, made.stderr
+    calibrail("export", folder / "run", "-o", folder / "guardrail.json")
+    return folder / "guardrail.json"
+
+
+@pytest.fixture
+def piped(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    def run(keys: str, *arguments: object, **options: Any) -> Any:
+        monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(keys) + "\n"))
+        return calibrail("label", *arguments, "--terminal", **options)
+
+    return run
+
+
+def test_labels_for_a_threshold_end_with_what_is_next(
+    traces: Path, tmp_path: Path, piped: Callable[..., Any]
+) -> None:
+    begun = ("-o", tmp_path / "labels", "--until", "calibrated", "--alpha", 0.4)
+    done = piped("fhuq", traces, *begun, "--annotator", "ada")
+    assert done.returncode == 0, done.stderr
+    assert "3 answers labelled, 3 by you" in done.stdout
+    assert "1 more hallucinated answer" in done.stdout
+    assert done.stdout.splitlines()[-1] == f"  calibrail label -o {tmp_path / 'labels'}"
+    # Goes on without the traces being named, and says when there are enough.
+    done = piped("hhhhh", "-o", tmp_path / "labels", "--annotator", "ada", "--json")
+    content = json.loads(done.stdout)
+    assert content["schema"] == "calibrail.label/1" and content["annotator"] == "ada"
+    assert content["counts"]["decided"] and content["counts"]["hallucinated"] == 2
+    done = piped("q", "-o", tmp_path / "labels", "--annotator", "ada")
+    last = done.stdout.splitlines()[-1]
+    assert last == f"  calibrail calibrate {tmp_path / 'labels'} --alpha 0.4 -o runs/labelled"
+
+
+def test_labels_for_a_verdict_end_with_its_code(
+    traces: Path, guardrail: Path, tmp_path: Path, piped: Callable[..., Any]
+) -> None:
+    """Where every flagged answer is faithful, the guardrail is rejected."""
+    options = (traces, "--guardrail", guardrail, "--max-fpr", 0.02)
+    done = piped("fhq", *options, "-o", tmp_path / "few")
+    assert done.returncode == 4, done.stderr
+    assert "do not decide yet" in done.stdout
+    assert f"certify {tmp_path / 'few'}/guardrail.json --labels {tmp_path / 'few'}" in done.stdout
+    done = piped("f" * 200, *options, "-o", tmp_path / "all-faithful")
+    assert done.returncode == 3, done.stdout
+    assert "rejected" in done.stdout
+    # Enough is enough: what followed the verdict was not read.
+    assert "The labels are enough" in done.stderr
+
+
+def test_several_people_and_what_they_disagree_about(
+    traces: Path, tmp_path: Path, piped: Callable[..., Any]
+) -> None:
+    begun = (traces, "-o", tmp_path / "labels", "--shared", 1, "--annotator")
+    piped("ffq", *begun, "ada")
+    done = piped("hfq", *begun, "bob")
+    assert "calibrail label -o" in done.stdout and "--settle" in done.stdout
+    done = piped("hhh", "-o", tmp_path / "labels", "--settle", "--annotator", "eve")
+    assert "Two annotators disagree" in done.stderr and "ada" not in done.stderr
+    assert "1 hallucinated" in " ".join(done.stdout.split()) or "hallucinated  1" in done.stdout
+
+
+MISTAKES = [
+    (("--until", "some"), 2, "--until must be one of calibrated"),
+    (("--alpha", 0.2), 2, "--until calibrated"),
+    (("--max-fpr", 0.2), 2, "guardrail"),
+    (("--annotator", " "), 2, "annotator"),
+    (("--shared", 7), 2, "shared"),
+    (("--guardrail", "nowhere.json", "--max-fpr", 0.2), 1, "nowhere.json"),
+]
+
+
+@pytest.mark.parametrize(("options", "code", "said"), MISTAKES, ids=str)
+def test_mistakes_are_explained(
+    traces: Path,
+    tmp_path: Path,
+    piped: Callable[..., Any],
+    options: tuple[object, ...],
+    code: int,
+    said: str,
+) -> None:
+    done = piped("f", traces, "-o", tmp_path / "labels", *options)
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr and "Traceback" not in done.stderr
+
+
+def test_without_its_packages_the_page_says_how_to_get_them(
+    traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    for name in ("serve", "server"):
+        monkeypatch.delitem(sys.modules, f"calibrail.ui.{name}", raising=False)
+    done = calibrail("label", traces, "-o", tmp_path / "labels")
+    assert done.returncode == 1
+    assert "pip install 'calibrail[serve]'" in done.stderr and "--terminal" in done.stderr
+    assert not (tmp_path / "labels").exists()
+
+
+def test_the_address_is_told_and_the_browser_only_where_it_is_wanted(
+    traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from calibrail.ui import serve
+
+    opened: list[bool] = []
+
+    def stand_in(
+        session: Session, annotator: str, tell: Any, progress: Any, *, browser: bool
+    ) -> None:
+        opened.append(browser)
+        tell("http://127.0.0.1:1/?token=x")
+        task = session.next(annotator)
+        assert task is not None
+        session.put(annotator, task.order, 0)
+        progress(session.counts(annotator))
+
+    monkeypatch.setattr(serve, "serve", stand_in)
+    for options in ((), ("--no-browser",)):
+        done = calibrail("label", traces, "-o", tmp_path / "labels", *options, "--annotator", "ada")
+        assert done.returncode == 0
+        assert "labelling as ada at http://127.0.0.1:1/?token=x" in done.stderr
+    assert opened == [True, False]
+    assert "2 answers labelled" in done.stdout

@@ -1,0 +1,95 @@
+"""Who gets an answer, and with which headers?"""
+
+from __future__ import annotations
+
+import pytest
+from starlette.responses import PlainTextResponse
+from starlette.testclient import TestClient
+from starlette.types import Receive, Scope, Send
+
+from calibrail.ui.access import HEADERS, Access
+
+TOKEN = "the-token"
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+
+
+async def _inside(scope: Scope, receive: Receive, send: Send) -> None:
+    await PlainTextResponse("inside")(scope, receive, send)
+
+
+@pytest.fixture
+def client() -> TestClient:
+    return TestClient(Access(_inside, TOKEN, 8123), base_url="http://127.0.0.1:8123")
+
+
+def test_the_printed_address_opens_the_page_and_its_files(client: TestClient) -> None:
+    assert client.get("/page.css").status_code == 403
+    opened = client.get(f"/?token={TOKEN}")
+    assert (opened.status_code, opened.text) == (200, "inside")
+    cookie = opened.headers["set-cookie"]
+    assert "HttpOnly" in cookie and "SameSite=Strict" in cookie and TOKEN not in cookie
+    assert client.get("/page.css").text == "inside"
+    assert client.get("/").text == "inside"
+
+
+def test_answers_and_labels_take_the_token_itself(client: TestClient) -> None:
+    client.get(f"/?token={TOKEN}")
+    assert client.get("/api/state").status_code == 403
+    assert client.get(f"/api/state?token={TOKEN}").status_code == 403
+    assert client.get("/api/state", headers=BEARER).text == "inside"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Authorization": "Bearer "},
+        {"Authorization": "Bearer wrong"},
+        {"Authorization": f"Basic {TOKEN}"},
+        {"Authorization": f"Bearer {TOKEN}x"},
+        {"Authorization": TOKEN},
+        {"Cookie": f"calibrail-8123={TOKEN}"},
+        {"Authorization": b"Bearer \xff\xfe"},
+    ],
+    ids=str,
+)
+def test_without_the_token_there_is_no_answer(
+    client: TestClient, headers: dict[str, str | bytes]
+) -> None:
+    for path in ("/api/state", "/page.js", "/", "/?token=wrong", "/?token=%ff", "/?token="):
+        refused = client.get(path, headers=headers)
+        assert refused.status_code == 403, path
+        assert "inside" not in refused.text
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example:8123"},
+        {"Host": "127.0.0.1"},
+        {"Host": "127.0.0.1:9"},
+        {"Host": ""},
+        {"Origin": "http://evil.example"},
+        {"Origin": "http://127.0.0.1:9"},
+        {"Origin": "null"},
+    ],
+    ids=str,
+)
+def test_a_foreign_name_or_page_gets_nothing_whatever_it_holds(
+    client: TestClient, headers: dict[str, str]
+) -> None:
+    for refused in (
+        client.get(f"/?token={TOKEN}", headers=headers),
+        client.post("/api/label", headers={**BEARER, **headers}),
+    ):
+        assert refused.status_code == 421
+        assert "set-cookie" not in refused.headers
+
+
+def test_every_answer_forbids_what_a_page_could_do(client: TestClient) -> None:
+    for answer in (client.get(f"/?token={TOKEN}"), client.get("/nothing"), client.get("/api/x")):
+        for name, value in HEADERS.items():
+            assert answer.headers[name] == value
+        assert not [name for name in answer.headers if name.startswith("access-control")]
+    assert "unsafe" not in HEADERS["Content-Security-Policy"]
+    assert "*" not in HEADERS["Content-Security-Policy"]

@@ -1,0 +1,297 @@
+"""Is the page usable by keyboard alone, on a phone, with hostile texts, and after a crash?"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.report.browser import chromium
+from tests.ui.driven import Tab, browser
+from tests.ui.sessions import EMOJI, HOSTILE, labels, plain, written
+
+VIEW = "document.body?.dataset.view"
+ID = "document.getElementById('answer-note')?.textContent"
+STATUS = "document.getElementById('status').textContent"
+
+
+@contextmanager
+def serving(folder: Path, rows: Sequence[dict[str, Any]] | None) -> Iterator[Any]:
+    """Run the command as a user does; yield the process and the address that it tells."""
+    chromium()
+    code = "from calibrail.cli import main; main()"
+    traces = [] if rows is None else [str(written(folder, rows))]
+    options = ["-o", str(folder / "labels"), "--no-browser", "--annotator", "ada"]
+    with subprocess.Popen(
+        [sys.executable, "-c", code, "label", *traces, *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    ) as process:
+        try:
+            assert process.stderr is not None
+            first = process.stderr.readline()
+            address = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", first)
+            assert address is not None, first + process.stderr.read()
+            yield process, address[0]
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def tab(tmp_path: Path) -> Iterator[Tab]:
+    chromium()
+    with browser(tmp_path) as tab:
+        tab.size(1200, 800)
+        yield tab
+
+
+def opened(tab: Tab, address: str) -> None:
+    tab.open(address)
+    tab.until(VIEW, "task")
+
+
+def quiet(tab: Tab, address: str) -> bool:
+    """Return whether the page asked for nothing elsewhere, and complained of nothing."""
+    origin = address.split("?")[0]
+    assert tab.console == [] and tab.dialogs == []
+    assert tab.requests and all(url.startswith(origin) for url in tab.requests), tab.requests
+    return True
+
+
+def label(tab: Tab, folder: Path, key: str, n: int) -> None:
+    """Press a key, and see that the label is on disk once the next answer is on screen."""
+    before = tab.ask(ID)
+    tab.press(key)
+    tab.until(f"{ID} !== {before!r} && !document.body.classList.contains('waits')")
+    assert len(labels(folder)) == n
+
+
+def test_thirty_labels_by_keys_alone_through_undo_reload_and_a_crash(
+    tmp_path: Path, tab: Tab
+) -> None:
+    keys = "fhu" * 10
+    meaning = {"f": 0, "h": 1, "u": None}
+    with serving(tmp_path, plain(40)) as (process, address):
+        opened(tab, address)
+        assert "token" not in tab.ask("location.href")
+        for n, key in enumerate(keys[:12], start=1):
+            label(tab, tmp_path, key, n)
+        # Undo gives the answer back, with what was said of it; Enter keeps it.
+        here = tab.ask(ID)
+        tab.press("z")
+        tab.until(f"{ID} !== {here!r}")
+        assert len(labels(tmp_path)) == 11
+        assert tab.ask("document.querySelector('[aria-pressed=true]').className") == "unsure"
+        label(tab, tmp_path, "Enter", 12)
+        assert tab.ask(ID) == here
+        tab.reload()
+        tab.until(f"{VIEW} === 'task' && {ID} === {here!r}")
+        for n, key in enumerate(keys[12:20], start=13):
+            label(tab, tmp_path, key, n)
+        on_screen = tab.ask(ID)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        tab.press("f")
+        tab.until("document.getElementById('banner').textContent.includes('does not answer')")
+        assert tab.ask(ID) == on_screen
+        tab.console.clear()
+    with serving(tmp_path, None) as (process, address):
+        opened(tab, address)
+        assert tab.ask(ID) == on_screen
+        tab.console.clear()
+        for n, key in enumerate(keys[20:], start=21):
+            label(tab, tmp_path, key, n)
+        assert tab.console == []
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=30)
+        assert process.returncode == 0 and "30 answers labelled, 30 by you" in out
+    kept = labels(tmp_path)
+    assert [line["label"] for line in kept] == [meaning[key] for key in keys]
+    assert len({line["id"] for line in kept}) == 30
+
+
+def test_words_are_marked_by_keys_and_by_mouse(tmp_path: Path, tab: Tab) -> None:
+    with serving(tmp_path, plain(4)) as (_, address):
+        opened(tab, address)
+        # From the first word on: three words to the right, two more taken in, marked.
+        tab.press("m")
+        tab.press("ArrowRight", times=3)
+        tab.press("ArrowRight", shift=True, times=2)
+        tab.press(" ")
+        # The next sentence has an emoji before its first word.
+        tab.press("ArrowDown")
+        tab.press("ArrowRight")
+        tab.press(" ")
+        tab.press("Escape")
+        marked = tab.ask("[...document.querySelectorAll('mark')].map((m) => m.textContent)")
+        label(tab, tmp_path, "h", 1)
+        first = labels(tmp_path)[0]
+        assert [text for _, _, text in first["spans"]] == marked and len(marked) == 2
+        row = next(row for row in plain(4) if row["id"] == first["id"])
+        for start, end, text in first["spans"]:
+            assert row["response"][start:end] == text
+        words = row["response"].split()
+        assert marked[0] == " ".join(words[3:6]).rstrip(".")
+        # By mouse: half a word is enough for all of it.
+        edges = tab.ask(
+            """(() => {
+              const node = document.querySelector('#response span').firstChild;
+              const from = node.textContent.indexOf('Ships') + 2;
+              const to = node.textContent.indexOf('Roman') + 3;
+              const range = document.createRange();
+              return [from, to].map((place) => {
+                range.setStart(node, place); range.setEnd(node, place + 1);
+                const box = range.getBoundingClientRect();
+                return [box.left + 1, box.top + box.height / 2];
+              });
+            })()"""
+        )
+        tab.drag(*edges)
+        tab.press("m")
+        text = "Ships have used it since Roman"
+        tab.until(f"document.querySelector('mark')?.textContent === {text!r}")
+        label(tab, tmp_path, "h", 2)
+        (span,) = labels(tmp_path)[1]["spans"]
+        assert span[2] == text and text in EMOJI
+        # A mark is taken away again.
+        tab.press("m")
+        tab.press(" ")
+        tab.press(" ")
+        label(tab, tmp_path, "f", 3)
+        assert not labels(tmp_path)[2].get("spans")
+        assert quiet(tab, address)
+
+
+def test_the_nearest_chunk_is_one_key_away_and_the_label_says_so(tmp_path: Path, tab: Tab) -> None:
+    rows = plain(2, chunks=50)
+    for row in rows:
+        row["contexts"][36] = "Filler words. " * 150 + "Ships have used it since Roman times."
+    with serving(tmp_path, rows) as (_, address):
+        opened(tab, address)
+        tab.press("1")
+        tab.press("2")
+        tab.until("document.querySelector('#rail [aria-current]').textContent", "12")
+        top = "document.querySelectorAll('article')[11].getBoundingClientRect().top"
+        assert 0 < tab.ask(top) < 400
+        for _ in range(3):
+            before = tab.ask(STATUS)
+            tab.press("e")
+            tab.until(f"{STATUS} !== {before!r}")
+        tab.until(f"{STATUS}.includes('nearest is chunk 37')")
+        quote = "document.querySelector('.quote')"
+        assert tab.ask(f"{quote}.textContent").strip() == "Ships have used it since Roman times."
+        box = tab.ask(f"(({{top, bottom}}) => [top, bottom])({quote}.getBoundingClientRect())")
+        assert 50 < box[0] < box[1] < 800
+        label(tab, tmp_path, "f", 1)
+        tab.press("f")
+        tab.until(VIEW, "rest")
+        assert [line.get("evidence", False) for line in labels(tmp_path)] == [True, False]
+
+
+@pytest.mark.parametrize(("width", "phone"), [(390, True), (640, False), (1200, False)])
+def test_hostile_texts_do_nothing_and_nothing_scrolls_sideways(
+    tmp_path: Path, tab: Tab, width: int, phone: bool
+) -> None:
+    with serving(tmp_path, HOSTILE) as (_, address):
+        tab.size(width, 844, phone=phone)
+        opened(tab, address)
+        seen = []
+        for n in range(1, len(HOSTILE) + 1):
+            seen.append(tab.ask("document.getElementById('response').textContent"))
+            assert tab.ask("document.documentElement.scrollWidth <= innerWidth")
+            for selector in ("iframe", "script:not([src])", "#task a", "#task img", "#task style"):
+                assert tab.ask(f"document.querySelectorAll({selector!r}).length") == 0
+            tab.press("e")
+            tab.press("m")
+            tab.press(" ")
+            tab.press("h")
+            tab.until(f"document.getElementById('progress').textContent.startsWith('{n} labelled')")
+        # Letter for letter, so that places stay.
+        assert {len(text) for text in seen} == {len(row["response"]) for row in HOSTILE}
+        assert not any(set("\x00\u202e\u200b\u2028") & set(text) for text in seen)
+        assert quiet(tab, address)
+
+
+def test_a_phone_has_everything_under_the_thumb(tmp_path: Path, tab: Tab) -> None:
+    with serving(tmp_path, plain(3)) as (_, address):
+        tab.size(390, 844, phone=True)
+        opened(tab, address)
+        boxes = tab.ask(
+            "[...document.querySelectorAll('#actions button')].filter((b) => !b.hidden).map((b) => "
+            "(({left, right, top, bottom}) => [left, right, top, bottom])"
+            "(b.getBoundingClientRect()))"
+        )
+        assert len(boxes) == 4
+        for left, right, top, bottom in boxes:
+            assert 0 <= left < right <= 390 and bottom - top >= 44 and bottom <= 844
+        first = tab.ask(ID)
+        tab.ask("document.querySelector('.hallucinated').click()")
+        tab.until(f"{ID} !== {first!r}")
+        assert labels(tmp_path)[0]["label"] == 1
+
+
+def test_an_answer_of_a_million_characters_is_marked(tmp_path: Path, tab: Tab) -> None:
+    (row,) = plain(1)
+    row["response"] = "😀 word " * 140_000 + "end."
+    with serving(tmp_path, [row]) as (_, address):
+        opened(tab, address)
+        tab.press("m")
+        tab.press("ArrowRight", times=3)
+        tab.press(" ")
+        tab.press("h")
+        tab.until(VIEW, "rest")
+    ((start, end, text),) = labels(tmp_path)[0]["spans"]
+    assert row["response"][start:end] == text and text.strip()
+
+
+def test_a_second_tab_is_told(tmp_path: Path, tab: Tab) -> None:
+    with serving(tmp_path, plain(5)) as (_, address):
+        opened(tab, address)
+        first = tab.ask(ID)
+        with browser(tmp_path / "second") as other:
+            opened(other, address)
+            assert other.ask(ID) == first
+            label(other, tmp_path, "f", 1)
+        tab.press("h")
+        tab.until("document.getElementById('banner').textContent.includes('done elsewhere')")
+        assert tab.ask(ID) != first and [line["label"] for line in labels(tmp_path)] == [0]
+        label(tab, tmp_path, "h", 2)
+        tab.until("document.getElementById('banner').hidden")
+
+
+def test_stop_ends_the_server(tmp_path: Path, tab: Tab) -> None:
+    with serving(tmp_path, plain(3)) as (process, address):
+        opened(tab, address)
+        label(tab, tmp_path, "f", 1)
+        tab.ask("document.getElementById('stop').click()")
+        tab.until(VIEW, "stopped")
+        out, err = process.communicate(timeout=30)
+        assert process.returncode == 0 and "1 answer labelled" in out and "Traceback" not in err
+
+
+def test_help_explains_the_keys_and_labels_can_wait_for_enter(tmp_path: Path, tab: Tab) -> None:
+    with serving(tmp_path, plain(3)) as (_, address):
+        opened(tab, address)
+        tab.press("?")
+        tab.until("document.getElementById('help').open")
+        tab.press("f")
+        tab.ask("document.getElementById('wait').click()")
+        tab.press("Escape")
+        tab.until("!document.getElementById('help').open")
+        tab.press("h")
+        tab.until("document.querySelector('[aria-pressed=true]')?.className", "hallucinated")
+        time.sleep(0.2)
+        assert not (tmp_path / "labels" / "labels.jsonl").exists() or labels(tmp_path) == []
+        label(tab, tmp_path, "n", 1)
+        assert labels(tmp_path)[0]["label"] == 1

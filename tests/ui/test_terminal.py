@@ -1,0 +1,167 @@
+"""Is a session done by keys alone, where there is no browser?"""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from calibrail.errors import DataError
+from calibrail.labelling.session import Session
+from calibrail.ui.keys import PipedKeys
+from calibrail.ui.terminal import Terminal
+from tests.ui.sessions import HOSTILE, labels, plain, session, written
+
+
+def typed(opened: Session, *lines: str, watched: bool = False) -> str:
+    """Give lines to a session, and return what stood on the screen."""
+    shown = io.StringIO()
+    keys = PipedKeys(io.StringIO("".join(f"{line}\n" for line in lines)))
+    keys.watched = watched
+    console = Console(file=shown, width=80, height=24, highlight=False)
+    Terminal(opened, "ada", keys, console).run()
+    return shown.getvalue()
+
+
+def given(folder: Path) -> list[Any]:
+    return [kept["label"] for kept in labels(folder)]
+
+
+def test_letters_label_until_the_end_of_the_pipe(tmp_path: Path) -> None:
+    with session(tmp_path, plain(6)) as opened:
+        shown = typed(opened, "f", "h", "", "u", "nonsense", "s")
+        assert given(tmp_path) == [0, 1, None]
+        assert "Saved as hallucinated" in shown and "No key does 'nonsense'" in shown
+        assert opened.counts("ada").skipped == 1
+        # The next sitting goes on.
+        assert "3 labelled · 1 skipped" in typed(opened, "f", "q", "f")
+        assert given(tmp_path) == [0, 1, None, 0]
+
+
+def test_undo_opens_the_answer_again(tmp_path: Path) -> None:
+    with session(tmp_path, plain(3)) as opened:
+        shown = typed(opened, "z", "f", "z", "h")
+    assert "nothing to undo" in shown and given(tmp_path) == [1]
+
+
+def test_the_end_is_said_and_a_pipe_without_end_ends(tmp_path: Path) -> None:
+    with session(tmp_path, plain(2)) as opened:
+        shown = typed(opened, *"ff", "z", *"hhhh")
+    assert given(tmp_path) == [0, 1] and "nothing to label now" in shown
+
+
+def test_enough_labels_end_it_unless_somebody_goes_on(tmp_path: Path) -> None:
+    from calibrail import Promise
+
+    with session(tmp_path, plain(12), promise=Promise(alpha=0.5)) as opened:
+        assert opened.plan.needed == 1
+        assert "1 of 1" not in typed(opened, "h", "q") and given(tmp_path) == [1]
+        typed(opened, "g", "h", "h", "q")
+        assert len(given(tmp_path)) == 3
+
+
+def test_words_are_marked_where_they_stand(tmp_path: Path) -> None:
+    with session(tmp_path, plain(1)) as opened:
+        shown = typed(opened, "m first. Ships", "m nowhere", "m", "m e", "m e", "h")
+    (kept,) = labels(tmp_path)
+    response = plain(1)[0]["response"]
+    assert [text for _, _, text in kept["spans"]] == ["first. Ships", "e", "e"]
+    assert all(response[start:end] == text for start, end, text in kept["spans"])
+    assert len({start for start, _, _ in kept["spans"]}) == 3
+    assert shown.count("nothing is marked") == 2
+
+
+def test_evidence_and_chunks_are_one_key_away(tmp_path: Path) -> None:
+    with session(tmp_path, plain(2, chunks=12)) as opened:
+        shown = typed(opened, "e", "12", "99", "f", "f")
+    assert "Nearest, in chunk 1" in shown and "There is no chunk 99; there are 12." in shown
+    assert [kept.get("evidence", False) for kept in labels(tmp_path)] == [True, False]
+
+
+def test_a_long_text_is_shown_page_by_page_where_somebody_watches(tmp_path: Path) -> None:
+    with session(tmp_path, plain(1, chunks=30)) as opened:
+        first = typed(opened, "q", watched=True)
+        assert "more lines; space goes on" in first and len(first.splitlines()) < 30
+        everything = typed(opened, "q")
+    assert "Chunk 30" in everything and "space goes on" not in everything
+
+
+def test_hostile_texts_do_not_steer_the_terminal(tmp_path: Path) -> None:
+    with session(tmp_path, HOSTILE) as opened:
+        shown = typed(opened, "e", "m alert", "f", "f", "e", "f")
+    assert len(given(tmp_path)) == 3
+    assert not set("\x00\x07\x1b\u202e\u200b") & set(shown)
+    assert "<script>alert(1)</script>" in shown and "[bold]x" in shown
+
+
+def test_what_cannot_be_written_is_said_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put, refusals = Session.put, ["No space left on device"]
+
+    def full(*arguments: Any, **options: Any) -> None:
+        if refusals:
+            raise DataError(refusals.pop())
+        put(*arguments, **options)
+
+    monkeypatch.setattr(Session, "put", full)
+    with session(tmp_path, plain(2)) as opened:
+        shown = typed(opened, "h", "f", "q")
+    assert "Not saved: No space left" in shown and given(tmp_path) == [0]
+
+
+def test_single_keys_of_a_real_terminal(tmp_path: Path) -> None:
+    """No Enter: a terminal gives each key as it is pressed, and Ctrl-C ends the sitting."""
+    traces = written(tmp_path, plain(4))
+    ours, theirs = pty.openpty()
+    code = "from calibrail.cli import main; main()"
+    options = [str(traces), "-o", str(tmp_path / "labels"), "--terminal"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "label", *options], stdin=theirs, stdout=theirs, stderr=theirs
+    )
+    os.close(theirs)
+    seen = ""
+
+    def until(words: str) -> None:
+        nonlocal seen
+        end = time.monotonic() + 60
+        while words not in seen:
+            assert time.monotonic() < end, seen
+            if select.select([ours], [], [], 0.2)[0]:
+                try:
+                    seen += os.read(ours, 65536).decode("utf-8", "replace")
+                except OSError:
+                    pytest.fail(f"it ended before {words!r}: {seen}")
+        seen = seen.rpartition(words)[2]
+
+    try:
+        until("q stop")
+        os.write(ours, b"f")
+        until("q stop")
+        # An arrow does nothing, and a line is typed with Enter.
+        os.write(ours, b"\x1b[A")
+        os.write(ours, b"m")
+        until("words of the answer")
+        os.write(ours, b"kilometres\n")
+        until("q stop")
+        os.write(ours, b"h")
+        until("q stop")
+        process.send_signal(signal.SIGINT)
+        until("2 answers labelled")
+        assert process.wait(timeout=30) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+    assert given(tmp_path) == [0, 1]
+    assert labels(tmp_path)[1]["spans"][0][2] == "kilometres"
