@@ -6,6 +6,7 @@ from functools import partial
 from importlib.metadata import entry_points
 from itertools import chain, islice
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Final, TypeAlias, cast
 
 from calibrail.data.arrow import parquet_rows, saved_files, saved_rows
@@ -20,13 +21,14 @@ from calibrail.data.rows import (
     Filtered,
     Item,
     OpenTable,
+    Origin,
     ParsedItem,
     Problem,
     Reader,
     Row,
     TableItem,
 )
-from calibrail.errors import DataError, InputError
+from calibrail.errors import DataError, InputError, file_errors
 from calibrail.settings import ReadOptions
 from calibrail.settings.option import option_of
 
@@ -36,6 +38,12 @@ _PEEKED_VALUES: Final = 100_000
 
 #: Entry points under which an installed package may offer readers of further formats.
 ENTRY_POINTS: Final = "calibrail.readers"
+
+#: Reads a folder that `calibrail label` wrote: it is met by name, as a plug-in's reader is, since
+#: that room builds on this one.
+_LABELS: Final = "calibrail.labelling.source:labelled_answers"
+#: The file of such a folder that says so, and how.
+_PLAN, _SCHEMA = "session.json", "calibrail.labels/"
 
 #: How the rows of a kind of table are read, and the reader options that some take.
 _TABLES: Final[Mapping[str, Callable[..., Iterator[TableItem]]]] = {
@@ -85,6 +93,8 @@ class Opened:
         Whether the first row has all columns.
     only : callable or None
         ``only(columns=...)`` gives the rows with these columns alone, where that costs less.
+    origin : Origin or None
+        How its labels came about, where the source says so itself.
     """
 
     format: str
@@ -95,6 +105,7 @@ class Opened:
     digest: Callable[[], str | None] | None = None
     rectangular: bool = False
     only: OpenColumns | None = None
+    origin: Origin | None = None
 
 
 def plugin_readers() -> dict[str, Reader]:
@@ -115,7 +126,7 @@ def format_names() -> tuple[str, ...]:
     >>> format_names()[:3]
     ('jsonl', 'json', 'csv')
     """
-    return (*_TABLES, "ragtruth", *(native.name for native in NATIVES))
+    return (*_TABLES, "labels", "ragtruth", *(native.name for native in NATIVES))
 
 
 def open_path(path: Path, reading: ReadOptions) -> Opened:
@@ -148,6 +159,8 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
         files = tuple(sorted(p for p in path.rglob("*") if p.is_file())) or (path,)
         return Opened(format, False, False, files, _numbered(readers[format](path, options)))
     names = {file.name for file in path.iterdir()} if path.is_dir() else set()
+    if format == "labels" or (format is None and _PLAN in names and _holds_labels(path / _PLAN)):
+        return _labels(path, options)
     both = {"source_info.jsonl", "response.jsonl"} <= names
     if format == "ragtruth" or (format is None and both):
         return _ragtruth(path, options)
@@ -270,6 +283,20 @@ def _numbered(items: Iterable[Item]) -> Iterator[ParsedItem]:
 def _ragtruth(path: Path, options: Mapping[str, object]) -> Opened:
     _refuse_unknown("ragtruth", options, _OPTIONS["ragtruth"])
     return Opened("ragtruth", False, False, ragtruth_files(path), ragtruth_rows(path, **options))
+
+
+def _holds_labels(plan: Path) -> bool:
+    """Say whether a file is the plan of a folder of labels."""
+    with file_errors(f"cannot read {plan}"), plan.open("rb") as stream:
+        return f'"{_SCHEMA}'.encode() in stream.read(4096)
+
+
+def _labels(folder: Path, options: Mapping[str, object]) -> Opened:
+    _refuse_unknown("labels", options, ())
+    items, origin = resolve_name(_LABELS)(folder)
+    files = tuple(folder / name for name in (_PLAN, "draws.jsonl", "labels.jsonl"))
+    there = tuple(file for file in files if file.exists())
+    return Opened("labels", False, False, there, items, origin=origin)
 
 
 def _guesses(reading: ReadOptions) -> bool:

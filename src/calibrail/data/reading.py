@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from hashlib import sha256
 from itertools import chain
@@ -60,6 +60,8 @@ class Reading:
         Problems by field and reason.
     filtered : Counter of str
         What was left out, by reason.
+    origin : Origin or None
+        How the labels came about, where the source says so itself.
     """
 
     def __init__(self, source: str, opened: Opened, reading: ReadOptions, needs: Needs) -> None:
@@ -70,6 +72,7 @@ class Reading:
         self.n_rows = self.n_examples = self.n_quarantined = self.n_filtered = 0
         self.reasons: Counter[tuple[str, str]] = Counter()
         self.filtered: Counter[str] = Counter()
+        self.origin = opened.origin
         self._digest = opened.digest or partial(digest_files, opened.files)
         self._strict, self._allow_none = reading.strict, needs.allow_none
         self._files = opened.files
@@ -161,6 +164,7 @@ class Reading:
             "labels": self.columns.labels.described() if self.columns.labels.seen else None,
             "turned": list(self.columns.labels.turned()),
             "part": self._part.to_dict(),
+            "origin": None if self.origin is None else asdict(self.origin),
             "files": [{"name": name, "sha256": digest} for name, digest in files],
         }
 

@@ -85,6 +85,28 @@ class Filtered:
     file: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """How the labels of a source came about, where it says so itself.
+
+    Parameters
+    ----------
+    purpose : str
+        ``calibrate``, or ``certify``: then labelling stops when a verdict falls.
+    design : str
+        How answers were drawn.
+    seed : int
+        Of the order of drawing.
+    guardrail : str or None
+        Digest of the guardrail whose verdict they were drawn for.
+    """
+
+    purpose: str
+    design: str
+    seed: int
+    guardrail: str | None = None
+
+
 #: What the reader of a table yields.
 TableItem: TypeAlias = Row | Problem
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from calibrail.errors import InputError
 from calibrail.labelling.desk import Event, event_line, now
 from calibrail.labelling.drawer import Drawer, Judge, Reread
+from calibrail.labelling.enough import hallucinated_found, labels_to_expect
 from calibrail.labelling.folder import LabelFolder
 from calibrail.labelling.ledger import Answer
 from calibrail.labelling.lines import Label, Span
@@ -218,7 +219,10 @@ class Session:
             fallen = verdict in ("certified", "rejected")
             n_final = sum(ledger.tally.values())
             counted = ledger.counted
-            enough = needed is not None and ledger.tally[1] >= needed
+            missing = None if needed is None else max(0, needed - hallucinated_found(ledger))
+            to_expect = (
+                None if missing is None else labels_to_expect(missing, ledger.tally[1], n_final)
+            )
             return Counts(
                 by_you=len(ledger.of_annotator[name]),
                 labelled=n_final,
@@ -233,8 +237,10 @@ class Session:
                 holding=sum(item.standing == "final" for item in ledger.answers[counted:]),
                 copies=self._drawer.pool.copies_before(len(ledger.answers)),
                 needed=needed,
+                missing=missing,
+                to_expect=to_expect,
                 exhausted=self._drawer.exhausted,
-                decided=fallen or enough,
+                decided=fallen or missing == 0,
                 verdict=verdict if fallen else None,
             )
 

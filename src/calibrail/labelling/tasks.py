@@ -54,6 +54,10 @@ class Counts:
         Near copies of earlier answers that were passed over.
     needed : int or None
         Hallucinated answers that are needed, where labels are for a threshold.
+    missing : int or None
+        How many of these are still to be found among the answers that count.
+    to_expect : int or None
+        About how many labels that takes, by the share of hallucinated answers so far.
     exhausted : bool
         Whether all traces are drawn.
     decided : bool
@@ -75,6 +79,8 @@ class Counts:
     holding: int
     copies: int
     needed: int | None
+    missing: int | None
+    to_expect: int | None
     exhausted: bool
     decided: bool
     verdict: Verdict | None

@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from calibrail.conformal import minimum_n, parse_risk
+from calibrail.conformal import parse_risk
+from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.example import Example
 from calibrail.data.reading import Reading, read
 from calibrail.data.sources import Source, is_named, names_of, open_source, spoken
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.guardrail.runtime import Guardrail
+from calibrail.labelling.enough import hallucinated_needed
 from calibrail.labelling.folder import GUARDRAIL, PLAN, POOL_FILE, QUARANTINE
 from calibrail.labelling.guess import GuessColumn
 from calibrail.labelling.order import Order
@@ -49,6 +51,7 @@ def begin(
     guardrail, options = asked.guardrail, asked.options
     drawing = optional(asked.drawing, Drawing, "drawing")
     _refuse_at_odds(asked, drawing)
+    needed = None if asked.promise is None else hallucinated_needed(asked.promise)
     requirement = None if guardrail is None else limits(guardrail, asked.requirement)
     seen, guess = Fresh(guardrail), _GuessCheck(options.guess)
     reading = replace(
@@ -75,9 +78,7 @@ def begin(
             f"{spoken(traces)} holds the answers that set the guardrail's threshold; a verdict "
             "needs others: name traces that are new"
         )
-    promise, needed = asked.promise, None
-    if promise is not None:
-        needed = minimum_n(promise.alpha, promise.guarantee, promise.delta)
+    promise = asked.promise
     plan = SessionPlan(
         purpose="calibrate" if guardrail is None else "certify",
         traces=Traces(
@@ -118,8 +119,10 @@ def _refuse_at_odds(asked: Asked, drawing: Drawing) -> None:
     active = option_of(Drawing, "design", "active")
     if asked.guardrail is None and drawing.design == "active":
         raise InputError(
-            f"{active} needs a guardrail: labels drawn by a guess do not weigh the same, and a "
-            "threshold counts them alike; leave it out"
+            "answers to calibrate on are drawn uniformly: a report counts them alike, and drawn by "
+            "a guess and weighed, a threshold of the same promise and cost was measured to need "
+            f"two to three times as many labels; leave out {active}, or give the guardrail to "
+            "certify"
         )
     if asked.options.guess is not None and drawing.design == "uniform":
         guess = option_of(LabelOptions, "guess")
@@ -155,7 +158,8 @@ def open_traces(
     if guardrail is not None:
         reading = inherited(reading, guardrail, traces, labelled=False)
     columns, texts = (guardrail.columns, guardrail.texts) if guardrail else ((), ())
-    keep = (*columns, *(() if guess is None else (guess,)))
+    # Which columns a threshold will be calibrated on is known later.
+    keep = (*(columns if guardrail else (ALL_COLUMNS,)), *(() if guess is None else (guess,)))
     return read(
         traces,
         reading,

@@ -236,6 +236,7 @@ def score_source(
         "known_by": known,
         "n_hallucinated": int(np.count_nonzero(table.labels == HALLUCINATED)),
         "n_quarantined": opened.n_quarantined,
+        "filtered": dict(opened.filtered.most_common()),
         "split": {
             "column": split.column,
             "seed": None if split.column is not None else split.seed,

@@ -19,6 +19,7 @@ from calibrail.validity.from_files import (
     choices,
     command_line,
     copied,
+    labelled,
     looks,
     simulate_from_files,
     thresholds,
@@ -45,6 +46,7 @@ SMALL: list[tuple[Run, int, float, int]] = [
     (looks.certify_growing, 80, 0.05, 1),
     (looks.calibrate_growing, 160, 0.05, 1),
     (looks.seeds_tried, 160, 0.05, 1),
+    (labelled.until_calibrated, 80, 0.2, 2),
 ]
 
 

@@ -27,6 +27,8 @@ def data_notes(data: Json, lessons: Iterable[str] = ()) -> tuple[str, ...]:
     duplicates = data["near_duplicates"] or {"count": 0}
     notes = [*lessons, *map(_of_calls, data["calls"]), *_of_split(data["split"])]
     notes += _of_part((data.get("reading") or {}).get("part"))
+    origin = (data.get("reading") or {}).get("origin")
+    notes += _of_origin(origin, data.get("filtered") or {})
     notes += _of_baselines(data.get("baselines") or {})
     notes += _of_labels((data.get("reading") or {}).get("labels"))
     if data["n_unanswered"]:
@@ -80,6 +82,25 @@ def _of_part(part: Json | None) -> Iterator[str]:
         f"Only a part of the source was read (--sample): {about}{count(part['sample'], 'row')} by "
         f"lot (seed {part['sample_seed']}) of {first or count(part['drawn_from'], 'row')}{whole}."
     )
+
+
+def _of_origin(origin: Json | None, left_out: Json) -> Iterator[str]:
+    """Yield what follows from how answers were drawn to be labelled."""
+    if origin is None:
+        return
+    if left_out:
+        reasons = "; ".join(f"{reason} ({n:,})" for reason, n in left_out.items())
+        yield (
+            f"Answers drawn that take no part: {reasons}. What is promised and measured here is "
+            "about answers that people can judge."
+        )
+    if origin["purpose"] == "certify":
+        yield (
+            "These answers were labelled for the verdict on a guardrail, and labelling stops when "
+            "that falls, which depends on the scores: a threshold set from them keeps its promise "
+            "only roughly, and they cannot certify it. Draw answers to calibrate on (`calibrail "
+            "label --until calibrated`)."
+        )
 
 
 def _of_baselines(baselines: Json) -> Iterator[str]:

@@ -15,6 +15,7 @@ from calibrail.validity.from_files import (
     choices,
     command_line,
     copied,
+    labelled,
     thresholds,
 )
 from calibrail.validity.from_files import looks as looking
@@ -66,6 +67,7 @@ FROM_FILES: Final = (
     FromFile(certificates.by_lot, 400, 0.05),
     FromFile(copied.broken_certified, 120, 0.05, each=2),
     FromFile(batches.drift_seen, 240, 0.05),
+    FromFile(labelled.until_calibrated, 300, 0.2, each=2),
     FromFile(command_line.commands_and_calls, 200, 0.05, each=250),
 )
 

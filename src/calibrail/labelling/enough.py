@@ -1,0 +1,67 @@
+"""How many hallucinated answers are enough for a threshold, and how many labels is that?
+
+Answers are drawn one after another, in an order that depends on nothing but the lot, and labelling
+stops with a number of hallucinated ones that is fixed beforehand. When it stops depends on labels
+alone, so that the scores of these are exchangeable with those of answers to come, whatever they
+are and however rare: what a threshold promises rests on nothing else.
+"""
+
+import math
+
+from calibrail.conformal.rank import minimum_n
+from calibrail.errors import InputError
+from calibrail.labelling.ledger import Ledger
+from calibrail.settings.promise import Promise
+from calibrail.settings.splitting import SplitOptions
+
+#: Labels before which the share of hallucinated answers says too little.
+_FIRST = 10
+
+
+def hallucinated_needed(promise: Promise) -> int:
+    """Return the fewest hallucinated answers of which the part that calibrates holds enough.
+
+    The rest tests the threshold: `calibrail calibrate` splits labelled answers in two.
+
+    Raises
+    ------
+    InputError
+        The promise is one for each group of a column, whose numbers nobody knows beforehand.
+
+    Examples
+    --------
+    >>> hallucinated_needed(Promise(0.05)), hallucinated_needed(Promise(0.05, "pac"))
+    (37, 89)
+    """
+    if promise.by is not None:
+        raise InputError(
+            "by must be left out while labelling: labels are counted for one threshold; name the "
+            "column when it is calibrated"
+        )
+    least = minimum_n(promise.alpha, promise.guarantee, promise.delta)
+    share = SplitOptions().shares(learning=False)["calibration_share"]
+    # Of two equal remainders the calibration part's is rounded up.
+    return math.ceil((least - 0.5) / share)
+
+
+def hallucinated_found(ledger: Ledger) -> int:
+    """Return how many hallucinated answers count: of a group that is drawn whole one."""
+    counting = ledger.answers[: ledger.counted]
+    return len({item.draw.unit for item in counting if item.label == 1})
+
+
+def labels_to_expect(missing: int, n_hallucinated: int, n_labelled: int) -> int | None:
+    """Return about how many more labels it takes to find so many more hallucinated answers.
+
+    None while too little is labelled to say.
+
+    Examples
+    --------
+    >>> labels_to_expect(10, 10, 100), labels_to_expect(0, 10, 100), labels_to_expect(9, 0, 5)
+    (97, 0, None)
+    """
+    if missing <= 0:
+        return 0
+    if n_labelled < _FIRST:
+        return None
+    return math.ceil(missing * (n_labelled + 1) / (n_hallucinated + 0.5))

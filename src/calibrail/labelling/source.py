@@ -1,0 +1,87 @@
+"""How does a folder of labels become labelled answers, for every command that reads such?"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from calibrail.data.rows import Filtered, Origin, Row
+from calibrail.errors import DataError
+from calibrail.labelling.folder import POOL_FILE, LabelFolder
+from calibrail.labelling.ledger import Answer, Ledger
+from calibrail.labelling.pool import Pool
+from calibrail.settings.drawing import Drawing
+from calibrail.settings.option import option_of
+
+#: Why an answer that was drawn is left out.
+_OPEN: Final = "drawn and not labelled yet"
+_DIVIDED: Final = "annotators disagree, and nobody has settled it"
+_UNSURE: Final = "nobody could tell"
+_BEHIND: Final = "labelled, but behind an answer that is not settled yet"
+
+
+def labelled_answers(folder: Path) -> tuple[Iterator[Row | Filtered], Origin]:
+    """Return the answers of a folder with their final labels, and how they were drawn.
+
+    Answers are taken in the order they were drawn, up to the first one that is not settled, as a
+    verdict counts them: nobody chooses which ones by putting others off. What is left out is
+    counted by its reason. Answers about which nobody could tell take no part, so what is promised
+    and measured is about answers that can be judged.
+
+    Raises
+    ------
+    DataError
+        A line of a file is not what it should be, a text is missing, or the answers were drawn
+        with different probabilities.
+    """
+    files = LabelFolder(folder)
+    with files.lock():
+        files.refresh()
+    ledger, plan = files.ledger, files.plan
+    if len({item.draw.probability for item in ledger.answers}) > 1:
+        certify = "`calibrail certify GUARDRAIL --labels FOLDER` reads their verdict"
+        raise DataError(
+            f"the answers in {folder} were drawn with different probabilities (design "
+            f"{plan.drawing.design}), so they do not count alike, and what reads labelled answers "
+            f"counts them alike: {certify}. For anything else label answers that are drawn "
+            f"uniformly: `calibrail label TRACES -o ANOTHER` without "
+            f"{option_of(Drawing, 'design', 'active')}"
+        )
+    origin = Origin(plan.purpose, plan.drawing.design, plan.seed, plan.guardrail)
+    return _rows(ledger, Pool(folder / POOL_FILE)), origin
+
+
+def _rows(ledger: Ledger, pool: Pool) -> Iterator[Row | Filtered]:
+    """Yield each answer drawn, numbered by its place in the order of drawing."""
+    pool.refresh()
+    for place, answer in enumerate(ledger.answers):
+        reason = _left_out(answer, counts=place < ledger.counted)
+        if reason is not None:
+            yield Filtered(answer.draw.order, reason)
+            continue
+        if place >= len(pool) or (item := pool[place]).digest != answer.draw.digest:
+            raise DataError(
+                f"{pool.path} does not hold the answer {answer.draw.id!r} as number "
+                f"{answer.draw.order}; restore it from a copy: it holds the texts"
+            )
+        example = item.example
+        fields = {
+            "id": example.id,
+            "group": example.group,
+            "question": example.question,
+            "contexts": list(example.contexts),
+            "response": example.response,
+            "samples": list(example.samples),
+            "label": answer.label,
+        }
+        yield Row(answer.draw.order, {**example.columns, **fields})
+
+
+def _left_out(answer: Answer, *, counts: bool) -> str | None:
+    """Return why an answer takes no part; None where it does."""
+    if answer.standing == "disagreement":
+        return _DIVIDED
+    if answer.standing != "final":
+        return _OPEN
+    if not counts:
+        return _BEHIND
+    return _UNSURE if answer.label is None else None
