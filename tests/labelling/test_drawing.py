@@ -108,7 +108,7 @@ def test_a_bad_column_of_guesses_is_named(tmp_path: Path, guardrail: Guardrail) 
         calibrail.label(empty, tmp_path, guess="judge", **asked)
     with pytest.raises(InputError, match=r"guess=.* decides how often"):
         calibrail.label(rows, tmp_path, guess="judge", guardrail=guardrail, max_fpr=0.5)
-    with pytest.raises(InputError, match="design='active' needs a guardrail"):
+    with pytest.raises(InputError, match=r"drawn uniformly.*leave out design='active'"):
         calibrail.label(rows, tmp_path, drawing=ACTIVE)
 
 

@@ -74,5 +74,5 @@ def test_one_fewer_hallucinated_answer_is_too_few(tmp_path: Path) -> None:
 def test_what_cannot_be_counted_beforehand_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="by must be left out while labelling"):
         calibrail.label(traces(20), tmp_path, promise=Promise(0.2, by="topic"))
-    with pytest.raises(InputError, match=r"drawn uniformly.*measured.*leave out \(design=.active"):
+    with pytest.raises(InputError, match=r"drawn uniformly.*measured.*leave out design=.active"):
         calibrail.label(traces(20), tmp_path, promise=Promise(0.2), drawing=Drawing("active"))
