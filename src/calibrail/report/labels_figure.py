@@ -22,12 +22,15 @@ BETS: Final = {
     "coverage_broken": ("too little is caught", "-", False),
     "fpr_broken": ("too many false alarms", (0, (5, 2)), False),
 }
-#: Wealths below this are drawn on the floor of the figure.
-_LEAST: Final = 0.1
+#: Wealths beyond these are drawn at the edge of the figure, the upper one in shares of the goal.
+_LEAST: Final = 0.5
+_MOST: Final = 20.0
 
 
 def wealth_svg(course: Json, goals: Json, narrow: bool = False) -> str:
     """Draw the highest wealth of the four bets so far over the labels, with their goals.
+
+    What has won twenty times what it has to is drawn there.
 
     Parameters
     ----------
@@ -40,14 +43,17 @@ def wealth_svg(course: Json, goals: Json, narrow: bool = False) -> str:
     """
     with drawing(4.1 if narrow else 7.2, 3.9 if narrow else 3.6) as plot:
         axes, labelled = plot.axes, course["labelled"]
+        most = _MOST * math.exp(goals["broken_at"])
         for name, (meaning, line, good) in BETS.items():
-            wealth = [max(_LEAST, math.exp(min(value, 700.0))) for value in course[name]]
+            wealth = [max(_LEAST, min(most, math.exp(min(value, 700.0)))) for value in course[name]]
             colour = CERTIFIED if good else REJECTED
             axes.plot(labelled, wealth, color=colour, linewidth=1.8, linestyle=line, label=meaning)
         axes.set_yscale("log")
         for key, colour in (("kept_at", CERTIFIED), ("broken_at", REJECTED)):
             axes.axhline(math.exp(goals[key]), color=colour, linewidth=1.0, linestyle=DOTTED)
-        axes.set(xlabel="labelled answers", ylabel="wealth, from 1")
+        axes.set(xlabel="labelled answers", ylabel="wealth, from 1", ylim=(_LEAST, 1.2 * most))
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+        axes.minorticks_off()
         axes.set_xlim(0, max(labelled))
         plot.legend(1 if narrow else 2, handlelength=2.6)
         return plot.svg("Wealth of the four bets by the number of labelled answers.")

@@ -104,7 +104,10 @@ def warnings(certificate: Json) -> list[str]:
             "(--settle)"
         )
     if n := found["n_skipped"]:
-        texts.append(f"{count(n, 'answer')} were skipped and wait for a label")
+        texts.append(
+            f"{count(n, 'answer')} {'was' if n == 1 else 'were'} skipped and "
+            f"{'waits' if n == 1 else 'wait'} for a label"
+        )
     share_unsure = found["n_unsure"] / max(1, found["labelled"])
     if share_unsure > 0.05:
         texts.append(
