@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calibrail.conformal.sequential import SequentialTest
-from calibrail.conformal.unsure import UnsureTest
+from calibrail.conformal.unsure import UnsureTest, course_of_intervals
 from calibrail.errors import InputError
 from calibrail.settings import Drawing, Requirement
 
@@ -98,6 +98,21 @@ def test_the_verdict_names_the_label_with_which_it_fell() -> None:
         if fell is None and step.verdict != "inconclusive":
             fell = row + 1
     assert whole.decided == step.decided and whole.decided.drawn == fell
+
+
+@pytest.mark.parametrize("drawing", DRAWINGS[:2], ids=str)
+def test_a_course_holds_the_intervals_of_every_certificate(drawing: Drawing) -> None:
+    flagged, labels = stream(30, 6)
+    unsure = np.arange(30) % 9 == 4
+    labels[unsure] = np.nan
+    more, states = extras(drawing, 30), [UnsureTest.of(SequentialTest(REQUIRED, drawing))]
+    for row in range(30):
+        part = {name: values[row] for name, values in more.items()}
+        states.append(states[-1].update(flagged[row], labels[row], unsure[row], **part))
+    for state, bounds in zip(states, course_of_intervals(states), strict=True):
+        made = state.certificate()
+        for bound, expected in zip(bounds, (made.coverage, made.fpr), strict=True):
+            assert bound.to_dict() == pytest.approx(expected.to_dict(), abs=1e-12)
 
 
 def test_many_unsure_answers_decide_nothing_either_way() -> None:

@@ -6,6 +6,7 @@ flagged, for ``rejected`` the other way round. Every bet is then worth at most w
 would have made of it, so that the errors stay what they are without such answers.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -15,6 +16,7 @@ from numpy.typing import ArrayLike
 from calibrail.conformal import validation
 from calibrail.conformal.bound import Bound
 from calibrail.conformal.certificate import Verdict
+from calibrail.conformal.eprocess import confidence_sequence
 from calibrail.conformal.labelling import truth_values
 from calibrail.conformal.sequential import SequentialTest
 from calibrail.conformal.sequential_certificate import Decided, SequentialCertificate, goals
@@ -231,3 +233,30 @@ def _hull(seen: Bound, *ends: Bound) -> Bound:
     """Return what is estimated without unsure answers, in all that these may make of it."""
     lower, upper = min(end.lower for end in ends), max(end.upper for end in ends)
     return replace(seen, lower=lower, upper=upper)
+
+
+def course_of_intervals(states: Sequence[UnsureTest]) -> list[tuple[Bound, Bound]]:
+    """Return the confidence sequences of coverage and FPR of several states, as certificates do.
+
+    Where answers count one each the intervals of all states are inverted at once.
+    """
+    if not states or states[0].certifying.weighted:
+        made = [state.certificate() for state in states]
+        return [(item.coverage, item.fpr) for item in made]
+    level = float(states[0].certifying.requirement.confidence)
+    courses = []
+    for hits, of_class in (("caught", "n_hallucinated"), ("false_alarms", "n_faithful")):
+        ends = []
+        for side in ("certifying", "rejecting"):
+            tests = [getattr(state, side) for state in states]
+            counts, n = ([getattr(test, name) for test in tests] for name in (hits, of_class))
+            ends.append(confidence_sequence(counts, n, level))
+        lower = np.minimum(ends[0][0], ends[1][0]).tolist()
+        upper = np.maximum(ends[0][1], ends[1][1]).tolist()
+        bounds = []
+        for state, low, high in zip(states, lower, upper, strict=True):
+            count, n_class = getattr(state.known, hits), getattr(state.known, of_class)
+            seen = count / n_class if n_class else None
+            bounds.append(Bound(seen, low, high, count, n_class, "beta-mixture", level))
+        courses.append(bounds)
+    return list(zip(*courses, strict=True))

@@ -101,7 +101,7 @@ class Drawer:
         last, lines = answers[-1].draw if answers else None, list[Draw]()
         for _ in range(_IN_A_ROW):
             place = len(answers) + len(lines)
-            if place >= len(self.pool) and not self._more():
+            if place >= len(self.pool) and not self._more(place):
                 break
             unit = self._unit(place, last)
             last = unit[-1]
@@ -206,12 +206,12 @@ class Drawer:
             examples = [self.pool[index].example for index in places]
             self._deciding = places, in_background(lambda: judge(examples))
 
-    def _more(self) -> bool:
-        """Set the next answers aside; return whether there are any."""
+    def _more(self, place: int) -> bool:
+        """Set the next answers aside, from a place on; return whether there are any."""
         self.pool.refresh()
-        if len(self._folder.ledger.answers) >= len(self.pool) and self._has_more:
+        if place >= len(self.pool) and self._has_more:
             self._write_more((self._reading or self._read_on()).result())
-        return len(self._folder.ledger.answers) < len(self.pool)
+        return place < len(self.pool)
 
     @property
     def _has_more(self) -> bool:

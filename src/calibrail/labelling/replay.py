@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from calibrail.conformal.bound import Bound
 from calibrail.conformal.sequential import SequentialTest
-from calibrail.conformal.unsure import UnsureTest
+from calibrail.conformal.unsure import UnsureTest, course_of_intervals
 from calibrail.data.example import Example
 from calibrail.errors import DataError
 from calibrail.labelling.folder import LabelFolder
@@ -169,7 +169,8 @@ def _course(ledger: Ledger, plan: SessionPlan) -> tuple[UnsureTest | None, tuple
     """Return what the labels say, and how they came to it."""
     if plan.requirement is None:
         return None, ()
-    test, points = UnsureTest.of(SequentialTest(plan.requirement, plan.drawing)), []
+    test = UnsureTest.of(SequentialTest(plan.requirement, plan.drawing))
+    states: list[UnsureTest] = []
     counted = ledger.counted
     units = [item.draw.unit for item in ledger.answers[:counted]]
     # Behind the last answer of every so many units.
@@ -178,10 +179,12 @@ def _course(ledger: Ledger, plan: SessionPlan) -> tuple[UnsureTest | None, tuple
     stops = sorted({*last[step - 1 :: step], *last[-1:]})
     for start, stop in pairwise([0, *stops]):
         test = test.update(**ledger.columns(start, stop))
-        made = test.certificate()
-        wealth = tuple(made.log_wealth.values())
-        points.append(Point(made.drawn, made.labelled, wealth, made.coverage, made.fpr))
-    return test, tuple(points)
+        states.append(test)
+    points = tuple(
+        Point(state.certifying.drawn, state.certifying.labelled, state.log_wealth(), *bounds)
+        for state, bounds in zip(states, course_of_intervals(states), strict=True)
+    )
+    return test, points
 
 
 def _check_lot(draw: Draw, plan: SessionPlan, path: Path) -> None:

@@ -21,6 +21,7 @@ from calibrail.validity.from_files import (
     copied,
     labelled,
     looks,
+    sessions,
     simulate_from_files,
     thresholds,
 )
@@ -42,6 +43,7 @@ SMALL: list[tuple[Run, int, float, int]] = [
     (choices.winners_certificate, 200, 0.05, 2),
     (batches.released, 200, 0.2, 2),
     (batches.drift_seen, 120, 0.05, 4),
+    (sessions.session_verdicts, 12, 0.2, 1),
     (copied.broken_certified, 60, 0.05, 6),
     (looks.certify_growing, 80, 0.05, 1),
     (looks.calibrate_growing, 160, 0.05, 1),
@@ -111,6 +113,14 @@ def test_a_path_that_breaks_a_promise_is_noticed(
     assert failures(tuple(run(at)), ERROR) == ()
     monkeypatch.setattr(f"calibrail.workflow.{name}", broken)
     assert failures(tuple(run(at)), ERROR)
+
+
+def test_a_verdict_that_falls_too_soon_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "DESIGNS", sessions.DESIGNS[:1])
+    at = Setting("continuous", 20, 0.05, 4, seed=7)
+    assert failures(tuple(sessions.session_verdicts(at)), ERROR) == ()
+    monkeypatch.setattr("calibrail.conformal.unsure.goals", lambda _: (0.1, 0.1))
+    assert failures(tuple(sessions.session_verdicts(at)), ERROR)
 
 
 def test_no_runs_are_refused() -> None:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -12,13 +13,16 @@ from calibrail.settings.option import OPTION, changed
 
 #: Detector that reads the first column of scores of a population's files.
 SCORE: Final = "column:column=s0,higher=hallucinated"
+#: Where many systems have a disk in memory: labels wait for the disk one by one.
+_MEMORY: Final = "/dev/shm"
 COLUMNS: Final = ("--score-column", "s0", "--higher", "hallucinated")
 
 
 @contextmanager
 def folder() -> Iterator[Path]:
-    """Give a folder of its own to work in, and remove it."""
-    with TemporaryDirectory(prefix="calibrail-") as name, chdir(name):
+    """Give a folder of its own to work in, in memory where that is one, and remove it."""
+    memory = _MEMORY if os.access(_MEMORY, os.W_OK) else None
+    with TemporaryDirectory(prefix="calibrail-", dir=memory) as name, chdir(name):
         yield Path(name)
 
 

@@ -27,7 +27,7 @@ def until_calibrated(at: Setting) -> Iterator[Check | MeanCheck]:
         with folder() as place:
             for _ in range(at.runs):
                 answers = population.draw(rng, at.n)
-                path = _written(place, population, answers)
+                path = with_texts(place, population, answers)
                 for promise in (at.promise(), at.promise("pac")):
                     labels = _labelled(path, answers, promise, rng)
                     found = calibrail.calibrate(labels, SCORE, promise).calibration
@@ -41,11 +41,10 @@ def until_calibrated(at: Setting) -> Iterator[Check | MeanCheck]:
         yield at.check("labelled until calibrated, pac misses too much", bad, DELTA, design=name)
 
 
-def _written(place: Path, population: Population, answers: Answers) -> Path:
-    """Return a file of traces without labels."""
-    texts = [f"Answer {name} is {name[::-1]}." for name in answers.names.tolist()]
-    path = population.write(place, "traces", answers, response=texts)
-    return path
+def with_texts(place: Path, population: Population, answers: Answers, name: str = "traces") -> Path:
+    """Return a file of answers with their texts; the labels that it has are not looked at."""
+    texts = [f"Answer {id} is {id[::-1]}." for id in answers.names.tolist()]
+    return population.write(place, name, answers, response=texts)
 
 
 def _labelled(traces: Path, answers: Answers, promise: Promise, rng: np.random.Generator) -> Path:
