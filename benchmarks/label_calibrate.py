@@ -256,8 +256,8 @@ def main() -> None:
         "",
         "So labels are drawn uniformly to calibrate. Under marginal, the default, the ceiling "
         "saves little or costs labels; under pac at 0.05 it saves a quarter to a half of what "
-        "calibrates where the AUROC is 0.8, and a tenth where it is 0.95; bets need two to "
-        "three times as many labels.",
+        "calibrates where the AUROC is 0.8, and a tenth where it is 0.95; bets need 1.8 to "
+        "3.5 times as many labels.",
     ]
     lines += section(
         "The ceiling, simulated",

@@ -52,13 +52,13 @@ def test_labels_for_a_threshold_end_with_what_is_next(
     done = piped("fhuq", traces, *begun, "--annotator", "ada")
     assert done.returncode == 0, done.stderr
     assert "3 answers labelled, 3 by you" in done.stdout
-    assert "1 more hallucinated answer" in done.stdout
+    assert "2 more hallucinated answers" in done.stdout
     assert done.stdout.splitlines()[-1] == f"  calibrail label -o {tmp_path / 'labels'}"
     # Goes on without the traces being named, and says when there are enough.
     done = piped("hhhhh", "-o", tmp_path / "labels", "--annotator", "ada", "--json")
     content = json.loads(done.stdout)
     assert content["schema"] == "calibrail.label/1" and content["annotator"] == "ada"
-    assert content["counts"]["decided"] and content["counts"]["hallucinated"] == 2
+    assert content["counts"]["decided"] and content["counts"]["hallucinated"] == 3
     done = piped("q", "-o", tmp_path / "labels", "--annotator", "ada")
     last = done.stdout.splitlines()[-1]
     assert last == f"  calibrail calibrate {tmp_path / 'labels'} --alpha 0.4 -o runs/labelled"

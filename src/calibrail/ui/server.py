@@ -165,8 +165,9 @@ class Page:
         counts = self._session.counts(self._annotator)
         self._progress(counts)
         told = {name: getattr(counts, name) for name in _COUNTS}
-        if counts.needed is not None:
-            told["hallucinated"] = counts.hallucinated
+        if counts.needed is not None and counts.missing is not None:
+            told["found"] = counts.needed - counts.missing
+            told["to_expect"] = counts.to_expect
         return {
             "annotator": self._annotator,
             "task": shown,

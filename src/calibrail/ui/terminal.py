@@ -147,8 +147,11 @@ class Terminal:
         self._marks, self._sentence = [], -1
         counts = self._session.counts(self._annotator)
         progress = [f"{counts.by_you:,} labelled"]
-        if counts.needed is not None:
-            progress.append(f"{counts.hallucinated:,} of {counts.needed:,} hallucinated found")
+        if counts.needed is not None and counts.missing is not None:
+            found = counts.needed - counts.missing
+            progress.append(f"{found:,} of {counts.needed:,} hallucinated found")
+            if counts.to_expect:
+                progress.append(f"about {counts.to_expect:,} labels to go")
         if counts.skipped:
             progress.append(f"{counts.skipped:,} skipped")
         self._console.print()

@@ -121,7 +121,7 @@ def _refuse_at_odds(asked: Asked, drawing: Drawing) -> None:
         raise InputError(
             "answers to calibrate on are drawn uniformly: a report counts them alike, and drawn by "
             "a guess and weighed, a threshold of the same promise and cost was measured to need "
-            f"two to three times as many labels; leave out {active}, or give the guardrail to "
+            f"1.8 to 3.5 times as many labels; leave out {active}, or give the guardrail to "
             "certify"
         )
     if asked.options.guess is not None and drawing.design == "uniform":

@@ -53,9 +53,14 @@ def _decided(content: Json) -> str:
     if counts["needed"] is None:
         return drawn.strip()
     if counts["decided"]:
-        return "There are enough hallucinated answers for the promise."
-    more = max(0, counts["needed"] - counts["hallucinated"])
-    return f"The promise needs {count(more, 'more hallucinated answer')}.{drawn}"
+        return (
+            "There are enough hallucinated answers: one half of the answers sets the threshold, "
+            "the other one tests it."
+        )
+    more = f"The promise needs {count(counts['missing'], 'more hallucinated answer')}"
+    if counts["to_expect"] is not None and not counts["exhausted"]:
+        more += f", about {count(counts['to_expect'], 'label')} at the rate so far"
+    return f"{more}.{drawn}"
 
 
 def _next(content: Json) -> str:

@@ -57,7 +57,8 @@ const plural = (n, one, many = `${one}s`) => `${n.toLocaleString("en")} ${n === 
 
 function showCounts(counts) {
   const parts = [`${counts.by_you.toLocaleString("en")} labelled`];
-  if (counts.needed) parts.push(`${counts.hallucinated} of ${counts.needed} hallucinated found`);
+  if (counts.needed) parts.push(`${counts.found} of ${counts.needed} hallucinated found`);
+  if (counts.to_expect) parts.push(`about ${plural(counts.to_expect, "label")} to go`);
   if (counts.skipped) parts.push(`${counts.skipped} skipped`);
   $("progress").textContent = parts.join(" · ");
 }
