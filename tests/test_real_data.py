@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -55,7 +56,8 @@ class TestHaluEval:
     @pytest.fixture(scope="class")
     @staticmethod
     def table(real_data: Path) -> ScoreTable:
-        return scored(read(real_data / "halueval" / "qa_data.json"), "sgi,rad,length")
+        answers = islice(read(real_data / "halueval" / "qa_data.json"), 800)
+        return scored(answers, "sgi,rad")
 
     @pytest.fixture(scope="class")
     @staticmethod
@@ -78,14 +80,15 @@ class TestHaluEval:
         ):
             assert abs(found - published) < 3 * error
 
-    def test_sgi_over_all_answers(self, table: ScoreTable) -> None:
+    def test_sgi_over_answers_of_any_length(self, table: ScoreTable) -> None:
         faithful, hallucinated = sides(table, "sgi")
         assert -faithful.mean() == pytest.approx(1.12, abs=0.01)
         assert -hallucinated.mean() == pytest.approx(0.85, abs=0.01)
         assert effect(table, "sgi")[0] == pytest.approx(1.08, abs=0.05)
         assert auroc(table, "sgi")[0] == pytest.approx(0.80, abs=0.02)
 
-    def test_length_alone_is_hard_to_beat(self, table: ScoreTable) -> None:
+    def test_length_alone_is_hard_to_beat(self, real_data: Path) -> None:
+        table = scored(read(real_data / "halueval" / "qa_data.json"), "length")
         assert auroc(table, "length")[0] == pytest.approx(0.975, abs=0.001)
 
     def test_rad_would_flag_nearly_every_faithful_answer(self, table: ScoreTable) -> None:
