@@ -26,6 +26,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "certify": calibrail.certify,
     "compare": calibrail.compare,
     "doctor": calibrail.diagnose,
+    "label": calibrail.label,
     "plan": plan,
     "select": calibrail.select,
     "shift": calibrail.shift,
@@ -38,7 +39,7 @@ AROUND = (CallLimits, Context)
 SHOWING = {
     *("data", "heldout", "traces", "output", "figure", "json", "page", "dry_run", "no_text"),
     *("score", "score_column", "higher", "baselines"),
-    "sequential",
+    *("sequential", "until", "annotator", "terminal", "browser"),
 }
 
 

@@ -32,22 +32,57 @@ _CODES = {
 _SHIFT = 8
 
 
-class Tab:
-    """One page of a browser: what is pressed in it, and what it says, asks for and opens."""
+class Pipe:
+    """What is said to a browser, and what it says: JSON, a zero byte after each message."""
 
     def __init__(self, to: int, back: int) -> None:
         self._to, self._back, self._buffer = to, back, b""
         self._sent = 0
+
+    def call(self, method: str, session: str | None = None, **params: Any) -> Iterator[Any]:
+        """Yield what comes before the answer, which is returned."""
+        self._sent += 1
+        message: dict[str, Any] = {"id": self._sent, "method": method, "params": params}
+        if session is not None:
+            message["sessionId"] = session
+        os.write(self._to, json.dumps(message).encode() + b"\0")
+        while (told := self._read()).get("id") != message["id"]:
+            yield told
+        assert "error" not in told, (method, told)
+        return told["result"]
+
+    def _read(self) -> dict[str, Any]:
+        while b"\0" not in self._buffer:
+            ready, _, _ = select.select([self._back], [], [], PATIENCE)
+            assert ready, "the browser says nothing"
+            got = os.read(self._back, 1 << 20)
+            assert got, "the browser has gone"
+            self._buffer += got
+        message, self._buffer = self._buffer.split(b"\0", 1)
+        told: dict[str, Any] = json.loads(message)
+        return told
+
+
+class Tab:
+    """One page of a browser, with storage of its own: what it says, asks for and opens."""
+
+    def __init__(self, pipe: Pipe) -> None:
+        self._pipe = pipe
         self._session: str | None = None
         self.console: list[str] = []
         self.requests: list[str] = []
         self.dialogs: list[str] = []
-        target = self._call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)[
-            "sessionId"
-        ]
+        self._context = self._call("Target.createBrowserContext")["browserContextId"]
+        made = {"url": "about:blank", "browserContextId": self._context}
+        target = self._call("Target.createTarget", **made)["targetId"]
+        attached = self._call("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self._call(f"{domain}.enable")
+
+    def close(self) -> None:
+        self._session = None
+        self._call("Target.disposeBrowserContext", browserContextId=self._context)
 
     def open(self, address: str) -> None:
         self._call("Page.navigate", url=address)
@@ -123,23 +158,21 @@ class Tab:
         return found
 
     def picture(self, path: Path) -> None:
+        """Write what is seen, to be looked at."""
         data = self._call("Page.captureScreenshot", format="png")["data"]
         path.write_bytes(base64.b64decode(data))
 
     def _call(self, method: str, **params: Any) -> dict[str, Any]:
-        self._sent += 1
-        number = self._sent
-        message: dict[str, Any] = {"id": number, "method": method, "params": params}
-        if self._session is not None:
-            message["sessionId"] = self._session
-        os.write(self._to, json.dumps(message).encode() + b"\0")
+        """Send a command; what other tabs say meanwhile is left out."""
+        answers = self._pipe.call(method, self._session, **params)
         while True:
-            told = self._read()
-            if told.get("id") == number:
-                assert "error" not in told, (method, told)
-                result: dict[str, Any] = told["result"]
+            try:
+                told = next(answers)
+            except StopIteration as end:
+                result: dict[str, Any] = end.value
                 return result
-            self._note(told)
+            if told.get("sessionId") == self._session:
+                self._note(told)
 
     def _note(self, told: dict[str, Any]) -> None:
         params = told.get("params", {})
@@ -155,20 +188,9 @@ class Tab:
             case "Page.javascriptDialogOpening":
                 self.dialogs.append(params["message"])
 
-    def _read(self) -> dict[str, Any]:
-        while b"\0" not in self._buffer:
-            ready, _, _ = select.select([self._back], [], [], PATIENCE)
-            assert ready, "the browser says nothing"
-            got = os.read(self._back, 1 << 20)
-            assert got, "the browser has gone"
-            self._buffer += got
-        message, self._buffer = self._buffer.split(b"\0", 1)
-        told: dict[str, Any] = json.loads(message)
-        return told
-
 
 @contextmanager
-def browser(folder: Path) -> Iterator[Tab]:
+def browser(folder: Path) -> Iterator[Pipe]:
     """Start a browser whose debugging pipe is read and written here; no port is opened."""
     command = [
         chromium(),
@@ -195,7 +217,7 @@ def browser(folder: Path) -> Iterator[Tab]:
     for end in (its_in, its_out, *high, nothing):
         os.close(end)
     try:
-        yield Tab(to, back)
+        yield Pipe(to, back)
     finally:
         os.killpg(process, signal.SIGKILL)
         os.waitpid(process, 0)

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import os
+import queue
 import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 
+from calibrail.ui.serve import serve
 from tests.report.browser import chromium
-from tests.ui.driven import Tab, browser
-from tests.ui.sessions import EMOJI, HOSTILE, labels, plain, written
+from tests.ui.driven import Pipe, Tab, browser
+from tests.ui.sessions import EMOJI, HOSTILE, labels, plain, session, written
 
 VIEW = "document.body?.dataset.view"
 ID = "document.getElementById('answer-note')?.textContent"
@@ -25,7 +30,7 @@ STATUS = "document.getElementById('status').textContent"
 
 
 @contextmanager
-def serving(folder: Path, rows: Sequence[dict[str, Any]] | None) -> Iterator[Any]:
+def command(folder: Path, rows: Sequence[dict[str, Any]] | None) -> Iterator[Any]:
     """Run the command as a user does; yield the process and the address that it tells."""
     chromium()
     code = "from calibrail.cli import main; main()"
@@ -48,12 +53,38 @@ def serving(folder: Path, rows: Sequence[dict[str, Any]] | None) -> Iterator[Any
             process.kill()
 
 
-@pytest.fixture
-def tab(tmp_path: Path) -> Iterator[Tab]:
+@contextmanager
+def serving(folder: Path, rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Serve the page from here; yield its address."""
+    told: queue.Queue[str] = queue.Queue()
+    with session(folder, rows) as begun:
+        run = partial(serve, begun, "ada", told.put, lambda counts: None, browser=False)
+        thread = threading.Thread(target=run)
+        thread.start()
+        address = told.get(timeout=60)
+        try:
+            yield address
+        finally:
+            place, _, token = address.partition("?token=")
+            stop = {"Authorization": f"Bearer {token}"}
+            with suppress(OSError):  # stopped already
+                urlopen(Request(f"{place}api/stop", b"{}", stop), timeout=30).close()
+            thread.join()
+
+
+@pytest.fixture(scope="module")
+def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipe]:
     chromium()
-    with browser(tmp_path) as tab:
-        tab.size(1200, 800)
-        yield tab
+    with browser(tmp_path_factory.mktemp("browser")) as window:
+        yield window
+
+
+@pytest.fixture
+def tab(window: Pipe) -> Iterator[Tab]:
+    tab = Tab(window)
+    tab.size(1200, 800)
+    yield tab
+    tab.close()
 
 
 def opened(tab: Tab, address: str) -> None:
@@ -82,7 +113,7 @@ def test_thirty_labels_by_keys_alone_through_undo_reload_and_a_crash(
 ) -> None:
     keys = "fhu" * 10
     meaning = {"f": 0, "h": 1, "u": None}
-    with serving(tmp_path, plain(40)) as (process, address):
+    with command(tmp_path, plain(40)) as (process, address):
         opened(tab, address)
         assert "token" not in tab.ask("location.href")
         for n, key in enumerate(keys[:12], start=1):
@@ -106,7 +137,7 @@ def test_thirty_labels_by_keys_alone_through_undo_reload_and_a_crash(
         tab.until("document.getElementById('banner').textContent.includes('does not answer')")
         assert tab.ask(ID) == on_screen
         tab.console.clear()
-    with serving(tmp_path, None) as (process, address):
+    with command(tmp_path, None) as (process, address):
         opened(tab, address)
         assert tab.ask(ID) == on_screen
         tab.console.clear()
@@ -122,7 +153,7 @@ def test_thirty_labels_by_keys_alone_through_undo_reload_and_a_crash(
 
 
 def test_words_are_marked_by_keys_and_by_mouse(tmp_path: Path, tab: Tab) -> None:
-    with serving(tmp_path, plain(4)) as (_, address):
+    with serving(tmp_path, plain(4)) as address:
         opened(tab, address)
         # From the first word on: three words to the right, two more taken in, marked.
         tab.press("m")
@@ -177,7 +208,7 @@ def test_the_nearest_chunk_is_one_key_away_and_the_label_says_so(tmp_path: Path,
     rows = plain(2, chunks=50)
     for row in rows:
         row["contexts"][36] = "Filler words. " * 150 + "Ships have used it since Roman times."
-    with serving(tmp_path, rows) as (_, address):
+    with serving(tmp_path, rows) as address:
         opened(tab, address)
         tab.press("1")
         tab.press("2")
@@ -203,7 +234,7 @@ def test_the_nearest_chunk_is_one_key_away_and_the_label_says_so(tmp_path: Path,
 def test_hostile_texts_do_nothing_and_nothing_scrolls_sideways(
     tmp_path: Path, tab: Tab, width: int, phone: bool
 ) -> None:
-    with serving(tmp_path, HOSTILE) as (_, address):
+    with serving(tmp_path, HOSTILE) as address:
         tab.size(width, 844, phone=phone)
         opened(tab, address)
         seen = []
@@ -224,7 +255,7 @@ def test_hostile_texts_do_nothing_and_nothing_scrolls_sideways(
 
 
 def test_a_phone_has_everything_under_the_thumb(tmp_path: Path, tab: Tab) -> None:
-    with serving(tmp_path, plain(3)) as (_, address):
+    with serving(tmp_path, plain(3)) as address:
         tab.size(390, 844, phone=True)
         opened(tab, address)
         boxes = tab.ask(
@@ -244,7 +275,7 @@ def test_a_phone_has_everything_under_the_thumb(tmp_path: Path, tab: Tab) -> Non
 def test_an_answer_of_a_million_characters_is_marked(tmp_path: Path, tab: Tab) -> None:
     (row,) = plain(1)
     row["response"] = "😀 word " * 140_000 + "end."
-    with serving(tmp_path, [row]) as (_, address):
+    with serving(tmp_path, [row]) as address:
         opened(tab, address)
         tab.press("m")
         tab.press("ArrowRight", times=3)
@@ -255,14 +286,15 @@ def test_an_answer_of_a_million_characters_is_marked(tmp_path: Path, tab: Tab) -
     assert row["response"][start:end] == text and text.strip()
 
 
-def test_a_second_tab_is_told(tmp_path: Path, tab: Tab) -> None:
-    with serving(tmp_path, plain(5)) as (_, address):
+def test_a_second_tab_is_told(tmp_path: Path, tab: Tab, window: Pipe) -> None:
+    with serving(tmp_path, plain(5)) as address:
         opened(tab, address)
         first = tab.ask(ID)
-        with browser(tmp_path / "second") as other:
-            opened(other, address)
-            assert other.ask(ID) == first
-            label(other, tmp_path, "f", 1)
+        other = Tab(window)
+        opened(other, address)
+        assert other.ask(ID) == first
+        label(other, tmp_path, "f", 1)
+        other.close()
         tab.press("h")
         tab.until("document.getElementById('banner').textContent.includes('done elsewhere')")
         assert tab.ask(ID) != first and [line["label"] for line in labels(tmp_path)] == [0]
@@ -271,7 +303,7 @@ def test_a_second_tab_is_told(tmp_path: Path, tab: Tab) -> None:
 
 
 def test_stop_ends_the_server(tmp_path: Path, tab: Tab) -> None:
-    with serving(tmp_path, plain(3)) as (process, address):
+    with command(tmp_path, plain(3)) as (process, address):
         opened(tab, address)
         label(tab, tmp_path, "f", 1)
         tab.ask("document.getElementById('stop').click()")
@@ -281,7 +313,7 @@ def test_stop_ends_the_server(tmp_path: Path, tab: Tab) -> None:
 
 
 def test_help_explains_the_keys_and_labels_can_wait_for_enter(tmp_path: Path, tab: Tab) -> None:
-    with serving(tmp_path, plain(3)) as (_, address):
+    with serving(tmp_path, plain(3)) as address:
         opened(tab, address)
         tab.press("?")
         tab.until("document.getElementById('help').open")
