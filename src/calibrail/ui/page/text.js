@@ -3,6 +3,9 @@
 // Marks and cursors change one piece of a text, however long the text is.
 const PIECE = 2000;
 
+// A browser lays a paragraph out as a whole; one of a million characters would take it seconds.
+const PARAGRAPH = 8000;
+
 // What is not seen but acts is seen and does nothing: one letter for one, so that places stay.
 // Joiners stay, which letters of some scripts and emoji need.
 const HIDDEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
@@ -48,18 +51,19 @@ export class TextView {
     this.places = [];
     this.pieces = [];
     this.root.replaceChildren();
-    let start = 0, line = null;
+    let start = 0, line = null, begun = 0;
     for (const end of cuts(this.text)) {
       if (line === null) {
         line = document.createElement("div");
         line.dir = "auto";
+        begun = start;
         this.root.append(line);
       }
       const element = document.createElement("span");
       element.textContent = this.text.slice(start, end);
       line.append(element);
       this.pieces.push({ start, end, element, shape: "" });
-      if (this.text[end - 1] === "\n") line = null;
+      if (this.text[end - 1] === "\n" || end - begun >= PARAGRAPH) line = null;
       start = end;
     }
   }
