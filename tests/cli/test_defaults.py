@@ -39,7 +39,7 @@ AROUND = (CallLimits, Context)
 SHOWING = {
     *("data", "heldout", "traces", "output", "figure", "json", "page", "dry_run", "no_text"),
     *("score", "score_column", "higher", "baselines"),
-    *("sequential", "until", "annotator", "terminal", "browser"),
+    *("labels", "sequential", "until", "annotator", "terminal", "browser"),
 }
 
 

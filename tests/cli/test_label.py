@@ -98,7 +98,7 @@ def test_a_certificate_ends_with_the_command_that_recomputes_it(
     assert done.returncode == 0, done.stdout
     assert "The guardrail is certified" in done.stdout
     last = done.stdout.splitlines()[-1].split()
-    assert last == "calibrail certify labels/guardrail.json --labels labels".split()
+    assert last == ["calibrail", "certify", "labels/guardrail.json", "--labels", "labels"]
     again = calibrail(*last[1:], cwd=tmp_path)
     assert again.returncode == 0 and "CERTIFIED" in again.stdout, again.stderr
 
