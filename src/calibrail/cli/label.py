@@ -3,23 +3,28 @@
 import getpass
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 import calibrail
 from calibrail import settings
 from calibrail.cli import options as opt
-from calibrail.cli.output import DONE, OF_VERDICT, Showing, folder_to_write, note
+from calibrail.cli.output import DONE, FAILURE, OF_VERDICT, Showing, folder_to_write, note
 from calibrail.cli.progress import counting
 from calibrail.errors import CalibrailError, InputError
-from calibrail.settings.option import setting
+from calibrail.settings.option import changed, setting
 
 if TYPE_CHECKING:
     from calibrail.labelling.session import Session
     from calibrail.labelling.tasks import Counts
+
+
+#: As ``labelling.exchange.files.Format``, which a command need not import to be listed.
+Format = Literal["csv", "jsonl", "label-studio", "argilla"]
+Verdict = Literal["certified", "rejected", "inconclusive"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,19 @@ class Sitting(Showing):
     annotator: str | None = setting("Who labels (default: the login name).", None, metavar="NAME")
     terminal: bool = setting("Label in this terminal, or by a letter a line from a pipe.", False)
     browser: bool = setting("Open the page in the browser.", True)
+    export: Path | None = setting(
+        "Hand the next answers out in a file (.csv, .jsonl), and end.", None, metavar="FILE"
+    )
+    export_n: int = setting("How many answers that file holds at most.", 100, metavar="N")
+    export_as: Format | None = setting(
+        "Its format, where the ending of its name does not say it.", None
+    )
+    taken_from: Path | None = setting(
+        "Take labels from a file, whatever its format, and end.",
+        None,
+        flag="import",
+        metavar="FILE",
+    )
 
 
 @opt.takes_settings
@@ -75,7 +93,14 @@ def run(
     labelling: settings.LabelOptions,
     reading: Annotated[
         settings.ReadOptions | None,
-        opt.Pick(without=("label_column", "label_map", "positive", "annotators", "strict")),
+        opt.Pick(
+            without=("annotators", "strict"),
+            help={
+                "label_column": "With --import: column of the labels.",
+                "label_map": "With --import: what labels mean: 1 hallucinated, 0 faithful, skip.",
+                "positive": "With --import: the label that means hallucinated.",
+            },
+        ),
     ],
     sitting: Annotated[Sitting, opt.Pick(without=("dry_run", "page"))],
 ) -> None:
@@ -90,8 +115,10 @@ def run(
         promise = promise or settings.Promise()
     elif promise is not None:
         raise InputError("--alpha, --guarantee and --delta say what --until calibrated is to keep")
-    if not sitting.terminal:
+    in_file = sitting.export is not None or sitting.taken_from is not None
+    if not (sitting.terminal or in_file):
         _needs_a_server()
+    words, reading = _words_of_labels(reading, used=sitting.taken_from is not None)
     annotator = sitting.annotator or getpass.getuser()
     with counting("reading") as context:
         session = calibrail.label(
@@ -108,22 +135,79 @@ def run(
     with session:
         for name in session.torn:
             note(f"the last line of {name} was cut short by a crash; it is taken out")
-        with suppress(KeyboardInterrupt):
-            _sit(session, annotator, sitting)
+        exchanged: dict[str, Any] = {}
+        if in_file:
+            exchanged = _exchange(session, annotator, sitting, words)
+        else:
+            with suppress(KeyboardInterrupt):
+                _sit(session, annotator, sitting)
         counts, plan = session.counts(annotator), session.plan
-    certify = plan.purpose == "certify"
+    content = {
+        "schema": "calibrail.label/1",
+        "labels": str(output),
+        "annotator": annotator,
+        "plan": plan.to_dict(),
+        "counts": counts.to_dict(),
+        **exchanged,
+    }
+    code, notes = DONE, list[str]()
+    if plan.purpose == "certify":
+        verdict, notes = _verdict(output, purpose.guardrail)
+        code = OF_VERDICT[verdict]
+    refused = exchanged.get("imported", {}).get("problems", ())
     sitting.finish(
         "labelled",
-        {
-            "schema": "calibrail.label/1",
-            "labels": str(output),
-            "annotator": annotator,
-            "plan": plan.to_dict(),
-            "counts": counts.to_dict(),
-        },
-        code=OF_VERDICT[counts.verdict or "inconclusive"] if certify else DONE,
+        content,
+        *notes,
+        *refused,
+        code=FAILURE if refused else code,
         names={"LABELS": output, "GUARDRAIL": output / "guardrail.json"},
     )
+
+
+def _words_of_labels(
+    reading: settings.ReadOptions | None, *, used: bool
+) -> tuple[settings.ReadOptions | None, settings.ReadOptions | None]:
+    """Return how labels of a file are read, and how traces are."""
+    if reading is None:
+        return None, None
+    traces = replace(reading, label_column=None, label_map=None, positive=None)
+    if traces != reading and not used:
+        raise InputError(
+            "--label-column, --label-map and --positive say what labels of --import mean; labels "
+            "of traces are not looked at"
+        )
+    return reading, traces if changed(traces) else None
+
+
+def _exchange(
+    session: "Session",
+    annotator: str,
+    sitting: Sitting,
+    words: settings.ReadOptions | None,
+) -> dict[str, Any]:
+    """Take labels from a file, then hand answers out in one; return what became of both."""
+    found: dict[str, Any] = {}
+    if sitting.taken_from is not None:
+        taken = calibrail.import_labels(session, sitting.taken_from, annotator, reading=words)
+        found["imported"] = {"file": str(sitting.taken_from), **taken.to_dict()}
+    if sitting.export is not None:
+        files = calibrail.export_answers(
+            session, sitting.export, annotator, sitting.export_n, export_as=sitting.export_as
+        )
+        found["exported"] = [str(file) for file in files]
+    return found
+
+
+def _verdict(labels: Path, guardrail: Path | None) -> tuple[Verdict, list[str]]:
+    """Write the verdict and its page; return it with what is to be said of it."""
+    from calibrail.workflow.certify_labels import write_verdict
+
+    looks = None if guardrail is None else guardrail.with_suffix(".looks.json")
+    result = calibrail.certify(guardrail or labels / "guardrail.json", labels=labels, looks=looks)
+    page = write_verdict(result, labels)
+    withheld = result.sequential is not None and result.verdict != result.sequential["verdict"]
+    return result.verdict, [*([result.certificate.reason] if withheld else []), f"wrote {page}"]
 
 
 def _sit(session: "Session", annotator: str, sitting: Sitting) -> None:

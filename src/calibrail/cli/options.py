@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from functools import wraps
+from keyword import iskeyword
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -120,7 +121,8 @@ class _Offered:
 
     @property
     def name(self) -> str:
-        return self.flag[2:].replace("-", "_")
+        word = self.flag[2:].replace("-", "_")
+        return f"{word}_" if iskeyword(word) else word
 
     def parameter(self) -> inspect.Parameter:
         """Return the parameter that typer reads."""

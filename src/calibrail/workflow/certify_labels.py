@@ -16,10 +16,12 @@ from calibrail.conformal import DECISIONS, Certificate
 from calibrail.conformal.bound import exact_bound
 from calibrail.conformal.certificate import Verdict
 from calibrail.conformal.labels_left import LabelsLeft, labels_left
+from calibrail.conformal.rule import Rule
 from calibrail.conformal.sequential_certificate import SequentialCertificate
 from calibrail.conformal.unsure import UnsureTest
-from calibrail.errors import DataError, InputError, file_errors
+from calibrail.errors import DataError, GuardrailError, InputError, file_errors
 from calibrail.evaluation.agree.judge_vs_human import kappa
+from calibrail.guardrail.frozen import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.labelling.folder import GUARDRAIL, read_plan
 from calibrail.labelling.replay import Point, Replay, replay
@@ -76,11 +78,11 @@ def certify_labels(
             "or label for the verdict on one in another folder"
         )
     history = Looks(looks)
-    frozen = Guardrail.of(place / GUARDRAIL if guardrail is None else guardrail)
-    if frozen.config.digest != plan.guardrail:
+    frozen = _config(place / GUARDRAIL if guardrail is None else guardrail)
+    if frozen.digest != plan.guardrail:
         raise InputError(
             f"the labels in {place} are about another guardrail: their digest is "
-            f"{plan.guardrail[:19]}..., and that of the one given {frozen.config.digest[:19]}...; "
+            f"{plan.guardrail[:19]}..., and that of the one given {frozen.digest[:19]}...; "
             f"name that one ({place / GUARDRAIL} is a copy), or label anew for this one"
         )
     if requirement is not None:
@@ -94,9 +96,9 @@ def certify_labels(
     certificate, _ = without_proof(
         _certificate(made, expect, labels), None, cast(Freshness, traces.freshness)
     )
-    own = frozen.config.data.looked_at
+    own = frozen.data.looked_at
     earlier = history.record(
-        frozen.config.digest,
+        frozen.digest,
         _look(found, certificate.verdict),
         *(() if own is None else (Look.from_dict(own),)),
     )
@@ -238,16 +240,28 @@ def _refuse_other(given: Requirement, begun: Requirement, folder: Path) -> None:
         )
 
 
-def _check_flags(found: Replay, guardrail: Guardrail) -> None:
+def _config(guardrail: Guardrail | str | PathLike[str]) -> FrozenConfig:
+    """Return what a guardrail holds; its detector, which may be a large model, is not built."""
+    if not isinstance(guardrail, str | PathLike):
+        return Guardrail.of(guardrail).config
+    path = Path(guardrail)
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise GuardrailError(f"cannot read {path}: {error.strerror or error}") from error
+    return FrozenConfig.from_bytes(raw, source=str(path))
+
+
+def _check_flags(found: Replay, frozen: FrozenConfig) -> None:
     """Refuse flags that the frozen threshold does not give to the scores beside them."""
-    if guardrail.config.promise.by is not None:
+    if frozen.promise.by is not None:
         # The thresholds are those of groups, whose column stands in the traces alone.
         return
     scored = [item.draw for item in found.answers if item.draw.score is not None]
     values = np.array([draw.score for draw in scored], np.float64)
     if not len(values):
         return
-    codes = guardrail.rule.decide(values, None, guardrail.score.tolerance)
+    codes = Rule.from_dict(vars(frozen)).decide(values, None, frozen.score.tolerance)
     for draw, code in zip(scored, codes, strict=True):
         outcome = DECISIONS[code]
         if (outcome != "pass") != draw.flagged:

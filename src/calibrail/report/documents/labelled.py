@@ -1,9 +1,10 @@
 """What does `calibrail label` say when it ends?"""
 
 import shlex
+from collections.abc import Iterator
 
-from calibrail.phrases import count
-from calibrail.report.blocks import Facts, Json
+from calibrail.phrases import count, listed
+from calibrail.report.blocks import Facts, Json, Text
 from calibrail.report.document import Document
 
 _VERDICTS = {
@@ -31,7 +32,10 @@ def document(content: Json) -> Document:
         "labels",
         headline=f"{count(counts['labelled'], 'answer')} labelled, {counts['by_you']:,} by you",
         summary=_decided(content),
-        blocks=(Facts([*labels, *((name, f"{n:,}") for name, n in open_ones if n)]),),
+        blocks=(
+            *(Text(sentence) for sentence in _exchanged(content)),
+            Facts([*labels, *((name, f"{n:,}") for name, n in open_ones if n)]),
+        ),
         next_step=_next(content),
         data={"source": content["labels"], "n": counts["labelled"]},
     )
@@ -63,7 +67,25 @@ def _decided(content: Json) -> str:
     return f"{more}.{drawn}"
 
 
+def _exchanged(content: Json) -> Iterator[str]:
+    """Say what a file brought, and what went out in one."""
+    if (taken := content.get("imported")) is not None:
+        parts = [count(taken["labelled"], "label")]
+        others = (("again", "there already"), ("blank", "without a label"))
+        parts += [f"{taken[name]:,} {said}" for name, said in others if taken[name]]
+        if taken["problems"]:
+            parts.append(f"{len(taken['problems']):,} not taken, see below")
+        yield f"From {taken['file']}: {', '.join(parts)}."
+    if files := content.get("exported"):
+        yield (
+            f"Wrote {listed(list(files))} for {content['annotator']}. Nobody else is asked for "
+            "these answers, and the verdict waits for their labels: bring them back with --import."
+        )
+
+
 def _next(content: Json) -> str:
+    if files := content.get("exported"):
+        return f"label the file, then: calibrail label -o LABELS --import {shlex.quote(files[0])}"
     counts, plan = content["counts"], content["plan"]
     if counts["disagreements"] and not counts["decided"]:
         return "settle what annotators disagree about: calibrail label -o LABELS --settle"
