@@ -255,9 +255,9 @@ def main() -> None:
         "here is saved.",
         "",
         "So labels are drawn uniformly to calibrate. Under marginal, the default, the ceiling "
-        "saves little or costs labels; under pac at 0.05 it saves a quarter to a half of what "
-        "calibrates where the AUROC is 0.8, and a tenth where it is 0.95; bets need 1.8 to "
-        "3.5 times as many labels.",
+        "saves a fifth at best where the AUROC is 0.8, and often costs labels; under pac at 0.05 "
+        "it saves a quarter to a half of what calibrates there, and a tenth or so where the AUROC "
+        "is 0.95; bets need 1.8 to 3.5 times as many labels.",
     ]
     lines += section(
         "The ceiling, simulated",

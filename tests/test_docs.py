@@ -67,10 +67,13 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_encoder: None) -> 
 
 
 def _labels_some(session: Session, annotator: str, *_: object, **__: object) -> None:
-    for label in (0, 1, None):
+    calibrate = session.plan.needed is not None
+    while not session.counts(annotator).decided:
         task = session.next(annotator)
         assert task is not None
-        session.put(annotator, task.order, label)
+        session.put(annotator, task.order, (None, 0, 1)[task.order % 3])
+        if not calibrate and task.order == 3:
+            break
 
 
 def _suspicion(text: str) -> float:

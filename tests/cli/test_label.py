@@ -55,7 +55,7 @@ def test_labels_for_a_threshold_end_with_what_is_next(
     assert "2 more hallucinated answers" in done.stdout
     assert done.stdout.splitlines()[-1] == f"  calibrail label -o {tmp_path / 'labels'}"
     # Goes on without the traces being named, and says when there are enough.
-    done = piped("hhhhh", "-o", tmp_path / "labels", "--annotator", "ada", "--json")
+    done = piped("hhfhh", "-o", tmp_path / "labels", "--annotator", "ada", "--json")
     content = json.loads(done.stdout)
     assert content["schema"] == "calibrail.label/1" and content["annotator"] == "ada"
     assert content["counts"]["decided"] and content["counts"]["hallucinated"] == 3

@@ -71,6 +71,23 @@ def test_one_fewer_hallucinated_answer_is_too_few(tmp_path: Path) -> None:
         calibrail.calibrate(tmp_path, "column:column=suspicion,higher=hallucinated", Promise(0.2))
 
 
+def test_both_halves_need_a_faithful_answer(tmp_path: Path) -> None:
+    with calibrail.label(traces(40), tmp_path, promise=Promise(0.4)) as session:
+        for label in (1, 1, 1, 0, 1):
+            assert not session.counts("ada").decided
+            task = session.next("ada")
+            assert task is not None
+            session.put("ada", task.order, label)
+        counts = session.counts("ada")
+        assert (counts.missing, counts.to_expect, counts.decided) == (0, 0, False)
+        task = session.next("ada")
+        assert task is not None
+        session.put("ada", task.order, 0)
+        assert session.counts("ada").decided
+    run = calibrail.calibrate(tmp_path, "column:column=suspicion,higher=hallucinated", alpha=0.4)
+    assert run.report.fpr.n == 1
+
+
 def test_what_cannot_be_counted_beforehand_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="by must be left out while labelling"):
         calibrail.label(traces(20), tmp_path, promise=Promise(0.2, by="topic"))

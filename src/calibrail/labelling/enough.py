@@ -1,12 +1,14 @@
 """How many hallucinated answers are enough for a threshold, and how many labels is that?
 
 Answers are drawn one after another, in an order that depends on nothing but the lot, and labelling
-stops with a number of hallucinated ones that is fixed beforehand. When it stops depends on labels
-alone, so that the scores of these are exchangeable with those of answers to come, whatever they
-are and however rare: what a threshold promises rests on nothing else.
+stops with a number of hallucinated ones that is fixed beforehand, and not before there are a few
+faithful ones. When it stops depends on labels alone, so that the scores of the hallucinated ones
+are exchangeable with those of answers to come, whatever they are and however rare: what a threshold
+promises rests on nothing else.
 """
 
 import math
+from typing import Final
 
 from calibrail.conformal.rank import minimum_n
 from calibrail.errors import InputError
@@ -14,8 +16,11 @@ from calibrail.labelling.ledger import Ledger
 from calibrail.settings.promise import Promise
 from calibrail.settings.splitting import SplitOptions
 
+#: Faithful answers that there must be, so that each part has one: else nothing says what is flagged
+#: in vain.
+FAITHFUL_NEEDED: Final = 2
 #: Labels before which the share of hallucinated answers says too little.
-_FIRST = 10
+_FIRST: Final = 10
 
 
 def hallucinated_needed(promise: Promise) -> int:
@@ -44,10 +49,13 @@ def hallucinated_needed(promise: Promise) -> int:
     return math.ceil((least - 0.5) / share)
 
 
-def hallucinated_found(ledger: Ledger) -> int:
-    """Return how many hallucinated answers count: of a group that is drawn whole one."""
+def found(ledger: Ledger) -> tuple[int, int]:
+    """Return how many hallucinated and faithful answers count: of a group drawn whole one each."""
     counting = ledger.answers[: ledger.counted]
-    return len({item.draw.unit for item in counting if item.label == 1})
+    return (
+        len({item.draw.unit for item in counting if item.label == 1}),
+        len({item.draw.unit for item in counting if item.label == 0}),
+    )
 
 
 def labels_to_expect(missing: int, n_hallucinated: int, n_labelled: int) -> int | None:

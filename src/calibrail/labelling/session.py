@@ -6,7 +6,7 @@ from pathlib import Path
 from calibrail.errors import InputError
 from calibrail.labelling.desk import Event, event_line, now
 from calibrail.labelling.drawer import Drawer, Judge, Reread
-from calibrail.labelling.enough import hallucinated_found, labels_to_expect
+from calibrail.labelling.enough import FAITHFUL_NEEDED, found, labels_to_expect
 from calibrail.labelling.folder import LabelFolder
 from calibrail.labelling.ledger import Answer
 from calibrail.labelling.lines import Label, Span
@@ -219,7 +219,9 @@ class Session:
             fallen = verdict in ("certified", "rejected")
             n_final = sum(ledger.tally.values())
             counted = ledger.counted
-            missing = None if needed is None else max(0, needed - hallucinated_found(ledger))
+            n_hallucinated, n_faithful = (0, 0) if needed is None else found(ledger)
+            missing = None if needed is None else max(0, needed - n_hallucinated)
+            enough = missing == 0 and n_faithful >= FAITHFUL_NEEDED
             to_expect = (
                 None if missing is None else labels_to_expect(missing, ledger.tally[1], n_final)
             )
@@ -240,7 +242,7 @@ class Session:
                 missing=missing,
                 to_expect=to_expect,
                 exhausted=self._drawer.exhausted,
-                decided=fallen or missing == 0,
+                decided=fallen or enough,
                 verdict=verdict if fallen else None,
             )
 

@@ -61,6 +61,8 @@ def _decided(content: Json) -> str:
             "There are enough hallucinated answers: one half of the answers sets the threshold, "
             "the other one tests it."
         )
+    if counts["missing"] == 0:
+        return f"There are enough hallucinated answers, and too few faithful ones to test.{drawn}"
     more = f"The promise needs {count(counts['missing'], 'more hallucinated answer')}"
     if counts["to_expect"] is not None and not counts["exhausted"]:
         more += f", about {count(counts['to_expect'], 'label')} at the rate so far"
