@@ -6,6 +6,7 @@ stay valid; a better one saves labels. Given the score, whether an answer is lab
 depend on its label, so those labelled need no weights here.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -49,26 +50,49 @@ def learnt_guess(scores: ArrayLike, labels: ArrayLike, drawn: ArrayLike, new: Ar
     >>> learnt_guess(seen, [0, 0, 0, 1, 1, 1], seen, [0.15, 0.85]).round(2).tolist()
     [0.3, 0.7]
     """
-    truth = validation.vector(labels, "labels")
-    known, every, asked = (
-        [validation.vector(column, name) for column in np.atleast_2d(np.asarray(given, float).T)]
-        for given, name in ((scores, "scores"), (drawn, "drawn"), (new, "new"))
-    )
-    validation.paired(truth, len(known[0]), "labels", "answer")
-    orders = [np.sort(clue[~np.isnan(clue)]) for clue in every]
-    rows, wanted = (
-        np.concatenate(
-            [
-                features(_ranks(clue, order))[:, min(index, 1) :]
-                for index, (clue, order) in enumerate(zip(clues, orders, strict=True))
-            ],
-            axis=1,
-        )
-        for clues in (known, asked)
-    )
-    halves = ((truth == 1.0)[None].astype(float), (truth == 0.0)[None].astype(float))
-    slopes = fitted(rows[None], *halves)
-    return np.asarray(expit(wanted @ slopes[0]))
+    return LearntGuess.of(scores, labels, drawn)(new)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LearntGuess:
+    """What labels teach about clues; see ``learnt_guess``.
+
+    Attributes
+    ----------
+    drawn : tuple of ndarray of float64
+        Each clue of the answers drawn so far, sorted, without those that are undefined.
+    slopes : ndarray of float64, shape (p,)
+        Of the regression.
+    """
+
+    drawn: tuple[Floats, ...]
+    slopes: Floats
+
+    @classmethod
+    def of(cls, scores: ArrayLike, labels: ArrayLike, drawn: ArrayLike) -> "LearntGuess":
+        """Learn from answers labelled so far, as ``learnt_guess`` takes them."""
+        truth = validation.vector(labels, "labels")
+        known, every = _clues(scores, "scores"), _clues(drawn, "drawn")
+        validation.paired(truth, len(known[0]), "labels", "answer")
+        order = tuple(np.sort(clue[~np.isnan(clue)]) for clue in every)
+        halves = ((truth == 1.0)[None].astype(float), (truth == 0.0)[None].astype(float))
+        return cls(order, fitted(_rows(known, order)[None], *halves)[0])
+
+    def __call__(self, new: ArrayLike) -> Floats:
+        """Return P(hallucinated) of answers, shape (k,)."""
+        return np.asarray(expit(_rows(_clues(new, "new"), self.drawn) @ self.slopes))
+
+
+def _clues(values: ArrayLike, name: str) -> list[Floats]:
+    """Return the columns of values of shape (n,) or (n, clues)."""
+    columns = np.atleast_2d(np.asarray(values, np.float64).T)
+    return [validation.vector(column, name) for column in columns]
+
+
+def _rows(clues: list[Floats], orders: tuple[Floats, ...]) -> Floats:
+    """Return what the regression sees of each answer: one constant, the rest clue by clue."""
+    parts = [features(_ranks(clue, order)) for clue, order in zip(clues, orders, strict=True)]
+    return np.concatenate([part[:, min(place, 1) :] for place, part in enumerate(parts)], axis=1)
 
 
 def features(ranks: Floats) -> Floats:

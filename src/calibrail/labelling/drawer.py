@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from itertools import takewhile
+from itertools import count, takewhile
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from calibrail.data.example import Example
@@ -14,7 +14,7 @@ from calibrail.labelling.order import Order
 from calibrail.labelling.pool import Pool, Waiting, first_units, without_copies
 
 #: Answers that the guardrail decides about in one go, ahead of their turn.
-_AHEAD: Final = 16
+_AHEAD: Final = 32
 #: Answers left from which on the traces are read again, ahead of their turn.
 _FEW: Final = 1024
 #: Groups, or answers, that are drawn in one go where the lot hands out none of them.
@@ -38,6 +38,19 @@ Reread: TypeAlias = Callable[[], Iterable[Example]]
 _Found: TypeAlias = tuple[str, list[Waiting]]
 
 _Result = TypeVar("_Result")
+
+
+class _Ready(NamedTuple):
+    """What is known of an answer before it is drawn."""
+
+    item: Waiting
+    said: Judged | None
+    column: float | None
+
+    @property
+    def clues(self) -> Clues:
+        """What a guess rests on."""
+        return None if self.said is None else self.said.score, self.column
 
 
 def in_background(task: Callable[[], _Result]) -> Future[_Result]:
@@ -74,8 +87,9 @@ class Drawer:
         self._order = Order(folder.plan.seed)
         self.pool = Pool(folder.path / POOL_FILE)
         self.pool.refresh()
-        self._judged: dict[int, Judged] = {}
-        self._deciding: tuple[range, Future[Sequence[Judged]]] | None = None
+        self._ready: dict[int, _Ready] = {}
+        self._deciding: Future[dict[int, _Ready]] | None = None
+        self._chances: tuple[int, dict[int, tuple[float | None, float]]] = (-1, {})
         self._reading: Future[_Found] | None = None
         self._nothing_after = ""
         self._stopped = threading.Event()
@@ -119,7 +133,7 @@ class Drawer:
         """Begin in the background what the next draws will need."""
         place = len(self._folder.ledger.answers)
         if self._judge is not None:
-            self._decide_on(place, self._judge)
+            self._decide_on(place)
         if self._reading is None and self._has_more and len(self.pool) - place < _FEW:
             self._read_on()
         elif self._reading is not None and self._reading.done() and not self._reading.exception():
@@ -131,16 +145,14 @@ class Drawer:
         first, stop = self.pool.unit_of(place)
         unit = 0 if last is None else last.unit
         unit += first == place
-        items = [self.pool[index] for index in range(place, stop)]
-        judged = self._judgements(place, stop)
-        clues = [self._clues(item, said) for item, said in zip(items, judged, strict=True)]
-        guesses, chances = self._chances(clues, judged)
+        self._prepare(place, stop)
         found = []
-        for index, item in enumerate(items):
-            said, chance = judged[index], chances[index]
+        for index in range(place, stop):
+            item, said, column = self._ready[index]
+            guess, chance = self._chance(index)
             found.append(
                 Draw(
-                    place + index + 1,
+                    index + 1,
                     unit,
                     stop - first,
                     item.example.id,
@@ -150,61 +162,69 @@ class Drawer:
                     self._order.lot("labelled", item.digest) < chance,
                     None if said is None else said.score,
                     None if said is None else said.flagged,
-                    guesses[index],
-                    clues[index][1],
+                    guess,
+                    column,
                 )
             )
         return found
 
-    def _clues(self, item: Waiting, said: Judged | None) -> Clues:
-        """Return what the guess about an answer rests on."""
-        value = None
-        if self._column is not None:
-            value = self._column(item.example.columns.get(self._column.name), item.example.id)
-        return None if said is None else said.score, value
+    def _chance(self, place: int) -> tuple[float | None, float]:
+        """Return the guess for an answer, and with which probability it is handed out."""
+        ledger = self._folder.ledger
+        if self._folder.plan.drawing.design == "uniform":
+            return None, 1.0
+        if self._chances[0] != ledger.version:
+            self._chances = ledger.version, {}
+        known = self._chances[1]
+        if place not in known:
+            # Until the next label these are the same for all: those that come next are worked out
+            # with it.
+            test = ledger.test_for_drawing
+            assert test is not None
+            places = list(takewhile(self._ready.__contains__, count(place)))
+            ready = [self._ready[index] for index in places]
+            guesses = self._guesser([item.clues for item in ready])
+            flags = [item.said is not None and item.said.flagged for item in ready]
+            pairs = zip(guesses.tolist(), test.probability(flags, guesses).tolist(), strict=True)
+            known |= dict(zip(places, pairs, strict=True))
+        return known[place]
 
-    def _chances(
-        self, clues: Sequence[Clues], judged: Sequence[Judged | None]
-    ) -> tuple[Sequence[float | None], list[float]]:
-        """Return the guess for each answer, and with which probability it is handed out."""
-        test = self._folder.ledger.test_for_drawing
-        if self._folder.plan.drawing.design == "uniform" or test is None:
-            return [None] * len(clues), [1.0] * len(clues)
-        guesses = self._guesser(clues)
-        flags = [said is not None and said.flagged for said in judged]
-        chances = test.probability(flags, guesses)
-        return guesses.tolist(), chances.tolist()
-
-    def _judgements(self, place: int, stop: int) -> Sequence[Judged | None]:
-        """Return what the guardrail says of answers; the next ones are decided about with them."""
-        if self._judge is None:
-            return [None] * (stop - place)
+    def _prepare(self, place: int, stop: int) -> None:
+        """Have the guardrail's word on answers; on those that come next, too."""
         wanted = range(place, stop)
-        if self._deciding is not None and any(index not in self._judged for index in wanted):
+        if self._deciding is not None and any(index not in self._ready for index in wanted):
             self._take_decided()
-        if any(index not in self._judged for index in wanted):
-            ahead = range(place, min(max(place + _AHEAD, stop), len(self.pool)))
-            said = self._judge([self.pool[index].example for index in ahead])
-            self._judged |= dict(zip(ahead, said, strict=True))
-        return [self._judged[index] for index in wanted]
+        if any(index not in self._ready for index in wanted):
+            ahead = _AHEAD if self._judge is not None else 1
+            places = range(place, min(max(place + ahead, stop), len(self.pool)))
+            self._ready |= self._decided(places)
+
+    def _decided(self, places: range) -> dict[int, _Ready]:
+        """Return what is known of answers before they are drawn."""
+        items = [self.pool[index] for index in places]
+        said: Sequence[Judged | None] = [None] * len(items)
+        if self._judge is not None:
+            said = self._judge([item.example for item in items])
+        columns = [None if self._column is None else self._column.of(it.example) for it in items]
+        return dict(zip(places, map(_Ready, items, said, columns), strict=True))
 
     def _take_decided(self) -> None:
         """Wait for what was decided about in the background."""
-        assert self._deciding is not None
-        places, deciding = self._deciding
-        self._deciding = None
-        self._judged |= dict(zip(places, deciding.result(), strict=True))
+        if self._deciding is not None:
+            deciding, self._deciding = self._deciding, None
+            self._ready |= deciding.result()
 
-    def _decide_on(self, place: int, judge: Judge) -> None:
+    def _decide_on(self, place: int) -> None:
         """Let the guardrail decide about the answers after those that it has decided about."""
-        self._judged = {index: said for index, said in self._judged.items() if index >= place}
-        if self._deciding is not None or place + _AHEAD // 2 in self._judged:
+        self._ready = {index: item for index, item in self._ready.items() if index >= place}
+        if self._deciding is not None and self._deciding.done():
+            self._take_decided()
+        if self._deciding is not None or place + _AHEAD // 2 in self._ready:
             return
-        first = max(self._judged, default=place - 1) + 1
+        first = max(self._ready, default=place - 1) + 1
         places = range(first, min(first + _AHEAD, len(self.pool)))
         if places:
-            examples = [self.pool[index].example for index in places]
-            self._deciding = places, in_background(lambda: judge(examples))
+            self._deciding = in_background(lambda: self._decided(places))
 
     def _more(self, place: int) -> bool:
         """Set the next answers aside, from a place on; return whether there are any."""

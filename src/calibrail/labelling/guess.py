@@ -10,8 +10,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from calibrail.conformal.learnt_guess import learnt_guess
+from calibrail.conformal.learnt_guess import LearntGuess
 from calibrail.conformal.validation import Floats
+from calibrail.data.example import Example
 from calibrail.data.labels import LabelReader
 from calibrail.errors import DataError
 from calibrail.labelling.folder import LabelFolder
@@ -41,6 +42,10 @@ class GuessColumn:
         self.name = name
         self._labels = LabelReader(ReadOptions(), name)
 
+    def of(self, example: Example) -> float | None:
+        """Return what the column says of an example; errors as of a call."""
+        return self(example.columns.get(self.name), example.id)
+
     def __call__(self, value: float | str | None, id: str) -> float | None:
         """Return what the column says of an answer; None where its cell is empty.
 
@@ -67,26 +72,19 @@ class Guesser:
     Parameters
     ----------
     folder : LabelFolder
-        What is drawn and labelled. What is drawn after the last answer handed out plays no part, so
-        that a guess depends on labels, and not on when it is asked for.
+        What is drawn and labelled.
     """
 
     def __init__(self, folder: LabelFolder) -> None:
         self._folder = folder
-        self._known: tuple[int, Floats, Floats, Floats] | None = None
+        self._learnt: tuple[int, LearntGuess] | None = None
 
     def __call__(self, clues: Sequence[Clues]) -> Floats:
         """Return P(hallucinated) as guessed for answers, shape (n,)."""
         ledger = self._folder.ledger
-        if self._known is None or self._known[0] != ledger.version:
-            answers = ledger.answers[: ledger.last_handed_out]
-            drawn = _numbers([(item.draw.score, item.draw.column) for item in answers])
-            given = [item.label for item in answers]
-            known = np.array([label is not None for label in given], bool)
-            labels = np.array([label for label in given if label is not None], np.float64)
-            self._known = ledger.version, drawn[known], labels, drawn
-        guesses = learnt_guess(*self._known[1:], _numbers(clues))
-        return np.asarray(np.round(guesses, 6))
+        if self._learnt is None or self._learnt[0] != ledger.version:
+            self._learnt = ledger.version, LearntGuess.of(*ledger.lessons())
+        return np.asarray(np.round(self._learnt[1](_numbers(clues)), 6))
 
 
 def _numbers(clues: Sequence[Clues]) -> Floats:

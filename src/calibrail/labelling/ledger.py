@@ -1,5 +1,6 @@
 """What do the files say: what was drawn, who labelled it how, and what counts so far?"""
 
+from array import array
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ import numpy as np
 
 from calibrail.conformal.sequential import SequentialTest
 from calibrail.conformal.unsure import UnsureTest
+from calibrail.conformal.validation import Floats, Ints
 from calibrail.labelling.lines import Draw, Label
 from calibrail.labelling.order import Order
 from calibrail.labelling.plan import SessionPlan
@@ -71,6 +73,8 @@ class Ledger:
         self.last_handed_out = 0
         #: Another number whenever an answer was handed out, or a label taken in or back.
         self.version = 0
+        #: Score and column of each answer drawn, NaN where there is none.
+        self._clues = array("d")
         self.forget_labels()
 
     def forget_labels(self) -> None:
@@ -83,6 +87,8 @@ class Ledger:
         }
         self.of_annotator: dict[str, list[Label]] = defaultdict(list)
         self.tally = dict.fromkeys((1, 0, None), 0)
+        #: Final labels by order, those left out of which nobody was sure.
+        self._truths: dict[int, int] = {}
         self.version += 1
         self._restart()
 
@@ -99,6 +105,8 @@ class Ledger:
         shared = self._order.lot("shared", draw.digest) < self.plan.shared
         answer = Answer(draw, needs=2 if shared else 1)
         self.answers.append(answer)
+        clues = (draw.score, draw.column)
+        self._clues.extend(np.nan if clue is None else clue for clue in clues)
         if draw.handed_out:
             self.unsettled.add(draw.order)
             self.last_handed_out = draw.order
@@ -120,6 +128,10 @@ class Ledger:
         for (standing, value), change in ((before, -1), (after, 1)):
             if standing == "final":
                 self.tally[value] += change
+        if (truth := answer.label) is None:
+            self._truths.pop(label.order, None)
+        else:
+            self._truths[label.order] = truth
         (self.unsettled.discard if after[0] == "final" else self.unsettled.add)(label.order)
         if label.order <= self._counted:
             self._take_back(label.order)
@@ -129,6 +141,19 @@ class Ledger:
         for order in sorted(self.unsettled):
             if self.answers[order - 1].standing == "disagreement":
                 yield order
+
+    def lessons(self) -> tuple[Floats, Ints, Floats]:
+        """Return clues of answers with a final label, these labels, and clues of all drawn.
+
+        Clues are score and column, shape (n, 2), NaN where there is none. What is drawn after the
+        last answer handed out plays no part, so that what is learnt depends on labels, and not on
+        when it is asked for.
+        """
+        # A copy: an array that is looked at cannot grow.
+        drawn = np.array(self._clues).reshape(-1, 2)[: self.last_handed_out]
+        orders = sorted(self._truths)
+        labels = np.array([self._truths[order] for order in orders], np.int64)
+        return drawn[np.array(orders, np.int64) - 1], labels, drawn
 
     @property
     def counted(self) -> int:

@@ -139,8 +139,7 @@ class _GuessCheck:
     def add(self, example: Example) -> None:
         """Look at the guess for one answer."""
         if self._column is not None:
-            guess = self._column(example.columns.get(self._column.name), example.id)
-            self._n += guess is not None
+            self._n += self._column.of(example) is not None
 
     def finish(self, examples: Reading) -> None:
         """Refuse a column without a single guess."""
