@@ -85,7 +85,7 @@ def test_both_halves_need_a_faithful_answer(tmp_path: Path) -> None:
         session.put("ada", task.order, 0)
         assert session.counts("ada").decided
     run = calibrail.calibrate(tmp_path, "column:column=suspicion,higher=hallucinated", alpha=0.4)
-    assert run.report.fpr.n == 1
+    assert run.report.test.n_faithful == 1
 
 
 def test_what_cannot_be_counted_beforehand_is_refused(tmp_path: Path) -> None:
