@@ -187,6 +187,20 @@ def test_half_a_surrogate_pair_arrives(desk: Desk, monkeypatch: pytest.MonkeyPat
     assert desk.ask("sentences", order=1)["sentences"]
 
 
+def test_a_disagreement_is_shown_without_who_said_what(tmp_path: Path) -> None:
+    with session(tmp_path, plain(1), shared=1.0) as opened:
+        for name, given in (("ada", 0), ("bob", 1)):
+            task = opened.next(name)
+            assert task is not None
+            opened.put(name, task.order, given)
+    with session(tmp_path, plain(1), settle=True) as opened:
+        desk = Desk(opened, "eve")
+        state = desk.state()
+        assert state["task"]["settles"] and "bob" not in json.dumps(state)
+        assert desk.ask("label", order=state["task"]["order"], label=1)["task"] is None
+    assert labels(tmp_path)[-1]["settles"] is True
+
+
 def test_what_cannot_be_written_is_said_and_the_answer_stays(
     desk: Desk, opened: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,8 +1,10 @@
 """How is the page opened on this machine, and closed again?"""
 
 import contextlib
+import os
 import secrets
 import socket
+import sys
 import threading
 import webbrowser
 from collections.abc import Callable
@@ -62,9 +64,15 @@ def serve(
         listener.listen()
         address = f"http://127.0.0.1:{port}/?token={token}"
         tell(address)
-        if browser:
+        if browser and _has_a_screen():
             # Some browsers answer only when they are closed.
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
         # uvicorn ends in good order first, and then raises Ctrl-C again.
         with contextlib.suppress(KeyboardInterrupt):
             server.run(sockets=[listener])
+
+
+def _has_a_screen() -> bool:
+    """Return whether a browser would have a window: one in the terminal would take it over."""
+    screens = ("DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME")
+    return sys.platform in ("win32", "darwin") or any(os.environ.get(name) for name in screens)

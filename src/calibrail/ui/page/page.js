@@ -67,7 +67,7 @@ function showCounts(counts) {
 function show(state, said = "") {
   const { counts } = state;
   showCounts(counts);
-  const decided = counts.decided && !goesOn;
+  const decided = counts.decided && !goesOn && !state.undone;
   if (!state.task || decided || state.stopped) {
     task = null;
     rest(state, decided);
@@ -156,7 +156,6 @@ function undo() {
       say("There is nothing to undo.");
       return true;
     }
-    goesOn = true;
     task = null;
     show(state, "The label is taken back; this answer is open again.");
     return true;
@@ -243,8 +242,7 @@ function rest(state, decided) {
       "same command goes on from here.";
   } else if (decided) {
     title = "The labels are enough";
-    text = "What was to be found out is found out. Stop, and the terminal says what it is. More " +
-      "labels do no harm.";
+    text = "The data has decided. Stop, and the terminal says how; further labels do no harm.";
   } else if (counts.waiting) {
     text = `${plural(counts.waiting, "answer waits", "answers wait")} for another annotator.`;
   } else if (counts.disagreements) {
@@ -334,12 +332,11 @@ document.addEventListener("selectionchange", () => {
 });
 $("response").addEventListener("click", (event) => {
   if (!getSelection().isCollapsed || !(event.target instanceof Element)) return;
-  const at = document.caretPositionFromPoint?.(event.clientX, event.clientY);
-  const place = at && response.placeOf(at.offsetNode, at.offset);
-  if (event.target.closest("mark") && place !== null && place !== undefined) {
+  const place = response.placeUnder(event.clientX, event.clientY);
+  if (event.target.closest("mark") && place !== null) {
     if (marking.removeAt(place) || marking.removeAt(place - 1)) return;
   }
-  if (evidence && typeof place === "number") {
+  if (evidence && place !== null) {
     const sentence = evidence.sentences.findIndex(([start, end]) => start <= place && place < end);
     if (sentence >= 0) nearest(sentence - evidence.at);
   }

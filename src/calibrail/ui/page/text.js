@@ -127,6 +127,14 @@ export class TextView {
     return before.toString().length;
   }
 
+  /** Return the place of the text under a point of the window, or null. */
+  placeUnder(x, y) {
+    const caret = document.caretPositionFromPoint?.(x, y);
+    if (caret) return this.placeOf(caret.offsetNode, caret.offset);
+    const range = document.caretRangeFromPoint?.(x, y);
+    return range ? this.placeOf(range.startContainer, range.startOffset) : null;
+  }
+
   /** Return the words of the stretch around a place, as places. */
   words(place) {
     return segments(this.text, this.stretch(place), "word")
