@@ -108,14 +108,24 @@ def test_answers_that_do_not_count_alike_are_refused_with_the_way_out(tmp_path: 
             call(tmp_path)
 
 
-def test_labels_for_a_verdict_calibrate_with_a_warning_and_cannot_certify_that(
+def test_labels_for_a_verdict_calibrate_with_a_warning_and_certify_nothing_else(
     tmp_path: Path,
 ) -> None:
-    with calibrail.label(traces(120), tmp_path, guardrail=frozen(), max_fpr=0.3) as session:
+    guardrail = frozen()
+    with calibrail.label(traces(120), tmp_path, guardrail=guardrail, max_fpr=0.3) as session:
         label_some(session, "ada", 100)
     run = calibrail.calibrate(tmp_path, SCORE, Promise(0.2))
     assert any("labelled for the verdict on a guardrail" in note for note in run.report.notes)
-    own = calibrail.certify(run.freeze(), tmp_path, max_fpr=0.5)
+    with pytest.raises(DataError, match=r"labelling stops when that falls.*labels=\.\.\."):
+        calibrail.certify(guardrail, tmp_path, max_fpr=0.3)
+    with pytest.raises(DataError, match="another guardrail: label new answers for this one"):
+        calibrail.certify(run.freeze(), tmp_path, max_fpr=0.3)
+
+
+def test_what_set_a_threshold_is_recognised_where_it_is_certified(tmp_path: Path) -> None:
+    folder = labelled(tmp_path, 120)
+    run = calibrail.calibrate(folder, SCORE, Promise(0.2))
+    own = calibrail.certify(run.freeze(), folder, max_fpr=0.5)
     assert own.n_seen_before == run.calibration.n
     assert own.verdict != "certified"
 

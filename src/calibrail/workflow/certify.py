@@ -13,6 +13,7 @@ from calibrail.conformal import (
     exact_bound,
     parse_risk,
 )
+from calibrail.data.reading import Reading
 from calibrail.data.sources import Source
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation.sections.measured_risks import risk_bounds, risk_verdict
@@ -20,7 +21,7 @@ from calibrail.guardrail.runtime import Guardrail
 from calibrail.report.documents.calibrate_findings import assumed, risks_reason
 from calibrail.report.documents.certify_warnings import certify_warnings
 from calibrail.settings import ReadOptions, Requirement, checks
-from calibrail.settings.option import option_of
+from calibrail.settings.option import either, option_of
 from calibrail.settings.short import collect_requirement
 from calibrail.workflow.alike import settled_certificates
 from calibrail.workflow.arrays import ArraysShort, source_of
@@ -109,6 +110,7 @@ def certify(
     limits = _limits(guardrail, requirement, risks)
     reading, history = inherited(reading, guardrail, source, labelled=True), Looks(looks)
     examples = open_for(guardrail, source, reading, keep=() if by is None else (by,))
+    _refuse_stopped(examples, guardrail)
     once, columns = not requirement.assume_independent, columns_of([guardrail.score])
     seen, tally = Fresh(guardrail), Tally(by, once=once, columns=columns)
     for batch in batches(filter(seen.admits, examples)):
@@ -185,6 +187,23 @@ def certify(
         policy=guardrail.config.policy.undefined,
     )
     return replace(result, warnings=tuple(warnings))
+
+
+def _refuse_stopped(examples: Reading, guardrail: Guardrail) -> None:
+    """Refuse labels that were drawn until a verdict fell: one look at them is one too many."""
+    origin = examples.origin
+    if origin is None or origin.purpose != "certify":
+        return
+    remedy = (
+        "their own verdict, valid whenever labelling stopped, is read with "
+        f"{either('--labels', 'labels=...')}"
+        if origin.guardrail == guardrail.config.digest
+        else "they were drawn for another guardrail: label new answers for this one"
+    )
+    raise DataError(
+        f"{examples.source} holds labels for a verdict, and labelling stops when that falls; a "
+        f"verdict on a number of answers fixed beforehand would be wrong too often: {remedy}"
+    )
 
 
 def _refuse_beside(**given: Any) -> None:

@@ -139,7 +139,10 @@ def _contents(diagnosis: Json) -> Iterator[tuple[str, str]]:
     yield "Usable examples", f"{diagnosis['usable']:,}: {labels}"
     for key, name in (
         ("n_unlabelled", "Without a label"),
-        ("filtered", "Left out on request"),
+        (
+            "filtered",
+            "Left out on request" if diagnosis["reading"]["origin"] is None else "Left out",
+        ),
         ("quarantined", "Cannot be used"),
     ):
         if diagnosis[key]:
