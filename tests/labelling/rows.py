@@ -73,4 +73,4 @@ def label_some(session: Session, annotator: str, n: int) -> list[str]:
 
 def lines(path: Path) -> list[dict[str, Any]]:
     """Return the objects of a file of JSON lines."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [json.loads(line) for line in path.read_bytes().splitlines()]

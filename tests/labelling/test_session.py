@@ -161,3 +161,25 @@ def test_one_answer_of_each_group_is_drawn(tmp_path: Path) -> None:
         ids = label_some(session, "ada", 10)
         assert session.next("ada") is None
     assert {int(name[1:]) % 10 for name in ids} == set(range(10))
+
+
+def test_texts_and_numbers_of_any_kind_come_back_as_they_were(tmp_path: Path) -> None:
+    guardrail = frozen()
+    rows = traces(8)
+    hostile = ["a\u2028b\x00c", "\ud800 half", "x\r\ny\x85z", "</script>\u202e"]
+    hostile += ["{}", "\ufeff1", "é", "𝄞"]
+    for i, (row, text) in enumerate(zip(rows, hostile, strict=True)):
+        row["response"], row["contexts"] = f"{i} {text}", [text, f"{i}"]
+        row["suspicion"] = (float("inf"), float("-inf"), None, 0.5)[i % 4]
+    seen = {}
+    with calibrail.label(iter(rows), tmp_path, guardrail=guardrail, max_fpr=0.5) as session:
+        while (task := session.next("ada")) is not None:
+            seen[task.id] = task.response, task.contexts[0]
+            session.put("ada", task.order, 0, [(0, 1, task.response[0])])
+    assert seen == {row["id"]: (row["response"], row["contexts"][0]) for row in rows}
+    # What is drawn is decided about as the guardrail would decide at once.
+    draws = {line["id"]: line["flagged"] for line in lines(tmp_path / "draws.jsonl")}
+    now = guardrail.decide(rows)
+    assert draws == {item.id: item.flagged for item in now}
+    with calibrail.label(None, tmp_path) as session:
+        assert session.counts("ada").labelled == 8 and session.undo("ada") is not None

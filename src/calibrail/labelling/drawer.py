@@ -12,6 +12,7 @@ from calibrail.labelling.guess import Clues, GuessColumn, Guesser
 from calibrail.labelling.lines import Draw
 from calibrail.labelling.order import Order
 from calibrail.labelling.pool import Pool, Waiting, first_units, without_copies
+from calibrail.record import plain
 
 #: Answers that the guardrail decides about in one go, ahead of their turn.
 _AHEAD: Final = 32
@@ -160,7 +161,7 @@ class Drawer:
                     item.digest,
                     chance,
                     self._order.lot("labelled", item.digest) < chance,
-                    None if said is None else said.score,
+                    None if said is None else plain(said.score),
                     None if said is None else said.flagged,
                     guess,
                     column,

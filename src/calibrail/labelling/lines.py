@@ -1,10 +1,11 @@
 """What stands in a line of the files of labels, and is it what it should be?"""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from calibrail.errors import DataError
+from calibrail.errors import DataError, InputError
 from calibrail.labelling.store import Line
 
 #: A piece of a response: where it begins and ends, in characters from 0, and its text.
@@ -154,6 +155,31 @@ def _known(line: Line, path: Path, kind: type[Draw] | type[Label]) -> dict[str, 
             f"{path}, line {line.number} has no {missing[0]}; restore the line, or take it out"
         )
     return content
+
+
+def checked_spans(spans: Sequence[Span], response: str) -> tuple[Span, ...]:
+    """Return spans, each of which says what stands there in the response.
+
+    Raises
+    ------
+    InputError
+        One does not; it is named.
+    """
+    checked = []
+    for span in spans:
+        try:
+            start, stop, text = span
+        except (TypeError, ValueError) as error:
+            raise InputError(f"a span is (begin, end, text); got {span!r:.80}") from error
+        if not (isinstance(start, int) and isinstance(stop, int) and 0 <= start < stop):
+            raise InputError(f"a span must begin before it ends; got {span!r:.80}")
+        if response[start:stop] != text:
+            raise InputError(
+                f"the span from {start} to {stop} must hold the text of the response there, "
+                f"{response[start:stop]!r:.60}; got {text!r:.60}"
+            )
+        checked.append((start, stop, text))
+    return tuple(checked)
 
 
 def _is_span(value: object) -> bool:

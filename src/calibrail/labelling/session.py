@@ -9,7 +9,7 @@ from calibrail.labelling.drawer import Drawer, Judge, Reread
 from calibrail.labelling.enough import FAITHFUL_NEEDED, found, labels_to_expect
 from calibrail.labelling.folder import LabelFolder
 from calibrail.labelling.ledger import Answer
-from calibrail.labelling.lines import Label, Span
+from calibrail.labelling.lines import Label, Span, checked_spans
 from calibrail.labelling.plan import SessionPlan
 from calibrail.labelling.tasks import Counts, Task
 from calibrail.settings.checks import whole
@@ -171,7 +171,7 @@ class Session:
                 now().isoformat(timespec="seconds"),
                 answer.draw.probability,
                 order,
-                self._checked(spans, order),
+                checked_spans(spans, self._task(order).response) if spans else (),
                 bool(evidence),
                 self._settle,
             )
@@ -233,7 +233,7 @@ class Session:
                 unsure=ledger.tally[None],
                 drawn=len(ledger.answers),
                 counted=counted,
-                skipped=len(desk.put_off[name]),
+                skipped=sum(order in ledger.unsettled for order in desk.put_off[name]),
                 disagreements=sum(1 for _ in ledger.disagreements()),
                 waiting=len(ledger.unsettled),
                 holding=sum(item.standing == "final" for item in ledger.answers[counted:]),
@@ -332,23 +332,3 @@ class Session:
                 f"{name!r} has labelled the answer {answer.draw.id!r} already; undo that label to "
                 "change it"
             )
-
-    def _checked(self, spans: Sequence[Span], order: int) -> tuple[Span, ...]:
-        """Return spans, each of which says what stands there in the response."""
-        if not spans:
-            return ()
-        response, checked = self._task(order).response, []
-        for span in spans:
-            try:
-                start, stop, text = span
-            except (TypeError, ValueError) as error:
-                raise InputError(f"a span is (begin, end, text); got {span!r:.80}") from error
-            if not (isinstance(start, int) and isinstance(stop, int) and 0 <= start < stop):
-                raise InputError(f"a span must begin before it ends; got {span!r:.80}")
-            if response[start:stop] != text:
-                raise InputError(
-                    f"the span from {start} to {stop} must hold the text of the response there, "
-                    f"{response[start:stop]!r:.60}; got {text!r:.60}"
-                )
-            checked.append((start, stop, text))
-        return tuple(checked)

@@ -148,8 +148,8 @@ class Log:
 
 
 def encoded(line: Mapping[str, Any]) -> bytes:
-    """Return a line of a file of JSON lines."""
-    text = json.dumps(line, ensure_ascii=False, allow_nan=False, separators=(", ", ": "))
+    """Return a line of a file of JSON lines; infinite numbers as Python spells them."""
+    text = json.dumps(line, ensure_ascii=False, separators=(", ", ": "))
     return text.encode("utf-8", "surrogatepass") + b"\n"
 
 

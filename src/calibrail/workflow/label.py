@@ -6,7 +6,7 @@ from os import PathLike
 from typing import Any, Final, Unpack
 
 from calibrail.data.example import Example
-from calibrail.data.sources import Source
+from calibrail.data.sources import Source, reusable
 from calibrail.errors import ModelError, file_errors
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.labelling.drawer import Judge, Judged
@@ -97,7 +97,7 @@ def label(
     options = from_keywords(LabelOptions, options, rest)
     if requirement is not None or rest:
         requirement = collect_requirement(requirement, rest, label)
-    folder = checks.path(folder, "folder")
+    folder, traces = checks.path(folder, "folder"), None if traces is None else reusable(traces)
     with file_errors(f"cannot make the folder {folder}", "; name another one"):
         folder.mkdir(parents=True, exist_ok=True)
     frozen = None if guardrail is None else Guardrail.of(guardrail)
