@@ -52,6 +52,7 @@ def test_what_takes_no_part_is_counted_by_its_reason(tmp_path: Path) -> None:
                 if number == 6 and annotator == "bob":
                     label = 1 - truth(task.id)
                 session.put(annotator, task.order, label)
+        # What is on a screen when labelling stops is nothing left out.
         assert session.next("ada") is not None
     examples, reading = read_all(tmp_path)
     assert len(examples) == 5
@@ -59,7 +60,6 @@ def test_what_takes_no_part_is_counted_by_its_reason(tmp_path: Path) -> None:
         "nobody could tell": 1,
         "annotators disagree, and nobody has settled it": 1,
         "labelled, but behind an answer that is not settled yet": 5,
-        "drawn and not labelled yet": 1,
     }
     with calibrail.label(None, tmp_path, settle=True) as session:
         task = session.next("cleo")
@@ -67,7 +67,22 @@ def test_what_takes_no_part_is_counted_by_its_reason(tmp_path: Path) -> None:
         session.put("cleo", task.order, 1)
     examples, reading = read_all(tmp_path)
     assert len(examples) == 11 and examples[5].label == 1
-    assert reading.filtered.total() == 2
+    assert dict(reading.filtered) == {"nobody could tell": 1}
+
+
+def test_what_was_put_off_is_left_out_with_what_stands_behind_it(tmp_path: Path) -> None:
+    with calibrail.label(traces(60), tmp_path, promise=Promise(0.2)) as session:
+        label_some(session, "ada", 4)
+        task = session.next("ada")
+        assert task is not None
+        session.skip("ada", task.order)
+        label_some(session, "ada", 3)
+    examples, reading = read_all(tmp_path)
+    assert len(examples) == 4
+    assert dict(reading.filtered) == {
+        "drawn and not labelled yet": 1,
+        "labelled, but behind an answer that is not settled yet": 3,
+    }
 
 
 def test_commands_read_them_and_the_report_says_what_was_left_out(tmp_path: Path) -> None:

@@ -51,10 +51,15 @@ def labelled_answers(folder: Path) -> tuple[Iterator[Row | Filtered], Origin]:
 
 
 def _rows(ledger: Ledger, pool: Pool) -> Iterator[Row | Filtered]:
-    """Yield each answer drawn, numbered by its place in the order of drawing."""
+    """Yield each answer drawn, numbered by its place in the order of drawing.
+
+    Those on screens when labelling stopped, behind the last label, are not among them.
+    """
     pool.refresh()
-    for place, answer in enumerate(ledger.answers):
-        reason = _left_out(answer, counts=place < ledger.counted)
+    counted = ledger.counted
+    labelled = [place for place, item in enumerate(ledger.answers) if item.standing != "open"]
+    for place, answer in enumerate(ledger.answers[: max(labelled, default=-1) + 1]):
+        reason = _left_out(answer, counts=place < counted)
         if reason is not None:
             yield Filtered(answer.draw.order, reason)
             continue

@@ -92,7 +92,7 @@ def _of_origin(origin: Json | None, left_out: Json) -> Iterator[str]:
         reasons = "; ".join(f"{reason} ({n:,})" for reason, n in left_out.items())
         yield (
             f"Answers drawn that take no part: {reasons}. What is promised and measured here is "
-            "about answers that people can judge."
+            "about answers like the others."
         )
     if origin["purpose"] == "certify":
         yield (
