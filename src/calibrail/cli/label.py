@@ -115,7 +115,8 @@ def run(
         promise = promise or settings.Promise()
     elif promise is not None:
         raise InputError("--alpha, --guarantee and --delta say what --until calibrated is to keep")
-    in_file = sitting.export is not None or sitting.taken_from is not None
+    files = (sitting.export, sitting.taken_from, labelling.elsewhere)
+    in_file = any(item is not None for item in files)
     if not (sitting.terminal or in_file):
         _needs_a_server()
     words, reading = _words_of_labels(reading, used=sitting.taken_from is not None)

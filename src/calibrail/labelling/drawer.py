@@ -7,6 +7,7 @@ from itertools import count, takewhile
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from calibrail.data.example import Example
+from calibrail.labelling.elsewhere import Lots
 from calibrail.labelling.folder import POOL_FILE, LabelFolder
 from calibrail.labelling.guess import Clues, GuessColumn, Guesser
 from calibrail.labelling.lines import Draw
@@ -81,10 +82,18 @@ class Drawer:
         The frozen guardrail; None where labels are for a threshold.
     reread : callable
         Gives the traces once more, when nearly all that were set aside are drawn.
+    lots : Lots, optional
+        Those that fell elsewhere; without them nothing is drawn where such lots decide.
     """
 
-    def __init__(self, folder: LabelFolder, judge: Judge | None, reread: Reread) -> None:
-        self._folder, self._judge, self._reread = folder, judge, reread
+    def __init__(
+        self,
+        folder: LabelFolder,
+        judge: Judge | None,
+        reread: Reread,
+        lots: Lots | None = None,
+    ) -> None:
+        self._folder, self._judge, self._reread, self._lots = folder, judge, reread, lots
         self._order = Order(folder.plan.seed)
         self.pool = Pool(folder.path / POOL_FILE)
         self.pool.refresh()
@@ -113,6 +122,8 @@ class Drawer:
         A group is drawn whole. Nothing is drawn that is not on the disk.
         """
         answers = self._folder.ledger.answers
+        if self._folder.plan.elsewhere is not None and self._lots is None:
+            return False
         last, lines = answers[-1].draw if answers else None, list[Draw]()
         for _ in range(_IN_A_ROW):
             place = len(answers) + len(lines)
@@ -151,6 +162,10 @@ class Drawer:
         for index in range(place, stop):
             item, said, column = self._ready[index]
             guess, chance = self._chance(index)
+            handed_out = self._order.lot("labelled", item.digest) < chance
+            if self._lots is not None:
+                least = self._folder.plan.drawing.floors[0 if said and said.flagged else 1]
+                chance, handed_out = self._lots.fell(item.example.id, least)
             found.append(
                 Draw(
                     index + 1,
@@ -160,7 +175,7 @@ class Drawer:
                     item.example.group,
                     item.digest,
                     chance,
-                    self._order.lot("labelled", item.digest) < chance,
+                    handed_out,
                     None if said is None else plain(said.score),
                     None if said is None else said.flagged,
                     guess,

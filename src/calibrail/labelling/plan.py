@@ -69,6 +69,9 @@ class SessionPlan(Record):
         Column that P(hallucinated) is guessed from; without it what has been labelled so far.
     reading : mapping
         How the traces were read, as ``Reading.how`` tells it.
+    elsewhere : str or None
+        SHA-256 of the file of labels that were made elsewhere, whose lots decided what is labelled;
+        None where the seed does.
     """
 
     purpose: Purpose
@@ -82,5 +85,6 @@ class SessionPlan(Record):
     needed: int | None = None
     guess: str | None = None
     reading: Mapping[str, Any] = field(default_factory=dict)
+    elsewhere: str | None = None
 
     schema: ClassVar = "calibrail.labels/1"

@@ -6,6 +6,7 @@ from pathlib import Path
 from calibrail.errors import InputError
 from calibrail.labelling.desk import Event, event_line, now
 from calibrail.labelling.drawer import Drawer, Judge, Reread
+from calibrail.labelling.elsewhere import Lots
 from calibrail.labelling.enough import FAITHFUL_NEEDED, found, labels_to_expect
 from calibrail.labelling.folder import LabelFolder
 from calibrail.labelling.ledger import Answer
@@ -31,15 +32,23 @@ class Session:
         Gives the traces once more.
     settle : bool
         Hand out the answers about which annotators disagree, and nothing else.
+    lots : Lots, optional
+        Those that fell elsewhere.
     """
 
     def __init__(
-        self, folder: LabelFolder, judge: Judge | None, reread: Reread, *, settle: bool = False
+        self,
+        folder: LabelFolder,
+        judge: Judge | None,
+        reread: Reread,
+        *,
+        settle: bool = False,
+        lots: Lots | None = None,
     ) -> None:
         self._files, self._settle = folder, settle
         with folder.lock():
             folder.refresh()
-            self._drawer = Drawer(folder, judge, reread)
+            self._drawer = Drawer(folder, judge, reread, lots)
         self._closed = False
 
     def __enter__(self) -> "Session":

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from calibrail.record import Record
-from calibrail.settings.checks import column, rate, whole, yes_or_no
+from calibrail.settings.checks import column, path, rate, whole, yes_or_no
 from calibrail.settings.option import setting
 
 
@@ -25,6 +25,10 @@ class LabelOptions(Record):
         labels so far.
     settle : bool
         Hand out the answers about which annotators disagree, and nothing else.
+    elsewhere : str or None
+        File of labels that were made elsewhere: with the id of each answer its label and the
+        probability with which it was to be labelled, which was known before. They are counted as
+        if they had been drawn here; the other answers of the traces stay without a label.
 
     Raises
     ------
@@ -42,6 +46,11 @@ class LabelOptions(Record):
         metavar="COL",
     )
     settle: bool = setting("Settle what annotators disagree about.", False)
+    elsewhere: str | None = setting(
+        "Labels made elsewhere: file of id, label and the probability of being labelled.",
+        None,
+        metavar="FILE",
+    )
 
     def __post_init__(self) -> None:
         if self.seed is not None:
@@ -49,4 +58,6 @@ class LabelOptions(Record):
         if self.shared is not None:
             object.__setattr__(self, "shared", rate(self.shared, "shared"))
         column(self.guess, "guess")
+        if self.elsewhere is not None:
+            object.__setattr__(self, "elsewhere", str(path(self.elsewhere, "elsewhere")))
         yes_or_no(self.settle, "settle")

@@ -10,6 +10,8 @@ from calibrail.data.sources import Source, reusable
 from calibrail.errors import ModelError, file_errors
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.labelling.drawer import Judge, Judged
+from calibrail.labelling.elsewhere import read_lots
+from calibrail.labelling.exchange import take_all
 from calibrail.labelling.folder import LOCK, LabelFolder, begun, read_plan
 from calibrail.labelling.session import Session
 from calibrail.labelling.store import Lock
@@ -65,7 +67,7 @@ def label(
     drawing : Drawing, optional
         How answers are drawn; ``uniform`` at first.
     options : LabelOptions, optional
-        Seed, share of two annotators, where the guess is, settling.
+        Seed, share of two annotators, where the guess is, settling, labels made elsewhere.
     reading : ReadOptions, optional
         How to read the traces.
     progress : callable, optional
@@ -112,7 +114,17 @@ def label(
         else:
             plan = begin(folder, traces, asked, progress)
     reread = partial(read_again, folder, plan, traces, frozen)
-    return Session(LabelFolder(folder), _judge(frozen), reread, settle=options.settle)
+    lots = None
+    if options.elsewhere is not None:
+        lots = read_lots(options.elsewhere, plan.drawing)
+    session = Session(LabelFolder(folder), _judge(frozen), reread, settle=options.settle, lots=lots)
+    if lots is not None:
+        try:
+            take_all(session, lots)
+        except BaseException:
+            session.close()
+            raise
+    return session
 
 
 def _judge(guardrail: Guardrail | None) -> Judge | None:

@@ -13,6 +13,7 @@ from calibrail.data.reading import Reading, read
 from calibrail.data.sources import Source, is_named, names_of, open_source, spoken
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.guardrail.runtime import Guardrail
+from calibrail.labelling.elsewhere import read_lots
 from calibrail.labelling.enough import hallucinated_needed
 from calibrail.labelling.folder import GUARDRAIL, PLAN, POOL_FILE, QUARANTINE
 from calibrail.labelling.guess import GuessColumn
@@ -51,6 +52,8 @@ def begin(
     guardrail, options = asked.guardrail, asked.options
     drawing = optional(asked.drawing, Drawing, "drawing")
     _refuse_at_odds(asked, drawing)
+    lots = None if options.elsewhere is None else read_lots(options.elsewhere, drawing)
+    unknown = set(lots.rows if lots else ())
     needed = None if asked.promise is None else hallucinated_needed(asked.promise)
     requirement = None if guardrail is None else limits(guardrail, asked.requirement)
     seen, guess = Fresh(guardrail), _GuessCheck(options.guess)
@@ -65,12 +68,19 @@ def begin(
         for example in examples:
             if progress is not None and examples.n_examples % BLOCK == 0:
                 progress(examples.n_examples)
+            unknown.discard(example.id)
             if seen.admits(example):
                 guess.add(example)
                 yield example
 
     found = first_units(usable(), order, whole_groups=drawing.whole_groups)
     guess.finish(examples)
+    if lots is not None and unknown:
+        row = next(row for id, row in lots.rows.items() if id in unknown)
+        raise InputError(
+            f"{row['where']}: no trace has the id {row['id']!r}, nor "
+            f"{len(unknown) - 1:,} other ids of that file; correct them, or take the rows out"
+        )
     sha256 = examples.digest()
     freshness = seen.freshness(sha256)
     if freshness == "calibration data" or not found:
@@ -99,6 +109,7 @@ def begin(
         needed=needed,
         guess=options.guess,
         reading=examples.how(),
+        elsewhere=None if lots is None else lots.sha256,
     )
     with file_errors(f"cannot write into the folder {folder}", "; name another one"):
         pool = b"".join(encoded(item.to_dict()) for item in without_copies(found, ()))
@@ -123,6 +134,11 @@ def _refuse_at_odds(asked: Asked, drawing: Drawing) -> None:
             "a guess and weighed, a threshold of the same promise and cost was measured to need "
             f"1.8 to 3.5 times as many labels; leave out {active}, or give the guardrail to "
             "certify"
+        )
+    if asked.options.elsewhere is not None and asked.guardrail is None:
+        raise InputError(
+            "labels made elsewhere are for the verdict on a guardrail; give the guardrail, or "
+            "calibrate on the file itself"
         )
     if asked.options.guess is not None and drawing.design == "uniform":
         guess = option_of(LabelOptions, "guess")

@@ -9,6 +9,7 @@ from calibrail.data.reading import read
 from calibrail.data.sources import Source, is_named, spoken
 from calibrail.errors import DataError, InputError
 from calibrail.guardrail.runtime import Guardrail
+from calibrail.labelling.elsewhere import read_lots
 from calibrail.labelling.folder import GUARDRAIL
 from calibrail.labelling.plan import SessionPlan
 from calibrail.record import plain
@@ -68,6 +69,8 @@ def refuse_another(folder: Path, plan: SessionPlan, asked: Asked, frozen: Guardr
         "shared": (options.shared, plan.shared),
         "guess": (options.guess, plan.guess),
     }
+    if options.elsewhere is not None:
+        pairs["elsewhere"] = (read_lots(options.elsewhere, plan.drawing).sha256, plan.elsewhere)
     if asked.reading is not None:
         said, settings = plain(changed(asked.reading)), plain(plan.reading["settings"])
         pairs |= {name: (value, settings.get(name)) for name, value in said.items()}

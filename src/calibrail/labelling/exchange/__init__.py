@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
+from typing import Final
 
 from calibrail.data.labels import LabelReader
 from calibrail.errors import InputError
+from calibrail.labelling.elsewhere import Lots
 from calibrail.labelling.exchange.files import format_of, read, write
 from calibrail.labelling.exchange.given import LabelWords
 from calibrail.labelling.exchange.taking import Imported as Imported
@@ -13,6 +15,9 @@ from calibrail.labelling.exchange.taking import take_labels
 from calibrail.labelling.session import Session
 from calibrail.settings import ReadOptions, checks
 from calibrail.settings.checks import optional
+
+#: Who labelled where a file does not say so.
+ELSEWHERE: Final = "elsewhere"
 
 
 def export_answers(
@@ -100,3 +105,21 @@ def import_labels(
         raise InputError("label_column must name one column; import each annotator's by itself")
     words = LabelWords(LabelReader(reading, column))
     return take_labels(session, read(place, column), words, annotator)
+
+
+def take_all(session: Session, lots: Lots) -> None:
+    """Draw all traces, and give each that was labelled elsewhere its label.
+
+    Raises
+    ------
+    InputError
+        A label says neither class, or a probability is below the floor: the row is named.
+    """
+    words = LabelWords(LabelReader(ReadOptions(), "label"))
+    while (task := session.next(ELSEWHERE)) is not None:
+        row = lots.rows[task.id]
+        try:
+            label = words(row["label"])
+        except InputError as error:
+            raise InputError(f"{row['where']}: {error}") from error
+        session.put(str(row.get("annotator") or ELSEWHERE), task.order, label)

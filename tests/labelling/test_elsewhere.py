@@ -1,0 +1,132 @@
+"""Do labels that were made elsewhere with known probabilities count as those made here?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrail
+from calibrail import Drawing, Guardrail, InputError
+from calibrail.conformal import SequentialTest
+from tests.labelling.rows import frozen, lines, traces, truth, write
+
+LIMITS = {"max_fpr": 0.9, "min_coverage": 0.4}
+ACTIVE = Drawing("active", floor=0.2)
+
+
+@pytest.fixture(scope="module")
+def guardrail() -> Guardrail:
+    return frozen()
+
+
+def made(path: Path, probability: Any, n: int = 300, **more: Any) -> Path:
+    """Write labels of traces, each labelled with a probability of its own."""
+    rng, rows = np.random.default_rng(5), []
+    for row in traces(n):
+        share = probability(row)
+        if rng.random() < share:
+            rows.append({"id": row["id"], "label": truth(row["id"]), "probability": share} | more)
+    return write(path, rows)
+
+
+def begun(folder: Path, guardrail: Guardrail, file: Path, **more: Any) -> calibrail.Session:
+    return calibrail.label(
+        traces(300), folder, guardrail=guardrail, elsewhere=str(file), **LIMITS, **more
+    )
+
+
+def test_a_uniform_sample_counts_like_answers_drawn_here(
+    tmp_path: Path, guardrail: Guardrail
+) -> None:
+    file = made(tmp_path / "known.jsonl", lambda _: 0.5)
+    with begun(tmp_path / "labels", guardrail, file) as session:
+        counts = session.counts("ada")
+    known = {row["id"]: row["label"] for row in lines(file)}
+    assert counts.labelled == len(known) and counts.drawn == 300
+    result = calibrail.certify(guardrail, labels=tmp_path / "labels")
+    drawn = [row for row in lines(tmp_path / "labels" / "draws.jsonl") if row["handed_out"]]
+    assert {row["id"] for row in drawn} == set(known)
+    expected = SequentialTest(session.plan.requirement).update(
+        [row["flagged"] for row in drawn], [known[row["id"]] for row in drawn]
+    )
+    assert result.certificate.coverage == expected.certificate().coverage
+    assert result.verdict == expected.verdict == "certified"
+    # Nothing more is drawn: the lots fell elsewhere.
+    with calibrail.label(None, tmp_path / "labels") as session:
+        assert session.next("ada") is None
+
+
+def test_different_probabilities_are_weighed(tmp_path: Path, guardrail: Guardrail) -> None:
+    file = made(tmp_path / "known.jsonl", lambda row: 0.9 if row["suspicion"] > 0.4 else 0.5)
+    with pytest.raises(InputError, match=r"differ, from 0\.5 to 0\.9.*active"):
+        begun(tmp_path / "labels", guardrail, file)
+    with begun(tmp_path / "labels", guardrail, file, drawing=ACTIVE) as session:
+        plan = session.plan
+    folder = tmp_path / "labels"
+    drawn, known = lines(folder / "draws.jsonl"), {row["id"]: row for row in lines(file)}
+    assert len(drawn) == 300 and sum(row["handed_out"] for row in drawn) == len(known)
+    assert all(
+        row["probability"] == known[row["id"]]["probability"] for row in drawn if row["handed_out"]
+    )
+    labels = [known[row["id"]]["label"] if row["handed_out"] else None for row in drawn]
+    expected = SequentialTest(plan.requirement, ACTIVE).update(
+        [row["flagged"] for row in drawn],
+        np.array(labels, float),
+        [row["probability"] for row in drawn],
+        [row["guess"] for row in drawn],
+    )
+    result = calibrail.certify(guardrail, labels=folder)
+    assert result.sequential["log_wealth"] == expected.certificate().to_dict()["log_wealth"]
+    true = np.mean([truth(row["id"]) for row in drawn])
+    assert expected.mass[0] / 300 == pytest.approx(true, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([{"id": "t1", "label": 1}], r"line 1: probability must lie in \(0, 1\]"),
+        ([{"id": "t1", "label": 1, "probability": 1.5}], "got 1.5"),
+        ([{"id": "t1", "label": 1, "probability": 0.1}], "at least 0.2.*'t1'.*lower floor"),
+        ([{"id": "x", "label": 1, "probability": 0.5}], "line 1: no trace has the id 'x'"),
+        ([{"id": "t1", "label": 1, "probability": 0.5}] * 2, "line 2: 't1' stands there twice"),
+        ([{"id": "t1", "label": "so", "probability": 0.5}], "line 1: label 'so' says neither"),
+        ([{"label": 1, "probability": 0.5}], "line 1 has no id"),
+        ([{"id": "t1", "label": "", "probability": 0.5}], "holds no label"),
+    ],
+)
+def test_what_cannot_count_is_named(
+    tmp_path: Path, guardrail: Guardrail, rows: list[dict[str, Any]], said: str
+) -> None:
+    file = write(tmp_path / "known.jsonl", rows)
+    with pytest.raises(InputError, match=said):
+        begun(tmp_path / "labels", guardrail, file, drawing=ACTIVE)
+
+
+def test_a_passed_answer_needs_twice_the_floor(tmp_path: Path, guardrail: Guardrail) -> None:
+    flags = {row["id"]: guardrail.decide([row])[0].flagged for row in traces(300)}
+    passed = next(id for id, flagged in flags.items() if not flagged)
+    file = write(tmp_path / "a.jsonl", [{"id": passed, "label": 0, "probability": 0.3}])
+    with pytest.raises(InputError, match=f"{passed!r} is 0.3, below the least one"):
+        begun(tmp_path / "labels", guardrail, file, drawing=ACTIVE)
+    file = tmp_path / "known.csv"
+    file.write_text(f"id,label,probability\n{passed},faithful,0.4\n", encoding="utf-8")
+    with begun(tmp_path / "other", guardrail, file, drawing=ACTIVE) as session:
+        assert session.counts("ada").faithful == 1
+
+
+def test_another_file_later_and_labels_for_a_threshold_are_refused(
+    tmp_path: Path, guardrail: Guardrail
+) -> None:
+    file = made(tmp_path / "known.jsonl", lambda _: 0.1)
+    begun(tmp_path / "labels", guardrail, file).close()
+    assert json.loads((tmp_path / "labels" / "session.json").read_text())["elsewhere"]
+    begun(tmp_path / "labels", guardrail, file).close()
+    other = made(tmp_path / "other.jsonl", lambda _: 0.2)
+    with pytest.raises(InputError, match="elsewhere was"):
+        begun(tmp_path / "labels", guardrail, other)
+    with pytest.raises(InputError, match="for the verdict on a guardrail"):
+        calibrail.label(traces(300), tmp_path / "more", elsewhere=str(file))
