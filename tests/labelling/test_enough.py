@@ -14,7 +14,8 @@ from calibrail.data.splits import CALIBRATION, split
 from calibrail.errors import TooFewExamplesError
 from calibrail.labelling.enough import hallucinated_needed, labels_to_expect
 from calibrail.settings import Drawing, Guarantee, Promise
-from tests.labelling.rows import traces, truth
+from tests.command_line import calibrail as command
+from tests.labelling.rows import traces, truth, write
 
 
 @pytest.mark.parametrize("guarantee", ["marginal", "pac"])
@@ -86,6 +87,15 @@ def test_both_halves_need_a_faithful_answer(tmp_path: Path) -> None:
         assert session.counts("ada").decided
     run = calibrail.calibrate(tmp_path, "column:column=suspicion,higher=hallucinated", alpha=0.4)
     assert run.report.test.n_faithful == 1
+
+
+def test_the_command_line_names_its_own_option(tmp_path: Path) -> None:
+    source = write(tmp_path / "traces.jsonl", traces(20))
+    begun = ("label", source, "-o", tmp_path / "labels", "--until", "calibrated")
+    done = command(*begun, "--design", "active", "--terminal")
+    assert done.returncode == 2
+    assert "leave out --design active" in " ".join(done.stderr.split())
+    assert not (tmp_path / "labels" / "session.json").exists()
 
 
 def test_what_cannot_be_counted_beforehand_is_refused(tmp_path: Path) -> None:
