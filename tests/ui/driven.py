@@ -141,6 +141,19 @@ class Tab:
                 clickCount=1,
             )
 
+    def click(self, x: float, y: float) -> None:
+        """Press the mouse and let it go."""
+        self.drag((x, y), (x, y))
+
+    def roles(self) -> list[tuple[str, str]]:
+        """Return role and name of everything that a screen reader meets."""
+        nodes = self._call("Accessibility.getFullAXTree")["nodes"]
+        return [
+            (node["role"]["value"], node.get("name", {}).get("value", ""))
+            for node in nodes
+            if not node["ignored"]
+        ]
+
     def ask(self, expression: str) -> Any:
         """Return the value of an expression in the page."""
         told = self._call(

@@ -1,12 +1,15 @@
 // How are the words of an answer marked that nothing supports?
 
-/** Return places in order, without overlap. */
-function merged(places) {
+// A tap on a button may take a selection away before the button hears of it, in milliseconds.
+const JUST_NOW = 600;
+
+/** Return places in order, without overlap; with nothing but spaces between them they are one. */
+function merged(places, text) {
   const sorted = [...places].sort((a, b) => a[0] - b[0]);
   const kept = [];
   for (const [start, end] of sorted) {
     const last = kept.at(-1);
-    if (last && start <= last[1]) last[1] = Math.max(last[1], end);
+    if (last && /^ *$/.test(text.slice(last[1], start))) last[1] = Math.max(last[1], end);
     else kept.push([start, end]);
   }
   return kept;
@@ -21,7 +24,8 @@ export class Marking {
   }
 
   reset(marks) {
-    this.marks = merged(marks);
+    this.marks = merged(marks, this.view.text);
+    this.selected = null; // What was selected last, and when.
     this.word = null; // Where the cursor is, while marking by keys.
     this.anchor = null; // Where the words begun with Shift start.
   }
@@ -50,7 +54,7 @@ export class Marking {
   add(start, end) {
     const whole = this.view.whole(start, end);
     if (!whole) return this.changed("There are no words to mark.");
-    this.marks = merged([...this.marks, whole]);
+    this.marks = merged([...this.marks, whole], this.view.text);
     return this.changed(`Marked: ${this.words(whole)}`);
   }
 
@@ -64,7 +68,9 @@ export class Marking {
 
   /** Mark what is selected; without a selection begin by keys. */
   begin() {
-    const selected = this.selection();
+    const recent = this.selected && performance.now() - this.selected.when < JUST_NOW;
+    const selected = this.selection() ?? (recent ? this.selected.place : null);
+    this.selected = null;
     if (selected) {
       getSelection().removeAllRanges();
       return this.add(...selected);
@@ -80,6 +86,14 @@ export class Marking {
   end() {
     this.word = this.anchor = null;
     this.changed("");
+  }
+
+  /** Take notice of what is selected now; return whether that can be marked. */
+  notice() {
+    const place = this.selection();
+    if (place) this.selected = { place, when: Infinity };
+    else if (this.selected?.when === Infinity) this.selected.when = performance.now();
+    return Boolean(place);
   }
 
   selection() {

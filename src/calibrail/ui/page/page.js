@@ -2,10 +2,10 @@
 
 import { Chunks } from "./chunks.js";
 import { Marking } from "./marking.js";
+import { $, plural, rest } from "./rest.js";
 import { ask, Refused } from "./server.js";
 import { shown, TextView } from "./text.js";
 
-const $ = (id) => document.getElementById(id);
 const NAMES = new Map([[0, "faithful"], [1, "hallucinated"], [null, "unsure"]]);
 const LABEL_KEYS = new Map([["f", 0], ["h", 1], ["u", null]]);
 
@@ -14,8 +14,11 @@ const response = new TextView($("response"));
 const chunks = new Chunks($("chunks"), $("rail"), ["answer-box", "rail-box"].map($));
 const marking = new Marking(response, marked);
 
+const TWICE = 150; // Milliseconds.
+
 let task = null; // The answer on screen.
 let busy = false; // A key meant for this answer must not label the next one.
+let pressed = 0; // When the last label was given.
 let looking = false; // The nearest chunk is being looked for; labels need not wait for that.
 let choice; // A label that waits for Enter; undefined without one.
 let goesOn = false; // Labelling goes on although the data has decided.
@@ -53,7 +56,6 @@ async function doing(work) {
 
 const view = (name) => { document.body.dataset.view = name; };
 
-const plural = (n, one, many = `${one}s`) => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
 
 function showCounts(counts) {
   const parts = [`${counts.by_you.toLocaleString("en")} labelled`];
@@ -71,6 +73,8 @@ function show(state, said = "") {
   if (!state.task || decided || state.stopped) {
     task = null;
     rest(state, decided);
+    view(state.stopped ? "stopped" : "rest");
+    $("rest-title").focus();
     return;
   }
   const same = task?.order === state.task.order;
@@ -111,7 +115,9 @@ function choose(label) {
 
 /** Say a label: it goes to the server at once, or with Enter for those who want to look again. */
 function label(value) {
-  if (!task || busy) return;
+  // Who presses twice did not read the next answer.
+  if (!task || busy || performance.now() - pressed < TWICE) return;
+  pressed = performance.now();
   if (kept("wait")) {
     choose(value);
     say(`${NAMES.get(value)}: Enter saves it`);
@@ -218,7 +224,9 @@ function marked(said) {
   decorate();
   const n = marking.marks.length;
   if (marking.active) {
-    $("mark-hint").textContent = "← → words, with Shift more, ↑ ↓ sentences, Space marks, Esc ends";
+    $("mark-hint").textContent = matchMedia("(pointer: coarse)").matches
+      ? "Tap the words that nothing supports; a tap clears them again."
+      : "← → words, with Shift more, ↑ ↓ sentences, Space marks, Esc ends";
     response.at(marking.chosen()[0]).scrollIntoView({ block: "nearest" });
   } else {
     $("mark-hint").textContent = n ? `${plural(n, "marked place")}; a click clears one.` : "";
@@ -226,42 +234,6 @@ function marked(said) {
   $("mark").setAttribute("aria-pressed", String(marking.active));
   document.body.classList.toggle("marking", marking.active);
   if (said) say(said.slice(0, 160));
-}
-
-/** Say that there is nothing to label now, and why. */
-function rest(state, decided) {
-  const { counts } = state;
-  const goes = $("rest-go");
-  goes.hidden = Boolean(state.stopped) || !(decided && state.task);
-  $("rest-stop").hidden = Boolean(state.stopped);
-  let title = "There is nothing to label now";
-  let text = "Every answer that is yours to label has its label. You may stop here.";
-  if (state.stopped) {
-    title = "Stopped, and everything is saved";
-    text = "You may close this tab. The terminal says what came out, and what to do next; the " +
-      "same command goes on from here.";
-  } else if (decided) {
-    title = "The labels are enough";
-    text = "The data has decided. Stop, and the terminal says how; further labels do no harm.";
-  } else if (counts.waiting) {
-    text = `${plural(counts.waiting, "answer waits", "answers wait")} for another annotator.`;
-  } else if (counts.disagreements) {
-    text = `Annotators disagree on ${plural(counts.disagreements, "answer")}; the same command ` +
-      "with --settle shows them again.";
-  }
-  $("rest-title").textContent = title;
-  $("rest-text").textContent = text;
-  const facts = [["labelled by you", counts.by_you], ["labelled in all", counts.labelled],
-    ["skipped", counts.skipped]];
-  $("rest-counts").replaceChildren(...facts.map(([name, n]) => {
-    const [fact, term, value] = ["div", "dt", "dd"].map((kind) => document.createElement(kind));
-    term.textContent = name;
-    value.textContent = n.toLocaleString("en");
-    fact.append(term, value);
-    return fact;
-  }));
-  view(state.stopped ? "stopped" : "rest");
-  $("rest-title").focus();
 }
 
 function goOn() {
@@ -328,13 +300,17 @@ $("mark").addEventListener("pointerdown", (event) => event.preventDefault());
 $("wait").addEventListener("change", (event) => keep("wait", event.target.checked));
 $("letters").addEventListener("change", (event) => keep("letters", event.target.checked));
 document.addEventListener("selectionchange", () => {
-  $("mark").classList.toggle("ready", Boolean(task && marking.selection()));
+  $("mark").classList.toggle("ready", marking.notice());
 });
 $("response").addEventListener("click", (event) => {
   if (!getSelection().isCollapsed || !(event.target instanceof Element)) return;
   const place = response.placeUnder(event.clientX, event.clientY);
   if (event.target.closest("mark") && place !== null) {
     if (marking.removeAt(place) || marking.removeAt(place - 1)) return;
+  }
+  if (marking.active && place !== null) {
+    marking.add(place, place + 1);
+    return;
   }
   if (evidence && place !== null) {
     const sentence = evidence.sentences.findIndex(([start, end]) => start <= place && place < end);

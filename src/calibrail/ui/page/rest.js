@@ -1,0 +1,40 @@
+// What is said where there is nothing to label now?
+
+export const $ = (id) => document.getElementById(id);
+
+export const plural = (n, one, many = `${one}s`) =>
+  `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
+
+/** Say that there is nothing to label now, and why. */
+export function rest(state, decided) {
+  const { counts } = state;
+  const goes = $("rest-go");
+  goes.hidden = Boolean(state.stopped) || !(decided && state.task);
+  $("rest-stop").hidden = Boolean(state.stopped);
+  let title = "There is nothing to label now";
+  let text = "Every answer that is yours to label has its label. You may stop here.";
+  if (state.stopped) {
+    title = "Stopped, and everything is saved";
+    text = "You may close this tab. The terminal says what came out, and what to do next; the " +
+      "same command goes on from here.";
+  } else if (decided) {
+    title = "The labels are enough";
+    text = "The data has decided. Stop, and the terminal says how; further labels do no harm.";
+  } else if (counts.waiting) {
+    text = `${plural(counts.waiting, "answer waits", "answers wait")} for another annotator.`;
+  } else if (counts.disagreements) {
+    text = `Annotators disagree on ${plural(counts.disagreements, "answer")}; the same command ` +
+      "with --settle shows them again.";
+  }
+  $("rest-title").textContent = title;
+  $("rest-text").textContent = text;
+  const facts = [["labelled by you", counts.by_you], ["labelled in all", counts.labelled],
+    ["skipped", counts.skipped]];
+  $("rest-counts").replaceChildren(...facts.map(([name, n]) => {
+    const [fact, term, value] = ["div", "dt", "dd"].map((kind) => document.createElement(kind));
+    term.textContent = name;
+    value.textContent = n.toLocaleString("en");
+    fact.append(term, value);
+    return fact;
+  }));
+}

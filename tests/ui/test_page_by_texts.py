@@ -1,0 +1,89 @@
+"""Does the page show any text on any screen, and does none of them do anything?"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.ui.driven import Tab
+from tests.ui.sessions import HOSTILE, labels, plain
+from tests.ui.visits import ID, VIEW, opened, quiet, serving, where
+
+
+@pytest.mark.parametrize(("width", "phone"), [(390, True), (640, False), (1200, False)])
+def test_hostile_texts_do_nothing_and_nothing_scrolls_sideways(
+    tmp_path: Path, tab: Tab, width: int, phone: bool
+) -> None:
+    with serving(tmp_path, HOSTILE) as address:
+        tab.size(width, 844, phone=phone)
+        opened(tab, address)
+        seen = []
+        for n in range(1, len(HOSTILE) + 1):
+            seen.append(tab.ask("document.getElementById('response').textContent"))
+            assert tab.ask("document.documentElement.scrollWidth <= innerWidth")
+            for selector in ("iframe", "script:not([src])", "#task a", "#task img", "#task style"):
+                assert tab.ask(f"document.querySelectorAll({selector!r}).length") == 0
+            tab.press("e")
+            tab.press("m")
+            tab.press(" ")
+            time.sleep(0.15)
+            tab.press("h")
+            tab.until(f"document.getElementById('progress').textContent.startsWith('{n} labelled')")
+        # Letter for letter, so that places stay.
+        assert {len(text) for text in seen} == {len(row["response"]) for row in HOSTILE}
+        assert not any(set("\x00\u202e\u200b\u2028") & set(text) for text in seen)
+        assert quiet(tab, address)
+
+
+def test_a_phone_has_everything_under_the_thumb(tmp_path: Path, tab: Tab) -> None:
+    with serving(tmp_path, plain(3)) as address:
+        tab.size(390, 844, phone=True)
+        opened(tab, address)
+        boxes = tab.ask(
+            "[...document.querySelectorAll('#actions button')].filter((b) => !b.hidden).map((b) => "
+            "(({left, right, top, bottom}) => [left, right, top, bottom])"
+            "(b.getBoundingClientRect()))"
+        )
+        assert len(boxes) == 4
+        for left, right, top, bottom in boxes:
+            assert 0 <= left < right <= 390 and bottom - top >= 44 and bottom <= 844
+        # Words are marked by a tap each, and neighbours are one place.
+        tab.ask("document.getElementById('mark').click()")
+        assert "Tap the words" in tab.ask("document.getElementById('mark-hint').textContent")
+        for word in ("Ships", "have", "Roman"):
+            tab.click(*tab.ask(where(word)))
+        first = tab.ask(ID)
+        tab.ask("document.querySelector('.hallucinated').click()")
+        tab.until(f"{ID} !== {first!r}")
+        (kept,) = labels(tmp_path)
+        assert kept["label"] == 1
+        assert [text for _, _, text in kept["spans"]] == ["Ships have", "Roman"]
+
+
+def test_everything_that_is_pressed_has_a_name(tmp_path: Path, tab: Tab) -> None:
+    with serving(tmp_path, plain(1, chunks=12)) as address:
+        opened(tab, address)
+        roles = tab.roles()
+        pressed = [name for role, name in roles if role in ("button", "checkbox")]
+        assert "" not in pressed
+        assert {"Faithful f", "Hallucinated h", "Unsure u", "Skip s", "Chunk 12"} <= set(pressed)
+        assert ("status", "") in roles and ("main", "") in roles
+        assert {"Question", "Answer", "Chunks"} <= {
+            name for role, name in roles if role == "region"
+        }
+
+
+def test_an_answer_of_a_million_characters_is_marked(tmp_path: Path, tab: Tab) -> None:
+    (row,) = plain(1)
+    row["response"] = "😀 word " * 140_000 + "end."
+    with serving(tmp_path, [row]) as address:
+        opened(tab, address)
+        tab.press("m")
+        tab.press("ArrowRight", times=3)
+        tab.press(" ")
+        tab.press("h")
+        tab.until(VIEW, "rest")
+    ((start, end, text),) = labels(tmp_path)[0]["spans"]
+    assert row["response"][start:end] == text and text.strip()
