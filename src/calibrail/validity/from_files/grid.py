@@ -66,7 +66,7 @@ FROM_FILES: Final = (
     FromFile(thresholds.miss_rates, 120, 0.2),
     FromFile(certificates.certify_by_topic, 240, 0.05),
     FromFile(certificates.by_lot, 400, 0.05),
-    FromFile(sessions.session_verdicts, 150, 0.2, each=5),
+    FromFile(sessions.session_verdicts, 120, 0.2, each=10),
     FromFile(copied.broken_certified, 120, 0.05, each=2),
     FromFile(batches.drift_seen, 240, 0.05),
     FromFile(labelled.until_calibrated, 300, 0.2, each=2),
