@@ -83,7 +83,7 @@ def test_labels_for_a_verdict_end_with_its_code(
 def test_a_certificate_ends_with_the_command_that_recomputes_it(
     guardrail: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    new = rows(300, seed=5, prefix="New ")
+    new = rows(300, seed=5, prefix="Fresh ")
     traces, truth = write(tmp_path / "new.jsonl", new), {row["id"]: row["label"] for row in new}
 
     def knows(opened: Session, annotator: str, *_: Any, **__: Any) -> None:
@@ -101,6 +101,21 @@ def test_a_certificate_ends_with_the_command_that_recomputes_it(
     assert last == ["calibrail", "certify", "labels/guardrail.json", "--labels", "labels"]
     again = calibrail(*last[1:], cwd=tmp_path)
     assert again.returncode == 0 and "CERTIFIED" in again.stdout, again.stderr
+
+
+def test_what_is_left_out_of_the_traces_is_told(
+    traces: Path, tmp_path: Path, piped: Callable[..., Any]
+) -> None:
+    kept = [json.loads(line) for line in traces.read_text(encoding="utf-8").splitlines()]
+    for row in kept:
+        del row["group"]
+    copy = dict(kept[4], id="copy", response=kept[4]["response"] + " !")
+    write(traces, [*kept, copy, dict(kept[0], id="empty", response=" ")])
+    done = piped("f" * 200, traces, "-o", tmp_path / "labels")
+    assert done.returncode == 0, done.stderr
+    assert f"1 rows cannot be labelled; {tmp_path / 'labels'}/quarantine.jsonl" in done.stderr
+    assert "cannot be labelled: 1; quarantine.jsonl" in done.stdout
+    assert "Near copies of answers drawn before, which are passed over: 1." in done.stdout
 
 
 def test_several_people_and_what_they_disagree_about(

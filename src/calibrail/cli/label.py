@@ -136,6 +136,8 @@ def run(
     with session:
         for name in session.torn:
             note(f"the last line of {name} was cut short by a crash; it is taken out")
+        if n := session.plan.traces.n_quarantined:
+            note(f"{n:,} rows cannot be labelled; {output / 'quarantine.jsonl'} says why")
         exchanged: dict[str, Any] = {}
         if in_file:
             exchanged = _exchange(session, annotator, sitting, words)

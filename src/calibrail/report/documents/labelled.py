@@ -34,6 +34,7 @@ def document(content: Json) -> Document:
         summary=_decided(content),
         blocks=(
             *(Text(sentence) for sentence in _exchanged(content)),
+            *(Text(sentence) for sentence in _left_out(content)),
             Facts([*labels, *((name, f"{n:,}") for name, n in open_ones if n)]),
         ),
         next_step=_next(content),
@@ -67,6 +68,20 @@ def _decided(content: Json) -> str:
     if counts["to_expect"] is not None and not counts["exhausted"]:
         more += f", about {count(counts['to_expect'], 'label')} at the rate so far"
     return f"{more}.{drawn}"
+
+
+def _left_out(content: Json) -> Iterator[str]:
+    """Say which answers of the traces are not labelled, and why."""
+    traces = content["plan"]["traces"]
+    if n := traces["n_quarantined"]:
+        yield (
+            f"Rows of the traces that cannot be labelled: {n:,}; quarantine.jsonl names each with "
+            "its reason."
+        )
+    if n := traces["n_seen_before"]:
+        yield f"Answers that set the guardrail's threshold, and are passed over: {n:,}."
+    if n := content["counts"]["copies"]:
+        yield f"Near copies of answers drawn before, which are passed over: {n:,}."
 
 
 def _exchanged(content: Json) -> Iterator[str]:
