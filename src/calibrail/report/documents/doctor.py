@@ -141,7 +141,7 @@ def _contents(diagnosis: Json) -> Iterator[tuple[str, str]]:
         ("n_unlabelled", "Without a label"),
         (
             "filtered",
-            "Left out on request" if diagnosis["reading"]["origin"] is None else "Left out",
+            "Left out" if diagnosis["reading"].get("origin") else "Left out on request",
         ),
         ("quarantined", "Cannot be used"),
     ):
