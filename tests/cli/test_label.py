@@ -72,7 +72,7 @@ def test_labels_for_a_verdict_end_with_its_code(
     done = piped("fhq", *options, "-o", tmp_path / "few")
     assert done.returncode == 4, done.stderr
     assert "do not decide yet" in done.stdout
-    assert f"certify {tmp_path / 'few'}/guardrail.json --labels {tmp_path / 'few'}" in done.stdout
+    assert f"certify {guardrail} --labels {tmp_path / 'few'}" in done.stdout
     done = piped("f" * 200, *options, "-o", tmp_path / "all-faithful")
     assert done.returncode == 3, done.stdout
     assert "rejected" in done.stdout
@@ -98,7 +98,7 @@ def test_a_certificate_ends_with_the_command_that_recomputes_it(
     assert done.returncode == 0, done.stdout
     assert "The guardrail is certified" in done.stdout
     last = done.stdout.splitlines()[-1].split()
-    assert last == ["calibrail", "certify", "labels/guardrail.json", "--labels", "labels"]
+    assert last == ["calibrail", "certify", str(guardrail), "--labels", "labels"]
     again = calibrail(*last[1:], cwd=tmp_path)
     assert again.returncode == 0 and "CERTIFIED" in again.stdout, again.stderr
 

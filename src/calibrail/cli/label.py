@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 #: As ``labelling.exchange.files.Format``, which a command need not import to be listed.
 Format = Literal["csv", "jsonl", "label-studio", "argilla"]
-Verdict = Literal["certified", "rejected", "inconclusive"]
 
 
 @dataclass(frozen=True)
@@ -153,18 +152,19 @@ def run(
         "counts": counts.to_dict(),
         **exchanged,
     }
-    code, notes = DONE, list[str]()
+    code, page = DONE, ""
     if plan.purpose == "certify":
-        verdict, notes = _verdict(output, purpose.guardrail)
-        code = OF_VERDICT[verdict]
+        verdict, page = _verdict(output, purpose.guardrail)
+        content |= verdict
+        code = OF_VERDICT[verdict["verdict"]]
     refused = exchanged.get("imported", {}).get("problems", ())
     sitting.finish(
         "labelled",
         content,
-        *notes,
+        page,
         *refused,
         code=FAILURE if refused else code,
-        names={"LABELS": output, "GUARDRAIL": output / "guardrail.json"},
+        names={"LABELS": output, "GUARDRAIL": purpose.guardrail or output / "guardrail.json"},
     )
 
 
@@ -202,15 +202,16 @@ def _exchange(
     return found
 
 
-def _verdict(labels: Path, guardrail: Path | None) -> tuple[Verdict, list[str]]:
-    """Write the verdict and its page; return it with what is to be said of it."""
+def _verdict(labels: Path, guardrail: Path | None) -> tuple[dict[str, Any], str]:
+    """Write the verdict and its page; return it, and why it is withheld if so, and the page."""
     from calibrail.workflow.certify_labels import write_verdict
 
     looks = None if guardrail is None else guardrail.with_suffix(".looks.json")
     result = calibrail.certify(guardrail or labels / "guardrail.json", labels=labels, looks=looks)
     page = write_verdict(result, labels)
     withheld = result.sequential is not None and result.verdict != result.sequential["verdict"]
-    return result.verdict, [*([result.certificate.reason] if withheld else []), f"wrote {page}"]
+    reason = result.certificate.reason if withheld else None
+    return {"verdict": result.verdict, "withheld": reason}, f"wrote {page}"
 
 
 def _sit(session: "Session", annotator: str, sitting: Sitting) -> None:

@@ -46,8 +46,10 @@ def _decided(content: Json) -> str:
     counts, plan = content["counts"], content["plan"]
     drawn = " Every answer of the traces is drawn." if counts["exhausted"] else ""
     if plan["purpose"] == "certify":
-        if counts["verdict"]:
-            return _VERDICTS[counts["verdict"]]
+        if content["withheld"]:
+            return f"The labels decide, but the verdict is withheld. {content['withheld']}"
+        if content["verdict"] in _VERDICTS:
+            return _VERDICTS[content["verdict"]]
         held = counts["holding"]
         return "The labels do not decide yet." + (
             f" {count(counts['holding'], 'label')} behind an open answer will count once it is "
@@ -108,7 +110,7 @@ def _next(content: Json) -> str:
         return "settle what annotators disagree about: calibrail label -o LABELS --settle"
     if plan["purpose"] == "certify":
         certify = "calibrail certify GUARDRAIL --labels LABELS"
-        if counts["verdict"]:
+        if content["verdict"] in _VERDICTS or content["withheld"]:
             return f"see the verdict, recomputed from the files: {certify}"
         on = "" if counts["exhausted"] else "go on with the same command, or "
         return f"{on}see how far it is: {certify}"
