@@ -23,14 +23,14 @@ from calibrail.errors import DataError, GuardrailError, InputError, file_errors
 from calibrail.evaluation.agree.judge_vs_human import kappa
 from calibrail.guardrail.frozen import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail
-from calibrail.labelling.folder import GUARDRAIL, read_plan
+from calibrail.labelling.folder import GUARDRAIL, PLAN, read_plan
 from calibrail.labelling.replay import Point, Replay, replay
 from calibrail.report.documents import label as words
 from calibrail.report.documents.agree_words import say
 from calibrail.settings import Requirement, checks
 from calibrail.workflow.certification import Certification
 from calibrail.workflow.freshness import Freshness, without_proof
-from calibrail.workflow.look import Look, told
+from calibrail.workflow.look import Look, told, void
 from calibrail.workflow.looks import Looks, left_of
 from calibrail.workflow.run_folder import write_page
 from calibrail.writing import write_atomically
@@ -120,7 +120,7 @@ def certify_labels(
         data={"source": ", ".join(traces.paths), "n_examples": traces.n},
         freshness=cast(Freshness, traces.freshness),
         looks=tuple(told(earlier)),
-        sequential=_sequential(found, made, expect, labels),
+        sequential=_sequential(found, made, expect, labels) | {"withheld": void(earlier)},
     )
     return replace(result, warnings=tuple(words.warnings(result.to_dict())))
 
@@ -277,9 +277,9 @@ def _look(found: Replay, verdict: Verdict) -> Look:
     looked = [item for item in found.decided_by if item.draw.handed_out]
     digests = np.array([int(item.draw.digest, 16) for item in looked], np.uint64)
     labels = np.array([-1 if item.label is None else item.label for item in looked], np.int8)
-    plan = _as_json(found.plan.to_dict())
     look = Look.at(digests, labels, seed=found.plan.seed)
-    return replace(look, verdict=verdict, session=sha256(plan).hexdigest())
+    agreed_on = (found.folder / PLAN).read_bytes()
+    return replace(look, verdict=verdict, session=sha256(agreed_on).hexdigest())
 
 
 def _expected(found: Replay, test: UnsureTest) -> LabelsLeft:

@@ -45,7 +45,7 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> Document
         tiles=(
             parts.Tile("Caught", *lines[0][1:4]),
             parts.Tile("False alarms", *lines[1][1:4]),
-            parts.Tile("Labelled", f"{found['labelled']:,}", asked=_more(found["expect"])),
+            parts.Tile("Labelled", f"{found['labelled']:,}", _more(found["expect"])),
         ),
         blocks=(
             parts.section(
@@ -119,6 +119,11 @@ def warnings(certificate: Json) -> list[str]:
         texts.append(
             f"two annotators agree little beyond chance (kappa {estimate(kappa)}, "
             f"{bounds(kappa)}): the verdict is about labels that another person would not give"
+        )
+    if found["withheld"] and found["verdict"] == "inconclusive":
+        texts.append(
+            "these answers were looked at before, so nothing will be certified on them, however "
+            "labelling goes on; they may still show that the guardrail is rejected"
         )
     for name in found["torn"]:
         texts.append(f"the last line of {name} was torn and is cut off: that label is missing")
@@ -281,7 +286,7 @@ def _labels(found: Json) -> parts.Section:
 
 
 def _next_step(certificate: Json) -> str:
-    verdict = certificate["verdict"]
+    verdict, found = certificate["verdict"], certificate["sequential"]
     if verdict == "certified":
         return (
             "Put this guardrail to use on answers from the same source: calibrail check GUARDRAIL "
@@ -292,8 +297,11 @@ def _next_step(certificate: Json) -> str:
             "Do not rely on this guardrail for what was asked; try another detector, or ask for "
             "less (--min-coverage, --max-fpr) of new answers."
         )
-    if certificate["looks"]:
-        return "Certify on answers that no earlier look has seen."
-    if certificate["sequential"]["held_up"]["disagreements"]:
+    if found["withheld"]:
+        return (
+            "Label answers that no earlier look has seen: other traces, in another folder "
+            "(calibrail label NEW -o OTHER)"
+        )
+    if found["held_up"]["disagreements"]:
         return "Settle what annotators disagree about: calibrail label -o LABELS --settle"
     return "Go on labelling; what is there stays: calibrail label -o LABELS"

@@ -1,0 +1,112 @@
+"""Does the page of labels say what they show, and what it cannot know?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from calibrail.conformal import SequentialTest
+from calibrail.conformal.labels_left import labels_left
+from calibrail.conformal.unsure import UnsureTest
+from calibrail.report.blocks import Text
+from calibrail.report.document import all_blocks
+from calibrail.report.documents import label
+from calibrail.settings import Drawing, Requirement
+
+
+def content(flagged: list[bool], labels: list[int | None], **more: Any) -> dict[str, Any]:
+    """Return what a certificate from labels holds, as far as the document reads it."""
+    unsure = [value is None for value in labels]
+    state = UnsureTest.of(SequentialTest(Requirement(0.3, 0.7, 0.9)))
+    if labels:
+        state = state.update(flagged, labels, unsure)
+    made = state.certificate()
+    counts = {"hallucinated": labels.count(1), "faithful": labels.count(0)}
+    counts["unsure"] = labels.count(None)
+    course = {"labelled": [1, 2], "coverage": {}, "fpr": {}}
+    found = {
+        **made.to_dict(),
+        "drawing": Drawing().to_dict(),
+        "seed": 0,
+        "n_drawn": len(labels),
+        "labels": counts,
+        "n_unsure": state.n_unsure,
+        "n_skipped": 0,
+        "held_up": {"final": 0, "open": 0, "disagreements": 0},
+        "torn": [],
+        "annotators": {"ada": len(labels)},
+        "agreement": None,
+        "expect": labels_left(state, flagged).to_dict(),
+        "course": course,
+        "withheld": False,
+    } | more
+    result: dict[str, Any] = {
+        **made.to_dict(),
+        "reason": label.reason(made.to_dict(), counts),
+        "looks": [],
+        "n_undefined": 0,
+        "data": {},
+        "sequential": found,
+    }
+    return result | {"warnings": label.warnings(result)}
+
+
+def texts(result: dict[str, Any]) -> str:
+    made = label.document(result)
+    blocks = [block.text for block in all_blocks(made.blocks) if isinstance(block, Text)]
+    return " ".join([made.summary, *blocks, *(item.text for item in made.warnings)])
+
+
+GOOD = ([True] * 40 + [False] * 40, [1] * 40 + [0] * 40)
+
+
+def test_a_verdict_says_with_which_label_it_fell() -> None:
+    found = content(*GOOD)
+    said, fell = texts(found), found["sequential"]["decided"]["labelled"]
+    assert "It is shown that enough is caught; it is shown that false alarms are few" in said
+    assert f"The verdict fell with the {fell}th label." in said
+    assert "To expect" not in said and "foreseen" not in said
+
+
+@pytest.mark.parametrize(("n", "ending"), [(1, "1st"), (12, "12th"), (22, "22nd"), (103, "103rd")])
+def test_numbers_of_labels(n: int, ending: str) -> None:
+    found = content(*GOOD)["sequential"] | {"decided": {"drawn": n, "labelled": n}}
+    assert f"with the {ending} label" in label.reason(found, {"unsure": 0})
+
+
+def test_what_cannot_be_foreseen_is_not_said() -> None:
+    said = texts(content([True, False], [1, 0]))
+    assert "cannot be foreseen yet: fewer than five hallucinated answers" in said
+    assert label.document(content([], [])).headline == "Inconclusive"
+    never = {"low": None, "median": None, "high": None, "certified": 0.0, "rejected": 0.0}
+    never |= {"inconclusive": 1.0, "budget": 3000, "runs": 200, "unforeseeable": None}
+    said = texts(content([True, False], [1, 0], expect=never))
+    assert "have no verdict within 3,000 further labels" in said
+    some = never | {"low": 40, "median": None, "certified": 0.3, "inconclusive": 0.7}
+    said = texts(content([True, False], [1, 0], expect=some))
+    assert "more than 3,000 more labels (from 40 to more than 3,000" in said
+
+
+def test_what_weakens_the_labels_is_said() -> None:
+    held = {"final": 4, "open": 2, "disagreements": 1}
+    kappa = {"estimate": 0.2, "lower": 0.0, "upper": 0.4, "reason": None}
+    agreed = {"estimate": 0.6, "lower": 0.4, "upper": 0.8, "count": 6, "n": 10}
+    both = {"n": 10, "agreed": agreed, "kappa": kappa, "unsure": 1, "open": 1, "settled": 0}
+    said = texts(
+        content(
+            [True, False] * 10,
+            [1, 0] * 9 + [None, None],
+            held_up=held,
+            n_skipped=2,
+            agreement=both,
+            torn=["labels.jsonl"],
+            withheld=True,
+        )
+    )
+    assert "2 unsure answers count against either verdict" in said
+    assert "2 answers without their labels and 1 disagreement come before" in said
+    assert "10% of the labels are unsure" in said
+    assert "agree little beyond chance (kappa 0.200, 0.000 to 0.400)" in said
+    assert "the last line of labels.jsonl was torn" in said
+    assert "nothing will be certified on them" in said
