@@ -34,7 +34,6 @@ def content(flagged: list[bool], labels: list[int | None], **more: Any) -> dict[
         "n_unsure": state.n_unsure,
         "n_skipped": 0,
         "held_up": {"final": 0, "open": 0, "disagreements": 0},
-        "torn": [],
         "annotators": {"ada": len(labels)},
         "agreement": None,
         "expect": labels_left(state, flagged).to_dict(),
@@ -100,7 +99,6 @@ def test_what_weakens_the_labels_is_said() -> None:
             held_up=held,
             n_skipped=2,
             agreement=both,
-            torn=["labels.jsonl"],
             withheld=True,
         )
     )
@@ -108,5 +106,4 @@ def test_what_weakens_the_labels_is_said() -> None:
     assert "2 answers without their labels and 1 disagreement come before" in said
     assert "10% of the labels are unsure" in said
     assert "agree little beyond chance (kappa 0.200, 0.000 to 0.400)" in said
-    assert "the last line of labels.jsonl was torn" in said
     assert "nothing will be certified on them" in said

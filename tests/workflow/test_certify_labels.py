@@ -88,6 +88,13 @@ def test_the_same_files_give_the_same_bytes(tmp_path: Path, guardrail: Guardrail
     for _ in range(2):
         write_verdict(calibrail.certify(guardrail, labels=folder, looks=looks), folder)
         written.append([(folder / name).read_bytes() for name in ("verdict.json", "index.html")])
+    # A line that a crash tears and that is cut off is said, once.
+    with (folder / "labels.jsonl").open("a", encoding="utf-8") as stream:
+        stream.write('{"id": "t1", "lab')
+    torn = calibrail.certify(guardrail, labels=folder, looks=looks)
+    assert torn.torn == ("labels.jsonl",)
+    write_verdict(torn, folder)
+    assert (folder / "verdict.json").read_bytes() == written[0][0]
     # Elsewhere, without the traces, what was set aside, or a model.
     (folder / "pool.jsonl").unlink()
     moved = folder.rename(tmp_path / "moved")

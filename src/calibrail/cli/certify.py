@@ -110,6 +110,7 @@ def _on_labels(
     show.finish(
         "certify",
         result.to_dict(),
+        *(f"the last line of {name} was torn by a crash; it is cut off" for name in result.torn),
         f"wrote {page}",
         code=OF_VERDICT[result.verdict],
         names={"GUARDRAIL": guardrail, "LABELS": labels},

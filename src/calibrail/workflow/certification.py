@@ -57,6 +57,9 @@ class Certification(Shown):
     sequential : mapping or None
         Of a verdict from a folder of labels, which holds at any time: the e-processes, what was
         drawn and labelled, how two people agree, and how many more labels to expect.
+    torn : tuple of str
+        Files of labels whose last line a crash had torn, and which is cut off now; not part of
+        ``to_dict``, which is the same ever after.
     """
 
     shown_as = "certify"
@@ -79,6 +82,7 @@ class Certification(Shown):
     looks: tuple[Mapping[str, Any], ...] = ()
     copies: Mapping[str, int] = field(default_factory=dict)
     sequential: Mapping[str, Any] | None = None
+    torn: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> Verdict:

@@ -121,6 +121,7 @@ def certify_labels(
         freshness=cast(Freshness, traces.freshness),
         looks=tuple(told(earlier)),
         sequential=_sequential(found, made, expect, labels) | {"withheld": void(earlier)},
+        torn=found.torn,
     )
     return replace(result, warnings=tuple(words.warnings(result.to_dict())))
 
@@ -192,7 +193,6 @@ def _sequential(
         "n_unsure": 0 if found.test is None else found.test.n_unsure,
         "n_skipped": found.skipped,
         "held_up": found.held_up(),
-        "torn": list(found.torn),
         "annotators": dict(sorted(annotators.items())),
         "agreement": agreement(found),
         "expect": expect.to_dict(),

@@ -125,8 +125,6 @@ def warnings(certificate: Json) -> list[str]:
             "these answers were looked at before, so nothing will be certified on them, however "
             "labelling goes on; they may still show that the guardrail is rejected"
         )
-    for name in found["torn"]:
-        texts.append(f"the last line of {name} was torn and is cut off: that label is missing")
     if n := certificate["n_undefined"]:
         texts.append(f"the guardrail gave {count(n, 'answer')} no score")
     return texts
