@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from calibrail import Promise
 from calibrail.errors import DataError
 from calibrail.labelling.session import Session
 from calibrail.ui.keys import PipedKeys
@@ -61,13 +62,13 @@ def test_the_end_is_said_and_a_pipe_without_end_ends(tmp_path: Path) -> None:
 
 
 def test_enough_labels_end_it_unless_somebody_goes_on(tmp_path: Path) -> None:
-    from calibrail import Promise
-
-    with session(tmp_path, plain(12), promise=Promise(alpha=0.5)) as opened:
-        assert opened.plan.needed == 1
-        assert "1 of 1" not in typed(opened, "h", "q") and given(tmp_path) == [1]
+    with session(tmp_path, plain(40), promise=Promise(alpha=0.5)) as opened:
+        # A pipe that goes on all the same ends there.
+        shown = typed(opened, *"hf" * 30)
+        enough = len(given(tmp_path))
+        assert "The labels are enough" in shown and enough < 40
         typed(opened, "g", "h", "h", "q")
-        assert len(given(tmp_path)) == 3
+        assert len(given(tmp_path)) == enough + 2
 
 
 def test_words_are_marked_where_they_stand(tmp_path: Path) -> None:

@@ -51,10 +51,10 @@ def command(folder: Path, rows: Sequence[dict[str, Any]] | None) -> Iterator[Any
 
 
 @contextmanager
-def serving(folder: Path, rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+def serving(folder: Path, rows: Sequence[dict[str, Any]], **options: Any) -> Iterator[str]:
     """Serve the page from here; yield its address."""
     told: queue.Queue[str] = queue.Queue()
-    with session(folder, rows) as begun:
+    with session(folder, rows, **options) as begun:
         run = partial(serve, begun, "ada", told.put, lambda counts: None, browser=False)
         thread = threading.Thread(target=run)
         thread.start()

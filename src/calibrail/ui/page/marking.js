@@ -80,7 +80,7 @@ export class Marking {
     const last = this.marks.at(-1);
     this.word = last ? this.beside(last[1], 1) ?? first : first;
     this.anchor = null;
-    return this.changed(`Marking by keys, at: ${this.words(this.word)}`);
+    return this.changed(`Marking begins at: ${this.words(this.word)}`);
   }
 
   end() {

@@ -132,7 +132,7 @@ function send(value) {
     const state = await ask("label", { order, label: value, spans: marks });
     sent.set(order, { label: value, marks });
     if (state.stale) stale(state);
-    else show(state, `Saved as ${NAMES.get(value)}. z takes it back.`);
+    else show(state, `Saved as ${NAMES.get(value)}. Undo (z) takes it back.`);
     return !state.stale;
   });
 }
@@ -150,7 +150,7 @@ function skip() {
   doing(async () => {
     const state = await ask("skip", { order: task.order });
     if (state.stale) stale(state);
-    else show(state, "Skipped. It comes back later; z takes it back now.");
+    else show(state, "Skipped. It comes back later, or with Undo (z) now.");
     return !state.stale;
   });
 }
