@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 from calibrail.errors import DataError
 from calibrail.labelling.store import Line
@@ -26,18 +26,25 @@ class Screen:
     since: datetime
 
 
+#: Who sits there, and whether to settle what annotators disagree about.
+Seat: TypeAlias = tuple[str, bool]
+
+
 class Desk:
-    """What happened to answers besides their labels; lines of ``handed.jsonl``."""
+    """What happened to answers besides their labels; lines of ``handed.jsonl``.
+
+    Who labels and settles sits on two seats, which do not know of each other.
+    """
 
     def __init__(self) -> None:
-        self.screens: dict[str, Screen] = {}
-        #: For each annotator the answers put off, with the number of actions from which on each
+        self.screens: dict[Seat, Screen] = {}
+        #: For each seat the answers put off, with the number of actions from which on each
         #: comes back.
-        self.put_off: dict[str, dict[int, int]] = defaultdict(dict)
+        self.put_off: dict[Seat, dict[int, int]] = defaultdict(dict)
         #: Answers that each annotator labels elsewhere, in a file.
         self.away: dict[str, set[int]] = defaultdict(set)
-        self._skips: dict[str, int] = defaultdict(int)
-        self._last_skip: dict[str, tuple[int, int]] = {}
+        self._skips: dict[Seat, int] = defaultdict(int)
+        self._last_skip: dict[Seat, tuple[int, int]] = {}
 
     def take(self, line: Line) -> None:
         """Take in a line.
@@ -49,60 +56,65 @@ class Desk:
         """
         content = line.content
         try:
-            annotator, order = str(content["annotator"]), int(content["order"])
+            seat, order = seat_of(content), int(content["order"])
             if content["event"] == "skipped":
-                self._skips[annotator] += 1
-                actions = int(content["labels"]) + self._skips[annotator]
-                self.put_off[annotator][order] = actions + ROUND
-                self._last_skip[annotator] = (order, int(content["labels"]))
-                self.screens.pop(annotator, None)
+                self._skips[seat] += 1
+                actions = int(content["labels"]) + self._skips[seat]
+                self.put_off[seat][order] = actions + ROUND
+                self._last_skip[seat] = (order, int(content["labels"]))
+                self.screens.pop(seat, None)
             elif content["event"] == "exported":
-                self.put_off[annotator].pop(order, None)
-                self.away[annotator].add(order)
+                self.put_off[seat].pop(order, None)
+                self.away[seat[0]].add(order)
             else:
                 since = datetime.fromisoformat(content["time"])
-                self.put_off[annotator].pop(order, None)
-                self.screens[annotator] = Screen(order, since)
+                self.put_off[seat].pop(order, None)
+                self.screens[seat] = Screen(order, since)
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(
                 f"handed.jsonl, line {line.number} is damaged ({error}); take the line out"
             ) from error
 
-    def labelled(self, annotator: str, order: int) -> None:
-        """Clear the screen of an annotator who has labelled what was on it."""
-        if (screen := self.screens.get(annotator)) is not None and screen.order == order:
-            del self.screens[annotator]
-        self.put_off[annotator].pop(order, None)
-        self.away[annotator].discard(order)
+    def labelled(self, seat: Seat, order: int) -> None:
+        """Clear the screen of a seat from which what was on it is labelled."""
+        if (screen := self.screens.get(seat)) is not None and screen.order == order:
+            del self.screens[seat]
+        self.put_off[seat].pop(order, None)
 
-    def held_by_others(self, order: int, annotator: str, now: datetime) -> int:
-        """Return how many others have an answer on their screen, or in a file."""
-        on_screen = {
+    def held_by_others(self, order: int, seat: Seat, now: datetime) -> int:
+        """Return how many others have an answer on their screen, or in a file to label it."""
+        annotator, settles = seat
+        holding = {
             name
-            for name, screen in self.screens.items()
-            if screen.order == order and now - screen.since < HELD_FOR
+            for (name, other), screen in self.screens.items()
+            if other == settles and screen.order == order and now - screen.since < HELD_FOR
         }
-        in_file = {name for name, orders in self.away.items() if order in orders}
-        return len((on_screen | in_file) - {annotator})
+        if not settles:
+            holding |= {name for name, orders in self.away.items() if order in orders}
+        return len(holding - {annotator})
 
-    def due(self, annotator: str, labels: int) -> list[int]:
+    def due(self, seat: Seat, labels: int) -> list[int]:
         """Return answers put off that come back by now, the first first."""
-        actions = labels + self._skips[annotator]
-        waiting = self.put_off[annotator]
+        actions = labels + self._skips[seat]
+        waiting = self.put_off[seat]
         return sorted(
             (item for item in waiting if waiting[item] <= actions), key=waiting.__getitem__
         )
 
-    def just_skipped(self, annotator: str, labels: int) -> int | None:
+    def just_skipped(self, seat: Seat, labels: int) -> int | None:
         """Return the answer that an annotator skipped last, if nothing was labelled since."""
-        order, at = self._last_skip.get(annotator, (0, -1))
-        return order if at == labels and order in self.put_off[annotator] else None
+        order, at = self._last_skip.get(seat, (0, -1))
+        return order if at == labels and order in self.put_off[seat] else None
 
 
-def event_line(
-    event: Event, annotator: str, order: int, labels: int, *, settles: bool
-) -> Mapping[str, Any]:
+def seat_of(content: Mapping[str, Any]) -> Seat:
+    """Return the seat that a line of labels, or of what happened, is about."""
+    return str(content["annotator"]), bool(content.get("settles"))
+
+
+def event_line(event: Event, seat: Seat, order: int, labels: int) -> Mapping[str, Any]:
     """Return the line of what happens now; ``labels`` counts those of the annotator so far."""
+    annotator, settles = seat
     line: dict[str, Any] = {"order": order, "annotator": annotator, "event": event}
     line |= {"labels": labels, "time": now().isoformat(timespec="seconds")}
     return line | ({"settles": True} if settles else {})

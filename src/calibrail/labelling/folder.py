@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from calibrail.errors import DataError, file_errors
-from calibrail.labelling.desk import Desk
+from calibrail.labelling.desk import Desk, seat_of
 from calibrail.labelling.ledger import Ledger
 from calibrail.labelling.lines import Label, parse_draw, parse_label
 from calibrail.labelling.plan import SessionPlan
@@ -90,7 +90,10 @@ class LabelFolder:
             labelled = self.labels.appended() or []
         for line in labelled:
             self._take(line)
-        for line in self.handed.appended() or []:
+        happened = self.handed.appended()
+        if happened is None:
+            self.desk, happened = Desk(), self.handed.appended() or []
+        for line in happened:
             self.desk.take(line)
             self._clear(line)
 
@@ -135,17 +138,18 @@ class LabelFolder:
                 "one of the lines out"
             )
         self.ledger.labelled(label)
-        self.desk.labelled(label.annotator, label.order)
+        self.desk.labelled((label.annotator, label.settles), label.order)
 
     def _clear(self, line: Line) -> None:
         """Take from the screen what its annotator has labelled."""
-        annotator, order = str(line.content["annotator"]), int(line.content["order"])
+        seat, order = seat_of(line.content), int(line.content["order"])
         if not 1 <= order <= len(self.ledger.answers):
             return
         answer = self.ledger.answers[order - 1]
-        done = answer.settled if line.content.get("settles") else answer.labels.get(annotator)
-        if done is not None:
-            self.desk.labelled(annotator, order)
+        name, settles = seat
+        done = answer.settled if settles else answer.labels.get(name)
+        if done is not None and done.annotator == name:
+            self.desk.labelled(seat, order)
 
 
 def _same(content: dict[str, Any], label: Label) -> bool:

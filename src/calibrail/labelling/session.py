@@ -93,7 +93,7 @@ class Session:
             order = self._to_settle(name) if self._settle else self._to_label(name)
             if order is None:
                 return None
-            screen = self._files.desk.screens.get(name)
+            screen = self._files.desk.screens.get((name, self._settle))
             if screen is None or screen.order != order:
                 self._happened("shown", name, order)
             task = self._task(order)
@@ -115,7 +115,7 @@ class Session:
                 orders = self._wanted(name)
             labels = len(self._files.ledger.of_annotator[name])
             self._files.handed.append(
-                event_line("exported", name, order, labels, settles=False) for order in orders[:n]
+                event_line("exported", (name, False), order, labels) for order in orders[:n]
             )
             self._files.refresh()
             return [self._task(order) for order in orders[:n]]
@@ -207,7 +207,7 @@ class Session:
         with self._files.lock():
             self._files.refresh()
             given = self._files.ledger.of_annotator[name]
-            order = self._files.desk.just_skipped(name, len(given))
+            order = self._files.desk.just_skipped((name, self._settle), len(given))
             given = [item for item in given if item.settles == self._settle]
             if order is None:
                 if not given:
@@ -242,7 +242,7 @@ class Session:
                 unsure=ledger.tally[None],
                 drawn=len(ledger.answers),
                 counted=counted,
-                skipped=sum(order in ledger.unsettled for order in desk.put_off[name]),
+                skipped=len(ledger.unsettled & desk.put_off[name, self._settle].keys()),
                 disagreements=sum(1 for _ in ledger.disagreements()),
                 waiting=len(ledger.unsettled),
                 holding=sum(item.standing == "final" for item in ledger.answers[counted:]),
@@ -263,13 +263,13 @@ class Session:
     def _to_label(self, name: str) -> int | None:
         """Return the order of the answer that an annotator labels next."""
         desk, ledger = self._files.desk, self._files.ledger
-        screen = desk.screens.get(name)
+        screen = desk.screens.get((name, self._settle))
         if screen is not None and self._wants(ledger.answers[screen.order - 1], name):
             return screen.order
-        for order in desk.due(name, len(ledger.of_annotator[name])):
+        for order in desk.due((name, self._settle), len(ledger.of_annotator[name])):
             if self._wants(ledger.answers[order - 1], name):
                 return order
-        put_off = desk.put_off[name]
+        put_off = desk.put_off[name, self._settle]
         while True:
             for order in sorted(ledger.unsettled):
                 if order not in put_off and self._wants(ledger.answers[order - 1], name):
@@ -288,7 +288,7 @@ class Session:
         """Return whether an answer still needs a label that this annotator may give."""
         if answer.standing != "open" or name in answer.labels:
             return False
-        held = self._files.desk.held_by_others(answer.draw.order, name, now())
+        held = self._files.desk.held_by_others(answer.draw.order, (name, self._settle), now())
         return len(answer.labels) + held < answer.needs
 
     def _to_settle(self, name: str) -> int | None:
@@ -297,9 +297,9 @@ class Session:
         free = [
             order
             for order in self._files.ledger.disagreements()
-            if not desk.held_by_others(order, name, now())
+            if not desk.held_by_others(order, (name, self._settle), now())
         ]
-        put_off = desk.put_off[name]
+        put_off = desk.put_off[name, self._settle]
         return next((order for order in free if order not in put_off), next(iter(free), None))
 
     def _task(self, order: int) -> Task:
@@ -310,7 +310,7 @@ class Session:
 
     def _happened(self, event: Event, name: str, order: int) -> None:
         labels = len(self._files.ledger.of_annotator[name])
-        line = event_line(event, name, order, labels, settles=self._settle)
+        line = event_line(event, (name, self._settle), order, labels)
         self._files.handed.append([line], durable=False)
         self._files.refresh()
 

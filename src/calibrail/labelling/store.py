@@ -3,6 +3,7 @@
 import json
 import os
 import threading
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +27,20 @@ class Line:
     content: Mapping[str, Any]
 
 
+class _Held:
+    """A file held open: so long no other file can take its place unnoticed, with its number."""
+
+    def __init__(self, path: Path) -> None:
+        self._handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        weakref.finalize(self, os.close, self._handle)
+        self.state = os.fstat(self._handle)
+
+    def read_from(self, start: int) -> bytes:
+        """Return everything from a byte on."""
+        os.lseek(self._handle, start, os.SEEK_SET)
+        return b"".join(iter(lambda: os.read(self._handle, 1 << 20), b""))
+
+
 class Log:
     """A file of JSON lines that grows at its end, read as it grows.
 
@@ -41,7 +56,8 @@ class Log:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._end = self._number = 0
-        self._identity: int | None = None
+        self._held: _Held | None = None
+        self._rewritten = False
         self.torn: str | None = None
 
     def appended(self) -> list[Line] | None:
@@ -54,24 +70,26 @@ class Log:
         DataError
             A line is not JSON; its number is named.
         """
+        if self._rewritten:
+            self.forget()
+            return None
         try:
             state = self.path.stat()
         except FileNotFoundError:
-            if self._identity is None:
+            if self._held is None:
                 return []
             self.forget()
             return None
-        if self._identity is not None and (
-            state.st_ino != self._identity or state.st_size < self._end
+        if self._held is not None and (
+            not os.path.samestat(self._held.state, state) or state.st_size < self._end
         ):
             self.forget()
             return None
-        self._identity = state.st_ino
         if state.st_size == self._end:
             return []
-        with file_errors(f"cannot read {self.path}"), self.path.open("rb") as stream:
-            stream.seek(self._end)
-            raw = stream.read()
+        with file_errors(f"cannot read {self.path}"):
+            self._held = self._held or _Held(self.path)
+            raw = self._held.read_from(self._end)
         whole, _, rest = raw.rpartition(b"\n")
         if rest and self._mend(rest):
             whole = raw
@@ -82,7 +100,7 @@ class Log:
     def forget(self) -> None:
         """Read from the start next time."""
         self._end = self._number = 0
-        self._identity = None
+        self._held, self._rewritten = None, False
 
     def append(self, lines: Iterable[Mapping[str, Any]], *, durable: bool = True) -> None:
         """Add lines in one piece; everything before must have been read.
@@ -113,6 +131,8 @@ class Log:
     def rewrite(self, raw: bytes | Iterable[bytes]) -> None:
         """Write the whole file anew, or leave it as it was."""
         failed = f"cannot write {self.path}"
+        # Windows replaces no file that is open.
+        self._held, self._rewritten = None, True
         with file_errors(failed, "; it is as it was: make room, and go on"):
             write_atomically(self.path, raw, durable=True)
 
