@@ -117,3 +117,12 @@ def test_a_second_seed_ends_as_open_as_certify_says(
         codes.append(done.returncode)
     assert codes == [0, 4]
     assert "looked at before" in " ".join(done.stdout.split())
+
+
+def test_of_many_bad_rows_the_first_are_named(tmp_path: Path, begun: tuple[Path, Path]) -> None:
+    labels, sheet = tmp_path / "labels", tmp_path / "sheet.csv"
+    calibrail("label", begun[0], "-o", labels, "--export", sheet, "--export-n", 30)
+    filled(sheet, {1: "hallucinated", 0: "faithful"}, spoilt=25)
+    done = calibrail("label", "-o", labels, "--import", sheet)
+    assert done.stderr.count("says neither class") == 10
+    assert "and 15 more such rows" in done.stderr

@@ -5,7 +5,7 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 #: As ``labelling.exchange.files.Format``, which a command need not import to be listed.
 Format = Literal["csv", "jsonl", "label-studio", "argilla"]
+
+
+#: Rows of a file that are named where they cannot be taken.
+_NAMED: Final = 10
 
 
 @dataclass(frozen=True)
@@ -158,11 +162,13 @@ def run(
         content |= verdict
         code = OF_VERDICT[verdict["verdict"]]
     refused = exchanged.get("imported", {}).get("problems", ())
+    more = len(refused) - _NAMED
     sitting.finish(
         "labelled",
         content,
         page,
-        *refused,
+        *refused[:_NAMED],
+        f"and {more:,} more such rows; --json lists them all" if more > 0 else "",
         code=FAILURE if refused else code,
         names={"LABELS": output, "GUARDRAIL": purpose.guardrail or output / "guardrail.json"},
     )

@@ -104,7 +104,8 @@ def _exchanged(content: Json) -> Iterator[str]:
 
 def _next(content: Json) -> str:
     if files := content.get("exported"):
-        return f"label the file, then: calibrail label -o LABELS --import {shlex.quote(files[0])}"
+        words = ["--annotator", content["annotator"], "--import", files[0]]
+        return f"label the file, then: calibrail label -o LABELS {shlex.join(words)}"
     counts, plan = content["counts"], content["plan"]
     if counts["disagreements"] and not counts["decided"]:
         return "settle what annotators disagree about: calibrail label -o LABELS --settle"
