@@ -113,7 +113,8 @@ def test_a_second_seed_ends_as_open_as_certify_says(
         command = ("label", path, "-o", labels, *limits, "--seed", seed)
         calibrail(*command, "--export", sheet, "--export-n", 120)
         filled(sheet, {1: "hallucinated", 0: "faithful"})
-        done = calibrail(*command, "--import", sheet)
+        # Going on without the guardrail named, its looks are found where it was.
+        done = calibrail("label", "-o", labels, "--import", sheet)
         codes.append(done.returncode)
     assert codes == [0, 4]
     assert "looked at before" in " ".join(done.stdout.split())

@@ -158,7 +158,7 @@ def run(
     }
     code, page = DONE, ""
     if plan.purpose == "certify":
-        verdict, page = _verdict(output, purpose.guardrail)
+        verdict, page = _verdict(output, purpose.guardrail, plan.guardrail_file)
         content |= verdict
         code = OF_VERDICT[verdict["verdict"]]
     refused = exchanged.get("imported", {}).get("problems", ())
@@ -208,12 +208,15 @@ def _exchange(
     return found
 
 
-def _verdict(labels: Path, guardrail: Path | None) -> tuple[dict[str, Any], str]:
+def _verdict(labels: Path, given: Path | None, begun: str | None) -> tuple[dict[str, Any], str]:
     """Write the verdict and its page; return it, and why it is withheld if so, and the page."""
     from calibrail.workflow.certify_labels import write_verdict
 
-    looks = None if guardrail is None else guardrail.with_suffix(".looks.json")
-    result = calibrail.certify(guardrail or labels / "guardrail.json", labels=labels, looks=looks)
+    guardrail = given or (None if begun is None else Path(begun))
+    looks = None
+    if guardrail is not None and guardrail.parent.is_dir():
+        looks = guardrail.with_suffix(".looks.json")
+    result = calibrail.certify(given or labels / "guardrail.json", labels=labels, looks=looks)
     page = write_verdict(result, labels)
     withheld = result.sequential is not None and result.verdict != result.sequential["verdict"]
     reason = result.certificate.reason if withheld else None

@@ -59,6 +59,8 @@ class SessionPlan(Record):
         Share of the answers that two people label.
     guardrail : str or None
         Digest of the frozen guardrail, whose file is ``guardrail.json`` in the folder.
+    guardrail_file : str or None
+        Where it was read from, if from a file: beside it stands which answers it was looked at on.
     requirement : Requirement or None
         Of the verdict, both limits filled in.
     promise : Promise or None
@@ -86,5 +88,6 @@ class SessionPlan(Record):
     guess: str | None = None
     reading: Mapping[str, Any] = field(default_factory=dict)
     elsewhere: str | None = None
+    guardrail_file: str | None = None
 
     schema: ClassVar = "calibrail.labels/1"

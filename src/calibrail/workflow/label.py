@@ -103,7 +103,9 @@ def label(
     with file_errors(f"cannot make the folder {folder}", "; name another one"):
         folder.mkdir(parents=True, exist_ok=True)
     frozen = None if guardrail is None else Guardrail.of(guardrail)
-    asked = Asked(requirement, frozen, promise, drawing, options, reading)
+    named = isinstance(guardrail, str | PathLike)
+    file = str(checks.path(guardrail, "guardrail").absolute()) if named else None
+    asked = Asked(requirement, frozen, promise, drawing, options, reading, file)
     # Whoever comes second waits until the first one has read the traces.
     with Lock(folder / LOCK)():
         if begun(folder):

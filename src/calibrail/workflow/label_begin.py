@@ -41,6 +41,7 @@ class Asked:
     drawing: Drawing | None
     options: LabelOptions
     reading: ReadOptions | None
+    guardrail_file: str | None = None
 
 
 def begin(
@@ -110,6 +111,7 @@ def begin(
         guess=options.guess,
         reading=examples.how(),
         elsewhere=None if lots is None else lots.sha256,
+        guardrail_file=asked.guardrail_file,
     )
     with file_errors(f"cannot write into the folder {folder}", "; name another one"):
         pool = b"".join(encoded(item.to_dict()) for item in without_copies(found, ()))
