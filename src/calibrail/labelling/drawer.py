@@ -15,8 +15,11 @@ from calibrail.labelling.order import Order
 from calibrail.labelling.pool import Pool, Waiting, first_units, without_copies
 from calibrail.record import plain
 
-#: Answers that the guardrail decides about in one go, ahead of their turn.
+#: Answers that the guardrail decides about in one go: while somebody waits, and ahead of time.
+_NOW: Final = 16
 _AHEAD: Final = 32
+#: Answers that are decided about ahead of their turn, if there is time.
+_READY: Final = 96
 #: Answers left from which on the traces are read again, ahead of their turn.
 _FEW: Final = 1024
 #: Groups, or answers, that are drawn in one go where the lot hands out none of them.
@@ -211,7 +214,7 @@ class Drawer:
         if self._deciding is not None and any(index not in self._ready for index in wanted):
             self._take_decided()
         if any(index not in self._ready for index in wanted):
-            ahead = _AHEAD if self._judge is not None else 1
+            ahead = _NOW if self._judge is not None else 1
             places = range(place, min(max(place + ahead, stop), len(self.pool)))
             self._ready |= self._decided(places)
 
@@ -235,7 +238,7 @@ class Drawer:
         self._ready = {index: item for index, item in self._ready.items() if index >= place}
         if self._deciding is not None and self._deciding.done():
             self._take_decided()
-        if self._deciding is not None or place + _AHEAD // 2 in self._ready:
+        if self._deciding is not None or len(self._ready) > _READY - _AHEAD:
             return
         first = max(self._ready, default=place - 1) + 1
         places = range(first, min(first + _AHEAD, len(self.pool)))
