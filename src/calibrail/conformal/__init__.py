@@ -28,6 +28,8 @@ from calibrail.conformal.hallucinated_share import storey_share as storey_share
 from calibrail.conformal.label_noise import FlipTolerance as FlipTolerance
 from calibrail.conformal.label_noise import flip_tolerance as flip_tolerance
 from calibrail.conformal.labelling import labelling_probability as labelling_probability
+from calibrail.conformal.labels_left import LabelsLeft as LabelsLeft
+from calibrail.conformal.labels_left import labels_left as labels_left
 from calibrail.conformal.planning import Assumption as Assumption
 from calibrail.conformal.planning import Plan as Plan
 from calibrail.conformal.planning import plan as plan
@@ -67,6 +69,7 @@ from calibrail.conformal.threshold import Calibration as Calibration
 from calibrail.conformal.threshold import calibrate_threshold as calibrate_threshold
 from calibrail.conformal.threshold import coverage_band as coverage_band
 from calibrail.conformal.threshold import flags as flags
+from calibrail.conformal.unsure import UnsureTest as UnsureTest
 from calibrail.settings.promise import Guarantee as Guarantee
 from calibrail.settings.promise import Promise as Promise
 from calibrail.settings.promise import Undefined as Undefined
