@@ -217,9 +217,10 @@ def test_what_cannot_be_written_is_said_and_the_answer_stays(
     assert state["counts"]["by_you"] == 1
 
 
-def test_stop_ends_the_server_after_the_last_answer(desk: Desk) -> None:
+def test_stop_ends_the_server_and_draws_nothing(desk: Desk, opened: Session) -> None:
     state = desk.ask("stop")
     assert state["stopped"] and state["task"] is None and desk.stopped == [True]
+    assert opened.counts("ada").drawn == 0
 
 
 def test_the_parts_of_the_page_are_served_and_nothing_else(desk: Desk) -> None:

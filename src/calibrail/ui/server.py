@@ -6,6 +6,7 @@ Nothing but what an annotator may see leaves this file: no score, no verdict, no
 import json
 import threading
 from collections.abc import Callable
+from dataclasses import asdict
 from importlib.resources import files
 from typing import Annotated, Any, Final
 
@@ -74,11 +75,11 @@ class Page:
         self._sentences: list[tuple[int, int]] | None = None
         self._helped: set[int] = set()
 
-    def state(self, *, undone: bool = False, stale: bool = False) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """Return the answer to label now, if any, and the counts."""
         with self._lock:
             self._look()
-            return self._state(undone=undone, stale=stale)
+            return self._state()
 
     def label(self, given: Given) -> dict[str, Any]:
         """Put a label on disk and return what comes next."""
@@ -111,6 +112,12 @@ class Page:
             undone = self._session.undo(self._annotator)
             self._look()
             return self._state(undone=undone is not None, nothing=undone is None)
+
+    def ended(self) -> dict[str, Any]:
+        """Return how far the labels are at the end; no further answer is drawn."""
+        with self._lock:
+            self._task = None
+            return {**self._state(), "stopped": True}
 
     def sentences(self, asked: Asked) -> dict[str, Any]:
         """Return where the sentences of the answer stand. From here on the label bears a mark."""
@@ -151,17 +158,6 @@ class Page:
     def _state(
         self, *, undone: bool = False, stale: bool = False, nothing: bool = False
     ) -> dict[str, Any]:
-        task = self._task
-        shown = None
-        if task is not None:
-            shown = {
-                "order": task.order,
-                "id": task.id,
-                "question": task.question,
-                "contexts": list(task.contexts),
-                "response": task.response,
-                "settles": task.settles,
-            }
         counts = self._session.counts(self._annotator)
         self._progress(counts)
         told = {name: getattr(counts, name) for name in _COUNTS}
@@ -170,7 +166,7 @@ class Page:
             told["to_expect"] = counts.to_expect
         return {
             "annotator": self._annotator,
-            "task": shown,
+            "task": None if self._task is None else asdict(self._task),
             "counts": told,
             "undone": undone,
             "nothing_to_undo": nothing,
@@ -245,9 +241,8 @@ def application(page: Page, stop: Callable[[], None]) -> FastAPI:
 
     @app.post("/api/stop")
     def end() -> Response:
-        state = page.state()
         stop()
-        return _said({**state, "task": None, "stopped": True})
+        return _said(page.ended())
 
     return app
 
