@@ -151,6 +151,8 @@ def test_single_keys_of_a_real_terminal(tmp_path: Path) -> None:
         until("q stop")
         # An arrow does nothing, and a line is typed with Enter.
         os.write(ours, b"\x1b[A")
+        os.write(ours, b"\r")
+        until("That was all")
         os.write(ours, b"m")
         until("words of the answer")
         os.write(ours, b"kilometres\n")

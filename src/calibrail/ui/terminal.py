@@ -25,7 +25,7 @@ h  hallucinated: something in it is not supported
 u  unsure: final, and counts against either verdict
 s  skip: it comes back later
 z  undo the last label or skip
-space  the next page of a long text
+space, Enter  the next page of a long text
 1, 2, ...  a chunk; Enter ends the number where there are more than nine
 a  the answer again
 e  the next sentence of the answer beside the part of a chunk that shares most
@@ -111,7 +111,7 @@ class Terminal:
                 return self._undo()
             case None | "q":
                 return "stop"
-            case " ":
+            case " " | "\n" | "\r":
                 self._page()
             case "a":
                 self._print([self._response(task)])
@@ -172,7 +172,7 @@ class Terminal:
 
     def _page(self) -> None:
         """Print as many further lines as the terminal is high; all where nobody watches."""
-        most = max(5, self._console.height - 4) if self._keys.watched else len(self._rest)
+        most = max(5, self._console.height - 5) if self._keys.watched else len(self._rest)
         page, self._rest = self._rest[:most], self._rest[most:]
         for line in page:
             self._console.print(line)
@@ -187,6 +187,7 @@ class Terminal:
 
     def _ask(self) -> None:
         if self._keys.watched:
+            self._console.print()
             self._console.print(Text(_KEYS, style="dim"))
 
     def _say(self, words: str) -> None:
