@@ -10,7 +10,7 @@ import pytest
 import calibrail
 from calibrail import Guardrail, InputError
 from calibrail.conformal import SequentialTest
-from calibrail.errors import DataError
+from calibrail.errors import DataError, ModelError
 from calibrail.labelling import pool
 from calibrail.labelling.folder import LabelFolder
 from calibrail.labelling.order import Order
@@ -204,3 +204,18 @@ def test_active_draws_end_where_the_traces_do(tmp_path: Path, guardrail: Guardra
             while (task := session.next("ada")) is not None:
                 session.put("ada", task.order, truth(task.id))
             assert session.counts("ada").drawn == 12 and session.counts("ada").exhausted
+
+
+def test_nothing_is_drawn_while_the_detector_fails(
+    tmp_path: Path, guardrail: Guardrail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("no connection")
+
+    with calibrail.label(traces(40), tmp_path, guardrail=guardrail, max_fpr=0.5) as session:
+        with monkeypatch.context() as broken:
+            broken.setattr(type(guardrail.score), "score", fail)
+            with pytest.raises(ModelError, match=r"no connection.*; nothing was drawn"):
+                session.next("ada")
+        assert not (tmp_path / "draws.jsonl").exists()
+        assert len(label_some(session, "ada", 3)) == 3

@@ -16,7 +16,7 @@ from calibrail.labelling.pool import Pool, Waiting, first_units, without_copies
 from calibrail.record import plain
 
 #: Answers that the guardrail decides about in one go: while somebody waits, and ahead of time.
-_NOW: Final = 16
+_NOW: Final = 8
 _AHEAD: Final = 32
 #: Answers that are decided about ahead of their turn, if there is time.
 _READY: Final = 96
