@@ -151,6 +151,23 @@ def test_drawn_by_a_guess_the_wealths_are_those_of_the_weights() -> None:
     assert test.decided.labelled == int(np.sum(~np.isnan(answers["hallucinated"][: row + 1])))
 
 
+@pytest.mark.parametrize("drawing", DESIGNS)
+def test_the_end_that_a_verdict_rests_on_is_the_bet_inverted(drawing: Drawing) -> None:
+    answers = stream(drawing, 300, coverage=0.95, fpr=0.08)
+    test = SequentialTest(REQUIRED, drawing)
+    for row in range(0, 300, 12):
+        test = test.update(**part(answers, row, row + 12))
+        made = test.certificate()
+        assert made.coverage.lower <= made.coverage_at_least
+        assert made.fpr_at_most <= made.fpr.upper
+        shown = (made.log_wealth["coverage_kept"], made.log_wealth["fpr_kept"])
+        assert (made.coverage_at_least >= made.min_coverage) == (shown[0] >= made.kept_at)
+        assert (made.fpr_at_most <= made.max_fpr) == (shown[1] >= made.kept_at)
+        if not test.weighted and test.caught:
+            won = log_wealth(test.caught, test.n_hallucinated, made.coverage_at_least)
+            assert won == pytest.approx(made.kept_at, abs=1e-6) or shown[0] >= made.kept_at
+
+
 def test_a_verdict_stays_while_labels_go_on() -> None:
     good = stream(Drawing(), 200, coverage=1.0, fpr=0.0)
     test = SequentialTest(REQUIRED).update(**good)

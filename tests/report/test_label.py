@@ -9,7 +9,8 @@ import pytest
 from calibrail.conformal import SequentialTest
 from calibrail.conformal.labels_left import labels_left
 from calibrail.conformal.unsure import UnsureTest
-from calibrail.report.blocks import Text
+from calibrail.phrases import percent
+from calibrail.report.blocks import Table, Text
 from calibrail.report.document import all_blocks
 from calibrail.report.documents import label
 from calibrail.settings import Drawing, Requirement
@@ -63,9 +64,36 @@ GOOD = ([True] * 40 + [False] * 40, [1] * 40 + [0] * 40)
 def test_a_verdict_says_with_which_label_it_fell() -> None:
     found = content(*GOOD)
     said, fell = texts(found), found["sequential"]["decided"]["labelled"]
-    assert "It is shown that enough is caught; it is shown that false alarms are few" in said
+    assert "It is shown that enough is caught (at least 91.4%); it is shown that false" in said
     assert f"The verdict fell with the {fell}th label." in said
     assert "To expect" not in said and "foreseen" not in said
+
+
+def test_what_a_verdict_rests_on_stands_beside_it_and_keeps_the_limit() -> None:
+    # Certified by an end that alone keeps the limit, while the two-sided interval reaches over it.
+    for n in range(1, 40):
+        found = content([True] * n + [False] * 40, [1] * n + [0] * 40)
+        if found["sequential"]["verdict"] == "certified":
+            break
+    assert found["coverage"]["lower"] < found["min_coverage"] <= found["coverage_at_least"]
+    made = label.document(found)
+    shown = f"shown: at least {percent(found['coverage_at_least'])}"
+    assert made.tiles[0].interval == shown
+    assert made.tiles[1].interval == f"shown: at most {percent(found['fpr_at_most'])}"
+    table = next(block for block in all_blocks(made.blocks) if isinstance(block, Table))
+    assert table.rows[0][4].text == f"{n} of {n} hallucinated; {shown}"
+    assert "which reaches less far by itself than the two ends together" in texts(found)
+    still_open = content([True, False], [1, 0])
+    assert "shown" not in label.document(still_open).tiles[0].interval + texts(still_open)
+
+
+def test_a_weighted_value_is_told_from_the_counts_beside_it() -> None:
+    found = content(*GOOD)
+    bound = found["coverage"] | {"method": "betting", "estimate": 0.888, "count": 75, "n": 94}
+    made = label.document(found | {"coverage": bound})
+    table = next(block for block in all_blocks(made.blocks) if isinstance(block, Table))
+    value, counts = table.rows[0][1], table.rows[0][4].text
+    assert value == "88.8%" and counts.startswith("weighted; 75 of 94 labelled")
 
 
 @pytest.mark.parametrize(("n", "ending"), [(1, "1st"), (12, "12th"), (22, "22nd"), (103, "103rd")])

@@ -103,7 +103,7 @@ def confidence_sequence(
     hits, trials = _counts(count, n)
     error = 1.0 - validation.share(confidence, "confidence")
     misses, goal = trials - hits, np.log(2.0 / error)
-    return _lowest(hits, misses, goal), 1.0 - _lowest(misses, hits, goal)
+    return lowest_limit(hits, misses, goal), 1.0 - lowest_limit(misses, hits, goal)
 
 
 def _counts(count: ArrayLike, n: ArrayLike) -> tuple[Floats, Floats]:
@@ -171,8 +171,13 @@ def _fraction(a: Floats, b: Floats, x: Floats) -> Floats:
     return np.asarray(value)
 
 
-def _lowest(hits: Floats, misses: Floats, goal: float) -> Floats:
-    """Return the lowest limit against which a bet on a rate above it has not won ``goal``."""
+def lowest_limit(hits: ArrayLike, misses: ArrayLike, goal: float) -> Floats:
+    """Return the lowest limit against which a bet on a rate above it has not won ``goal``.
+
+    Of floats that broadcast, unchecked; ``goal`` is a logarithm. The end of an interval that alone
+    holds at all times with an error of exp(-goal).
+    """
+    hits, misses = np.asarray(hits, np.float64), np.asarray(misses, np.float64)
     trials = hits + misses
     with np.errstate(invalid="ignore"):
         high = np.where(trials > 0, hits / trials, 0.0)

@@ -10,7 +10,7 @@ from calibrail.conformal import validation
 from calibrail.conformal.betting import estimated_labels
 from calibrail.conformal.bound import Bound
 from calibrail.conformal.certificate import Verdict
-from calibrail.conformal.eprocess import confidence_sequence, wealth_of_counts
+from calibrail.conformal.eprocess import confidence_sequence, lowest_limit, wealth_of_counts
 from calibrail.conformal.joint_bets import bet, not_refuted, nothing_won
 from calibrail.conformal.labelling import labelling_probability, limits, truth_values
 from calibrail.conformal.sequential_certificate import (
@@ -169,11 +169,15 @@ class SequentialTest(Record):
         rates = ((self.caught, self.n_hallucinated), (self.false_alarms, self.n_faithful))
         if self.weighted:
             method, ends = "betting", not_refuted(self._state(), edges, broken_at)
+            (at_least, _), (_, at_most) = not_refuted(self._state(), edges, kept_at)
         else:
             method, ends = "beta-mixture", []
             for count, n in rates:
                 low, high = confidence_sequence(count, n, level)
                 ends.append((float(low), float(high)))
+            at_least = float(lowest_limit(self.caught, self.n_hallucinated - self.caught, kept_at))
+            passed = self.n_faithful - self.false_alarms
+            at_most = 1.0 - float(lowest_limit(passed, self.false_alarms, kept_at))
         coverage, fpr = (
             Bound(_ratio(hits, mass), low, high, count, n, method, level)
             for hits, mass, (low, high), (count, n) in zip(
@@ -185,11 +189,14 @@ class SequentialTest(Record):
             state = "refuted" if broken >= broken_at else "shown" if kept >= kept_at else "open"
             reasons.append(f"{name}_{state}")
         names = ("coverage_kept", "coverage_broken", "fpr_kept", "fpr_broken")
+        # What was shown once stays shown.
         return SequentialCertificate(
             verdict=self.verdict,
             reasons=tuple(reasons),
             coverage=coverage,
             fpr=fpr,
+            coverage_at_least=max(at_least, edges[0] if best[0] >= kept_at else 0.0),
+            fpr_at_most=min(at_most, edges[1] if best[2] >= kept_at else 1.0),
             min_coverage=edges[0],
             max_fpr=edges[1],
             confidence=level,

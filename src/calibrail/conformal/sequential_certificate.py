@@ -35,6 +35,9 @@ class SequentialCertificate(Record):
         Confidence sequences: all intervals of all times hold together with ``confidence``, each
         rate by itself. Where answers were labelled with different probabilities the estimate is
         weighted, and the ends are rounded outwards to whole percents and the requirement.
+    coverage_at_least, fpr_at_most : float
+        The ends that "certified" rests on: the bets that won it, inverted. Each alone holds at all
+        times with ``confidence``, and so reaches less far than its interval, which has two ends.
     min_coverage, max_fpr : float
         What is required.
     confidence : float
@@ -56,6 +59,8 @@ class SequentialCertificate(Record):
     reasons: tuple[str, ...]
     coverage: Bound
     fpr: Bound
+    coverage_at_least: float
+    fpr_at_most: float
     min_coverage: float
     max_fpr: float
     confidence: float

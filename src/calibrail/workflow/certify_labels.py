@@ -156,8 +156,8 @@ def _certificate(
         reason=words.reason(made.to_dict(), labels),
         coverage=made.coverage,
         fpr=made.fpr,
-        coverage_at_least=_end(made, "coverage"),
-        fpr_at_most=_end(made, "fpr"),
+        coverage_at_least=made.coverage_at_least,
+        fpr_at_most=made.fpr_at_most,
         min_coverage=made.min_coverage,
         max_fpr=made.max_fpr,
         confidence=made.confidence,
@@ -293,14 +293,6 @@ def _expected(found: Replay, test: UnsureTest) -> LabelsLeft:
         per_unit=len(drawn) / units if found.plan.drawing.whole_groups else 1.0,
         seed=found.plan.seed,
     )
-
-
-def _end(made: SequentialCertificate, name: str) -> float:
-    """Return the end that ``certified`` rests on: the limit itself where that alone is shown."""
-    shown = f"{name}_shown" in made.reasons
-    if name == "coverage":
-        return max(made.coverage.lower, made.min_coverage) if shown else made.coverage.lower
-    return min(made.fpr.upper, made.max_fpr) if shown else made.fpr.upper
 
 
 def _course(points: Sequence[Point]) -> dict[str, Any]:

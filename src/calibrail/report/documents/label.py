@@ -11,14 +11,14 @@ from calibrail.report.document import Document
 from calibrail.report.documents import measures
 from calibrail.report.documents.calibrate_words import VERDICTS
 from calibrail.report.labels_figure import BETS, intervals_svg, wealth_svg
-from calibrail.report.phrases import bounds, capital, estimate, interval, plain, share
+from calibrail.report.phrases import bounds, capital, count_of, estimate, interval, plain, share
 
 #: What each bet that is won, or neither, says.
 _SHOWN: Final = {
-    "coverage_shown": "it is shown that enough is caught",
+    "coverage_shown": "it is shown that enough is caught ({})",
     "coverage_refuted": "it is shown that too little is caught",
     "coverage_open": "it is open whether enough is caught",
-    "fpr_shown": "it is shown that false alarms are few enough",
+    "fpr_shown": "it is shown that false alarms are few enough ({})",
     "fpr_refuted": "it is shown that false alarms are too many",
     "fpr_open": "it is open whether false alarms are few enough",
 }
@@ -35,7 +35,8 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> Document
         What the guardrail is called.
     """
     verdict, found = certificate["verdict"], certificate["sequential"]
-    lines = measures.rates(certificate, certificate)
+    ends = _ends(found)
+    lines = _rates(certificate)
     return Document(
         "certificate of",
         subject=guardrail,
@@ -43,8 +44,8 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> Document
         verdict=verdict,
         summary=f"{VERDICTS[verdict]} {certificate['reason']}",
         tiles=(
-            parts.Tile("Caught", *lines[0][1:4]),
-            parts.Tile("False alarms", *lines[1][1:4]),
+            _tile("Caught", lines[0], ends.get("coverage")),
+            _tile("False alarms", lines[1], ends.get("fpr")),
             parts.Tile("Labelled", f"{found['labelled']:,}", _more(found["expect"])),
         ),
         blocks=(
@@ -75,7 +76,8 @@ def reason(found: Json, labels: Json) -> str:
     labels : mapping
         How many answers have which final label.
     """
-    sides = [_SHOWN[code] for code in found["reasons"]]
+    ends = _ends(found)
+    sides = [_SHOWN[code].format(ends.get(code.split("_")[0])) for code in found["reasons"]]
     text = f"{capital(sides[0])}; {sides[1]}."
     if found["decided"] is not None:
         text += f" The verdict fell with the {_ordinal(found['decided']['labelled'])} label."
@@ -130,6 +132,35 @@ def warnings(certificate: Json) -> list[str]:
     return texts
 
 
+def _ends(found: Json) -> dict[str, str]:
+    """Return what is shown of each rate that a bet has shown to keep what was asked."""
+    ends = {
+        "coverage": f"at least {percent(found['coverage_at_least'])}",
+        "fpr": f"at most {percent(found['fpr_at_most'])}",
+    }
+    return {name: end for name, end in ends.items() if f"{name}_shown" in found["reasons"]}
+
+
+def _tile(name: str, line: measures.Line, end: str | None) -> parts.Tile:
+    """Return a rate with what is shown of it, or with its interval while nothing is."""
+    return parts.Tile(name, line[1], f"shown: {end}" if end else line[2], line[3])
+
+
+def _rates(certificate: Json) -> list[measures.Line]:
+    """Return both rates; weighted, they are other numbers than the counts beside them."""
+    ends, lines = _ends(certificate["sequential"]), []
+    for name, line in zip(
+        ("coverage", "fpr"), measures.rates(certificate, certificate), strict=True
+    ):
+        counts = line[4]
+        if certificate[name]["method"] == "betting":
+            counts = f"weighted; {count_of(certificate[name])} labelled"
+        if end := ends.get(name):
+            counts += f"; shown: {end}"
+        lines.append((*line[:4], counts))
+    return lines
+
+
 def _ordinal(n: int) -> str:
     tens = n % 100 // 10 == 1
     return f"{n:,}{'th' if tens else {1: 'st', 2: 'nd', 3: 'rd'}.get(n % 10, 'th')}"
@@ -137,6 +168,13 @@ def _ordinal(n: int) -> str:
 
 def _how_sure(certificate: Json) -> str:
     method = certificate["coverage"]["method"]
+    if _ends(certificate["sequential"]):
+        shown = (
+            ' "Certified" needs one end of each, which reaches less far by itself than the two '
+            "ends together: what is shown holds with the same confidence, at all times, too."
+        )
+    else:
+        shown = ""
     weighted = (
         " Labels weigh by the probability with which they were drawn; ends are rounded outwards to "
         "whole percents."
@@ -147,7 +185,7 @@ def _how_sure(certificate: Json) -> str:
     return (
         f"The intervals are confidence sequences: each holds with {percent(sure)}, at all times "
         "together, however often one looks. A wrong verdict of either kind ever falls with a "
-        f"probability of at most {percent(1.0 - sure)}.{weighted}"
+        f"probability of at most {percent(1.0 - sure)}.{shown}{weighted}"
     )
 
 
