@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.command_line import calibrail
-from tests.labelling.rows import frozen, traces, truth, write
+from tests.labelling.rows import frozen, traces, truth_of, write
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def filled(path: Path, words: dict[int, str], spoilt: int = 0) -> None:
     with path.open(encoding="utf-8-sig", newline="") as stream:
         rows: list[dict[str, Any]] = list(csv.DictReader(stream))
     for number, row in enumerate(rows):
-        row["label"] = "yes" if number < spoilt else words[truth(row["id"])]
+        row["label"] = "yes" if number < spoilt else words[truth_of(row["question"])]
     with path.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, list(rows[0]))
         writer.writeheader()

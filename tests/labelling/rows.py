@@ -42,6 +42,12 @@ def truth(id: str) -> int:
     return int(int(id[1:]) % 3 == 0)
 
 
+def truth_of(question: str) -> int:
+    """Return the label of a trace whose id nobody is shown."""
+    number = question.removesuffix("?").rpartition(" ")[2]
+    return truth(f"t{number}")
+
+
 def write(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
     """Write traces as JSON lines."""
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")

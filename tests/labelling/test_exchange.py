@@ -18,7 +18,7 @@ from calibrail import DataError, InputError, ReadOptions
 from calibrail.labelling.exchange import export_answers, import_labels
 from calibrail.labelling.exchange.spreadsheet import kept_as_text
 from calibrail.labelling.session import Session
-from tests.labelling.rows import lines, traces, truth
+from tests.labelling.rows import lines, traces, truth, truth_of
 
 WORDS = {1: "Hallucinated", 0: "faithful", None: "not sure"}
 
@@ -42,8 +42,8 @@ def write_csv(path: Path, rows: list[dict[str, str]], delimiter: str = ",") -> P
 def fill_csv(path: Path) -> None:
     rows = csv_cells(path)
     for row in rows:
-        row["label"] = WORDS[truth(row["id"])]
-        if truth(row["id"]):
+        row["label"] = WORDS[truth_of(row["question"])]
+        if truth_of(row["question"]):
             row["unsupported"] = "It has | mark"
     write_csv(path, rows)
 
@@ -52,7 +52,7 @@ def fill_lines(path: Path) -> None:
     rows = lines(path)
     for row in rows:
         begin = row["response"].index("mark")
-        row["label"] = truth(row["id"])
+        row["label"] = truth_of(row["question"])
         row["spans"] = [[0, 6, "It has"], [begin, begin + 4, "mark"]] if row["label"] else []
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
@@ -61,7 +61,7 @@ def fill_label_studio(path: Path) -> None:
     tasks = json.loads(path.read_text(encoding="utf-8"))
     for number, task in enumerate(tasks):
         assert set(task) == {"data"}
-        label = truth(task["data"]["answer_id"])
+        label = truth_of(task["data"]["question"])
         results: list[dict[str, Any]] = [
             {
                 "type": "choices",
@@ -93,7 +93,7 @@ def fill_label_studio(path: Path) -> None:
 def fill_argilla(path: Path) -> None:
     records = json.loads(path.read_text(encoding="utf-8"))
     for record in records:
-        label = truth(record["id"])
+        label = truth_of(record["fields"]["question"])
         spans = []
         for piece in ("It has", "mark") if label else ():
             start = record["fields"]["response"].index(piece)
@@ -124,6 +124,8 @@ def test_answers_leave_blind_and_labels_come_back(
     assert written[0] == path
     text = path.read_text(encoding="utf-8-sig")
     assert "suspicion" not in text and "probability" not in text and "score" not in text
+    # An id may tell the model, or even the label.
+    assert not re.search(r"\bt\d+\b", text) and "no12-" in text
     fill(path)
     taken = import_labels(session, path, "ada")
     assert taken.problems == () and (taken.labelled, taken.again, taken.blank) == (12, 0, 0)
@@ -199,12 +201,12 @@ def test_a_spreadsheet_runs_no_formula_and_turns_no_id_into_a_number(tmp_path: P
     assert not any(
         cell.startswith(("=", "+", "-", "@", "\t")) for row in cells for cell in row.values()
     )
-    assert {row["id"] for row in cells if row["id"].lstrip("'")[0].isdigit()} == {
-        "'0012",
-        "'1e5",
-        "'2024-01-02",
-        "'12,5",
-    }
+    assert [row["id"].split("-")[0] for row in cells] == [f"no{n + 1}" for n in range(len(ids))]
+    # Ids of one's own come back, too, as a spreadsheet keeps them.
+    drawn = [row["id"] for row in lines(tmp_path / "labels" / "draws.jsonl")]
+    for row, id in zip(cells[:6], drawn, strict=False):
+        row["id"] = kept_as_text(id, id=True)
+    assert kept_as_text("0012", id=True) == "'0012"
     for row in cells:
         row["label"] = "1"
     # As some spreadsheets write it: semicolons, and other ends of lines.
@@ -223,7 +225,8 @@ def test_each_bad_row_is_named_and_the_others_are_kept(tmp_path: Path) -> None:
     cells = csv_cells(path)
     for row in cells:
         row["label"] = "faithful"
-    cells[0]["id"] = cells[0]["id"].lstrip("'0") or "0"
+    drawn = [row["id"] for row in lines(tmp_path / "labels" / "draws.jsonl")]
+    cells[0]["id"] = drawn[0].lstrip("0") or "0"
     cells[1]["id"] = "nobody"
     cells[2]["response"] = "It has another mark."
     cells[3]["label"] = "yes"

@@ -56,7 +56,7 @@ def test_what_an_annotator_sees_says_nothing_of_score_or_label(
     session = calibrail.label(traces(20), tmp_path, guardrail=guardrail, max_fpr=0.3)
     task = session.next("ada")
     assert task is not None
-    seen = {"order", "id", "question", "contexts", "response", "settles"}
+    seen = {"order", "id", "question", "contexts", "response", "settles", "alias"}
     assert set(task.__dataclass_fields__) == seen
     row = next(row for row in traces(20) if row["id"] == task.id)
     assert (task.question, list(task.contexts)) == (row["question"], row["contexts"])
@@ -148,7 +148,7 @@ def test_a_wrong_argument_is_named_and_stores_nothing(tmp_path, call, said) -> N
         call(session)
     assert not (tmp_path / "labels.jsonl").exists()
     session.put("ada", 1, 0)
-    with pytest.raises(InputError, match="'ada' has labelled the answer"):
+    with pytest.raises(InputError, match=r"'ada' has labelled answer No\. 1"):
         session.put("ada", 1, 1)
     session.close()
     with pytest.raises(InputError, match="closed"):

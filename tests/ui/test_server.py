@@ -57,8 +57,8 @@ def desk(opened: Session) -> Desk:
 
 def test_an_annotator_sees_the_answer_and_nothing_else(desk: Desk) -> None:
     state = desk.state()
-    shown = {"order", "id", "question", "contexts", "response", "settles"}
-    assert set(state["task"]) == shown
+    shown = {"order", "question", "contexts", "response", "settles"}
+    assert set(state["task"]) == shown and "river-" not in json.dumps(state)
     shown = {"by_you", "labelled", "skipped", "waiting", "disagreements", "needed", "decided"}
     assert set(state["counts"]) == shown
     text = json.dumps(state)
@@ -71,7 +71,7 @@ def test_each_label_is_on_disk_before_the_next_answer_appears(desk: Desk, folder
     for n, label in enumerate((0, 1, None), start=1):
         state = desk.ask("label", order=task["order"], label=label)
         kept = labels(folder)
-        assert (len(kept), kept[-1]["id"], kept[-1]["label"]) == (n, task["id"], label)
+        assert (len(kept), kept[-1]["order"], kept[-1]["label"]) == (n, task["order"], label)
         assert state["task"]["order"] != task["order"]
         assert state["counts"]["by_you"] == n
         task = state["task"]
@@ -165,6 +165,25 @@ def test_evidence_is_given_on_request_and_stands_in_the_label(desk: Desk, folder
     assert first["evidence"] is True and not second.get("evidence")
 
 
+def test_that_evidence_was_asked_for_outlives_the_program(folder: Path) -> None:
+    with session(folder, plain(4)) as opened:
+        desk = Desk(opened)
+        order = desk.state()["task"]["order"]
+        desk.ask("sentences", order=order)
+        desk.ask("sentences", order=order)
+    with session(folder, plain(4)) as opened:
+        desk = Desk(opened)
+        assert desk.state()["task"]["order"] == order
+        # Taken back and given again, it stays so; of another answer nothing is said.
+        desk.ask("label", order=order, label=0)
+        desk.ask("undo")
+        onward = desk.ask("label", order=order, label=1)
+        desk.ask("label", order=onward["task"]["order"], label=0)
+    assert [kept.get("evidence", False) for kept in labels(folder)] == [True, False]
+    happened = (folder / "labels" / "handed.jsonl").read_text(encoding="utf-8")
+    assert happened.count('"helped"') == 1
+
+
 def test_hostile_texts_arrive_as_they_are(tmp_path: Path) -> None:
     with session(tmp_path, HOSTILE) as opened:
         desk, seen = Desk(opened), []
@@ -180,6 +199,7 @@ def test_hostile_texts_arrive_as_they_are(tmp_path: Path) -> None:
 
 
 def test_half_a_surrogate_pair_arrives(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.state()
     monkeypatch.setattr(
         Session, "next", lambda *_: Task(1, "\ud800", "q", ("\udfff",), "\ud83d It is long.")
     )

@@ -89,6 +89,15 @@ def test_evidence_and_chunks_are_one_key_away(tmp_path: Path) -> None:
     assert [kept.get("evidence", False) for kept in labels(tmp_path)] == [True, False]
 
 
+def test_evidence_asked_for_before_a_stop_stands_in_the_label(tmp_path: Path) -> None:
+    for keys in (("e", "q"), ("h", "q")):
+        with session(tmp_path, plain(2)) as opened:
+            shown = typed(opened, *keys)
+    assert labels(tmp_path)[0]["evidence"] is True
+    # An id may tell the model, or even the label.
+    assert "No. 1" in shown and "river-" not in shown
+
+
 def test_a_long_text_is_shown_page_by_page_where_somebody_watches(tmp_path: Path) -> None:
     with session(tmp_path, plain(1, chunks=30)) as opened:
         first = typed(opened, "q", watched=True)

@@ -15,7 +15,7 @@ ROUND: Final = 20
 #: For how long an answer stays with the one who has it on the screen.
 HELD_FOR: Final = timedelta(minutes=30)
 
-Event = Literal["shown", "skipped", "exported"]
+Event = Literal["shown", "skipped", "exported", "helped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,8 @@ class Desk:
         self.put_off: dict[Seat, dict[int, int]] = defaultdict(dict)
         #: Answers that each annotator labels elsewhere, in a file.
         self.away: dict[str, set[int]] = defaultdict(set)
+        #: Answers with which somebody on each seat has asked for help.
+        self.helped: dict[Seat, set[int]] = defaultdict(set)
         self._skips: dict[Seat, int] = defaultdict(int)
         self._last_skip: dict[Seat, tuple[int, int]] = {}
 
@@ -66,6 +68,8 @@ class Desk:
             elif content["event"] == "exported":
                 self.put_off[seat].pop(order, None)
                 self.away[seat[0]].add(order)
+            elif content["event"] == "helped":
+                self.helped[seat].add(order)
             else:
                 since = datetime.fromisoformat(content["time"])
                 self.put_off[seat].pop(order, None)

@@ -51,6 +51,11 @@ class Draw:
     guess: float | None = None
     column: float | None = None
 
+    @property
+    def alias(self) -> str:
+        """What stands for the id before an annotator, whom an id may tell the label."""
+        return f"no{self.order}-{self.digest[:8]}"
+
     def to_dict(self, *, certify: bool) -> dict[str, Any]:
         """Return the line."""
         left_out = set() if certify else {"score", "flagged", "guess"}

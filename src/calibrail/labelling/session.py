@@ -7,11 +7,11 @@ from calibrail.errors import InputError
 from calibrail.labelling.desk import Event, event_line, now
 from calibrail.labelling.drawer import Drawer, Judge, Reread
 from calibrail.labelling.elsewhere import Lots
-from calibrail.labelling.enough import FAITHFUL_NEEDED, found, labels_to_expect
 from calibrail.labelling.folder import LabelFolder
 from calibrail.labelling.ledger import Answer
 from calibrail.labelling.lines import Label, Span, checked_spans
 from calibrail.labelling.plan import SessionPlan
+from calibrail.labelling.progress import counts_of
 from calibrail.labelling.tasks import Counts, Task
 from calibrail.settings.checks import whole
 
@@ -121,11 +121,12 @@ class Session:
             return [self._task(order) for order in orders[:n]]
 
     def handed_out(self) -> dict[str, int]:
-        """Return the answers that are to be labelled, or are: the order of each by its id."""
+        """Return the order of each answer handed out, by its id and by its alias."""
         with self._files.lock():
             self._files.refresh()
             draws = [item.draw for item in self._files.ledger.answers]
-        return {draw.id: draw.order for draw in draws if draw.handed_out}
+        aliases = {draw.alias: draw.order for draw in draws if draw.handed_out}
+        return aliases | {draw.id: draw.order for draw in draws if draw.handed_out}
 
     def task(self, order: int) -> Task:
         """Return an answer that was handed out."""
@@ -157,7 +158,7 @@ class Session:
         spans : sequence of (int, int, str)
             Begin, end and text of what nothing supports, in characters of the response.
         evidence : bool
-            Whether help was asked for.
+            Whether help was asked for; what ``helped`` wrote down counts, too.
 
         Raises
         ------
@@ -181,7 +182,7 @@ class Session:
                 answer.draw.probability,
                 order,
                 checked_spans(spans, self._task(order).response) if spans else (),
-                bool(evidence),
+                bool(evidence) or order in self._files.desk.helped[name, self._settle],
                 self._settle,
             )
             self._files.labels.append([kept.to_dict()])
@@ -222,38 +223,16 @@ class Session:
         name = self._name(annotator)
         with self._files.lock():
             self._files.refresh()
-            ledger, desk = self._files.ledger, self._files.desk
-            test, needed = ledger.test, self.plan.needed
-            verdict = None if test is None else test.verdict
-            fallen = verdict in ("certified", "rejected")
-            n_final = sum(ledger.tally.values())
-            counted = ledger.counted
-            n_hallucinated, n_faithful = (0, 0) if needed is None else found(ledger)
-            missing = None if needed is None else max(0, needed - n_hallucinated)
-            enough = missing == 0 and n_faithful >= FAITHFUL_NEEDED
-            to_expect = (
-                None if missing is None else labels_to_expect(missing, ledger.tally[1], n_final)
-            )
-            return Counts(
-                by_you=len(ledger.of_annotator[name]),
-                labelled=n_final,
-                hallucinated=ledger.tally[1],
-                faithful=ledger.tally[0],
-                unsure=ledger.tally[None],
-                drawn=len(ledger.answers),
-                counted=counted,
-                skipped=len(ledger.unsettled & desk.put_off[name, self._settle].keys()),
-                disagreements=sum(1 for _ in ledger.disagreements()),
-                waiting=len(ledger.unsettled),
-                holding=sum(item.standing == "final" for item in ledger.answers[counted:]),
-                copies=self._drawer.pool.copies_before(len(ledger.answers)),
-                needed=needed,
-                missing=missing,
-                to_expect=to_expect,
-                exhausted=self._drawer.exhausted,
-                decided=fallen or enough,
-                verdict=verdict if fallen else None,
-            )
+            return counts_of(self._files, self._drawer, (name, self._settle))
+
+    def helped(self, annotator: str, order: int) -> None:
+        """Write down that an annotator has asked for help with an answer: its label will say so."""
+        name = self._name(annotator)
+        with self._files.lock():
+            self._files.refresh()
+            self._answer(order)
+            if order not in self._files.desk.helped[name, self._settle]:
+                self._happened("helped", name, order)
 
     def close(self) -> None:
         """Let go of the folder; every label is on the disk already."""
@@ -303,10 +282,10 @@ class Session:
         return next((order for order in free if order not in put_off), next(iter(free), None))
 
     def _task(self, order: int) -> Task:
-        example = self._drawer.pool[order - 1].example
-        return Task(
-            order, example.id, example.question, example.contexts, example.response, self._settle
-        )
+        item = self._drawer.pool[order - 1]
+        texts = item.example.question, item.example.contexts, item.example.response
+        alias = self._files.ledger.answers[order - 1].draw.alias
+        return Task(order, item.example.id, *texts, settles=self._settle, alias=alias)
 
     def _happened(self, event: Event, name: str, order: int) -> None:
         labels = len(self._files.ledger.of_annotator[name])
@@ -333,11 +312,11 @@ class Session:
         if self._settle:
             if answer.standing != "disagreement":
                 raise InputError(
-                    f"nobody disagrees about the answer {answer.draw.id!r} any more; ask for the "
+                    f"nobody disagrees about answer No. {answer.draw.order} any more; ask for the "
                     "next one"
                 )
         elif name in answer.labels:
             raise InputError(
-                f"{name!r} has labelled the answer {answer.draw.id!r} already; undo that label to "
+                f"{name!r} has labelled answer No. {answer.draw.order} already; undo that label to "
                 "change it"
             )

@@ -8,16 +8,20 @@ from calibrail.conformal.certificate import Verdict
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What an annotator may see of an answer, and nothing else.
+    """An answer to label: what an annotator may see of it, and its id.
 
     Attributes
     ----------
     order : int
         By which a label refers to it.
-    id, question, contexts, response
+    id : str
+        Of the answer. It may name the model, or the label: no page, terminal or file shows it.
+    question, contexts, response
         Of the answer.
     settles : bool
         Whether two annotators disagree about it.
+    alias : str
+        Stands for the id in a file for an annotator: the order, and the begin of the digest.
     """
 
     order: int
@@ -26,6 +30,7 @@ class Task:
     contexts: tuple[str, ...]
     response: str
     settles: bool = False
+    alias: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,6 @@ class Page:
         self._task: Task | None = None
         self._places: Places | None = None
         self._sentences: list[tuple[int, int]] | None = None
-        self._helped: set[int] = set()
 
     def state(self) -> dict[str, Any]:
         """Return the answer to label now, if any, and the counts."""
@@ -92,8 +91,7 @@ class Page:
             text = self._task.response
             places = self._places.from_browser(given.spans)
             spans = [(start, end, text[start:end]) for start, end in places]
-            helped = given.order in self._helped
-            self._session.put(self._annotator, given.order, given.label, spans, evidence=helped)
+            self._session.put(self._annotator, given.order, given.label, spans)
             self._look()
             return self._state()
 
@@ -125,7 +123,7 @@ class Page:
             if not self._on_screen(asked):
                 return {"sentences": [], "stale": True}
             assert self._task is not None and self._places is not None
-            self._helped.add(asked.order)
+            self._session.helped(self._annotator, asked.order)
             self._sentences = sentence_places(self._task.response)
             return {"sentences": self._places.to_browser(self._sentences)}
 
@@ -166,12 +164,17 @@ class Page:
             told["to_expect"] = counts.to_expect
         return {
             "annotator": self._annotator,
-            "task": None if self._task is None else asdict(self._task),
+            "task": None if self._task is None else _seen(self._task),
             "counts": told,
             "undone": undone,
             "nothing_to_undo": nothing,
             "stale": stale,
         }
+
+
+def _seen(task: Task) -> dict[str, Any]:
+    """Return what an annotator sees: an id may name the model, or even the label."""
+    return {name: value for name, value in asdict(task).items() if name not in ("id", "alias")}
 
 
 def application(page: Page, stop: Callable[[], None]) -> FastAPI:

@@ -57,7 +57,6 @@ class Terminal:
         self._session, self._annotator = session, annotator
         self._keys, self._console = keys, console
         self._marks: list[tuple[int, int]] = []
-        self._helped: set[int] = set()
         self._sentence = -1
         self._rest: list[Text] = []
 
@@ -132,8 +131,7 @@ class Terminal:
 
     def _label(self, task: Task, label: int | None) -> _Then:
         spans = [(start, end, task.response[start:end]) for start, end in self._marks]
-        helped = task.order in self._helped
-        self._session.put(self._annotator, task.order, label, spans, evidence=helped)
+        self._session.put(self._annotator, task.order, label, spans)
         self._say(f"Saved as {_NAMES[label]}; z takes it back.")
         return "next"
 
@@ -159,7 +157,7 @@ class Terminal:
         parts = [Text("Two annotators disagree on this answer.")] if task.settles else []
         if task.question.strip():
             parts += [_heading("Question"), Text(clean(task.question)), Text()]
-        parts += [_heading("Answer", short(task.id, 60)), self._response(task), Text()]
+        parts += [_heading("Answer", f"No. {task.order:,}"), self._response(task), Text()]
         for index, context in enumerate(task.contexts):
             parts += [_heading(f"Chunk {index + 1}"), Text(clean(context) or "(empty)"), Text()]
         if not task.contexts:
@@ -221,7 +219,7 @@ class Terminal:
         if not places or not task.contexts:
             self._say("There is nothing to compare.")
             return
-        self._helped.add(task.order)
+        self._session.helped(self._annotator, task.order)
         self._sentence = (self._sentence + 1) % len(places)
         start, end = places[self._sentence]
         sentence = task.response[start:end]

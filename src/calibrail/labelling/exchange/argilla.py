@@ -20,7 +20,7 @@ def write(tasks: Iterable[Task]) -> bytes:
     """Return the records as a JSON list, without suggestions: annotators are to be blind."""
     content = [
         {
-            "id": task.id,
+            "id": task.alias,
             "fields": texts_of(task),
             "metadata": {},
             "suggestions": {},

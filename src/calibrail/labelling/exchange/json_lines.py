@@ -14,7 +14,7 @@ def write(tasks: Iterable[Task]) -> bytes:
     return b"".join(
         encoded(
             {
-                "id": task.id,
+                "id": task.alias,
                 "question": task.question,
                 "contexts": list(task.contexts),
                 "response": task.response,

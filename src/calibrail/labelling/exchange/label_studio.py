@@ -35,7 +35,7 @@ INTERFACE: Final = f"""<View>
 
 def write(tasks: Iterable[Task]) -> bytes:
     """Return the tasks as a JSON list, without predictions: annotators are to be blind."""
-    content = [{"data": {ID: task.id, **texts_of(task)}} for task in tasks]
+    content = [{"data": {ID: task.alias, **texts_of(task)}} for task in tasks]
     return json.dumps(content, ensure_ascii=False, indent=1).encode("utf-8", "surrogatepass")
 
 

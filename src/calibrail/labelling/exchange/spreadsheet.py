@@ -39,7 +39,7 @@ def write(tasks: Iterable[Task]) -> bytes:
     writer.writerow(COLUMNS)
     for task in tasks:
         cells = [kept_as_text(text[:LONGEST]) for text in texts_of(task).values()]
-        writer.writerow([kept_as_text(task.id, id=True), *cells, "", "", ""])
+        writer.writerow([kept_as_text(task.alias, id=True), *cells, "", "", ""])
     return out.getvalue().encode("utf-8-sig", "surrogatepass")
 
 

@@ -57,7 +57,7 @@ def take_labels(
     known = session.handed_out()
     counts = dict.fromkeys(("labelled", "unsure", "again", "blank"), 0)
     problems: list[str] = []
-    first: dict[tuple[str, str], str] = {}
+    first: dict[tuple[int, str], str] = {}
     for row in rows:
         try:
             kind = _take(session, row, words, annotator, known, first)
@@ -75,7 +75,7 @@ def _take(
     words: LabelWords,
     annotator: str,
     known: Mapping[str, int],
-    first: dict[tuple[str, str], str],
+    first: dict[tuple[int, str], str],
 ) -> str:
     """Take one row in, and return what it was."""
     if row.problem:
@@ -97,7 +97,7 @@ def _take(
             f"the {text} of {row.id!r} is another one than was handed out, so the label may be "
             f"about something else; restore it, or empty that cell to say that it is the same"
         )
-    if (before := first.setdefault((row.id, name), row.where)) != row.where:
+    if (before := first.setdefault((order, name), row.where)) != row.where:
         given = session.labels_of(order).get(name)
         if given is None or given.label != label:
             raise InputError(

@@ -4,7 +4,7 @@ import { Chunks } from "./chunks.js";
 import { Marking } from "./marking.js";
 import { $, plural, rest } from "./rest.js";
 import { ask, Refused } from "./server.js";
-import { shown, TextView } from "./text.js";
+import { TextView } from "./text.js";
 
 const NAMES = new Map([[0, "faithful"], [1, "hallucinated"], [null, "unsure"]]);
 const LABEL_KEYS = new Map([["f", 0], ["h", 1], ["u", null]]);
@@ -96,8 +96,7 @@ function draw(state) {
   response.set(task.response);
   $("response").scrollTop = 0;
   $("settles").hidden = !task.settles;
-  $("answer-note").textContent = shown(task.id).replace(/\s+/g, " ").slice(0, 60);
-  $("answer-note").hidden = !task.id;
+  $("answer-note").textContent = `No. ${task.order.toLocaleString("en")}`;
   chunks.set(task.contexts);
   $("evidence").disabled = !task.contexts.length;
   marking.reset(before?.marks ?? []);
