@@ -45,9 +45,9 @@ REAL = (
     ("FaithBench", "faithbench/summaries.csv", -1, "hhem_2_1", ("true_teacher", "gpt_4o")),
     ("RAGTruth ReDeEP", "ragtruth/llama2_7b_redeep.csv", 1, "redeep_out_of_fold", ()),
 )
-#: The threshold catches this share of the half that sets it; what is required lies this far off
-#: the rates of the other half.
-CAUGHT, MARGIN = 0.9, 0.06
+#: The threshold catches this share of the part that sets it, one in so many of the groups; what is
+#: required lies so far off the rates of the rest.
+CAUGHT, PARTS, MARGINS = 0.9, 5, (0.06, 0.1)
 #: A stream is given up after so many times the labels of the fixed number.
 PATIENCE = 4
 
@@ -77,6 +77,38 @@ def quantiles(
     drawn = np.minimum(*found.decided(found.drawn))
     shares = [np.quantile(spent, share, method="higher") for share in (0.5, 0.8)]
     return [*map(float, shares), float(np.median(drawn))], float(np.isfinite(certified).mean())
+
+
+def replayed(
+    draw: Draw,
+    requirement: Requirement,
+    drawing: Drawing,
+    n: int,
+    learner: Learner | None = None,
+    runs: int = RUNS,
+) -> tuple[list[float], float, float]:
+    """Return ``quantiles`` of streams that end once n are drawn, and how many have no verdict."""
+    found = follow(draw, requirement, drawing, streams=runs, units=n, seed=1, learner=learner)
+    certified, rejected = found.decided(found.labelled)
+    spent = np.minimum(certified, rejected)
+    drawn = np.minimum(*found.decided(found.drawn))
+    middle = [np.quantile(values, 0.5, method="higher") for values in (spent, drawn)]
+    most = np.quantile(spent, 0.8, method="higher")
+    ways = [float(value) for value in (middle[0], most, middle[1])]
+    return ways, float(np.isfinite(certified).mean()), float(np.isinf(spent).mean())
+
+
+def real_row(head: str, fixed: int, n: int, ways: list[tuple[list[float], float, float]]) -> str:
+    """Return a line; what is saved only where there are as many answers as the fixed number."""
+    cells = [shown(value) for way, *_ in ways for value in way[:2]]
+    medians = [way[0] for way, *_ in ways]
+    saved = [
+        f"{1.0 - median / fixed:+.0%}" if fixed <= n and np.isfinite(median) else "-"
+        for median in medians
+    ]
+    both = (" / ".join(f"{way[i]:.0%}" for way in ways) for i in (1, 2))
+    drawn = shown(ways[-1][0][2])
+    return f"| {head} | {fixed:,} | {' | '.join([*cells, drawn, *saved, *both])} |"
 
 
 def shown(value: float) -> str:
@@ -146,38 +178,36 @@ def floors() -> list[str]:
 
 
 def real(name: str, file: str, sign: int, column: str, more: tuple[str, ...]) -> list[str]:
-    """Return labels until a verdict about a threshold from one half, drawn from the other."""
+    """Return labels until a verdict about a threshold from one part, replayed from the rest."""
     with (DATA / file).open(encoding="utf-8", newline="") as handle:
         rows = [item for item in csv.DictReader(handle) if item[column].strip()]
     label = np.array([float(item["label"]) == 1.0 for item in rows])
     values = np.array([[number(item[one]) for one in (column, *more)] for item in rows])
     groups = np.unique([item["group"] for item in rows], return_inverse=True)[1]
-    half = np.random.default_rng(0).permutation(groups.max() + 1) % 2 == 0
-    first = half[groups]
+    first = (np.random.default_rng(0).permutation(groups.max() + 1) % PARTS == 0)[groups]
     score = sign * values[:, 0]
     threshold = np.quantile(score[first & label], 1.0 - CAUGHT, method="lower")
     flagged, truth = score[~first] >= threshold, label[~first]
     coverage, fpr = float(flagged[truth].mean()), float(flagged[~truth].mean())
-    base = float(truth.mean())
-    asked = Requirement(round(fpr + MARGIN, 2), round(coverage - MARGIN, 2))
-    fixed = fixed_number(asked, (coverage, fpr), base)
-    ways = [quantiles(pool(flagged, truth, np.full(len(truth), base)), asked, Drawing(), fixed)]
-    lines, active = [], Drawing("active")
-    for columns in (0, *sorted({1, values.shape[1]})):
-        if columns:
-            guess = guessed(values[:, :columns], label, first)
-            found = quantiles(pool(flagged, truth, guess[~first]), asked, active, fixed)
-            by = "own score" if columns == 1 else f"and {', '.join(more)}"
-        else:
-            which = pool(flagged, truth, np.arange(len(truth), dtype=np.float64))
-            found = quantiles(which, asked, active, fixed, RUNS, Learnt(score[~first], RUNS))
-            by = "own score, learnt on the way"
-        head = (
-            f"{name} {column} | {by} | {(~first).sum():,} | {base:.2f} | "
-            f"{coverage:.3f} ({asked.min_coverage:g}) | {fpr:.3f} ({asked.max_fpr:g})"
-        )
-        lines.append(row(head, fixed, [*ways, found]))
-        print(lines[-1], flush=True)
+    base, n = float(truth.mean()), len(truth)
+    guesses = {"own score, learnt on the way": np.arange(n, dtype=np.float64)}
+    for columns in sorted({1, values.shape[1]}):
+        by = "own score" if columns == 1 else f"and {', '.join(more)}"
+        guesses[by] = guessed(values[:, :columns], label, first)[~first]
+    lines = []
+    for margin in MARGINS:
+        asked = Requirement(round(fpr + margin, 2), round(coverage - margin, 2))
+        fixed = fixed_number(asked, (coverage, fpr), base)
+        uniform = replayed(pool(flagged, truth, np.full(n, base)), asked, Drawing(), n)
+        for by, guess in guesses.items():
+            learner = Learnt(score[~first], RUNS) if by.endswith("on the way") else None
+            found = replayed(pool(flagged, truth, guess), asked, Drawing("active"), n, learner)
+            head = (
+                f"{name} {column} | {by} | {n:,} | {base:.2f} | "
+                f"{coverage:.3f} ({asked.min_coverage:g}) | {fpr:.3f} ({asked.max_fpr:g})"
+            )
+            lines.append(real_row(head, fixed, n, [uniform, found]))
+            print(lines[-1], flush=True)
     return lines
 
 
@@ -195,17 +225,23 @@ def guessed(values: Floats, label: NDArray[np.bool_], first: NDArray[np.bool_]) 
 
 
 def pool(flagged: NDArray[np.bool_], truth: NDArray[np.bool_], guess: Floats) -> Draw:
-    """Return streams that draw from these answers at random, each as often as it comes."""
+    """Return streams of these answers in random order, each drawn once until all are drawn."""
+    order, done = np.empty((0, 0), np.int64), 0
 
     def draw(rng: np.random.Generator, streams: int, units: int) -> Units:
-        taken = rng.integers(len(truth), size=(streams, units, 1))
+        nonlocal order, done
+        if order.shape[0] != streams or done + units > len(truth):
+            every = np.tile(np.arange(len(truth)), (streams, 1))
+            order, done = rng.permuted(every, axis=1), 0
+        taken = order[:, done : done + units, None]
+        done += units
         return Units(flagged[taken], truth[taken], guess[taken], np.ones(taken.shape))
 
     return draw
 
 
 class Learnt:
-    """What ``learnt_guess`` says in many streams that draw from one pool, whose guess is its row.
+    """What ``learnt_guess`` says in many streams of one pool, whose guess is its row.
 
     Fitted again whenever a tenth more is drawn.
     """
@@ -276,14 +312,16 @@ def main() -> None:
     if there:
         lines += section(
             "Real answers",
-            f"The threshold catches {CAUGHT:.0%} of the hallucinated answers of one half (groups "
-            "kept whole), which the guess is fitted on, too; streams draw from the other half at "
-            f"random, with replacement. Required is {MARGIN:g} less coverage and {MARGIN:g} more "
-            "FPR than is true there. Learnt on the way: what `calibrail label --design active` "
-            "guesses by itself, from the labels so far and the score that is certified. Below it, "
-            "a guess fitted beforehand on that score, then on further columns, too.",
+            f"The threshold catches {CAUGHT:.0%} of the hallucinated answers of one group in "
+            f"{PARTS}, on which the guess is fitted, too. All other answers are replayed in random "
+            f"order, {RUNS:,} times, each answer at most once: a stream that is through with them "
+            f"runs out. Required is {' or '.join(f'{margin:g}' for margin in MARGINS)} less "
+            "coverage and as much more FPR than is true there. Saved: only where there are as many "
+            "answers as the fixed number. Learnt on the way: what `calibrail label --design "
+            "active` guesses by itself, from the labels so far and the score that is certified. "
+            "Below it, a guess fitted beforehand on that score, then on further columns, too.",
             "detector | guess by | answers | base rate | coverage | FPR | fixed | uniform half "
-            "| 80 % | active half | 80 % | drawn | saved: uniform | active | certified",
+            "| 80 % | active half | 80 % | drawn | saved: uniform | active | certified | run out",
             lambda: [line for item in there for line in real(*item)],
         )
     else:

@@ -25,6 +25,46 @@ def test_a_row_says_what_is_saved(benchmark_module: ModuleType) -> None:
     assert cells == ["a", "100", "120", "-", "50", "80", "200", "-20%", "+50%", "75% / 100%"]
 
 
+def test_a_row_of_real_answers_says_what_ran_out(benchmark_module: ModuleType) -> None:
+    ways = [([120.0, np.inf, 120.0], 0.7, 0.25), ([50.0, 80.0, 200.0], 1.0, 0.0)]
+    line = benchmark_module.real_row("a", 100, 300, ways)
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    saved = ["-20%", "+50%"]
+    assert cells[:7] == ["a", "100", "120", "-", "50", "80", "200"]
+    assert cells[7:] == [*saved, "70% / 100%", "25% / 0%"]
+    # Where the fixed number is more than there are, nothing is saved against it.
+    line = benchmark_module.real_row("a", 100, 99, ways)
+    assert [cell.strip() for cell in line.strip("|").split("|")][7:9] == ["-", "-"]
+
+
+def test_every_answer_is_replayed_once(benchmark_module: ModuleType) -> None:
+    rng, guess = np.random.default_rng(0), np.arange(30.0)
+    draw = benchmark_module.pool(guess > 9, guess > 19, guess)
+    blocks = [draw(rng, 5, n) for n in (8, 8, 8, 6)]
+    rows = np.concatenate([unit.guess for unit in blocks], axis=1)[:, :, 0]
+    assert (np.sort(rows, axis=1) == guess).all()
+    assert len({tuple(row) for row in rows.tolist()}) == 5
+    labels = np.concatenate([unit.hallucinated for unit in blocks], axis=1)[:, :, 0]
+    assert (labels == (rows > 19)).all()
+    # All of a stream at once, and other streams anew.
+    again = draw(rng, 5, 30).guess[:, :, 0]
+    assert (np.sort(again, axis=1) == guess).all() and (again != rows).any()
+
+
+def test_streams_that_are_through_with_the_answers_run_out(benchmark_module: ModuleType) -> None:
+    few = np.array([True, False] * 4)
+    asked, drawing = Requirement(0.3, 0.8), Drawing("active")
+    for way in (Drawing(), drawing):
+        draw = benchmark_module.pool(few, few, np.full(8, 0.5))
+        _, certified, out = benchmark_module.replayed(draw, asked, way, 8, runs=20)
+        assert (certified, out) == (0.0, 1.0)
+    many = np.array([True, False] * 200)
+    for way in (Drawing(), drawing):
+        draw = benchmark_module.pool(many, many, np.full(400, 0.5))
+        (half, _, drawn), certified, out = benchmark_module.replayed(draw, asked, way, 400, runs=20)
+        assert (certified, out) == (1.0, 0.0) and half <= drawn <= 400
+
+
 def test_a_pool_is_drawn_from_as_it_is(benchmark_module: ModuleType) -> None:
     rng = np.random.default_rng(0)
     truth = rng.random(400) < 0.4
@@ -34,7 +74,7 @@ def test_a_pool_is_drawn_from_as_it_is(benchmark_module: ModuleType) -> None:
     assert unit.hallucinated.mean() == pytest.approx(truth.mean(), abs=0.03)
     assert (unit.flagged | ~unit.hallucinated).all()
     asked = Requirement(0.3, 0.8)
-    by_guess, share = benchmark_module.quantiles(draw, asked, Drawing("active"), 200, 60)
+    by_guess, share, _ = benchmark_module.replayed(draw, asked, Drawing("active"), 400, runs=60)
     assert share == 1.0 and by_guess[0] <= by_guess[1] and by_guess[0] < by_guess[2]
 
 
