@@ -115,7 +115,7 @@ FORMATS: list[tuple[str, str | None, Callable[[Path], None], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "format", "fill", "by"), FORMATS, ids=lambda item: str(item))
+@pytest.mark.parametrize(("name", "format", "fill", "by"), FORMATS, ids=[row[0] for row in FORMATS])
 def test_answers_leave_blind_and_labels_come_back(
     tmp_path: Path, name: str, format: str | None, fill: Callable[[Path], None], by: str
 ) -> None:
