@@ -56,9 +56,8 @@ def run(
     labelled answers of which class would settle it. With --labels the verdict is recomputed from
     the files of the folder, and written into it as verdict.json and index.html.
     """
-    looks = guardrail.with_suffix(".looks.json")
     if labels is not None:
-        _on_labels(guardrail, labels, requirement, (heldout, by, fresh, reading), looks, show)
+        _on_labels(guardrail, labels, requirement, (heldout, by, fresh, reading), show)
     if not heldout:
         raise InputError("name fresh labelled answers (HELDOUT), or a folder of labels (--labels)")
     quarantine = Path("quarantine.jsonl")
@@ -71,7 +70,7 @@ def run(
             fresh=fresh,
             reading=replace(reading, quarantine=quarantine),
             progress=context.progress,
-            looks=looks,
+            looks=guardrail.with_suffix(".looks.json"),
         )
     note = unusable(result.n_quarantined, quarantine)
     show.finish(
@@ -89,11 +88,12 @@ def _on_labels(
     labels: Path,
     requirement: Requirement,
     beside: tuple[Any, ...],
-    looks: Path,
     show: Showing,
 ) -> NoReturn:
     """Recompute the verdict of a folder of labels, and write it there."""
+    from calibrail.labelling.folder import read_plan
     from calibrail.workflow.certify_labels import write_verdict
+    from calibrail.workflow.label_looks import looks_beside
 
     heldout, by, fresh, reading = beside
     result = calibrail.certify(
@@ -103,7 +103,7 @@ def _on_labels(
         by=by,
         fresh=fresh,
         reading=reading if changed(reading) else None,
-        looks=looks,
+        looks=looks_beside(read_plan(labels), guardrail),
         labels=labels,
     )
     page = write_verdict(result, labels)

@@ -18,6 +18,7 @@ from calibrail.errors import CalibrailError, InputError
 from calibrail.settings.option import changed, setting
 
 if TYPE_CHECKING:
+    from calibrail.labelling.plan import SessionPlan
     from calibrail.labelling.session import Session
     from calibrail.labelling.tasks import Counts
 
@@ -141,6 +142,7 @@ def run(
             note(f"the last line of {name} was cut short by a crash; it is taken out")
         if n := session.plan.traces.n_quarantined:
             note(f"{n:,} rows cannot be labelled; {output / 'quarantine.jsonl'} says why")
+        looks = _first_look(session.plan, output, purpose.guardrail)
         exchanged: dict[str, Any] = {}
         if in_file:
             exchanged = _exchange(session, annotator, sitting, words)
@@ -158,7 +160,7 @@ def run(
     }
     code, page = DONE, ""
     if plan.purpose == "certify":
-        verdict, page = _verdict(output, purpose.guardrail, plan.guardrail_file)
+        verdict, page = _verdict(output, purpose.guardrail, looks)
         content |= verdict
         code = OF_VERDICT[verdict["verdict"]]
     refused = exchanged.get("imported", {}).get("problems", ())
@@ -170,8 +172,29 @@ def run(
         *refused[:_NAMED],
         f"and {more:,} more such rows; --json lists them all" if more > 0 else "",
         code=FAILURE if refused else code,
-        names={"LABELS": output, "GUARDRAIL": purpose.guardrail or output / "guardrail.json"},
+        names={"LABELS": output, "GUARDRAIL": _spoken_guardrail(plan, purpose.guardrail, output)},
     )
+
+
+def _first_look(plan: "SessionPlan", labels: Path, given: Path | None) -> Path | None:
+    """Keep that labelling has begun, and say where it is a further look; return who keeps it."""
+    from calibrail.report.documents.labelled import begun_before
+    from calibrail.workflow.label_looks import begin_look, looks_beside
+
+    if plan.purpose != "certify":
+        return None
+    looks = looks_beside(plan, given)
+    if earlier := begin_look(labels, looks):
+        note(begun_before(earlier))
+    return looks
+
+
+def _spoken_guardrail(plan: "SessionPlan", given: Path | None, labels: Path) -> Path:
+    """Return the file that the next command names: beside it stand the looks at it."""
+    begun = None if plan.guardrail_file is None else Path(plan.guardrail_file)
+    if given is None and begun is not None and begun.exists():
+        return begun
+    return given or labels / "guardrail.json"
 
 
 def _words_of_labels(
@@ -208,14 +231,10 @@ def _exchange(
     return found
 
 
-def _verdict(labels: Path, given: Path | None, begun: str | None) -> tuple[dict[str, Any], str]:
+def _verdict(labels: Path, given: Path | None, looks: Path | None) -> tuple[dict[str, Any], str]:
     """Write the verdict and its page; return it, and why it is withheld if so, and the page."""
     from calibrail.workflow.certify_labels import write_verdict
 
-    guardrail = given or (None if begun is None else Path(begun))
-    looks = None
-    if guardrail is not None and guardrail.parent.is_dir():
-        looks = guardrail.with_suffix(".looks.json")
     result = calibrail.certify(given or labels / "guardrail.json", labels=labels, looks=looks)
     page = write_verdict(result, labels)
     withheld = result.sequential is not None and result.verdict != result.sequential["verdict"]

@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from hashlib import sha256
 from math import ceil
 from os import PathLike
 from pathlib import Path
@@ -14,7 +13,6 @@ import numpy as np
 
 from calibrail.conformal import DECISIONS, Certificate
 from calibrail.conformal.bound import exact_bound
-from calibrail.conformal.certificate import Verdict
 from calibrail.conformal.labels_left import LabelsLeft, labels_left
 from calibrail.conformal.rule import Rule
 from calibrail.conformal.sequential_certificate import SequentialCertificate
@@ -23,13 +21,14 @@ from calibrail.errors import DataError, GuardrailError, InputError, file_errors
 from calibrail.evaluation.agree.judge_vs_human import kappa
 from calibrail.guardrail.frozen import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail
-from calibrail.labelling.folder import GUARDRAIL, PLAN, read_plan
+from calibrail.labelling.folder import GUARDRAIL, read_plan
 from calibrail.labelling.replay import Point, Replay, replay
 from calibrail.report.documents import label as words
 from calibrail.report.documents.agree_words import say
 from calibrail.settings import Requirement, checks
 from calibrail.workflow.certification import Certification
 from calibrail.workflow.freshness import Freshness, without_proof
+from calibrail.workflow.label_looks import look_at_labels
 from calibrail.workflow.look import Look, told, void
 from calibrail.workflow.looks import Looks, left_of
 from calibrail.workflow.run_folder import write_page
@@ -99,7 +98,13 @@ def certify_labels(
     own = frozen.data.looked_at
     earlier = history.record(
         frozen.digest,
-        _look(found, certificate.verdict),
+        # At the answers with whose labels the verdict fell, or at all so far.
+        look_at_labels(
+            place,
+            plan,
+            [item for item in found.decided_by if item.draw.handed_out],
+            certificate.verdict,
+        ),
         *(() if own is None else (Look.from_dict(own),)),
     )
     certificate, _ = left_of(certificate, None, earlier)
@@ -270,16 +275,6 @@ def _check_flags(found: Replay, frozen: FrozenConfig) -> None:
                 f"score of {draw.score:.6g} is {outcome}, and flagged says "
                 f"{str(draw.flagged).lower()}; restore the line from a copy"
             )
-
-
-def _look(found: Replay, verdict: Verdict) -> Look:
-    """Return the look at the answers with whose labels the verdict fell, or at all so far."""
-    looked = [item for item in found.decided_by if item.draw.handed_out]
-    digests = np.array([int(item.draw.digest, 16) for item in looked], np.uint64)
-    labels = np.array([-1 if item.label is None else item.label for item in looked], np.int8)
-    look = Look.at(digests, labels, seed=found.plan.seed)
-    agreed_on = (found.folder / PLAN).read_bytes()
-    return replace(look, verdict=verdict, session=sha256(agreed_on).hexdigest())
 
 
 def _expected(found: Replay, test: UnsureTest) -> LabelsLeft:

@@ -65,6 +65,8 @@ class Look(Record):
     session : str
         Digest of what was agreed on before answers were labelled one after another; empty where
         they were not. However far it goes on, it is one look.
+    traces, folder : str
+        Of such a session: the digest of what it draws from, and where its labels are.
     """
 
     n: int
@@ -79,9 +81,12 @@ class Look(Record):
     question: str = ""
     valued: tuple[str, ...] = ()
     session: str = ""
+    traces: str = ""
+    folder: str = ""
 
     def __post_init__(self) -> None:
-        texts = ("content", "verdict", "split", "detector", "question", "session")
+        texts = ["content", "verdict", "split", "detector", "question", "session"]
+        texts += ["traces", "folder"]
         types: dict[str, Any] = dict.fromkeys(texts, str)
         types |= {"n": int, "seed": int | None, "assumed": bool, "reported": bool}
         for name, kind in types.items():
@@ -139,6 +144,16 @@ class Look(Record):
         )
         return one == two
 
+    def goes_on_from(self, other: "Look") -> bool:
+        """Return whether this is the other look again, or labels that went on since."""
+        return self.session == other.session if self.session else self.same(other)
+
+    def adds_nothing_to(self, other: "Look") -> bool:
+        """Return whether the other one stands for this one, too."""
+        if self.session and not self.n:
+            return self.session == other.session
+        return self.same(other) and self.question == other.question
+
     def of_one_detector(self, other: "Look") -> bool:
         """Return whether both are about one detector, by its specification or by its values."""
         if self.detector == other.detector:
@@ -153,7 +168,9 @@ class Look(Record):
 
     def common(self, other: "Look") -> tuple[set[str], int]:
         """Return which of a fair sample of these answers the other look has, and its size."""
-        if self.content == other.content:
+        # Other lots from the same traces are another chance, whichever answers they fall on.
+        alike = self.traces and self.traces == other.traces
+        if alike or (self.n and self.content == other.content):
             return set(self.lowest) or {self.content}, len(self.lowest) or 1
         return _common(self.lowest, other.lowest)
 
@@ -179,13 +196,17 @@ Earlier: TypeAlias = tuple[tuple[Look, float], ...]
 
 
 def shared(look: Look, others: Sequence[Look]) -> Earlier:
-    """Return the looks at data that shares answers with this one, each with the share it adds."""
+    """Return the looks at data that shares answers with this one, each with the share it adds.
+
+    Those that return without traces drew from other ones.
+    """
     found: set[str] = set()
     result = []
     for other in others:
         among, size = look.common(other)
         if among:
-            result.append((other, len(among - found) / size))
+            same = other if other.traces == look.traces else replace(other, traces="")
+            result.append((same, len(among - found) / size))
         found |= among
     return tuple(result)
 
@@ -314,6 +335,8 @@ def told(earlier: Earlier) -> list[dict[str, Any]]:
             "verdict": look.verdict,
             "reported": look.reported,
             "shared": share,
+            "folder": look.folder,
+            "same_traces": bool(look.traces),
         }
         for look, share in earlier
     ]

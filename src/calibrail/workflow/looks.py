@@ -62,8 +62,9 @@ class Looks:
 
         The subject is anything that JSON can hold; further looks at its data may be named. Looks of
         other detectors at it do not count, nor does another question about the same split: what
-        was before the first of them was before all. Labels that go on replace the look that they
-        were. The verdict that is kept is the one that these leave.
+        was before the first of them was before all. Labels that go on are the look that they began
+        as: what came before that came before them. The verdict that is kept is the one that these
+        leave.
 
         Raises
         ------
@@ -80,14 +81,14 @@ class Looks:
         with _locked(self._path.parent):
             questions = self._read(self._path)
             kept = questions.get(key, ())
-            if look.session and not any(look.same(item) for item in kept):
-                # It went on: what it says now is said after all others.
-                kept = tuple(item for item in kept if item.session != look.session)
             before = [item for item in kept if look.of_one_detector(item)]
-            same = [i for i, item in enumerate(before) if look.same(item)]
-            earlier = shared(look, (*others, *before[: same[0] if same else None]))
-            if not any(before[i].question == look.question for i in same):
+            own = [i for i, item in enumerate(before) if look.goes_on_from(item)]
+            earlier = shared(look, _last(*others, *before[: own[0] if own else None]))
+            if not any(look.adds_nothing_to(item) for item in before):
                 certain = look.verdict == "certified" and void(earlier)
+                if look.session and kept and kept[-1].session == look.session:
+                    # Nobody has looked since.
+                    kept = kept[:-1]
                 kept_as = "inconclusive" if certain else look.verdict
                 questions[key] = (*kept, replace(look, verdict=kept_as))
                 with self._writing():
@@ -124,6 +125,12 @@ class Looks:
         looks = {name: [item.to_dict() for item in items] for name, items in questions.items()}
         text = json.dumps({"schema": SCHEMA, "questions": looks}, indent=1, allow_nan=False)
         write_atomically(path, f"{text}\n".encode("ascii"))
+
+
+def _last(*looks: Look) -> tuple[Look, ...]:
+    """Return looks in order, of labels that went on the last one only."""
+    gone_on = {look.session: i for i, look in enumerate(looks) if look.session}
+    return tuple(look for i, look in enumerate(looks) if gone_on.get(look.session, i) == i)
 
 
 @contextmanager

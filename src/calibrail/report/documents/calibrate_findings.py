@@ -45,9 +45,11 @@ def reason(report: Json, n_assumed: int = 0) -> str:
 def looked_before(looks: Sequence[Json]) -> str:
     """Say why a further look at the same data is no certificate."""
     share = sum(look["shared"] for look in looks)
-    data = "this data" if share > 0.995 else f"about {percent(share)} of this data"
+    data = "this data was" if share > 0.995 else f"about {percent(share)} of this data was"
+    if any(look.get("same_traces") for look in looks):
+        data = "other labels of these traces were"
     return (
-        f"The bounds would certify it, but {data} was looked at before: {_looks(looks)}. The error "
+        f"The bounds would certify it, but {data} looked at before: {_looks(looks)}. The error "
         "that a verdict may have holds for one look; who looks again has another chance to be "
         "lucky. Certify the guardrail on new answers alone."
     )
@@ -65,10 +67,11 @@ def few_looked_before(looks: Sequence[Json]) -> str:
 
 
 def _looks(looks: Sequence[Json]) -> str:
-    """Name looks by size, seed and verdict."""
+    """Name looks by size, place, seed and verdict."""
     return listed(
         [
-            count(look["n"], "answer")
+            (count(look["n"], "answer") if look["n"] or not look.get("folder") else "labels begun")
+            + (f" in {look['folder']}" if look.get("folder") else "")
             + (" by the guardrail's own report" if look["reported"] else "")
             + ("" if look["seed"] is None else f" with seed {look['seed']}")
             + f" ({look['verdict']})"

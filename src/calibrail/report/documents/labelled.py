@@ -1,7 +1,7 @@
 """What does `calibrail label` say when it ends?"""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from calibrail.phrases import count, listed
 from calibrail.report.blocks import Facts, Json, Text
@@ -39,6 +39,17 @@ def document(content: Json) -> Document:
         ),
         next_step=_next(content),
         data={"source": content["labels"], "n": counts["labelled"]},
+    )
+
+
+def begun_before(looks: Sequence[Json]) -> str:
+    """Say before the first label that labels of the same traces have been begun already."""
+    folder, seed = looks[0]["folder"], looks[0]["seed"]
+    return (
+        f"labels of the same traces for this guardrail were begun in {folder} (seed {seed}); these "
+        "are a further look, and certify nothing, whichever answers are drawn: whoever labels with "
+        "seed after seed certifies a bad guardrail in the end. Go on there instead (calibrail "
+        f"label -o {shlex.quote(folder)}), or label other traces; a rejection would stand"
     )
 
 
