@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -53,15 +54,35 @@ def test_labels_for_a_threshold_end_with_what_is_next(
     assert done.returncode == 0, done.stderr
     assert "3 answers labelled, 3 by you" in done.stdout
     assert "2 more hallucinated answers" in done.stdout
-    assert done.stdout.splitlines()[-1] == f"  calibrail label -o {tmp_path / 'labels'}"
-    # Goes on without the traces being named, and says when there are enough.
-    done = piped("hhfhh", "-o", tmp_path / "labels", "--annotator", "ada", "--json")
+    # What is pasted goes on as the same person, here, without the traces being named.
+    last = shlex.split(done.stdout.splitlines()[-1])
+    assert last == ["calibrail", "label", "-o", str(tmp_path / "labels"), *last[4:]]
+    assert last[4:] == ["--annotator", "ada", "--terminal"]
+    done = piped("hhfhh", *last[2:-1], "--json")
     content = json.loads(done.stdout)
+    assert content["counts"]["by_you"] == content["counts"]["labelled"]
     assert content["schema"] == "calibrail.label/1" and content["annotator"] == "ada"
     assert content["counts"]["decided"] and content["counts"]["hallucinated"] == 3
     done = piped("q", "-o", tmp_path / "labels", "--annotator", "ada")
     last = done.stdout.splitlines()[-1]
     assert last == f"  calibrail calibrate {tmp_path / 'labels'} --alpha 0.4 -o runs/labelled"
+
+
+def test_an_answer_skipped_before_enough_comes_back_and_then_they_count(
+    traces: Path, tmp_path: Path, piped: Callable[..., Any]
+) -> None:
+    begun = ("-o", tmp_path / "labels", "--until", "calibrated", "--alpha", 0.4)
+    done = piped("s" + "f" * 2 + "h" * 3 + "q", traces, *begun, "--annotator", "ada")
+    said = " ".join(done.stdout.split())
+    assert "There are enough hallucinated answers, but not all of them count." in said
+    assert "5 labels behind an open answer will count once that is settled" in said
+    assert "hallucinated found, 3 needed" in done.stderr and "of 3" not in done.stderr
+    assert "1 skipped · 4 labels wait" in done.stderr and "3 needed · 5 labels wait" in done.stderr
+    # No new answer is drawn before the one that all others wait for.
+    assert len((tmp_path / "labels" / "draws.jsonl").read_text().splitlines()) == 6
+    done = piped("u", "-o", tmp_path / "labels", "--annotator", "ada", "--json")
+    counts = json.loads(done.stdout)["counts"]
+    assert counts["decided"] and counts["skipped"] == 0
 
 
 def test_labels_for_a_verdict_end_with_its_code(
@@ -72,7 +93,7 @@ def test_labels_for_a_verdict_end_with_its_code(
     done = piped("fhq", *options, "-o", tmp_path / "few")
     assert done.returncode == 4, done.stderr
     assert "do not decide yet" in done.stdout
-    assert f"certify {guardrail} --labels {tmp_path / 'few'}" in done.stdout
+    assert done.stdout.splitlines()[-1] == f"  calibrail label -o {tmp_path / 'few'} --terminal"
     done = piped("f" * 200, *options, "-o", tmp_path / "all-faithful")
     assert done.returncode == 3, done.stdout
     assert "rejected" in done.stdout
@@ -113,7 +134,7 @@ def test_what_is_left_out_of_the_traces_is_told(
     write(traces, [*kept, copy, dict(kept[0], id="empty", response=" ")])
     done = piped("f" * 200, traces, "-o", tmp_path / "labels")
     assert done.returncode == 0, done.stderr
-    assert f"1 rows cannot be labelled; {tmp_path / 'labels'}/quarantine.jsonl" in done.stderr
+    assert f"1 row cannot be labelled; {tmp_path / 'labels'}/quarantine.jsonl" in done.stderr
     assert "cannot be labelled: 1; quarantine.jsonl" in done.stdout
     assert "Near copies of answers drawn before, which are passed over: 1." in done.stdout
 

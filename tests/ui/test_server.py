@@ -59,7 +59,8 @@ def test_an_annotator_sees_the_answer_and_nothing_else(desk: Desk) -> None:
     state = desk.state()
     shown = {"order", "question", "contexts", "response", "settles"}
     assert set(state["task"]) == shown and "river-" not in json.dumps(state)
-    shown = {"by_you", "labelled", "skipped", "waiting", "disagreements", "needed", "decided"}
+    shown = {"by_you", "labelled", "skipped", "waiting", "holding", "disagreements"}
+    shown |= {"needed", "found", "to_expect", "decided"}
     assert set(state["counts"]) == shown
     text = json.dumps(state)
     for word in ("score", "flagged", "guess", "probability", "verdict", "alarm"):

@@ -15,6 +15,7 @@ from calibrail.cli import options as opt
 from calibrail.cli.output import DONE, FAILURE, OF_VERDICT, Showing, folder_to_write, note
 from calibrail.cli.progress import counting
 from calibrail.errors import CalibrailError, InputError
+from calibrail.phrases import count
 from calibrail.settings.option import changed, setting
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def run(
         for name in session.torn:
             note(f"the last line of {name} was cut short by a crash; it is taken out")
         if n := session.plan.traces.n_quarantined:
-            note(f"{n:,} rows cannot be labelled; {output / 'quarantine.jsonl'} says why")
+            note(f"{count(n, 'row')} cannot be labelled; {output / 'quarantine.jsonl'} says why")
         looks = _first_look(session.plan, output, purpose.guardrail)
         exchanged: dict[str, Any] = {}
         if in_file:
@@ -154,6 +155,7 @@ def run(
         "schema": "calibrail.label/1",
         "labels": str(output),
         "annotator": annotator,
+        "options": _again(sitting),
         "plan": plan.to_dict(),
         "counts": counts.to_dict(),
         **exchanged,
@@ -195,6 +197,16 @@ def _spoken_guardrail(plan: "SessionPlan", given: Path | None, labels: Path) -> 
     if given is None and begun is not None and begun.exists():
         return begun
     return given or labels / "guardrail.json"
+
+
+def _again(sitting: Sitting) -> list[str]:
+    """Return the options with which the next sitting is the same person's, at the same place."""
+    named = [] if sitting.annotator is None else ["--annotator", sitting.annotator]
+    return [
+        *named,
+        *(["--terminal"] if sitting.terminal else []),
+        *([] if sitting.browser else ["--no-browser"]),
+    ]
 
 
 def _words_of_labels(

@@ -49,13 +49,31 @@ def hallucinated_needed(promise: Promise) -> int:
     return math.ceil((least - 0.5) / share)
 
 
-def found(ledger: Ledger) -> tuple[int, int]:
-    """Return how many hallucinated and faithful answers count: of a group drawn whole one each."""
-    counting = ledger.answers[: ledger.counted]
+def found(ledger: Ledger, stop: int | None = None) -> tuple[int, int]:
+    """Return how many hallucinated and faithful answers there are: of a group drawn whole one each.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        What was drawn, and its labels.
+    stop : int, optional
+        Only the first so many answers drawn.
+    """
+    answers = ledger.answers[:stop]
     return (
-        len({item.draw.unit for item in counting if item.label == 1}),
-        len({item.draw.unit for item in counting if item.label == 0}),
+        len({item.draw.unit for item in answers if item.label == 1}),
+        len({item.draw.unit for item in answers if item.label == 0}),
     )
+
+
+def held_up(ledger: Ledger, needed: int | None) -> bool:
+    """Return whether enough answers are labelled, if only those counted that are still open."""
+    if needed is None:
+        return False
+    n_hallucinated, n_faithful = found(ledger)
+    some = found(ledger, ledger.counted)
+    enough = n_hallucinated >= needed and n_faithful >= FAITHFUL_NEEDED
+    return enough and (some[0] < needed or some[1] < FAITHFUL_NEEDED)
 
 
 def labels_to_expect(missing: int, n_hallucinated: int, n_labelled: int) -> int | None:

@@ -15,10 +15,13 @@ def counts_of(files: LabelFolder, drawer: Drawer, seat: Seat) -> Counts:
     fallen = verdict in ("certified", "rejected")
     n_final = sum(ledger.tally.values())
     counted = ledger.counted
-    n_hallucinated, n_faithful = (0, 0) if needed is None else found(ledger)
-    missing = None if needed is None else max(0, needed - n_hallucinated)
-    enough = missing == 0 and n_faithful >= FAITHFUL_NEEDED
-    to_expect = None if missing is None else labels_to_expect(missing, ledger.tally[1], n_final)
+    n_found = missing = to_expect = None
+    enough = False
+    if needed is not None:
+        n_found, (n_hallucinated, n_faithful) = found(ledger)[0], found(ledger, counted)
+        missing = max(0, needed - n_hallucinated)
+        enough = missing == 0 and n_faithful >= FAITHFUL_NEEDED
+        to_expect = labels_to_expect(needed - n_found, ledger.tally[1], n_final)
     return Counts(
         by_you=len(ledger.of_annotator[seat[0]]),
         labelled=n_final,
@@ -33,6 +36,7 @@ def counts_of(files: LabelFolder, drawer: Drawer, seat: Seat) -> Counts:
         holding=sum(item.standing == "final" for item in ledger.answers[counted:]),
         copies=drawer.pool.copies_before(len(ledger.answers)),
         needed=needed,
+        found=n_found,
         missing=missing,
         to_expect=to_expect,
         exhausted=drawer.exhausted,

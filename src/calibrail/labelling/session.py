@@ -7,6 +7,7 @@ from calibrail.errors import InputError
 from calibrail.labelling.desk import Event, event_line, now
 from calibrail.labelling.drawer import Drawer, Judge, Reread
 from calibrail.labelling.elsewhere import Lots
+from calibrail.labelling.enough import held_up
 from calibrail.labelling.folder import LabelFolder
 from calibrail.labelling.ledger import Answer
 from calibrail.labelling.lines import Label, Span, checked_spans
@@ -253,7 +254,8 @@ class Session:
             for order in sorted(ledger.unsettled):
                 if order not in put_off and self._wants(ledger.answers[order - 1], name):
                     return order
-            if not self._drawer.draw():
+            # Where labels would be enough but for answers put off, these come before new ones.
+            if (put_off and held_up(ledger, self.plan.needed)) or not self._drawer.draw():
                 break
         left = (order for order in put_off if self._wants(ledger.answers[order - 1], name))
         return next(left, None)

@@ -59,10 +59,12 @@ class Counts:
         Near copies of earlier answers that were passed over.
     needed : int or None
         Hallucinated answers that are needed, where labels are for a threshold.
+    found : int or None
+        Hallucinated answers found, with those that stand behind an open answer.
     missing : int or None
-        How many of these are still to be found among the answers that count.
+        How many of those needed are still missing among the answers that count.
     to_expect : int or None
-        About how many labels that takes, by the share of hallucinated answers so far.
+        About how many labels it takes to find the rest, by the share of hallucinated ones so far.
     exhausted : bool
         Whether all traces are drawn.
     decided : bool
@@ -84,6 +86,7 @@ class Counts:
     holding: int
     copies: int
     needed: int | None
+    found: int | None
     missing: int | None
     to_expect: int | None
     exhausted: bool

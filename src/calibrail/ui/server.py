@@ -22,7 +22,10 @@ from calibrail.ui.evidence import nearest_quote, sentence_places
 from calibrail.ui.places import Places
 
 #: What an annotator may know of how far the labels are: not what they say.
-_COUNTS: Final = ("by_you", "labelled", "skipped", "waiting", "disagreements", "needed", "decided")
+_COUNTS: Final = (
+    *("by_you", "labelled", "skipped", "waiting", "holding", "disagreements"),
+    *("needed", "found", "to_expect", "decided"),
+)
 
 _KINDS: Final = {
     "css": "text/css; charset=utf-8",
@@ -158,14 +161,10 @@ class Page:
     ) -> dict[str, Any]:
         counts = self._session.counts(self._annotator)
         self._progress(counts)
-        told = {name: getattr(counts, name) for name in _COUNTS}
-        if counts.needed is not None and counts.missing is not None:
-            told["found"] = counts.needed - counts.missing
-            told["to_expect"] = counts.to_expect
         return {
             "annotator": self._annotator,
             "task": None if self._task is None else _seen(self._task),
-            "counts": told,
+            "counts": {name: getattr(counts, name) for name in _COUNTS},
             "undone": undone,
             "nothing_to_undo": nothing,
             "stale": stale,

@@ -145,13 +145,14 @@ class Terminal:
         self._marks, self._sentence = [], -1
         counts = self._session.counts(self._annotator)
         progress = [f"{counts.by_you:,} labelled"]
-        if counts.needed is not None and counts.missing is not None:
-            found = counts.needed - counts.missing
-            progress.append(f"{found:,} of {counts.needed:,} hallucinated found")
+        if counts.needed is not None:
+            progress.append(f"{counts.found:,} hallucinated found, {counts.needed:,} needed")
             if counts.to_expect:
                 progress.append(f"about {counts.to_expect:,} labels to go")
         if counts.skipped:
             progress.append(f"{counts.skipped:,} skipped")
+        if counts.holding:
+            progress.append(count(counts.holding, "label waits", "labels wait"))
         self._console.print()
         self._console.print(Rule(Text(" · ".join(progress)), align="left"))
         parts = [Text("Two annotators disagree on this answer.")] if task.settles else []

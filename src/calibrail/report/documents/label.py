@@ -101,9 +101,10 @@ def warnings(certificate: Json) -> list[str]:
             text for text, n in zip(why, (held["open"], held["disagreements"]), strict=True) if n
         )
         texts.append(
-            f"{count(held['final'], 'label')} do not count yet: answers count in the order they "
-            f"were drawn, and {named} come before; label them (calibrail label), or settle "
-            "(--settle)"
+            f"{count(held['final'], 'label does', 'labels do')} not count yet: answers count in "
+            f"the order they were drawn, and before {'it' if held['final'] == 1 else 'them'} "
+            f"{'is' if held['open'] + held['disagreements'] == 1 else 'are'} {named}; label what "
+            "is open (calibrail label), or settle (--settle)"
         )
     if n := found["n_skipped"]:
         texts.append(

@@ -61,13 +61,7 @@ def _decided(content: Json) -> str:
             return f"The labels decide, but the verdict is withheld. {content['withheld']}"
         if content["verdict"] in _VERDICTS:
             return _VERDICTS[content["verdict"]]
-        held = counts["holding"]
-        return "The labels do not decide yet." + (
-            f" {count(counts['holding'], 'label')} behind an open answer will count once it is "
-            "settled: a verdict counts answers in the order in which they were drawn."
-            if held
-            else drawn
-        )
+        return "The labels do not decide yet." + (_held_up(counts) or drawn)
     if counts["needed"] is None:
         return drawn.strip()
     if counts["decided"]:
@@ -76,11 +70,28 @@ def _decided(content: Json) -> str:
             "the other one tests it."
         )
     if counts["missing"] == 0:
-        return f"There are enough hallucinated answers, and too few faithful ones to test.{drawn}"
-    more = f"The promise needs {count(counts['missing'], 'more hallucinated answer')}"
+        few = "There are enough hallucinated answers, and too few faithful ones to test."
+        return f"{few}{_held_up(counts)}{drawn}"
+    if counts["found"] >= counts["needed"]:
+        # Those that do not count yet are enough, if only the ones before them were settled.
+        return (
+            f"There are enough hallucinated answers, but not all of them count.{_held_up(counts)}"
+        )
+    left = counts["needed"] - counts["found"]
+    more = f"The promise needs {count(left, 'more hallucinated answer')}"
     if counts["to_expect"] is not None and not counts["exhausted"]:
         more += f", about {count(counts['to_expect'], 'label')} at the rate so far"
-    return f"{more}.{drawn}"
+    return f"{more}.{_held_up(counts)}{drawn}"
+
+
+def _held_up(counts: Json) -> str:
+    """Say which labels do not count yet, and why."""
+    if not (n := counts["holding"]):
+        return ""
+    return (
+        f" {count(n, 'label')} behind an open answer will count once that is settled: answers "
+        "count in the order in which they were drawn."
+    )
 
 
 def _left_out(content: Json) -> Iterator[str]:
@@ -118,17 +129,19 @@ def _next(content: Json) -> str:
         words = ["--annotator", content["annotator"], "--import", files[0]]
         return f"label the file, then: calibrail label -o LABELS {shlex.join(words)}"
     counts, plan = content["counts"], content["plan"]
+    again = shlex.join(["calibrail", "label", "-o", "LABELS", *content["options"]])
     if counts["disagreements"] and not counts["decided"]:
-        return "settle what annotators disagree about: calibrail label -o LABELS --settle"
+        return f"settle what annotators disagree about: {again} --settle"
     if plan["purpose"] == "certify":
         certify = "calibrail certify GUARDRAIL --labels LABELS"
         if content["verdict"] in _VERDICTS or content["withheld"]:
             return f"see the verdict, recomputed from the files: {certify}"
-        on = "" if counts["exhausted"] else "go on with the same command, or "
-        return f"{on}see how far it is: {certify}"
+        if counts["exhausted"] and not counts["waiting"]:
+            return f"see how far it is: {certify}"
+        return f"go on: {again}"
     promise = plan["promise"]
     if promise is None or not counts["decided"]:
-        return "go on: calibrail label -o LABELS"
+        return f"go on: {again}"
     options = ["--alpha", str(promise["alpha"])]
     if promise["guarantee"] == "pac":
         options += ["--guarantee", "pac", "--delta", str(promise["delta"])]

@@ -59,9 +59,11 @@ const view = (name) => { document.body.dataset.view = name; };
 
 function showCounts(counts) {
   const parts = [`${counts.by_you.toLocaleString("en")} labelled`];
-  if (counts.needed) parts.push(`${counts.found} of ${counts.needed} hallucinated found`);
+  if (counts.needed) parts.push(`${counts.found} hallucinated found, ${counts.needed} needed`);
   if (counts.to_expect) parts.push(`about ${plural(counts.to_expect, "label")} to go`);
   if (counts.skipped) parts.push(`${counts.skipped} skipped`);
+  // Answers count in the order they were drawn, up to the first that is open.
+  if (counts.holding) parts.push(plural(counts.holding, "label waits", "labels wait"));
   $("progress").textContent = parts.join(" · ");
 }
 
