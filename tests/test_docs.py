@@ -85,7 +85,8 @@ def _furnished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     write(tmp_path / "heldout.jsonl", rows(60, prefix="New "))
     write(tmp_path / "traces.jsonl", rows(60, seed=5, prefix="Unlabelled "))
-    known = (f"{row['id']},{row['label']},0.5" for row in rows(60, seed=5, prefix="Unlabelled "))
+    chosen = rows(60, seed=5, prefix="Unlabelled ")[::2]
+    known = (f"{row['id']},{row['label']},0.5" for row in chosen)
     (tmp_path / "known.csv").write_text("\n".join(["id,label,probability", *known]))
     # Whoever labels presses a few keys; a test of its own opens the page.
     monkeypatch.setattr("sys.stdin", io.StringIO("f\nh\nu\nq\n"))

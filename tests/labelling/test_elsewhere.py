@@ -12,6 +12,8 @@ import pytest
 import calibrail
 from calibrail import Drawing, Guardrail, InputError
 from calibrail.conformal import SequentialTest
+from calibrail.labelling.balance import balance
+from calibrail.labelling.elsewhere import Lots
 from tests.labelling.rows import frozen, lines, traces, truth, write
 
 LIMITS = {"max_fpr": 0.9, "min_coverage": 0.4}
@@ -93,7 +95,10 @@ def test_different_probabilities_are_weighed(tmp_path: Path, guardrail: Guardrai
         ([{"id": "t1", "label": 1, "probability": 0.1}], "at least 0.2.*'t1'.*lower floor"),
         ([{"id": "x", "label": 1, "probability": 0.5}], "line 1: no trace has the id 'x'"),
         ([{"id": "t1", "label": 1, "probability": 0.5}] * 2, "line 2: 't1' stands there twice"),
-        ([{"id": "t1", "label": "so", "probability": 0.5}], "line 1: label 'so' says neither"),
+        (
+            [{"id": f"t{i}", "label": "so", "probability": 1.0} for i in range(300)],
+            r"line \d+: label 'so' says neither",
+        ),
         ([{"label": 1, "probability": 0.5}], "line 1 has no id"),
         ([{"id": "t1", "label": "", "probability": 0.5}], "holds no label"),
     ],
@@ -109,13 +114,57 @@ def test_what_cannot_count_is_named(
 def test_a_passed_answer_needs_twice_the_floor(tmp_path: Path, guardrail: Guardrail) -> None:
     flags = {row["id"]: guardrail.decide([row])[0].flagged for row in traces(300)}
     passed = next(id for id, flagged in flags.items() if not flagged)
-    file = write(tmp_path / "a.jsonl", [{"id": passed, "label": 0, "probability": 0.3}])
+    rows = [{"id": id, "label": 0, "probability": 0.3 if id == passed else 1.0} for id in flags]
+    file = write(tmp_path / "a.jsonl", rows)
     with pytest.raises(InputError, match=f"{passed!r} is 0.3, below the least one"):
         begun(tmp_path / "labels", guardrail, file, drawing=ACTIVE)
     file = tmp_path / "known.csv"
-    file.write_text(f"id,label,probability\n{passed},faithful,0.4\n", encoding="utf-8")
+    others = "".join(f"{id},faithful,1\n" for id in flags if id != passed)
+    file.write_text(f"id,label,probability\n{passed},faithful,0.4\n{others}", encoding="utf-8")
     with begun(tmp_path / "other", guardrail, file, drawing=ACTIVE) as session:
-        assert session.counts("ada").faithful == 1
+        assert session.counts("ada").faithful == 300
+
+
+def test_labels_picked_with_invented_probabilities_are_refused(
+    tmp_path: Path, guardrail: Guardrail
+) -> None:
+    """All on the guardrail's side, and so many fewer than such a lot chooses."""
+    right = [row for row in traces(300) if guardrail.decide([row])[0].flagged == truth(row["id"])]
+    rows = [{"id": r["id"], "label": truth(r["id"]), "probability": 0.9} for r in right[:80]]
+    file = write(tmp_path / "picked.jsonl", rows)
+    for more in ({}, {"drawing": ACTIVE}):
+        with pytest.raises(
+            InputError, match=r"\(80\) stand for about 89 traces.*there are 300.*left out"
+        ):
+            begun(tmp_path / "labels", guardrail, file, **more)
+    assert not (tmp_path / "labels" / "session.json").exists()
+
+
+def test_a_number_of_labels_that_chance_explains_badly_is_a_warning(
+    tmp_path: Path, guardrail: Guardrail
+) -> None:
+    rows = [{"id": f"t{i}", "label": truth(f"t{i}"), "probability": 0.5} for i in range(300)]
+    for n, doubted in ((150, False), (128, True)):
+        folder = tmp_path / str(n)
+        with begun(folder, guardrail, write(tmp_path / "a.jsonl", rows[:n])) as session:
+            found = session.plan.balance
+            assert found.estimate == 2 * n and (found.p < 0.05) == doubted
+        said = " ".join(calibrail.certify(guardrail, labels=folder).warnings)
+        assert ("stand for about 256 traces" in said) == doubted
+
+
+@pytest.mark.parametrize("kind", ["equal", "two", "groups"])
+def test_labels_of_a_lot_are_hardly_ever_refused_or_doubted(kind: str) -> None:
+    rng, p = np.random.default_rng(7), []
+    for n in (60, 300):
+        for _ in range(200):
+            shares = np.where(rng.random(n) < 0.7, 0.1, 0.9) if kind == "two" else np.full(n, 0.2)
+            lots = np.repeat(rng.random(n), 4)[:n] if kind == "groups" else rng.random(n)
+            rows = {str(i): {"probability": shares[i]} for i in np.flatnonzero(lots < shares)}
+            groups = {id: f"g{int(id) // 4}" if kind == "groups" else None for id in rows}
+            if rows:
+                p.append(balance(Lots(Path(), "", rows, kind == "two"), n, groups, 0.1).p)
+    assert np.mean(np.array(p) < 0.05) < 0.05
 
 
 def test_another_file_later_and_labels_for_a_threshold_are_refused(

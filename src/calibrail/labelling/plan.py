@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from calibrail.labelling.balance import Balance
 from calibrail.record import Record
 from calibrail.settings import Promise, Requirement
 from calibrail.settings.drawing import Drawing
@@ -74,6 +75,8 @@ class SessionPlan(Record):
     elsewhere : str or None
         SHA-256 of the file of labels that were made elsewhere, whose lots decided what is labelled;
         None where the seed does.
+    balance : Balance or None
+        How many traces those labels stand for, beside how many there are.
     """
 
     purpose: Purpose
@@ -89,5 +92,6 @@ class SessionPlan(Record):
     reading: Mapping[str, Any] = field(default_factory=dict)
     elsewhere: str | None = None
     guardrail_file: str | None = None
+    balance: Balance | None = None
 
     schema: ClassVar = "calibrail.labels/1"

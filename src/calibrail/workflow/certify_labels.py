@@ -23,8 +23,10 @@ from calibrail.guardrail.frozen import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.labelling.folder import GUARDRAIL, read_plan
 from calibrail.labelling.replay import Point, Replay, replay
+from calibrail.record import plain
 from calibrail.report.documents import label as words
 from calibrail.report.documents.agree_words import say
+from calibrail.report.documents.label_doubts import doubts
 from calibrail.settings import Requirement, checks
 from calibrail.workflow.certification import Certification
 from calibrail.workflow.freshness import Freshness, without_proof
@@ -128,7 +130,8 @@ def certify_labels(
         sequential=_sequential(found, made, expect, labels) | {"withheld": void(earlier)},
         torn=found.torn,
     )
-    return replace(result, warnings=tuple(words.warnings(result.to_dict())))
+    content = result.to_dict()
+    return replace(result, warnings=(*words.warnings(content), *doubts(content)))
 
 
 def write_verdict(result: Certification, folder: str | PathLike[str]) -> Path:
@@ -192,6 +195,7 @@ def _sequential(
         "drawing": plan.drawing.to_dict(),
         "seed": plan.seed,
         "shared": plan.shared,
+        "balance": plain(plan.balance),
         "n_drawn": len(found.answers),
         "n_counted": found.counted,
         "labels": dict(labels),

@@ -13,6 +13,7 @@ from calibrail.data.reading import Reading, read
 from calibrail.data.sources import Source, is_named, names_of, open_source, spoken
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.guardrail.runtime import Guardrail
+from calibrail.labelling.balance import balance
 from calibrail.labelling.elsewhere import read_lots
 from calibrail.labelling.enough import hallucinated_needed
 from calibrail.labelling.folder import GUARDRAIL, PLAN, POOL_FILE, QUARANTINE
@@ -54,7 +55,7 @@ def begin(
     drawing = optional(asked.drawing, Drawing, "drawing")
     _refuse_at_odds(asked, drawing)
     lots = None if options.elsewhere is None else read_lots(options.elsewhere, drawing)
-    unknown = set(lots.rows if lots else ())
+    unknown, groups = set(lots.rows if lots else ()), dict[str, str | None]()
     needed = None if asked.promise is None else hallucinated_needed(asked.promise)
     requirement = None if guardrail is None else limits(guardrail, asked.requirement)
     seen, guess = Fresh(guardrail), _GuessCheck(options.guess)
@@ -69,7 +70,9 @@ def begin(
         for example in examples:
             if progress is not None and examples.n_examples % BLOCK == 0:
                 progress(examples.n_examples)
-            unknown.discard(example.id)
+            if example.id in unknown:
+                unknown.discard(example.id)
+                groups[example.id] = example.group
             if seen.admits(example):
                 guess.add(example)
                 yield example
@@ -82,6 +85,8 @@ def begin(
             f"{row['where']}: no trace has the id {row['id']!r}, nor "
             f"{len(unknown) - 1:,} other ids of that file; correct them, or take the rows out"
         )
+    n = examples.n_examples
+    weighed = None if lots is None else balance(lots, n, groups, drawing.floor)
     sha256 = examples.digest()
     freshness = seen.freshness(sha256)
     if freshness == "calibration data" or not found:
@@ -112,6 +117,7 @@ def begin(
         reading=examples.how(),
         elsewhere=None if lots is None else lots.sha256,
         guardrail_file=asked.guardrail_file,
+        balance=weighed,
     )
     with file_errors(f"cannot write into the folder {folder}", "; name another one"):
         pool = b"".join(encoded(item.to_dict()) for item in without_copies(found, ()))

@@ -1,0 +1,26 @@
+"""What makes the labels themselves doubtful, whatever they say?"""
+
+from calibrail.report.blocks import Json
+from calibrail.report.phrases import p_value
+
+#: Chance below which labels made elsewhere do not seem to be those that a lot chose.
+_UNLIKELY = 0.05
+
+
+def doubts(certificate: Json) -> list[str]:
+    """Say what is doubtful about the labels that a verdict rests on.
+
+    Parameters
+    ----------
+    certificate : mapping
+        What ``calibrail certify --labels --json`` prints.
+    """
+    found, texts = certificate["sequential"], []
+    if (balance := found["balance"]) is not None and balance["p"] < _UNLIKELY:
+        texts.append(
+            f"the labels made elsewhere ({balance['labelled']:,}) stand for about "
+            f"{balance['estimate']:,.0f} traces by their probabilities, and there are "
+            f"{balance['traces']:,}, which chance explains badly (p {p_value(balance['p'])}): see "
+            "that no answer that the lot chose was left out, and that the probabilities are its own"
+        )
+    return texts
