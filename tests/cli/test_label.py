@@ -151,6 +151,19 @@ def test_several_people_and_what_they_disagree_about(
     assert "hallucinated  1" in done.stdout
 
 
+def test_a_name_that_differs_by_case_or_spaces_is_told(
+    traces: Path, tmp_path: Path, piped: Callable[..., Any]
+) -> None:
+    begun = (traces, "-o", tmp_path / "labels", "--annotator")
+    done = piped("fq", *begun, "Ada L")
+    assert "in this folder, too" not in done.stderr and "Ada L · 1 labelled" in done.stderr
+    assert "in this folder, too" not in piped("q", *begun, "Ada L ").stderr
+    done = piped("q", *begun, "ada l")
+    said = " ".join(done.stderr.split())
+    assert "labels of 'Ada L' are in this folder, too" in said
+    assert "--annotator 'Ada L'" in said
+
+
 MISTAKES = [
     (("--until", "some"), 2, "--until must be one of calibrated"),
     (("--alpha", 0.2), 2, "--until calibrated"),

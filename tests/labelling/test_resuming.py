@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 import calibrail
 from calibrail import CalibrailError, DataError, InputError
 from calibrail.settings import Drawing, Promise, ReadOptions, Requirement
+from tests.command_line import calibrail as calibrail_command
 from tests.labelling.rows import frozen, label_some, lines, traces, write
 
 
@@ -22,11 +25,11 @@ def content(folder: Path) -> dict[str, bytes]:
     [
         ({"seed": 3}, "seed was 0 and is now 3"),
         ({"shared": 0.5}, "shared was 0.0 and is now 0.5"),
-        ({"guess": "suspicion"}, "guess was None and is now 'suspicion'"),
-        ({"drawing": Drawing(whole_groups=True)}, "drawing was .*'whole_groups': False"),
-        ({"requirement": Requirement(0.4)}, "requirement was .*0.3.* and is now .*0.4"),
-        ({"promise": Promise()}, "promise was None"),
-        ({"reading": ReadOptions(limit=5)}, "limit was None and is now 5"),
+        ({"guess": "suspicion"}, "guess was not given and is now suspicion"),
+        ({"drawing": Drawing(whole_groups=True)}, "whole_groups was off and is now on"),
+        ({"requirement": Requirement(0.4)}, "max_fpr was 0.3 and is now 0.4"),
+        ({"promise": Promise()}, "are for the verdict on a guardrail, not for a threshold"),
+        ({"reading": ReadOptions(limit=5)}, "limit was not given and is now 5"),
     ],
 )
 def test_another_setting_is_refused_by_name(
@@ -43,6 +46,54 @@ def test_another_setting_is_refused_by_name(
     calibrail.label(rows, tmp_path, guardrail=frozen(), max_fpr=0.3, seed=0).close()
 
 
+def test_the_command_line_names_its_own_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    begun = ("label", write(tmp_path / "t.jsonl", traces(30)), "-o", tmp_path / "l", "--terminal")
+    assert calibrail_command(*begun, "--until", "calibrated", "--alpha", 0.3).returncode == 0
+    # What is left out is as it was, the promise, too.
+    done = calibrail_command(*begun, "--until", "calibrated")
+    assert done.returncode == 0, done.stderr
+    done = calibrail_command(*begun, "--until", "calibrated", "--alpha", 0.2, "--seed", 7)
+    assert done.returncode == 2
+    said = " ".join(done.stderr.split())
+    assert "--alpha was 0.3 and is now 0.2; --seed was 0 and is now 7. Leave that out" in said
+
+
+def test_a_folder_of_other_files_is_refused_and_a_failure_leaves_none(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"holds no session.json, but other files .notes.txt"):
+        calibrail.label(traces(5), mine)
+    assert [item.name for item in mine.iterdir()] == ["notes.txt"]
+    (mine / "notes.txt").rename(mine / "guardrail.json")
+    with pytest.raises(InputError, match=r"guardrail\.json"):
+        calibrail.label(traces(5), mine)
+    with pytest.raises(InputError, match="guess"):
+        calibrail.label(traces(5), tmp_path / "new", guess="suspicion")
+    assert not (tmp_path / "new").exists()
+    # Labels whose session.json is lost are not taken for an empty folder.
+    with calibrail.label(traces(5), tmp_path / "lost") as session:
+        label_some(session, "ada", 2)
+    (tmp_path / "lost" / "session.json").unlink()
+    with pytest.raises(InputError, match=r"restore session\.json"):
+        calibrail.label(traces(5), tmp_path / "lost")
+    assert len(lines(tmp_path / "lost" / "labels.jsonl")) == 2
+
+
+def test_a_folder_of_a_newer_calibrail_says_so(tmp_path: Path) -> None:
+    calibrail.label(traces(5), tmp_path / "l").close()
+    plan = tmp_path / "l" / "session.json"
+    plan.write_text(plan.read_text().replace("calibrail.labels/1", "calibrail.labels/2"))
+    with pytest.raises(DataError, match=r"newer calibrail \(calibrail.labels/2.*update calibrail"):
+        calibrail.label(None, tmp_path / "l")
+    plan.write_text(plan.read_text().replace("calibrail.labels/2", "something/else"))
+    with pytest.raises(DataError, match="damaged"):
+        calibrail.label(None, tmp_path / "l")
+
+
 def test_another_guardrail_is_refused_and_the_copy_serves_without_the_file(tmp_path: Path) -> None:
     path = tmp_path / "g.json"
     frozen().save(path)
@@ -50,7 +101,7 @@ def test_another_guardrail_is_refused_and_the_copy_serves_without_the_file(tmp_p
     path.unlink()
     with calibrail.label(None, tmp_path / "l") as session:
         label_some(session, "ada", 3)
-    with pytest.raises(InputError, match="guardrail was 'sha256:"):
+    with pytest.raises(InputError, match=r"the guardrail is another one \(sha256:"):
         calibrail.label(None, tmp_path / "l", guardrail=frozen(alpha=0.3))
 
 

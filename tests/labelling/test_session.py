@@ -129,6 +129,14 @@ def test_the_verdict_falls_and_is_that_of_the_same_labels_at_once(
     assert given == [truth(line["id"]) for line in labels]
 
 
+def test_marks_are_kept_in_order_and_those_that_overlap_are_one(tmp_path: Path) -> None:
+    with calibrail.label(traces(5), tmp_path) as session:
+        text = session.next("ada").response
+        places = [(7, 10), (0, 2), (0, 2), (1, 6), (3, 5)]
+        session.put("ada", 1, 1, [(start, stop, text[start:stop]) for start, stop in places])
+    assert lines(tmp_path / "labels.jsonl")[0]["spans"] == [[0, 6, text[:6]], [7, 10, text[7:10]]]
+
+
 @pytest.mark.parametrize(
     ("call", "said"),
     [
@@ -138,6 +146,7 @@ def test_the_verdict_falls_and_is_that_of_the_same_labels_at_once(
         (lambda s: s.put(" ", 1, 1), "annotator must be a name"),
         (lambda s: s.put("ada", 1, 1, [(0, 3, "abc")]), "must hold the text of the response"),
         (lambda s: s.put("ada", 1, 1, [(3, 1, "")]), "must begin before it ends"),
+        (lambda s: s.put("ada", 1, 0, [(0, 2, "It")]), "a faithful answer has none"),
         (lambda s: s.put("ada", 1, 1, [4]), r"a span is \(begin, end, text\)"),
     ],
 )
@@ -175,7 +184,7 @@ def test_texts_and_numbers_of_any_kind_come_back_as_they_were(tmp_path: Path) ->
     with calibrail.label(iter(rows), tmp_path, guardrail=guardrail, max_fpr=0.5) as session:
         while (task := session.next("ada")) is not None:
             seen[task.id] = task.response, task.contexts[0]
-            session.put("ada", task.order, 0, [(0, 1, task.response[0])])
+            session.put("ada", task.order, 1, [(0, 1, task.response[0])])
     assert seen == {row["id"]: (row["response"], row["contexts"][0]) for row in rows}
     # What is drawn is decided about as the guardrail would decide at once.
     draws = {line["id"]: line["flagged"] for line in lines(tmp_path / "draws.jsonl")}

@@ -76,10 +76,18 @@ def test_words_are_marked_where_they_stand(tmp_path: Path) -> None:
         shown = typed(opened, "m first. Ships", "m nowhere", "m", "m e", "m e", "h")
     (kept,) = labels(tmp_path)
     response = plain(1)[0]["response"]
-    assert [text for _, _, text in kept["spans"]] == ["first. Ships", "e", "e"]
+    assert [text for _, _, text in kept["spans"]] == ["e", "e", "first. Ships"]
     assert all(response[start:end] == text for start, end, text in kept["spans"])
     assert len({start for start, _, _ in kept["spans"]}) == 3
     assert shown.count("nothing is marked") == 2
+
+
+def test_a_faithful_answer_has_no_marks_and_unsure_says_what_it_does(tmp_path: Path) -> None:
+    with session(tmp_path, plain(2)) as opened:
+        shown = typed(opened, "m first. Ships", "f", "?", "c", "f", "q")
+    assert "Words are marked that nothing supports" in shown
+    assert "unsure: it takes no part in the threshold" in shown
+    assert [(kept["label"], kept.get("spans")) for kept in labels(tmp_path)] == [(0, None)]
 
 
 def test_evidence_and_chunks_are_one_key_away(tmp_path: Path) -> None:
@@ -108,7 +116,7 @@ def test_a_long_text_is_shown_page_by_page_where_somebody_watches(tmp_path: Path
 
 def test_hostile_texts_do_not_steer_the_terminal(tmp_path: Path) -> None:
     with session(tmp_path, HOSTILE) as opened:
-        shown = typed(opened, "e", "m alert", "f", "f", "e", "f")
+        shown = typed(opened, "e", "m alert", "h", "f", "e", "h", "f")
     assert len(given(tmp_path)) == 3
     assert not set("\x00\x07\x1b\u202e\u200b") & set(shown)
     assert "<script>alert(1)</script>" in shown and "[bold]x" in shown

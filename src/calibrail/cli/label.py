@@ -1,6 +1,7 @@
 """``calibrail label``: hand out unlabelled answers one by one, until the data decides."""
 
 import getpass
+import shlex
 import sys
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -117,7 +118,7 @@ def run(
     certified, 3 rejected, 4 inconclusive.
     """
     if purpose.until is not None:
-        promise = promise or settings.Promise()
+        promise = promise or _promised(output)
     elif promise is not None:
         raise InputError("--alpha, --guarantee and --delta say what --until calibrated is to keep")
     files = (sitting.export, sitting.taken_from, labelling.elsewhere)
@@ -143,6 +144,12 @@ def run(
             note(f"the last line of {name} was cut short by a crash; it is taken out")
         if n := session.plan.traces.n_quarantined:
             note(f"{count(n, 'row')} cannot be labelled; {output / 'quarantine.jsonl'} says why")
+        alike = [name for name in session.annotators if _folded(name) == _folded(annotator)]
+        if alike and annotator.strip() not in alike:
+            note(
+                f"labels of {alike[0]!r} are in this folder, too: if that is you, stop, and give "
+                f"--annotator {shlex.quote(alike[0])}"
+            )
         looks = _first_look(session.plan, output, purpose.guardrail)
         exchanged: dict[str, Any] = {}
         if in_file:
@@ -197,6 +204,17 @@ def _spoken_guardrail(plan: "SessionPlan", given: Path | None, labels: Path) -> 
     if given is None and begun is not None and begun.exists():
         return begun
     return given or labels / "guardrail.json"
+
+
+def _folded(name: str) -> str:
+    return "".join(name.split()).casefold()
+
+
+def _promised(output: Path) -> settings.Promise:
+    """Return what was promised when the labels were begun; the default before that."""
+    from calibrail.labelling.folder import begun, read_plan
+
+    return (read_plan(output).promise if begun(output) else None) or settings.Promise()
 
 
 def _again(sitting: Sitting) -> list[str]:

@@ -1,10 +1,13 @@
 """What is in a folder of labels now, however many write into it?"""
 
 import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from calibrail.errors import DataError, file_errors
+from calibrail.errors import DataError, InputError, file_errors
 from calibrail.labelling.desk import Desk, seat_of
 from calibrail.labelling.ledger import Ledger
 from calibrail.labelling.lines import Label, parse_draw, parse_label
@@ -23,6 +26,39 @@ def begun(folder: Path) -> bool:
     return (folder / PLAN).exists()
 
 
+@contextmanager
+def made(folder: Path) -> Iterator[None]:
+    """Make the folder where it is missing; it goes again where labels do not begin in it.
+
+    Raises
+    ------
+    DataError
+        It cannot be made.
+    InputError
+        It holds files of others.
+    """
+    new = not folder.exists()
+    with file_errors(f"cannot make the folder {folder}", "; name another one"):
+        folder.mkdir(parents=True, exist_ok=True)
+        there = {item.name for item in folder.iterdir() if not item.name.startswith(".")}
+    # What a crash before the first label leaves: session.json is written last.
+    left = {QUARANTINE, POOL_FILE, *((GUARDRAIL,) if POOL_FILE in there else ())}
+    if (others := sorted(there - left)) and not begun(folder):
+        raise InputError(
+            f"{folder} holds no {PLAN}, but other files ({', '.join(others[:3])}): name a new "
+            f"folder, or restore {PLAN} if labels were begun there; nothing was changed"
+        )
+    try:
+        yield
+    except BaseException:
+        if new and not begun(folder):
+            # Rows that say why nothing can be labelled stay, and the folder with them.
+            (folder / LOCK).unlink(missing_ok=True)
+            with suppress(OSError):
+                folder.rmdir()
+        raise
+
+
 def read_plan(folder: Path) -> SessionPlan:
     """Return what was agreed on before the first label.
 
@@ -36,6 +72,12 @@ def read_plan(folder: Path) -> SessionPlan:
     try:
         with file_errors(f"cannot read {path}", remedy):
             content = json.loads(path.read_bytes())
+        name, schema = (SessionPlan.schema.rpartition("/")[0], content.get("schema", ""))
+        if re.fullmatch(rf"{re.escape(name)}/[2-9]\d*|{re.escape(name)}/1\d+", str(schema)):
+            raise DataError(
+                f"{path} was written by a newer calibrail ({schema}; this one reads "
+                f"{SessionPlan.schema}): update calibrail, pip install --upgrade calibrail"
+            )
         return SessionPlan.from_dict(content)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is damaged: {error}; restore it from a copy") from error

@@ -165,6 +165,8 @@ def _known(line: Line, path: Path, kind: type[Draw] | type[Label]) -> dict[str, 
 def checked_spans(spans: Sequence[Span], response: str) -> tuple[Span, ...]:
     """Return spans, each of which says what stands there in the response.
 
+    They come in order; those that overlap or touch are one.
+
     Raises
     ------
     InputError
@@ -183,8 +185,14 @@ def checked_spans(spans: Sequence[Span], response: str) -> tuple[Span, ...]:
                 f"the span from {start} to {stop} must hold the text of the response there, "
                 f"{response[start:stop]!r:.60}; got {text!r:.60}"
             )
-        checked.append((start, stop, text))
-    return tuple(checked)
+        checked.append((start, stop))
+    merged: list[tuple[int, int]] = []
+    for start, stop in sorted(checked):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(stop, merged[-1][1]))
+        else:
+            merged.append((start, stop))
+    return tuple((start, stop, response[start:stop]) for start, stop in merged)
 
 
 def _is_span(value: object) -> bool:

@@ -75,6 +75,14 @@ class Session:
         """Files whose last line a crash had torn: it was cut off."""
         return self._files.torn
 
+    @property
+    def annotators(self) -> tuple[str, ...]:
+        """Names of those who have labelled, in order."""
+        with self._files.lock():
+            self._files.refresh()
+            given = self._files.ledger.of_annotator
+            return tuple(sorted(name for name, labels in given.items() if labels))
+
     def next(self, annotator: str) -> Task | None:
         """Return the answer to label now; the same one until it is labelled or skipped.
 
@@ -157,7 +165,8 @@ class Session:
         label : {1, 0, None}
             1 hallucinated, 0 faithful, None if that cannot be told.
         spans : sequence of (int, int, str)
-            Begin, end and text of what nothing supports, in characters of the response.
+            Begin, end and text of what nothing supports, in characters of the response; a faithful
+            answer has none.
         evidence : bool
             Whether help was asked for; what ``helped`` wrote down counts, too.
 
@@ -171,6 +180,11 @@ class Session:
         name = self._name(annotator)
         if isinstance(label, bool) or label not in (0, 1, None):
             raise InputError(f"label must be 1, 0 or None; got {label!r}")
+        if label == 0 and spans:
+            raise InputError(
+                "marked words say that nothing supports them, and a faithful answer has none: "
+                "clear the marks, or label it hallucinated"
+            )
         with self._files.lock():
             self._files.refresh()
             answer = self._answer(order)

@@ -1,9 +1,15 @@
 """What does an annotator see, and what is said of how far the labels are?"""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from calibrail.conformal.certificate import Verdict
+
+#: What becomes of an answer of which somebody is unsure, by what the labels are for.
+UNSURE: Final = {
+    "certify": "it counts against either verdict",
+    "calibrate": "it takes no part in the threshold",
+}
 
 
 @dataclass(frozen=True, slots=True)

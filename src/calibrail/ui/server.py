@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
 from calibrail.errors import CalibrailError
 from calibrail.labelling.session import Session
-from calibrail.labelling.tasks import Counts, Task
+from calibrail.labelling.tasks import UNSURE, Counts, Task
 from calibrail.ui.evidence import nearest_quote, sentence_places
 from calibrail.ui.places import Places
 
@@ -163,6 +163,7 @@ class Page:
         self._progress(counts)
         return {
             "annotator": self._annotator,
+            "unsure": UNSURE[self._session.plan.purpose],
             "task": None if self._task is None else _seen(self._task),
             "counts": {name: getattr(counts, name) for name in _COUNTS},
             "undone": undone,

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from calibrail.errors import CalibrailError
 from calibrail.labelling.session import Session
-from calibrail.labelling.tasks import Task
+from calibrail.labelling.tasks import UNSURE, Task
 from calibrail.phrases import count
 from calibrail.report.sanitize import clean, excerpt, short
 from calibrail.ui.evidence import nearest_quote, sentence_places
@@ -22,7 +22,7 @@ _KEYS: Final = "f faithful  h hallucinated  u unsure  s skip  z undo  ? more key
 _HELP: Final = """\
 f  faithful: the chunks support all of it
 h  hallucinated: something in it is not supported
-u  unsure: final, and counts against either verdict
+u  unsure: {unsure}
 s  skip: it comes back later
 z  undo the last label or skip
 space, Enter  the next page of a long text
@@ -122,7 +122,7 @@ class Terminal:
                 self._marks.clear()
                 self._print([self._response(task)])
             case "?":
-                self._say(_HELP)
+                self._say(_HELP.format(unsure=UNSURE[self._session.plan.purpose]))
             case _ if key.isdecimal():
                 self._chunk(task, self._number(key, len(task.contexts)))
             case _:
@@ -130,6 +130,9 @@ class Terminal:
         return "stay"
 
     def _label(self, task: Task, label: int | None) -> _Then:
+        if label == 0 and self._marks:
+            self._say("Words are marked that nothing supports: c clears them, h is hallucinated.")
+            return "stay"
         spans = [(start, end, task.response[start:end]) for start, end in self._marks]
         self._session.put(self._annotator, task.order, label, spans)
         self._say(f"Saved as {_NAMES[label]}; z takes it back.")
@@ -144,7 +147,7 @@ class Terminal:
         """Show question, answer and chunks, from the first page on."""
         self._marks, self._sentence = [], -1
         counts = self._session.counts(self._annotator)
-        progress = [f"{counts.by_you:,} labelled"]
+        progress = [clean(self._annotator), f"{counts.by_you:,} labelled"]
         if counts.needed is not None:
             progress.append(f"{counts.found:,} hallucinated found, {counts.needed:,} needed")
             if counts.to_expect:

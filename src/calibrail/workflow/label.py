@@ -7,12 +7,12 @@ from typing import Any, Final, Unpack
 
 from calibrail.data.example import Example
 from calibrail.data.sources import Source, reusable
-from calibrail.errors import ModelError, file_errors
+from calibrail.errors import ModelError
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.labelling.drawer import Judge, Judged
 from calibrail.labelling.elsewhere import read_lots
 from calibrail.labelling.exchange import take_all
-from calibrail.labelling.folder import LOCK, LabelFolder, begun, read_plan
+from calibrail.labelling.folder import LOCK, LabelFolder, begun, made, read_plan
 from calibrail.labelling.session import Session
 from calibrail.labelling.store import Lock
 from calibrail.settings import Drawing, LabelOptions, Promise, ReadOptions, Requirement, checks
@@ -100,14 +100,12 @@ def label(
     if requirement is not None or rest:
         requirement = collect_requirement(requirement, rest, label)
     folder, traces = checks.path(folder, "folder"), None if traces is None else reusable(traces)
-    with file_errors(f"cannot make the folder {folder}", "; name another one"):
-        folder.mkdir(parents=True, exist_ok=True)
     frozen = None if guardrail is None else Guardrail.of(guardrail)
     named = isinstance(guardrail, str | PathLike)
     file = str(checks.path(guardrail, "guardrail").absolute()) if named else None
     asked = Asked(requirement, frozen, promise, drawing, options, reading, file)
     # Whoever comes second waits until the first one has read the traces.
-    with Lock(folder / LOCK)():
+    with made(folder), Lock(folder / LOCK)():
         if begun(folder):
             plan = read_plan(folder)
             frozen = frozen_guardrail(folder, plan, frozen)

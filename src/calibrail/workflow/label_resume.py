@@ -1,6 +1,6 @@
 """Is what labels were begun with still what it was?"""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,9 @@ from calibrail.guardrail.runtime import Guardrail
 from calibrail.labelling.elsewhere import read_lots
 from calibrail.labelling.folder import GUARDRAIL
 from calibrail.labelling.plan import SessionPlan
-from calibrail.record import plain
-from calibrail.settings import ReadOptions
-from calibrail.settings.option import changed
+from calibrail.record import Record, plain
+from calibrail.settings import LabelOptions, ReadOptions
+from calibrail.settings.option import changed, option_of
 from calibrail.workflow.freshness import Fresh
 from calibrail.workflow.label_begin import Asked, file_states, limits, open_traces
 
@@ -57,33 +57,65 @@ def frozen_guardrail(folder: Path, plan: SessionPlan, given: Guardrail | None) -
 def refuse_another(folder: Path, plan: SessionPlan, asked: Asked, frozen: Guardrail | None) -> None:
     """Refuse what is said now if it is not what the labels were begun with, by name."""
     options, requirement = asked.options, asked.requirement
+    anew = "or name another folder to begin anew; nothing was changed"
+    for_verdict, for_threshold = "the verdict on a guardrail", "a threshold"
+    if plan.purpose == "certify" and asked.promise is not None:
+        is_for, asked_for = for_verdict, for_threshold
+    elif plan.purpose == "calibrate" and (asked.guardrail or requirement) is not None:
+        is_for, asked_for = for_threshold, for_verdict
+    else:
+        is_for = asked_for = ""
+    if is_for != asked_for:
+        raise InputError(
+            f"the labels in {folder} are for {is_for}, not for {asked_for}: go on so, {anew}"
+        )
+    others = []
+    if asked.guardrail is not None and asked.guardrail.config.digest != plan.guardrail:
+        others.append(
+            f"the guardrail is another one ({str(plan.guardrail)[:19]}... then, "
+            f"{asked.guardrail.config.digest[:19]}... now)"
+        )
     if requirement is not None and frozen is not None:
         requirement = limits(frozen, requirement)
-    digest = None if asked.guardrail is None else asked.guardrail.config.digest
-    pairs: dict[str, tuple[Any, Any]] = {
-        "guardrail": (digest, plan.guardrail),
-        "requirement": (plain(requirement), plain(plan.requirement)),
-        "promise": (plain(asked.promise), plain(plan.promise)),
-        "drawing": (plain(asked.drawing), plain(plan.drawing)),
-        "seed": (options.seed, plan.seed),
-        "shared": (options.shared, plan.shared),
-        "guess": (options.guess, plan.guess),
-    }
-    if options.elsewhere is not None:
-        pairs["elsewhere"] = (read_lots(options.elsewhere, plan.drawing).sha256, plan.elsewhere)
-    if asked.reading is not None:
-        said, settings = plain(changed(asked.reading)), plain(plan.reading["settings"])
-        pairs |= {name: (value, settings.get(name)) for name, value in said.items()}
-    others = [
-        f"{name} was {then!r} and is now {now!r}"
-        for name, (now, then) in pairs.items()
-        if now is not None and now != then
+    records: list[tuple[Record | None, Record | None]] = [
+        (requirement, plan.requirement),
+        (asked.promise, plan.promise),
+        (asked.drawing, plan.drawing),
     ]
+    for now, then in records:
+        if now is not None:
+            others += _changes(type(now), plain(now), {} if then is None else plain(then))
+    said = {name: getattr(options, name) for name in ("seed", "shared", "guess")}
+    if options.elsewhere is not None:
+        said["elsewhere"] = read_lots(options.elsewhere, plan.drawing).sha256
+    others += _changes(LabelOptions, said, plan.to_dict())
+    if asked.reading is not None:
+        others += _changes(
+            ReadOptions, plain(changed(asked.reading)), plain(plan.reading["settings"])
+        )
     if others:
         raise InputError(
             f"the labels in {folder} were begun otherwise: {'; '.join(others)}. Leave that out to "
-            "go on as they were begun, or name another folder to begin anew; nothing was changed"
+            f"go on as they were begun, {anew}"
         )
+
+
+def _changes(kind: Any, now: Mapping[str, Any], then: Mapping[str, Any]) -> Iterator[str]:
+    """Say which settings are others than they were; None is as it was."""
+    for name, value in now.items():
+        if value is not None and value != (before := then.get(name)):
+            option = option_of(kind, name).removesuffix("=...")
+            yield f"{option} was {_spoken(before)} and is now {_spoken(value)}"
+
+
+def _spoken(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}={item}" for key, item in value.items())
+    if isinstance(value, list):
+        return ",".join(map(str, value)) or "not given"
+    if value is None:
+        return "not given"
+    return ("off", "on")[value] if isinstance(value, bool) else str(value)
 
 
 def refuse_changed(

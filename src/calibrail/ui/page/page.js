@@ -4,7 +4,7 @@ import { Chunks } from "./chunks.js";
 import { Marking } from "./marking.js";
 import { $, plural, rest } from "./rest.js";
 import { ask, Refused } from "./server.js";
-import { TextView } from "./text.js";
+import { shown, TextView } from "./text.js";
 
 const NAMES = new Map([[0, "faithful"], [1, "hallucinated"], [null, "unsure"]]);
 const LABEL_KEYS = new Map([["f", 0], ["h", 1], ["u", null]]);
@@ -71,6 +71,9 @@ function showCounts(counts) {
 function show(state, said = "") {
   const { counts } = state;
   showCounts(counts);
+  $("who").textContent = shown(state.annotator).slice(0, 40);
+  $("who").title = `Labelling as ${state.annotator}`;
+  $("unsure-means").textContent = state.unsure;
   const decided = counts.decided && !goesOn && !state.undone;
   if (!state.task || decided || state.stopped) {
     task = null;
@@ -118,6 +121,10 @@ function choose(label) {
 function label(value) {
   // Who presses twice did not read the next answer.
   if (!task || busy || performance.now() - pressed < TWICE) return;
+  if (value === 0 && marking.marks.length) {
+    say("Words are marked that nothing supports. Clear the marks, or say hallucinated.");
+    return;
+  }
   pressed = performance.now();
   if (kept("wait")) {
     choose(value);
