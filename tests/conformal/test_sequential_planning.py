@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
-from calibrail.conformal import Assumption, plan, plan_sequential
+from calibrail.conformal import Assumption, SequentialTest, plan, plan_sequential
+from calibrail.conformal.sequential_planning import fewest_drawn
 from calibrail.errors import InputError
-from calibrail.settings import Promise, Requirement
+from calibrail.settings import Drawing, Promise, Requirement
 
 REQUIRED = Requirement(max_fpr=0.3, min_coverage=0.8)
 RATES = Assumption(coverage=0.93, fpr=0.15)
@@ -50,3 +52,30 @@ def test_rates_are_needed() -> None:
         plan_sequential(Requirement(0.3), RATES, 0.3)
     with pytest.raises(InputError, match="budget must be at most"):
         plan_sequential(REQUIRED, RATES, 0.3, budget=10**6)
+
+
+@pytest.mark.parametrize("drawing", [Drawing(), Drawing(whole_groups=True)])
+def test_with_fewer_answers_even_without_an_error_nothing_is_certified(drawing: Drawing) -> None:
+    hallucinated, faithful = fewest_drawn(REQUIRED, drawing)
+
+    def verdict(n: int, other: int) -> str:
+        labels = [1] * n + [0] * other
+        groups = np.arange(n + other) if drawing.whole_groups else None
+        return SequentialTest(REQUIRED, drawing).update(labels, labels, groups=groups).verdict
+
+    assert verdict(hallucinated, faithful) == "certified"
+    assert verdict(hallucinated - 1, faithful) == verdict(hallucinated, faithful - 1)
+    assert verdict(hallucinated - 1, faithful) == "inconclusive"
+
+
+def test_a_low_floor_takes_far_more_answers() -> None:
+    by_floor = {floor: fewest_drawn(REQUIRED, Drawing("active", floor)) for floor in (0.001, 0.1)}
+    assert min(by_floor[0.001]) > 20 * max(by_floor[0.1])
+    # A guess that is never wrong, the lots all lost: as slow as said.
+    n, other = by_floor[0.1]
+    drawing, labels = Drawing("active", 0.1), [1] * n + [0] * other
+    test = SequentialTest(REQUIRED, drawing)
+    for stop, found in ((n + other - 1, "inconclusive"), (n + other, "certified")):
+        seen = labels[:stop]
+        q = [0.1 if item else 0.2 for item in seen]
+        assert test.update(seen, [None] * stop, q, seen).verdict == found

@@ -40,11 +40,14 @@ def content(flagged: list[bool], labels: list[int | None], **more: Any) -> dict[
         "expect": labels_left(state, flagged).to_dict(),
         "course": course,
         "withheld": False,
+        "exhausted": False,
+        "n_waiting": 0,
     } | more
     result: dict[str, Any] = {
         **made.to_dict(),
         "reason": label.reason(made.to_dict(), counts),
         "looks": [],
+        "freshness": "new",
         "n_undefined": 0,
         "data": {},
         "sequential": found,

@@ -169,7 +169,7 @@ def run(
     }
     code, page = DONE, ""
     if plan.purpose == "certify":
-        verdict, page = _verdict(output, purpose.guardrail, looks)
+        verdict, page = _verdict(output, purpose.guardrail, looks, fresh=labelling.fresh)
         content |= verdict
         code = OF_VERDICT[verdict["verdict"]]
     refused = exchanged.get("imported", {}).get("problems", ())
@@ -189,12 +189,15 @@ def _first_look(plan: "SessionPlan", labels: Path, given: Path | None) -> Path |
     """Keep that labelling has begun, and say where it is a further look; return who keeps it."""
     from calibrail.report.documents.labelled import begun_before
     from calibrail.workflow.label_looks import begin_look, looks_beside
+    from calibrail.workflow.label_start import known_at_start
 
     if plan.purpose != "certify":
         return None
     looks = looks_beside(plan, given)
     if earlier := begin_look(labels, looks):
         note(begun_before(earlier))
+    for text in known_at_start(plan):
+        note(text)
     return looks
 
 
@@ -261,11 +264,14 @@ def _exchange(
     return found
 
 
-def _verdict(labels: Path, given: Path | None, looks: Path | None) -> tuple[dict[str, Any], str]:
+def _verdict(
+    labels: Path, given: Path | None, looks: Path | None, *, fresh: bool
+) -> tuple[dict[str, Any], str]:
     """Write the verdict and its page; return it, and why it is withheld if so, and the page."""
     from calibrail.workflow.certify_labels import write_verdict
 
-    result = calibrail.certify(given or labels / "guardrail.json", labels=labels, looks=looks)
+    guardrail = given or labels / "guardrail.json"
+    result = calibrail.certify(guardrail, labels=labels, looks=looks, fresh=fresh)
     page = write_verdict(result, labels)
     withheld = result.sequential is not None and result.verdict != result.sequential["verdict"]
     reason = result.certificate.reason if withheld else None

@@ -1,14 +1,19 @@
 """How many labels does a verdict at any time need, beside one on a fixed number of them?"""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, get_args
 
 import numpy as np
 
 from calibrail.conformal import validation
+from calibrail.conformal.betting import mixture
+from calibrail.conformal.eprocess import wealth_of_counts
+from calibrail.conformal.joint_bets import required_steps
 from calibrail.conformal.labelling import limits
 from calibrail.conformal.planning import Assumption, plan
+from calibrail.conformal.sequential_certificate import goals
 from calibrail.conformal.streams import Streams, follow, gaussian
 from calibrail.conformal.validation import Floats
 from calibrail.errors import InputError
@@ -177,6 +182,64 @@ def plan_sequential(
         float(floor),
         designs,
     )
+
+
+def fewest_drawn(requirement: Requirement, drawing: Drawing) -> tuple[int, int]:
+    """Return how many answers of each class a guardrail without an error takes to be certified.
+
+    Drawn ``uniform``ly no fewer are ever enough. With ``active``, where labels weigh more the lower
+    their probability, no guess and no guardrail wins faster on average: the logarithm of a bet is
+    concave, and what is drawn weighs 1 on average.
+
+    Parameters
+    ----------
+    requirement : Requirement
+        With ``min_coverage`` and ``max_fpr`` in (0, 1).
+    drawing : Drawing
+        How answers are drawn; with ``whole_groups`` groups are counted.
+
+    Returns
+    -------
+    (int, int)
+        Hallucinated and faithful answers drawn, labelled or not.
+
+    Examples
+    --------
+    >>> required = Requirement(min_coverage=0.8, max_fpr=0.2)
+    >>> fewest_drawn(required, Drawing())
+    (20, 20)
+    >>> fewest_drawn(required, Drawing("active"))[0] > 50
+    True
+    """
+    edges, goal = limits(requirement), goals(requirement.confidence)[0]
+    if drawing.design == "uniform" and not drawing.whole_groups:
+
+        def won(n: int, faithful: bool) -> float:
+            counts = (0.0, float(n)) if faithful else (float(n), 0.0)
+            hits, misses = np.array(counts[0]), np.array(counts[1])
+            return float(wealth_of_counts(hits, misses, edges[faithful], above=not faithful))
+
+    else:
+        perfect = np.array([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 0.0]])
+        # Coverage kept by a hallucinated answer, FPR kept by a faithful one.
+        steps = required_steps(perfect, edges, drawing.floors)[[0, 1], [0, 2]]
+
+        def won(n: int, faithful: bool) -> float:
+            return float(mixture(n * steps[int(faithful)]))
+
+    return _first(partial(won, faithful=False), goal), _first(partial(won, faithful=True), goal)
+
+
+def _first(won: Callable[[int], float], goal: float) -> int:
+    """Return the first number with which a growing wealth has reached its goal."""
+    high = 1
+    while won(high) < goal:
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if won(middle) >= goal else (middle, high)
+    return high
 
 
 def _expected(found: Streams) -> LabelsToExpect:

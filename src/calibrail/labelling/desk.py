@@ -15,7 +15,7 @@ ROUND: Final = 20
 #: For how long an answer stays with the one who has it on the screen.
 HELD_FOR: Final = timedelta(minutes=30)
 
-Event = Literal["shown", "skipped", "exported", "helped"]
+Event = Literal["shown", "skipped", "exported", "exhausted", "helped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,8 @@ class Desk:
         self.away: dict[str, set[int]] = defaultdict(set)
         #: Answers with which somebody on each seat has asked for help.
         self.helped: dict[Seat, set[int]] = defaultdict(set)
+        #: How many answers were drawn when no more were left; 0 while none is known to be missing.
+        self.exhausted_at = 0
         self._skips: dict[Seat, int] = defaultdict(int)
         self._last_skip: dict[Seat, tuple[int, int]] = {}
 
@@ -68,6 +70,8 @@ class Desk:
             elif content["event"] == "exported":
                 self.put_off[seat].pop(order, None)
                 self.away[seat[0]].add(order)
+            elif content["event"] == "exhausted":
+                self.exhausted_at = order
             elif content["event"] == "helped":
                 self.helped[seat].add(order)
             else:

@@ -67,6 +67,8 @@ class Replay:
         How it came to that.
     skipped : int
         Answers before the last label that somebody has put off and nobody has labelled since.
+    exhausted : bool
+        Whether all answers of the traces are drawn, as far as anybody came.
     torn : tuple of str
         Files whose last line a crash had torn: it was cut off.
     """
@@ -78,6 +80,7 @@ class Replay:
     test: UnsureTest | None
     points: tuple[Point, ...]
     skipped: int
+    exhausted: bool
     torn: tuple[str, ...]
 
     @property
@@ -161,6 +164,8 @@ def replay(folder: Path) -> Replay:
         test=test,
         points=points,
         skipped=len(put_off - labelled),
+        exhausted=files.plan.elsewhere is not None
+        or files.desk.exhausted_at == len(ledger.answers) > 0,
         torn=files.torn,
     )
 

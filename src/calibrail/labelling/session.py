@@ -120,7 +120,7 @@ class Session:
         with self._files.lock():
             self._files.refresh()
             orders = self._wanted(name)
-            while len(orders) < n and any([self._drawer.draw() for _ in range(n - len(orders))]):
+            while len(orders) < n and any([self._draw(name) for _ in range(n - len(orders))]):
                 orders = self._wanted(name)
             labels = len(self._files.ledger.of_annotator[name])
             self._files.handed.append(
@@ -269,10 +269,19 @@ class Session:
                 if order not in put_off and self._wants(ledger.answers[order - 1], name):
                     return order
             # Where labels would be enough but for answers put off, these come before new ones.
-            if (put_off and held_up(ledger, self.plan.needed)) or not self._drawer.draw():
+            if (put_off and held_up(ledger, self.plan.needed)) or not self._draw(name):
                 break
         left = (order for order in put_off if self._wants(ledger.answers[order - 1], name))
         return next(left, None)
+
+    def _draw(self, name: str) -> bool:
+        """Draw until something is handed out; write down where nothing is left."""
+        if self._drawer.draw():
+            return True
+        drawn = len(self._files.ledger.answers)
+        if self._drawer.exhausted and self._files.desk.exhausted_at != drawn:
+            self._happened("exhausted", name, drawn)
+        return False
 
     def _wanted(self, name: str) -> list[int]:
         """Return the orders of answers drawn that this annotator may label, the first first."""

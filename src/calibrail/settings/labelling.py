@@ -25,6 +25,9 @@ class LabelOptions(Record):
         labels so far.
     settle : bool
         Hand out the answers about which annotators disagree, and nothing else.
+    fresh : bool
+        Whether the answers are other ones than those that set the guardrail's threshold, where
+        their rows cannot tell.
     elsewhere : str or None
         File of labels that were made elsewhere: with the id of each answer its label and the
         probability with which it was to be labelled, which was known before. They are counted as
@@ -46,6 +49,7 @@ class LabelOptions(Record):
         metavar="COL",
     )
     settle: bool = setting("Settle what annotators disagree about.", False)
+    fresh: bool = setting("These answers are new, where the rows cannot tell.", False)
     elsewhere: str | None = setting(
         "Labels made elsewhere: file of id, label and the probability of being labelled.",
         None,
@@ -61,3 +65,4 @@ class LabelOptions(Record):
         if self.elsewhere is not None:
             object.__setattr__(self, "elsewhere", str(path(self.elsewhere, "elsewhere")))
         yes_or_no(self.settle, "settle")
+        yes_or_no(self.fresh, "fresh")

@@ -46,6 +46,7 @@ class LabelShort(Limits, total=False):
     shared: float | None
     guess: str | None
     settle: bool
+    fresh: bool
     elsewhere: str | None
 
 

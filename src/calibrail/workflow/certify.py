@@ -96,11 +96,11 @@ def certify(
     """
     keywords = dict[str, Any](short)
     if isinstance(folder := keywords.get("labels"), str | PathLike):
-        _refuse_beside(source=source, by=by, fresh=fresh or None, reading=reading)
+        _refuse_beside(source=source, by=by, reading=reading)
         short_limits = {name: value for name, value in keywords.items() if name != "labels"}
         if requirement is not None or short_limits:
             requirement = collect_requirement(requirement, short_limits, certify)
-        return certify_labels(guardrail, folder, requirement, looks=looks)
+        return certify_labels(guardrail, folder, requirement, looks=looks, fresh=fresh)
     guardrail = Guardrail.of(guardrail)
     column = guardrail.score.params.get("column") if guardrail.score.name == "column" else None
     checks.column(by, "by")
@@ -208,7 +208,7 @@ def _refuse_stopped(examples: Reading, guardrail: Guardrail) -> None:
 
 def _refuse_beside(**given: Any) -> None:
     """Refuse what is for held-out answers, beside a folder of labels."""
-    names = {"source": "the data", "by": "by", "fresh": "fresh", "reading": "reading"}
+    names = {"source": "the data", "by": "by", "reading": "reading"}
     for name, value in given.items():
         if value is not None:
             raise InputError(

@@ -48,6 +48,7 @@ def certify_labels(
     requirement: Requirement | None = None,
     *,
     looks: str | PathLike[str] | None = None,
+    fresh: bool = False,
 ) -> Certification:
     """Recompute the verdict of a folder of labels from its files alone.
 
@@ -63,6 +64,9 @@ def certify_labels(
         What was asked before the first label; any other one is refused.
     looks : path, optional
         File that keeps at what data this guardrail was looked at.
+    fresh : bool
+        Whether the answers are other ones than those that set the threshold, where their rows
+        cannot tell.
 
     Raises
     ------
@@ -94,9 +98,11 @@ def certify_labels(
     assert test is not None
     made, expect = test.certificate(), _expected(found, test)
     labels, traces = found.labels(), plan.traces
-    certificate, _ = without_proof(
-        _certificate(made, expect, labels), None, cast(Freshness, traces.freshness)
-    )
+    freshness = cast(Freshness, traces.freshness)
+    checks.yes_or_no(fresh, "fresh")
+    if freshness == "unknown" and fresh:
+        freshness = "declared"
+    certificate, _ = without_proof(_certificate(made, expect, labels), None, freshness)
     own = frozen.data.looked_at
     earlier = history.record(
         frozen.digest,
@@ -125,7 +131,7 @@ def certify_labels(
         reading=plan.reading,
         warnings=(),
         data={"source": ", ".join(traces.paths), "n_examples": traces.n},
-        freshness=cast(Freshness, traces.freshness),
+        freshness=freshness,
         looks=tuple(told(earlier)),
         sequential=_sequential(found, made, expect, labels) | {"withheld": void(earlier)},
         torn=found.torn,
@@ -201,6 +207,8 @@ def _sequential(
         "labels": dict(labels),
         "n_unsure": 0 if found.test is None else found.test.n_unsure,
         "n_skipped": found.skipped,
+        "n_waiting": sum(item.standing in ("open", "disagreement") for item in found.answers),
+        "exhausted": found.exhausted,
         "held_up": found.held_up(),
         "annotators": dict(sorted(annotators.items())),
         "agreement": agreement(found),

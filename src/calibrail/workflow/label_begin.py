@@ -88,7 +88,7 @@ def begin(
     n = examples.n_examples
     weighed = None if lots is None else balance(lots, n, groups, drawing.floor)
     sha256 = examples.digest()
-    freshness = seen.freshness(sha256)
+    freshness = seen.freshness(sha256, declared=options.fresh)
     if freshness == "calibration data" or not found:
         raise DataError(
             f"{spoken(traces)} holds the answers that set the guardrail's threshold; a verdict "
@@ -147,6 +147,10 @@ def _refuse_at_odds(asked: Asked, drawing: Drawing) -> None:
         raise InputError(
             "labels made elsewhere are for the verdict on a guardrail; give the guardrail, or "
             "calibrate on the file itself"
+        )
+    if asked.options.fresh and asked.guardrail is None:
+        raise InputError(
+            "fresh says that the answers did not set the threshold of a guardrail; give it, too"
         )
     if asked.options.guess is not None and drawing.design == "uniform":
         guess = option_of(LabelOptions, "guess")

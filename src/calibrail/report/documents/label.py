@@ -8,6 +8,7 @@ from calibrail.phrases import count, number, percent
 from calibrail.report import blocks as parts
 from calibrail.report.blocks import Json
 from calibrail.report.document import Document
+from calibrail.report.documents import label_ahead as ahead
 from calibrail.report.documents import measures
 from calibrail.report.documents.calibrate_words import VERDICTS
 from calibrail.report.labels_figure import BETS, intervals_svg, wealth_svg
@@ -46,14 +47,14 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> Document
         tiles=(
             _tile("Caught", lines[0], ends.get("coverage")),
             _tile("False alarms", lines[1], ends.get("fpr")),
-            parts.Tile("Labelled", f"{found['labelled']:,}", _more(found["expect"])),
+            parts.Tile("Labelled", f"{found['labelled']:,}", ahead.more(certificate)),
         ),
         blocks=(
             parts.section(
                 "On the labels so far",
                 measures.table("On the labels so far", lines, certificate["confidence"]),
                 parts.Text(_how_sure(certificate)),
-                parts.Text(_foreseen(certificate), "strong"),
+                parts.Text(ahead.foreseen(certificate), "strong"),
             ),
             _bets(found),
             _course(certificate),
@@ -61,7 +62,7 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> Document
             _labels(found),
         ),
         warnings=[parts.Bullet(text) for text in certificate["warnings"]],
-        next_step=_next_step(certificate),
+        next_step=ahead.next_step(certificate),
         data=certificate["data"],
     )
 
@@ -190,48 +191,6 @@ def _how_sure(certificate: Json) -> str:
     )
 
 
-def _more(expect: Json) -> str:
-    if expect["unforeseeable"] or expect["median"] is None:
-        return ""
-    return f"about {expect['median']:,} more"
-
-
-def _foreseen(certificate: Json) -> str:
-    """Say how many more labels to expect, or that nobody can."""
-    expect = certificate["sequential"]["expect"]
-    match expect["unforeseeable"]:
-        case "decided":
-            return ""
-        case "few_hallucinated" | "few_faithful" as few:
-            return (
-                "How many more labels it takes cannot be foreseen yet: fewer than five "
-                f"{few.removeprefix('few_')} answers are labelled."
-            )
-    if expect["low"] is None:
-        return (
-            "How many more labels it takes cannot be foreseen: of futures that the labels so far "
-            f"leave possible {percent(expect['inconclusive'])} have no verdict within "
-            f"{count(expect['budget'], 'further label')}. The rates seem to lie close to what is "
-            "asked."
-        )
-    ends = f"from {expect['low']:,} "
-    ends += (
-        f"to more than {expect['budget']:,}" if expect["high"] is None else f"to {expect['high']:,}"
-    )
-    middle = (
-        f"more than {expect['budget']:,}"
-        if expect["median"] is None
-        else f"about {expect['median']:,}"
-    )
-    open_ = expect["inconclusive"]
-    left = f", {percent(open_)} in neither within {expect['budget']:,}" if open_ else ""
-    return (
-        f"To expect: {middle} more labels ({ends} in eight of ten futures that the labels so far "
-        f"leave possible). {percent(expect['certified'])} of them end in certified, "
-        f"{percent(expect['rejected'])} in rejected{left}."
-    )
-
-
 def _bets(found: Json) -> parts.Section:
     """Show what each bet has won, beside what it has to win."""
     rows: list[parts.Row] = []
@@ -320,25 +279,3 @@ def _labels(found: Json) -> parts.Section:
     ]
     columns = (parts.Column("What"), parts.Column("", "right"))
     return parts.section(title, parts.Table(title, columns, facts))
-
-
-def _next_step(certificate: Json) -> str:
-    verdict, found = certificate["verdict"], certificate["sequential"]
-    if verdict == "certified":
-        return (
-            "Put this guardrail to use on answers from the same source: calibrail check GUARDRAIL "
-            "TRACES -o decisions.jsonl"
-        )
-    if verdict == "rejected":
-        return (
-            "Do not rely on this guardrail for what was asked; try another detector, or ask for "
-            "less (--min-coverage, --max-fpr) of new answers."
-        )
-    if found["withheld"]:
-        return (
-            "Label answers that no earlier look has seen: other traces, in another folder "
-            "(calibrail label NEW -o OTHER)"
-        )
-    if found["held_up"]["disagreements"]:
-        return "Settle what annotators disagree about: calibrail label -o LABELS --settle"
-    return "Go on labelling; what is there stays: calibrail label -o LABELS"
