@@ -107,13 +107,20 @@ def _add(rows: list[dict[str, Any]]) -> None:
 
 
 BROKEN = [
-    ("draws.jsonl", _field("probability", lambda _: 0.5), "line 5.*at least 1"),
+    ("draws.jsonl", _field("probability", lambda _: 0.5), r"1\.0 for .* 0\.5 in .* line 5"),
+    ("draws.jsonl", lambda rows: rows[8].update(probability=0.5), "line 9.*at least 1"),
     ("draws.jsonl", _field("digest", lambda _: "0" * 16), "the seed does not draw"),
     ("draws.jsonl", _field("flagged", lambda _: None), "line 5 says not whether"),
     ("draws.jsonl", _swap, "the seed does not draw"),
     ("draws.jsonl", _add, "the seed does not draw"),
     ("draws.jsonl", lambda rows: rows.pop(4), "line 5.*order must be 5"),
     ("labels.jsonl", _field("id", lambda _: "nobody"), "line 5: no answer with id 'nobody'"),
+    ("draws.jsonl", _field("plan", lambda _: ""), "line 5, was drawn .* of no plan"),
+    (
+        "labels.jsonl",
+        _field("probability", lambda _: 0.5),
+        r"line 5: probability is 0\.5",
+    ),
     ("labels.jsonl", _field("label", lambda _: 2), "line 5: label must be 1, 0 or null"),
     ("labels.jsonl", lambda rows: rows.append(dict(rows[4])), "two labels of 'ada'"),
 ]
@@ -133,6 +140,23 @@ def test_a_changed_line_is_named(
     with pytest.raises(DataError, match=said) as error:
         replay(tmp_path)
     assert name in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("now", "then"),
+    [('"min_coverage": 0.1', '"min_coverage": 0.5'), ('"seed": 5', '"seed": 0')],
+)
+def test_what_was_agreed_on_cannot_be_changed_after_the_labels(
+    tmp_path: Path, guardrail: Guardrail, now: str, then: str
+) -> None:
+    label_some(begun(tmp_path, guardrail), "ada", 8)
+    path = tmp_path / "session.json"
+    text = path.read_text(encoding="utf-8")
+    assert text.count(then) == 1
+    path.write_text(text.replace(then, now), encoding="utf-8")
+    for again in (replay, lambda folder: calibrail.label(None, folder)):
+        with pytest.raises(DataError, match=r"session\.json was changed.*draws\.jsonl, line 1,"):
+            again(tmp_path)
 
 
 def test_an_answer_that_the_lot_handed_out_cannot_be_left_out(

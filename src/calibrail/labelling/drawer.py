@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from calibrail.data.example import Example
 from calibrail.labelling.elsewhere import Lots
-from calibrail.labelling.folder import POOL_FILE, LabelFolder
+from calibrail.labelling.folder import DIGITS, POOL_FILE, LabelFolder
 from calibrail.labelling.guess import Clues, GuessColumn, Guesser
 from calibrail.labelling.lines import Draw
 from calibrail.labelling.order import Order
@@ -183,6 +183,7 @@ class Drawer:
                     None if said is None else said.flagged,
                     guess,
                     column,
+                    self._folder.agreed_on[:DIGITS],
                 )
             )
         return found

@@ -4,13 +4,14 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.labelling.desk import Desk, seat_of
 from calibrail.labelling.ledger import Ledger
-from calibrail.labelling.lines import Label, parse_draw, parse_label
+from calibrail.labelling.lines import Draw, Label, parse_draw, parse_label
 from calibrail.labelling.plan import SessionPlan
 from calibrail.labelling.store import Line, Lock, Log
 
@@ -19,6 +20,9 @@ GUARDRAIL: Final = "guardrail.json"
 POOL_FILE: Final = "pool.jsonl"
 QUARANTINE: Final = "quarantine.jsonl"
 LOCK: Final = ".lock"
+
+#: Of the digest of what was agreed on, as each draw bears it.
+DIGITS: Final = 16
 
 
 def begun(folder: Path) -> bool:
@@ -83,6 +87,12 @@ def read_plan(folder: Path) -> SessionPlan:
         raise DataError(f"{path} is damaged: {error}; restore it from a copy") from error
 
 
+def agreed_on(folder: Path) -> str:
+    """Return the digest of what was agreed on before the first label."""
+    with file_errors(f"cannot read {folder / PLAN}", "; restore it from a copy"):
+        return sha256((folder / PLAN).read_bytes()).hexdigest()
+
+
 class LabelFolder:
     """The files of a folder, and what they say together; brought up to date by ``refresh``.
 
@@ -94,6 +104,7 @@ class LabelFolder:
 
     def __init__(self, folder: Path) -> None:
         self.path, self.plan = folder, read_plan(folder)
+        self.agreed_on = agreed_on(folder)
         self.lock = Lock(folder / LOCK)
         self.draws = Log(folder / "draws.jsonl")
         self.labels = Log(folder / "labels.jsonl")
@@ -125,7 +136,9 @@ class LabelFolder:
             drawn = self.draws.appended() or []
         for line in drawn:
             order = len(self.ledger.answers) + 1
-            self.ledger.drawn(parse_draw(line, self.draws.path, order))
+            draw = parse_draw(line, self.draws.path, order)
+            self._refuse_replanned(draw)
+            self.ledger.drawn(draw)
         labelled = self.labels.appended()
         if labelled is None:
             self.ledger.forget_labels()
@@ -157,6 +170,16 @@ class LabelFolder:
         self.labels.rewrite(lines)
         self.refresh()
 
+    def _refuse_replanned(self, draw: Draw) -> None:
+        """Refuse an answer that was drawn when something else was agreed on."""
+        if draw.plan != self.agreed_on[:DIGITS]:
+            raise DataError(
+                f"{self.path / PLAN} was changed after the first label: {self.draws.path}, line "
+                f"{draw.order}, was drawn under the digest {draw.plan or 'of no plan'}, and that "
+                f"of the file is {self.agreed_on[:DIGITS]} now. Limits, seed and design are fixed "
+                "before; restore both files from a copy, or label in another folder"
+            )
+
     def _take(self, line: Line) -> None:
         """Take in a label, of an answer that was drawn and that this annotator labels once."""
         where, answers = f"{self.labels.path}, line {line.number}", self.ledger.answers
@@ -167,6 +190,12 @@ class LabelFolder:
                 "the line out, or correct its id and order (draws.jsonl lists both)"
             )
         answer = answers[label.order - 1]
+        if label.probability != answer.draw.probability:
+            raise DataError(
+                f"{where}: probability is {label.probability!r:.40} for {label.id!r}, and "
+                f"{answer.draw.probability!r} in {self.draws.path}, line {label.order}; restore "
+                "the line that was changed"
+            )
         if not answer.draw.handed_out:
             raise DataError(
                 f"{where}: the answer {label.id!r} was drawn, but not to be labelled, by the lot "

@@ -36,6 +36,8 @@ class Draw:
         P(hallucinated) as guessed before the label.
     column : float or None
         What the column of guesses holds.
+    plan : str
+        Digest of what was agreed on before the first label.
     """
 
     order: int
@@ -50,6 +52,7 @@ class Draw:
     flagged: bool | None = None
     guess: float | None = None
     column: float | None = None
+    plan: str = ""
 
     @property
     def alias(self) -> str:

@@ -5,7 +5,6 @@ at later takes nothing away from it, and a verdict that is recomputed stays as i
 """
 
 from dataclasses import replace
-from hashlib import sha256
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from calibrail.conformal.certificate import Verdict
-from calibrail.labelling.folder import PLAN, read_plan
+from calibrail.labelling.folder import agreed_on, read_plan
 from calibrail.labelling.ledger import Answer
 from calibrail.labelling.plan import SessionPlan
 from calibrail.workflow.look import Look, told
@@ -41,7 +40,7 @@ def look_at_labels(
     return replace(
         Look.at(digests, labels, seed=plan.seed),
         verdict=verdict,
-        session=sha256((folder / PLAN).read_bytes()).hexdigest(),
+        session=agreed_on(folder),
         traces=plan.traces.sha256 or "",
         folder=str(folder.absolute()),
     )
