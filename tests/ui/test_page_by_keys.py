@@ -141,7 +141,7 @@ def test_a_key_pressed_twice_labels_one_answer(tmp_path: Path, tab: Tab) -> None
         opened(tab, address)
         time.sleep(0.15)
         tab.press("f", times=2)
-        tab.until("document.getElementById('progress').textContent", "1 labelled")
+        tab.until("document.getElementById('progress').textContent", "ada · 1 labelled")
         assert len(labels(tmp_path)) == 1
 
 
@@ -159,6 +159,25 @@ def test_a_second_tab_is_told(tmp_path: Path, tab: Tab, window: Pipe) -> None:
         assert tab.ask(ID) != first and [line["label"] for line in labels(tmp_path)] == [0]
         label(tab, tmp_path, "h", 2)
         tab.until("document.getElementById('banner').hidden")
+
+
+def test_a_server_that_is_ended_from_outside_says_what_came_out(tmp_path: Path, tab: Tab) -> None:
+    with command(tmp_path, plain(4)) as (process, address):
+        opened(tab, address)
+        label(tab, tmp_path, "h", 1)
+        process.terminate()
+        out, _ = process.communicate(timeout=60)
+        assert process.returncode == 0 and "1 answer labelled" in out and "--annotator ada" in out
+        # The page says that nobody is there, and takes nothing for saved.
+        tab.press("f")
+        banner = "document.getElementById('banner').textContent"
+        tab.until(f"{banner}.includes('Nothing but this answer is lost')")
+        assert tab.ask(STATUS) == "Not saved."
+        assert tab.ask("document.querySelector('[data-label][aria-pressed=true]') === null")
+        assert tab.ask("document.getElementById('next').hidden")
+        tab.press("Enter")
+        assert "does not answer" in tab.ask(STATUS)
+    assert [line["label"] for line in labels(tmp_path)] == [1]
 
 
 def test_stop_ends_the_server(tmp_path: Path, tab: Tab) -> None:
@@ -197,7 +216,8 @@ def test_enough_is_said_and_labelling_may_go_on(tmp_path: Path, tab: Tab) -> Non
             assert n < 39
             time.sleep(0.15)
             tab.press("hf"[n % 2])
-            tab.until(f"document.getElementById('progress').textContent.startsWith('{n + 1} ')")
+            said = "document.getElementById('progress').textContent"
+            tab.until(f"{said}.startsWith('ada · {n + 1} ')")
         assert tab.ask(title) == "The labels are enough"
         assert "verdict" not in tab.ask("document.getElementById('rest').textContent")
         # An undo shows the answer again; said once more, the labels are enough once more.

@@ -9,7 +9,7 @@ import pytest
 
 from tests.ui.driven import Tab
 from tests.ui.sessions import HOSTILE, labels, plain
-from tests.ui.visits import ID, VIEW, opened, quiet, serving, where
+from tests.ui.visits import ID, STATUS, VIEW, label, opened, quiet, serving, where
 
 
 @pytest.mark.parametrize(("width", "phone"), [(390, True), (640, False), (1200, False)])
@@ -30,7 +30,8 @@ def test_hostile_texts_do_nothing_and_nothing_scrolls_sideways(
             tab.press(" ")
             time.sleep(0.15)
             tab.press("h")
-            tab.until(f"document.getElementById('progress').textContent.startsWith('{n} labelled')")
+            said = "document.getElementById('progress').textContent"
+            tab.until(f"{said}.startsWith('ada · {n} labelled')")
         # Letter for letter, so that places stay.
         assert {len(text) for text in seen} == {len(row["response"]) for row in HOSTILE}
         assert not any(set("\x00\u202e\u200b\u2028") & set(text) for text in seen)
@@ -60,6 +61,25 @@ def test_a_phone_has_everything_under_the_thumb(tmp_path: Path, tab: Tab) -> Non
         (kept,) = labels(tmp_path)
         assert kept["label"] == 1
         assert [text for _, _, text in kept["spans"]] == ["Ships have", "Roman"]
+
+
+def test_a_long_answer_says_that_it_goes_on(tmp_path: Path, tab: Tab) -> None:
+    tab.size(390, 844, phone=True)
+    rows = [dict(row, response=row["response"] + "\n\nAnother paragraph." * 30) for row in plain(2)]
+    with serving(tmp_path, rows) as address:
+        opened(tab, address)
+        more = "document.getElementById('more')"
+        tab.until(f"!{more}.hidden && document.getElementById('response').matches('.more')")
+        before = tab.ask("document.getElementById('response').scrollTop")
+        tab.ask(f"{more}.click()")
+        tab.until(f"document.getElementById('response').scrollTop > {before}")
+        tab.ask("document.getElementById('response').scrollTop = 1e6")
+        tab.until(f"{more}.hidden && !document.getElementById('response').matches('.more')")
+        name = tab.ask("document.getElementById('progress').textContent")
+        assert name.startswith("ada · 0 labelled")
+        label(tab, tmp_path, "f", 1)
+        # A phone has no keys to name.
+        assert tab.ask(STATUS) == "Saved as faithful. Undo takes it back."
 
 
 def test_everything_that_is_pressed_has_a_name(tmp_path: Path, tab: Tab) -> None:

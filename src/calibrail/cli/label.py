@@ -2,8 +2,11 @@
 
 import getpass
 import shlex
+import signal
 import sys
-from contextlib import suppress
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -155,7 +158,7 @@ def run(
         if in_file:
             exchanged = _exchange(session, annotator, sitting, words)
         else:
-            with suppress(KeyboardInterrupt):
+            with suppress(KeyboardInterrupt), _ended_in_order():
                 _sit(session, annotator, sitting)
         counts, plan = session.counts(annotator), session.plan
     content = {
@@ -302,6 +305,19 @@ def _sit(session: "Session", annotator: str, sitting: Sitting) -> None:
     serve(session, annotator, tell, progress, browser=sitting.browser)
     if sys.stderr.isatty():
         note("")
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Let SIGTERM end what goes on as Ctrl-C does, with all that is said at the end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _needs_a_server() -> None:

@@ -14,6 +14,8 @@ const response = new TextView($("response"));
 const chunks = new Chunks($("chunks"), $("rail"), ["answer-box", "rail-box"].map($));
 const marking = new Marking(response, marked);
 
+// A phone has no keys.
+const UNDO = matchMedia("(pointer: coarse)").matches ? "Undo" : "Undo (z)";
 const TWICE = 150; // Milliseconds.
 
 let task = null; // The answer on screen.
@@ -21,6 +23,7 @@ let busy = false; // A key meant for this answer must not label the next one.
 let pressed = 0; // When the last label was given.
 let looking = false; // The nearest chunk is being looked for; labels need not wait for that.
 let choice; // A label that waits for Enter; undefined without one.
+let gone = false; // Nobody answered the last time.
 let goesOn = false; // Labelling goes on although the data has decided.
 let evidence = null; // Sentences of the answer, once asked for, and which is looked at.
 const sent = new Map(); // What this tab said of an answer, for undo.
@@ -42,9 +45,11 @@ async function doing(work) {
   const slow = setTimeout(() => document.body.classList.add("waits"), 250);
   try {
     const result = await work();
+    gone = false;
     if (result) banner("");
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
+    gone = error.gone;
     banner(error.message);
     if (!task && document.body.dataset.view === "loading") view("refused");
   } finally {
@@ -57,8 +62,8 @@ async function doing(work) {
 const view = (name) => { document.body.dataset.view = name; };
 
 
-function showCounts(counts) {
-  const parts = [`${counts.by_you.toLocaleString("en")} labelled`];
+function showCounts(counts, name) {
+  const parts = [name, `${counts.by_you.toLocaleString("en")} labelled`];
   if (counts.needed) parts.push(`${counts.found} hallucinated found, ${counts.needed} needed`);
   if (counts.to_expect) parts.push(`about ${plural(counts.to_expect, "label")} to go`);
   if (counts.skipped) parts.push(`${counts.skipped} skipped`);
@@ -70,9 +75,8 @@ function showCounts(counts) {
 /** Show what the server answered: the next answer, or that there is none. */
 function show(state, said = "") {
   const { counts } = state;
-  showCounts(counts);
-  $("who").textContent = shown(state.annotator).slice(0, 40);
-  $("who").title = `Labelling as ${state.annotator}`;
+  showCounts(counts, shown(state.annotator).slice(0, 24));
+  $("progress").title = `Labelling as ${shown(state.annotator)}`;
   $("unsure-means").textContent = state.unsure;
   const decided = counts.decided && !goesOn && !state.undone;
   if (!state.task || decided || state.stopped) {
@@ -107,6 +111,7 @@ function draw(state) {
   marking.reset(before?.marks ?? []);
   marked("");
   choose(choice);
+  requestAnimationFrame(goesOnBelow);
 }
 
 function choose(label) {
@@ -136,11 +141,19 @@ function send(value) {
   doing(async () => {
     const { order } = task;
     const marks = marking.marks.map((mark) => [...mark]);
+    const before = choice;
     choose(value);
-    const state = await ask("label", { order, label: value, spans: marks });
+    let state;
+    try {
+      state = await ask("label", { order, label: value, spans: marks });
+    } catch (error) {
+      choose(before);
+      say("Not saved.");
+      throw error;
+    }
     sent.set(order, { label: value, marks });
     if (state.stale) stale(state);
-    else show(state, `Saved as ${NAMES.get(value)}. Undo (z) takes it back.`);
+    else show(state, `Saved as ${NAMES.get(value)}. ${UNDO} takes it back.`);
     return !state.stale;
   });
 }
@@ -158,7 +171,7 @@ function skip() {
   doing(async () => {
     const state = await ask("skip", { order: task.order });
     if (state.stale) stale(state);
-    else show(state, "Skipped. It comes back later, or with Undo (z) now.");
+    else show(state, `Skipped. It comes back later, or with ${UNDO} now.`);
     return !state.stale;
   });
 }
@@ -227,6 +240,15 @@ function decorate() {
   response.decorate([...looked, ...marking.places()]);
 }
 
+/** Show that a text goes on below, where its box ends. */
+function goesOnBelow() {
+  for (const name of ["question", "response"]) {
+    const box = $(name);
+    box.classList.toggle("more", box.scrollHeight - box.scrollTop - box.clientHeight > 6);
+  }
+  $("more").hidden = !$("response").classList.contains("more");
+}
+
 /** Show the marks of the answer after a change of them. */
 function marked(said) {
   decorate();
@@ -290,11 +312,20 @@ function key(event) {
 }
 
 function next() {
-  if (choice === undefined) say("Say first what it is: f faithful, h hallucinated, u unsure.");
+  if (choice === undefined && gone) say("Nothing is saved of this answer: calibrail does not answer.");
+  else if (choice === undefined) say("Say first what it is: f faithful, h hallucinated, u unsure.");
   else if (task && !busy) send(choice);
 }
 
 document.addEventListener("keydown", key);
+const boxes = new ResizeObserver(goesOnBelow);
+for (const name of ["question", "response"]) {
+  $(name).addEventListener("scroll", goesOnBelow, { passive: true });
+  boxes.observe($(name));
+}
+$("more").addEventListener("click", () => {
+  $("response").scrollBy({ top: $("response").clientHeight * 0.8 });
+});
 for (const button of document.querySelectorAll("[data-label]")) {
   button.addEventListener("click", () => label(JSON.parse(button.dataset.label)));
 }

@@ -9,7 +9,9 @@ if (given) {
 const token = sessionStorage.getItem("calibrail-token");
 
 /** An answer of the server that is no state, in words. */
-export class Refused extends Error {}
+export class Refused extends Error {
+  gone = false; // Whether nobody answered.
+}
 
 /** Ask the server; raise a `Refused` in words where nothing came of it. */
 export async function ask(what, body) {
@@ -26,9 +28,12 @@ export async function ask(what, body) {
   try {
     answer = await fetch(`/api/${what}`, options);
   } catch {
-    throw new Refused(
-      "calibrail does not answer any more. Every label before this answer is saved. Start the " +
-      "same command again, and open the address it prints: it goes on here.");
+    const refused = new Refused(
+      "calibrail has ended, or does not answer. Nothing but this answer is lost: every label " +
+      "before it is saved. Start the same command again, and open the address it prints: it goes " +
+      "on here.");
+    refused.gone = true;
+    throw refused;
   }
   const isJson = (answer.headers.get("Content-Type") ?? "").startsWith("application/json");
   const said = isJson ? await answer.json() : { message: await answer.text() };
