@@ -63,7 +63,15 @@ def test_labels_for_a_threshold_end_with_what_is_next(
     assert content["counts"]["by_you"] == content["counts"]["labelled"]
     assert content["schema"] == "calibrail.label/1" and content["annotator"] == "ada"
     assert content["counts"]["decided"] and content["counts"]["hallucinated"] == 3
+    spans = content["coverage_to_expect"]
+    assert [item["hallucinated"] for item in spans] == [3, 6, 12]
     done = piped("q", "-o", tmp_path / "labels", "--annotator", "ada")
+    said = " ".join(done.stdout.split())
+    assert "These are the fewest that the promise allows. Of ten thresholds from 3 of them" in said
+    # Two of the three calibrate: the lower one of their scores is the threshold.
+    assert spans[0]["lower"] == pytest.approx(0.05**0.5)
+    assert f"nine catch between {100 * 0.05**0.5:.1f}% and 97.5% of hallucinations" in said
+    assert "with --max-fpr and the false alarms that you accept" in said
     last = done.stdout.splitlines()[-1]
     assert last == f"  calibrail calibrate {tmp_path / 'labels'} --alpha 0.4 -o runs/labelled"
 

@@ -9,10 +9,10 @@ import pytest
 
 import calibrail
 from calibrail import InputError
-from calibrail.conformal import minimum_n
+from calibrail.conformal import calibrate_threshold, minimum_n
 from calibrail.data.splits import CALIBRATION, split
 from calibrail.errors import TooFewExamplesError
-from calibrail.labelling.enough import hallucinated_needed, labels_to_expect
+from calibrail.labelling.enough import coverage_to_expect, hallucinated_needed, labels_to_expect
 from calibrail.settings import Drawing, Guarantee, Promise
 from tests.command_line import calibrail as command
 from tests.labelling.rows import traces, truth, write
@@ -27,6 +27,23 @@ def test_one_fewer_would_leave_too_few_to_calibrate(alpha: float, guarantee: Gua
     ]
     least = minimum_n(alpha, guarantee, 0.1)
     assert calibrating == [least - 1, least]
+
+
+@pytest.mark.parametrize("guarantee", ["marginal", "pac"])
+def test_nine_of_ten_thresholds_catch_what_is_said(guarantee: Guarantee) -> None:
+    """Simulated as `calibrate` does it: half of the answers calibrate, scores are anything."""
+    promise = Promise(0.1, guarantee)
+    rng, n = np.random.default_rng(0), hallucinated_needed(promise)
+    for expected in coverage_to_expect(promise, n):
+        labels = [1] * int(expected["hallucinated"])
+        calibrating = int(np.count_nonzero(split(labels) == CALIBRATION))
+        # Uniform scores: what lies above the threshold is caught.
+        thresholds = [
+            calibrate_threshold(rng.random(calibrating), promise).threshold for _ in range(2000)
+        ]
+        caught = 1.0 - np.array(thresholds)
+        inside = np.mean((caught >= expected["lower"]) & (caught <= expected["upper"]))
+        assert inside == pytest.approx(0.9, abs=0.03)
 
 
 def test_labels_to_expect_follow_from_the_share_so_far() -> None:

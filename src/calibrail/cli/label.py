@@ -120,6 +120,8 @@ def run(
     at any time. The same command goes on. Exit code 0; with --guardrail the verdict decides: 0
     certified, 3 rejected, 4 inconclusive.
     """
+    from calibrail.labelling.enough import coverage_to_expect
+
     if purpose.until is not None:
         promise = promise or _promised(output)
     elif promise is not None:
@@ -175,6 +177,8 @@ def run(
         verdict, page = _verdict(output, purpose.guardrail, looks, fresh=labelling.fresh)
         content |= verdict
         code = OF_VERDICT[verdict["verdict"]]
+    elif plan.promise is not None and counts.decided and counts.found is not None:
+        content["coverage_to_expect"] = coverage_to_expect(plan.promise, counts.found)
     refused = exchanged.get("imported", {}).get("problems", ())
     more = len(refused) - _NAMED
     sitting.finish(

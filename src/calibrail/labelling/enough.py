@@ -10,7 +10,9 @@ promises rests on nothing else.
 import math
 from typing import Final
 
-from calibrail.conformal.rank import minimum_n
+from scipy.special import betaincinv
+
+from calibrail.conformal.rank import minimum_n, rank
 from calibrail.errors import InputError
 from calibrail.labelling.ledger import Ledger
 from calibrail.settings.promise import Promise
@@ -47,6 +49,40 @@ def hallucinated_needed(promise: Promise) -> int:
     share = SplitOptions().shares(learning=False)["calibration_share"]
     # Of two equal remainders the calibration part's is rounded up.
     return math.ceil((least - 0.5) / share)
+
+
+def coverage_to_expect(promise: Promise, n_hallucinated: int) -> list[dict[str, float]]:
+    """Return between which coverages nine of ten thresholds lie, from so many answers and more.
+
+    What a threshold truly catches is random: the k-th lowest of n scores that calibrate misses a
+    share with a Beta(k, n + 1 - k) law, whatever the scores are.
+
+    Parameters
+    ----------
+    promise : Promise
+        Of the threshold.
+    n_hallucinated : int
+        Hallucinated answers labelled.
+
+    Returns
+    -------
+    list of dict
+        ``hallucinated``, ``lower`` and ``upper`` for so many, twice and four times as many.
+
+    Examples
+    --------
+    >>> now, twice, four = coverage_to_expect(Promise(0.1), 17)
+    >>> [round(now[end], 3) for end in ("lower", "upper")], four["hallucinated"]
+    ([0.717, 0.994], 68)
+    """
+    share, found = SplitOptions().shares(learning=False)["calibration_share"], []
+    for times in (1, 2, 4):
+        labelled = times * n_hallucinated
+        n = math.floor(labelled * share + 0.5)
+        k = rank(n, promise.alpha, promise.guarantee, promise.delta)
+        lower, upper = betaincinv(n + 1 - k, k, [0.05, 0.95]).tolist()
+        found.append({"hallucinated": labelled, "lower": lower, "upper": upper})
+    return found
 
 
 def found(ledger: Ledger, stop: int | None = None) -> tuple[int, int]:

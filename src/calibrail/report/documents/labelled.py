@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterator, Sequence
 
-from calibrail.phrases import count, listed
+from calibrail.phrases import count, listed, percent
 from calibrail.report.blocks import Facts, Json, Text
 from calibrail.report.document import Document
 
@@ -67,7 +67,7 @@ def _decided(content: Json) -> str:
     if counts["decided"]:
         return (
             "There are enough hallucinated answers: one half of the answers sets the threshold, "
-            "the other one tests it."
+            f"the other one tests it. {_what_more_brings(content)}"
         )
     if counts["missing"] == 0:
         few = "There are enough hallucinated answers, and too few faithful ones to test."
@@ -82,6 +82,23 @@ def _decided(content: Json) -> str:
     if counts["to_expect"] is not None and not counts["exhausted"]:
         more += f", about {count(counts['to_expect'], 'label')} at the rate so far"
     return f"{more}.{_held_up(counts)}{drawn}"
+
+
+def _what_more_brings(content: Json) -> str:
+    """Say how far thresholds from so many labels differ, and those from more."""
+    now, twice, four = content["coverage_to_expect"]
+    spans = [
+        f"{percent(item['lower'])} and {percent(item['upper'])}" for item in (now, twice, four)
+    ]
+    few = now["hallucinated"] < 2 * content["counts"]["needed"]
+    said = "These are the fewest that the promise allows. " if few else ""
+    return (
+        f"{said}Of ten thresholds from {now['hallucinated']:,} of them nine catch between "
+        f"{spans[0]} of hallucinations; from twice as many between {spans[1]}, from four times as "
+        f"many between {spans[2]}. What one catches beyond the promise is paid for with false "
+        "alarms, and how many nobody can know before: go on, if at all, before you look at a "
+        "report."
+    )
 
 
 def _held_up(counts: Json) -> str:
@@ -140,9 +157,18 @@ def _next(content: Json) -> str:
             return f"see how far it is: {certify}"
         return f"go on: {again}"
     promise = plan["promise"]
+    if counts["exhausted"] and not counts["waiting"] and not counts["decided"]:
+        return (
+            "all answers are drawn: begin in another folder with more traces, or with a larger "
+            "--alpha: calibrail label MORE -o OTHER --until calibrated"
+        )
     if promise is None or not counts["decided"]:
         return f"go on: {again}"
     options = ["--alpha", str(promise["alpha"])]
     if promise["guarantee"] == "pac":
         options += ["--guarantee", "pac", "--delta", str(promise["delta"])]
-    return f"calibrate: calibrail calibrate LABELS {shlex.join(options)} -o runs/labelled"
+    return (
+        "calibrate, best with --max-fpr and the false alarms that you accept, for a verdict, and "
+        "with --score for another score than the usual one: "
+        f"calibrail calibrate LABELS {shlex.join(options)} -o runs/labelled"
+    )

@@ -19,7 +19,10 @@ export function rest(state, decided) {
       "same command goes on from here.";
   } else if (decided) {
     title = "The labels are enough";
-    text = "The data has decided. Stop, and the terminal says how; further labels do no harm.";
+    text = counts.needed === null
+      ? "The data has decided. Stop, and the terminal says how; further labels do no harm."
+      : "These are the fewest that the promise needs. Stop, and the terminal says what more of " +
+        "them would bring.";
   } else if (counts.waiting) {
     text = `${plural(counts.waiting, "answer waits", "answers wait")} for another annotator.`;
   } else if (counts.disagreements) {
