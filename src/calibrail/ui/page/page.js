@@ -318,7 +318,8 @@ function next() {
 }
 
 document.addEventListener("keydown", key);
-const boxes = new ResizeObserver(goesOnBelow);
+// What changes sizes waits until they are settled.
+const boxes = new ResizeObserver(() => requestAnimationFrame(goesOnBelow));
 for (const name of ["question", "response"]) {
   $(name).addEventListener("scroll", goesOnBelow, { passive: true });
   boxes.observe($(name));
