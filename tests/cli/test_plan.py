@@ -136,6 +136,9 @@ def test_sequential_stands_beside_the_fixed_plan() -> None:
     for design in ("uniform", "active"):
         found = made.designs[design]
         assert f"{design}: " in shown and f"{found.median:,}" in shown
+    last = shown.splitlines()[-1].split()
+    assert last[:5] == ["calibrail", "label", "TRACES", "-o", "labels"]
+    assert last[-6:-4] == ["--max-fpr", "0.3"] and last[-2:] == ["--min-coverage", "0.8"]
     assert "sequential" not in json.loads(calibrail(*arguments[:-1], "--json").stdout)
 
 
@@ -143,10 +146,11 @@ def test_sequential_stands_beside_the_fixed_plan() -> None:
     "arguments, message",
     [
         (("--budget", 50), "--sequential"),
-        (("--sequential",), "--base-rate"),
+        (("--sequential",), "--base-rate (share of hallucinated answers); --max-fpr (share of"),
+        (("--sequential",), "--coverage (share that the threshold truly catches); --fpr (share"),
         (
             ("--sequential", "--base-rate", 0.3, "--auroc", 0.9, "--max-fpr", 0.3),
-            "coverage and fpr",
+            "--sequential needs --coverage",
         ),
         (("--sequential", "--budget", 0, *RATES), "budget must be at least 1"),
     ],

@@ -96,6 +96,8 @@ def run(
     one_of(promise.guarantee, ("marginal", "pac"), "--guarantee")
     if labels.budget is not None and not labels.sequential:
         raise InputError("--budget says where simulated labelling ends; give --sequential too")
+    if labels.sequential:
+        _refuse_gaps(labels, assumed, requirement)
     assumption = Assumption(assumed.coverage, assumed.fpr, assumed.auroc)
     result = plan(
         promise,
@@ -107,8 +109,7 @@ def run(
         n=labels.n or None,
     ).to_dict()
     if labels.sequential:
-        if labels.base_rate is None:
-            raise InputError("--sequential needs --base-rate, the share of hallucinated answers")
+        assert labels.base_rate is not None  # refused above
         required = replace(requirement, min_coverage=requirement.coverage(promise))
         result["sequential"] = plan_sequential(
             required, assumption, labels.base_rate, power=labels.power, budget=labels.budget
@@ -120,3 +121,15 @@ def run(
             figure.write_bytes(content)
         drawn = f"the curves are drawn in {figure}"
     show.finish("plan", result, drawn)
+
+
+def _refuse_gaps(labels: Labels, assumed: Assumed, requirement: opt.Requirement) -> None:
+    """Name everything that simulated labelling needs and that is not given, at once."""
+    gaps = {
+        "--base-rate (share of hallucinated answers)": labels.base_rate is None,
+        "--max-fpr (share of faithful answers that may be flagged)": requirement.max_fpr is None,
+        "--coverage (share that the threshold truly catches)": assumed.coverage is None,
+        "--fpr (share of faithful answers that it truly flags)": assumed.fpr is None,
+    }
+    if missing := [name for name, lacks in gaps.items() if lacks]:
+        raise InputError(f"--sequential needs {'; '.join(missing)}")

@@ -193,6 +193,11 @@ def _next_step(plan: Json) -> str:
         )
     limits = f"--max-fpr {plan['max_fpr']:.10g} --confidence {plan['confidence']:.10g}"
     coverage = f" --min-coverage {plan['min_coverage']:.10g}"
+    if "coverage" in plan["assumed"] and "sequential" in plan:
+        return (
+            "Label fresh answers until the verdict falls: calibrail label TRACES -o labels "
+            f"--guardrail guardrail.json {limits}{coverage}"
+        )
     if "coverage" in plan["assumed"]:
         return (
             f"Label {count(plan['n'], 'fresh answer')} and run calibrail certify guardrail.json "
