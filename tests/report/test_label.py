@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -116,6 +117,21 @@ def test_what_cannot_be_foreseen_is_not_said() -> None:
     some = never | {"low": 40, "median": None, "certified": 0.3, "inconclusive": 0.7}
     said = texts(content([True, False], [1, 0], expect=some))
     assert "more than 3,000 more labels (from 40 to more than 3,000" in said
+
+
+@pytest.mark.parametrize(
+    ("held", "said"),
+    [
+        ((1, 0, 1), "1 label does not count yet.* before it is 1 disagreement;"),
+        ((2, 1, 0), "2 labels do not count yet.* before them is 1 answer without its label;"),
+        ((1, 2, 1), "before it are 2 answers without their labels and 1 disagreement;"),
+    ],
+)
+def test_what_holds_labels_up_is_said_of_one_and_of_many(
+    held: tuple[int, int, int], said: str
+) -> None:
+    named = dict(zip(("final", "open", "disagreements"), held, strict=True))
+    assert re.search(said, texts(content([True, False], [1, 0], held_up=named)))
 
 
 def test_what_weakens_the_labels_is_said() -> None:

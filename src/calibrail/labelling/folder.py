@@ -80,7 +80,7 @@ def read_plan(folder: Path) -> SessionPlan:
         if re.fullmatch(rf"{re.escape(name)}/[2-9]\d*|{re.escape(name)}/1\d+", str(schema)):
             raise DataError(
                 f"{path} was written by a newer calibrail ({schema}; this one reads "
-                f"{SessionPlan.schema}): update calibrail, pip install --upgrade calibrail"
+                f"{SessionPlan.schema}): update calibrail (pip install -U calibrail)"
             )
         return SessionPlan.from_dict(content)
     except (ValueError, RecursionError) as error:
