@@ -35,6 +35,7 @@ def content(flagged: list[bool], labels: list[int | None], **more: Any) -> dict[
         "labels": counts,
         "n_unsure": state.n_unsure,
         "n_skipped": 0,
+        "n_undone": 0,
         "held_up": {"final": 0, "open": 0, "disagreements": 0},
         "annotators": {"ada": len(labels)},
         "agreement": None,
@@ -139,6 +140,7 @@ def test_what_weakens_the_labels_is_said() -> None:
     kappa = {"estimate": 0.2, "lower": 0.0, "upper": 0.4, "reason": None}
     agreed = {"estimate": 0.6, "lower": 0.4, "upper": 0.8, "count": 6, "n": 10}
     both = {"n": 10, "agreed": agreed, "kappa": kappa, "unsure": 1, "open": 1, "settled": 0}
+    both["settled_by_one_of_them"] = 0
     said = texts(
         content(
             [True, False] * 10,

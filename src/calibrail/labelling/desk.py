@@ -15,7 +15,7 @@ ROUND: Final = 20
 #: For how long an answer stays with the one who has it on the screen.
 HELD_FOR: Final = timedelta(minutes=30)
 
-Event = Literal["shown", "skipped", "exported", "exhausted", "helped"]
+Event = Literal["shown", "skipped", "exported", "exhausted", "helped", "undone"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,12 @@ class Desk:
         self.helped: dict[Seat, set[int]] = defaultdict(set)
         #: How many answers were drawn when no more were left; 0 while none is known to be missing.
         self.exhausted_at = 0
+        #: Labels taken back, and how many of these when the verdict had fallen.
+        self.undone = self.undone_decided = 0
+        #: Labels that each annotator had when something happened last, and those that were gone
+        #: by then though nobody had taken them back.
+        self._had: dict[str, int] = defaultdict(int)
+        self._gone: dict[str, int] = defaultdict(int)
         self._skips: dict[Seat, int] = defaultdict(int)
         self._last_skip: dict[Seat, tuple[int, int]] = {}
 
@@ -61,6 +67,9 @@ class Desk:
         content = line.content
         try:
             seat, order = seat_of(content), int(content["order"])
+            name, labels, undone = seat[0], int(content["labels"]), content["event"] == "undone"
+            self._gone[name] += max(0, self._had[name] - undone - labels)
+            self._had[name] = labels
             if content["event"] == "skipped":
                 self._skips[seat] += 1
                 actions = int(content["labels"]) + self._skips[seat]
@@ -74,6 +83,9 @@ class Desk:
                 self.exhausted_at = order
             elif content["event"] == "helped":
                 self.helped[seat].add(order)
+            elif undone:
+                self.undone += 1
+                self.undone_decided += bool(content.get("decided"))
             else:
                 since = datetime.fromisoformat(content["time"])
                 self.put_off[seat].pop(order, None)
@@ -82,6 +94,14 @@ class Desk:
             raise DataError(
                 f"handed.jsonl, line {line.number} is damaged ({error}); take the line out"
             ) from error
+
+    def lost(self, name: str, labels: int) -> int:
+        """Return how many labels of an annotator, who has so many now, are gone."""
+        return self._gone[name] + max(0, self._had[name] - labels)
+
+    def annotators(self) -> list[str]:
+        """Return the names of all to whom anything happened."""
+        return sorted(self._had)
 
     def labelled(self, seat: Seat, order: int) -> None:
         """Clear the screen of a seat from which what was on it is labelled."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from calibrail.errors import DataError, InputError, file_errors
-from calibrail.labelling.desk import Desk, seat_of
+from calibrail.labelling.desk import Desk, event_line, seat_of
 from calibrail.labelling.ledger import Ledger
 from calibrail.labelling.lines import Draw, Label, parse_draw, parse_label
 from calibrail.labelling.plan import SessionPlan
@@ -152,8 +152,14 @@ class LabelFolder:
             self.desk.take(line)
             self._clear(line)
 
+    def lost(self) -> dict[str, int]:
+        """Return how many labels of whom were there once, and are gone though nobody undid them."""
+        given = self.ledger.of_annotator
+        found = {name: self.desk.lost(name, len(given[name])) for name in self.desk.annotators()}
+        return {name: n for name, n in found.items() if n}
+
     def take_out(self, label: Label) -> None:
-        """Take a label out again: the file is written anew without its line.
+        """Take a label out again: the file is written anew without its line, and that is kept.
 
         Raises
         ------
@@ -167,6 +173,13 @@ class LabelFolder:
             if _same(content, label):
                 del lines[place]
                 break
+        seat, test = (label.annotator, label.settles), self.ledger.test
+        left = len(self.ledger.of_annotator[label.annotator]) - 1
+        line = dict(event_line("undone", seat, label.order, left))
+        if test is not None and test.verdict != "inconclusive":
+            line["decided"] = True
+        # First: what is taken back is never missed without a trace.
+        self.handed.append([line])
         self.labels.rewrite(lines)
         self.refresh()
 

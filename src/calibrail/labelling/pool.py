@@ -19,6 +19,11 @@ from calibrail.labelling.store import Log, encoded
 #: Groups, or answers without one, that one pass over the traces finds.
 POOL: Final = 4096
 
+_LOST: Final = (
+    "; it holds the texts of the answers set aside: restore it from a copy. The labels are there "
+    "all the same, and `calibrail certify --labels` reads them without it"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
@@ -191,7 +196,7 @@ class Pool:
         DataError
             The file cannot be read, or a line is damaged.
         """
-        with file_errors(f"cannot read {self.path}"), self.path.open("rb") as stream:
+        with file_errors(f"cannot read {self.path}", _LOST), self.path.open("rb") as stream:
             stream.seek(self._read_to)
             for raw in stream:
                 self._number += 1
@@ -212,7 +217,7 @@ class Pool:
 
     def __getitem__(self, place: int) -> Waiting:
         """Return an answer by its place in the order of drawing, from 0."""
-        with file_errors(f"cannot read {self.path}"), self.path.open("rb") as stream:
+        with file_errors(f"cannot read {self.path}", _LOST), self.path.open("rb") as stream:
             stream.seek(self._starts[place])
             return self._parse(stream.readline())
 

@@ -40,6 +40,7 @@ def counts_of(files: LabelFolder, drawer: Drawer, seat: Seat) -> Counts:
         missing=missing,
         to_expect=to_expect,
         exhausted=drawer.exhausted,
+        lost=sum(files.lost().values()),
         decided=fallen or enough,
         verdict=verdict if fallen else None,
     )

@@ -1,6 +1,7 @@
 """What do the files of a folder of labels say, without the traces and without a model?"""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -71,6 +72,10 @@ class Replay:
         Whether all answers of the traces are drawn, as far as anybody came.
     torn : tuple of str
         Files whose last line a crash had torn: it was cut off.
+    undone, undone_decided : int
+        Labels taken back, and how many of these when a verdict had fallen.
+    lost : mapping of str to int
+        By annotator, labels that were there and are gone, though nobody took them back.
     """
 
     folder: Path
@@ -82,6 +87,9 @@ class Replay:
     skipped: int
     exhausted: bool
     torn: tuple[str, ...]
+    undone: int
+    undone_decided: int
+    lost: Mapping[str, int]
 
     @property
     def counting(self) -> tuple[Answer, ...]:
@@ -167,6 +175,9 @@ def replay(folder: Path) -> Replay:
         exhausted=files.plan.elsewhere is not None
         or files.desk.exhausted_at == len(ledger.answers) > 0,
         torn=files.torn,
+        undone=files.desk.undone,
+        undone_decided=files.desk.undone_decided,
+        lost=files.lost(),
     )
 
 

@@ -303,8 +303,10 @@ class Session:
             for order in self._files.ledger.disagreements()
             if not desk.held_by_others(order, (name, self._settle), now())
         ]
-        put_off = desk.put_off[name, self._settle]
-        return next((order for order in free if order not in put_off), next(iter(free), None))
+        answers, put_off = self._files.ledger.answers, desk.put_off[name, self._settle]
+        # What others disagree about first: nobody is to judge between himself and another.
+        free.sort(key=lambda order: (order in put_off, name in answers[order - 1].labels))
+        return next(iter(free), None)
 
     def _task(self, order: int) -> Task:
         item = self._drawer.pool[order - 1]

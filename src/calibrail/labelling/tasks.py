@@ -73,6 +73,8 @@ class Counts:
         About how many labels it takes to find the rest, by the share of hallucinated ones so far.
     exhausted : bool
         Whether all traces are drawn.
+    lost : int
+        Labels that were there and are gone, though nobody took them back.
     decided : bool
         Whether labelling may stop: the verdict fell, or there are enough.
     verdict : {"certified", "rejected"} or None
@@ -96,6 +98,7 @@ class Counts:
     missing: int | None
     to_expect: int | None
     exhausted: bool
+    lost: int
     decided: bool
     verdict: Verdict | None
 

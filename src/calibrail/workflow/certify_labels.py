@@ -207,6 +207,9 @@ def _sequential(
         "labels": dict(labels),
         "n_unsure": 0 if found.test is None else found.test.n_unsure,
         "n_skipped": found.skipped,
+        "n_undone": found.undone,
+        "n_undone_decided": found.undone_decided,
+        "lost": dict(found.lost),
         "n_waiting": sum(item.standing in ("open", "disagreement") for item in found.answers),
         "exhausted": found.exhausted,
         "held_up": found.held_up(),
@@ -224,7 +227,8 @@ def agreement(found: Replay) -> dict[str, Any] | None:
     """
     table, unsure = found.twice()
     n = int(table.sum())
-    settled = sum(item.settled is not None for item in found.answers)
+    settled = [item for item in found.answers if item.settled is not None]
+    party = [item for item in settled if item.settled and item.settled.annotator in item.labels]
     if not n and not unsure:
         return None
     measured = kappa(table)
@@ -234,7 +238,8 @@ def agreement(found: Replay) -> dict[str, Any] | None:
         "kappa": replace(measured, reason=say(measured.reason)).to_dict(),
         "unsure": unsure,
         "open": sum(item.standing == "disagreement" for item in found.answers),
-        "settled": settled,
+        "settled": len(settled),
+        "settled_by_one_of_them": len(party),
     }
 
 

@@ -257,6 +257,7 @@ def _agreement(found: Json) -> parts.Section | None:
         ("Either unsure", f"{both['unsure']:,}"),
         ("Disagreements open", f"{both['open']:,}"),
         ("Settled", f"{both['settled']:,}"),
+        ("Settled by one of the two", f"{both['settled_by_one_of_them']:,}"),
     ]
     columns = (parts.Column("Measure"), parts.Column("Value", "right"))
     return parts.section(title, parts.Table(title, columns, facts))
@@ -272,6 +273,7 @@ def _labels(found: Json) -> parts.Section:
         ("Final labels", f"{sum(labels.values()):,}"),
         *((capital(name), f"{labels[name]:,}") for name in ("hallucinated", "faithful", "unsure")),
         ("Skipped", f"{found['n_skipped']:,}"),
+        ("Taken back", f"{found['n_undone']:,}"),
         ("Not counted yet", f"{found['held_up']['final']:,}"),
         ("Annotators", f"{len(found['annotators']):,}"),
         ("Drawing", f"{design}: {how[design]}"),

@@ -42,6 +42,14 @@ def document(content: Json) -> Document:
     )
 
 
+def gone(n: int, whose: str = "") -> str:
+    """Say that labels are gone."""
+    return (
+        f"labels.jsonl lacks at least {count(n, 'label')}{whose} that handed.jsonl knows of, and "
+        "that nobody took back: restore the file from a copy before anybody labels on"
+    )
+
+
 def begun_before(looks: Sequence[Json]) -> str:
     """Say before the first label that labels of the same traces have been begun already."""
     folder, seed = looks[0]["folder"], looks[0]["seed"]
@@ -123,6 +131,8 @@ def _left_out(content: Json) -> Iterator[str]:
         yield f"Answers that set the guardrail's threshold, and are passed over: {n:,}."
     if n := content["counts"]["copies"]:
         yield f"Near copies of answers drawn before, which are passed over: {n:,}."
+    if n := content["counts"].get("lost"):
+        yield f"Watch out: {gone(n)}."
 
 
 def _exchanged(content: Json) -> Iterator[str]:
