@@ -168,6 +168,17 @@ def test_the_end_that_a_verdict_rests_on_is_the_bet_inverted(drawing: Drawing) -
             assert won == pytest.approx(made.kept_at, abs=1e-6) or shown[0] >= made.kept_at
 
 
+def test_a_group_weighs_by_its_share_of_hallucinated_answers() -> None:
+    """Of ten answers nine are hallucinated and missed in one group, one is, and caught, in another.
+
+    One answer drawn of each finds a tenth of what is hallucinated.
+    """
+    labels, flagged = [1] * 9 + [0] + [1] + [0] * 9, [0] * 10 + [1] + [0] * 9
+    test = SequentialTest(REQUIRED, Drawing(whole_groups=True))
+    test = test.update(flagged, labels, groups=[0] * 10 + [1] * 10)
+    assert test.certificate().coverage.estimate == pytest.approx(0.1)
+
+
 def test_a_verdict_stays_while_labels_go_on() -> None:
     good = stream(Drawing(), 200, coverage=1.0, fpr=0.0)
     test = SequentialTest(REQUIRED).update(**good)
