@@ -25,6 +25,9 @@ RAMP = list(range(60))
 PROMISE = Promise(0.2, "pac", 0.1, beta=0.2)
 PAC = calibrate_threshold(RAMP, Promise(0.2, "pac", 0.1))
 COUNTED, REQUIRED = Counts(9, 10, 1, 10), Requirement(0.5, 0.5, 0.9)
+LABELLED = public.UnsureTest.of(public.SequentialTest(REQUIRED)).update(
+    [True, False, True, False] * 6, [1, 1, 0, 0] * 6
+)
 
 #: For every public function, arguments that it accepts.
 ACCEPTED: Mapping[str, dict[str, Any]] = {
@@ -33,6 +36,9 @@ ACCEPTED: Mapping[str, dict[str, Any]] = {
     "calibrate_groups": {"scores": RAMP, "groups": ["a"] * 60, "promise": PROMISE},
     "calibrate_threshold": {"scores": RAMP, "promise": PROMISE},
     "calibrate_weighted": {"scores": RAMP, "weights": [1.0] * 60, "alpha": 0.2},
+    "ceiling": {"scores": RAMP, "k": 3},
+    "ceiling_minimum": {"share": 0.3, "alpha": 0.2, "guarantee": "pac", "delta": 0.1},
+    "ceiling_rank": {"n": 60, "share": 0.3, "alpha": 0.2, "guarantee": "pac", "delta": 0.1},
     "certify_counts": {"counts": COUNTED, "requirement": REQUIRED},
     "certify_groups": {"counts": {"a": COUNTED}, "requirement": REQUIRED},
     "clopper_pearson": {"count": 3, "n": 9, "confidence": 0.9},
@@ -67,6 +73,13 @@ ACCEPTED: Mapping[str, dict[str, Any]] = {
         "drawing": Drawing("active"),
         "base_rate": 0.3,
         "undecided": (True, False),
+    },
+    "labels_left": {
+        "test": LABELLED,
+        "flagged": [True, False, False],
+        "guess": [0.9, 0.2, 0.0],
+        "per_unit": 1.5,
+        "seed": 1,
     },
     "labelled_share": {"n_hallucinated": 5, "n": 60},
     "least_withheld": {"base_rate": 0.3, "share": 0.1},
@@ -103,6 +116,7 @@ ACCEPTED: Mapping[str, dict[str, Any]] = {
         "floors": (1.0, 1.0),
         "above": True,
     },
+    "to_label": {"scores": RAMP, "lots": [0.5] * 60, "share": 0.3, "highest": 9.0},
     "three_way": {"hallucinated": RAMP, "faithful": RAMP, "promise": PROMISE},
 }
 
@@ -129,6 +143,10 @@ REFUSED: Mapping[str, list[Any]] = {
     "budget": [value for value in [0, *COUNT] if value is not None],
     "floor": OPEN,
     "above": [None, 1, "above"],
+    "k": [0, *COUNT],
+    "lots": [*ARRAY, *NAN, [1.0] * 60, [-0.1] * 60, [0.5]],
+    "highest": [math.nan, None, *NO_NUMBER],
+    "per_unit": [0.5, *OPEN],
     "tolerance": [-1e-9, math.nan, math.inf, None, *NO_NUMBER],
     "threshold": [math.nan, None, *NO_NUMBER],
     **{name: [*ARRAY, *INFINITE] for name in ("scores", "faithful")},
@@ -158,6 +176,10 @@ OWN: Mapping[tuple[str, str], list[Any]] = {
     },
     ("smallest_limit", "delta"): [value for value in SHARE if value is not None],
     **{(name, "share"): OPEN for name in ("conformal_selection", "minimum_n_for_selection")},
+    **{(name, "share"): [1.1, *OPEN] for name in ("ceiling_rank", "ceiling_minimum", "to_label")},
+    **{(name, "scores"): [*ARRAY, *NAN] for name in ("ceiling", "to_label")},
+    # It may be left out.
+    ("labels_left", "guess"): [*ARRAY[1:], *NAN, [-0.1] * 3, [1.1] * 3, [0.5]],
     ("plan", "n"): [[-1], [1.5], [math.nan], ["5"], [10**13]],
     ("plan", "base_rate"): RATE,
 }
@@ -188,7 +210,7 @@ WITHOUT_JSON = {"Counts", "VerdictProbabilities", "CandidateSearch"}
 
 #: Tested where several of them are at work together.
 ELSEWHERE = {"promise", "requirement", "assumption", "search", "calibration_share", "withhold"}
-ELSEWHERE |= {"drawing", "undecided"}
+ELSEWHERE |= {"drawing", "undecided", "test"}
 
 PUBLIC = {name: item for name, item in vars(public).items() if not name.startswith("_")}
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {

@@ -152,7 +152,9 @@ def to_label(scores: ArrayLike, lots: ArrayLike, share: float, highest: float) -
     validation.paired(drawn, len(values), "lots", "answer")
     if not np.all((drawn >= 0.0) & (drawn < 1.0)):
         raise InputError("lots must lie in [0, 1) for every answer")
-    return np.asarray((values < highest) | (drawn < _share(share)))
+    if np.isnan(level := validation.number(highest, "highest")):
+        raise InputError("highest must be a number; got NaN")
+    return np.asarray((values < level) | (drawn < _share(share)))
 
 
 def _share(share: float) -> float:

@@ -13,6 +13,7 @@ from calibrail.conformal.labelling import truth_values
 from calibrail.conformal.streams import Draw, Start, Units, follow
 from calibrail.conformal.unsure import UnsureTest
 from calibrail.conformal.validation import Bools, Floats, Ints
+from calibrail.errors import InputError
 from calibrail.record import Record
 
 #: Why no number is given.
@@ -80,9 +81,15 @@ def labels_left(
         What the guardrail said of the answers drawn so far, and P(hallucinated) as guessed: the
         answers to come are like them. The guess may be left out with ``uniform``.
     per_unit : float
-        Answers of a unit drawn, on average: of a group, which is taken as if all were alike.
+        Answers of a unit drawn, on average, at least 1: of a group, which is taken as if all were
+        alike.
     seed : int
         Same seed, same numbers.
+
+    Raises
+    ------
+    InputError
+        If an argument is outside its domain.
 
     Examples
     --------
@@ -95,6 +102,15 @@ def labels_left(
     (True, True)
     """
     known, drawing = test.known, test.certifying.drawing
+    drawn = truth_values(flagged, "flagged")
+    guesses = np.full(len(drawn), 0.5) if guess is None else validation.vector(guess, "guess")
+    validation.paired(guesses, len(drawn), "guess", "answer")
+    if not np.all((guesses >= 0.0) & (guesses <= 1.0)):
+        raise InputError("guess must lie in [0, 1] for every answer")
+    each = validation.number(per_unit, "per_unit")
+    if not 1.0 <= each < np.inf:
+        raise InputError(f"per_unit must be at least 1; got {per_unit!r}")
+    seed = validation.whole(seed, "seed")
     reason: Unforeseeable | None = None
     if test.verdict != "inconclusive":
         reason = "decided"
@@ -104,9 +120,6 @@ def labels_left(
         reason = "few_faithful"
     if reason is not None:
         return LabelsLeft(None, None, None, None, None, None, _BUDGET, _RUNS, reason)
-    drawn = truth_values(flagged, "flagged")
-    guesses = np.full(len(drawn), 0.5) if guess is None else validation.vector(guess, "guess")
-    each = max(1.0, validation.number(per_unit, "per_unit"))
     # What an answer drawn costs in labels tells how many are drawn for the budget.
     share = max(0.05, test.certifying.labelled / max(1, len(drawn)))
     units = int(min(_BUDGET / each / share, _DRAWN)) if test.certifying.weighted else _BUDGET

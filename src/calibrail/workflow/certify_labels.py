@@ -302,8 +302,8 @@ def _expected(found: Replay, test: UnsureTest) -> LabelsLeft:
         test,
         [bool(draw.flagged) for draw in drawn],
         guesses,
-        per_unit=len(drawn) / units if found.plan.drawing.whole_groups else 1.0,
-        seed=found.plan.seed,
+        per_unit=max(1.0, len(drawn) / units) if found.plan.drawing.whole_groups else 1.0,
+        seed=found.plan.seed % 2**32,
     )
 
 
