@@ -17,7 +17,7 @@ from typing import Any
 from tests.report.browser import FLAGS, chromium
 
 #: Seconds after which a browser that says nothing has failed.
-PATIENCE = 30.0
+PATIENCE = 300.0
 
 _CODES = {
     "Enter": ("Enter", 13, "\r"),

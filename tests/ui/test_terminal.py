@@ -176,8 +176,6 @@ def test_single_keys_of_a_real_terminal(tmp_path: Path) -> None:
         until("q stop")
         os.write(ours, b"h")
         until("q stop")
-        # A signal between the prompt and the wait for a key would be noticed with the next key.
-        time.sleep(0.5)
         process.send_signal(signal.SIGINT)
         until("2 answers labelled")
         assert process.wait(timeout=30) == 0

@@ -1,19 +1,14 @@
-"""Is a fixed threshold proven good enough, proven not to be, or neither, also group by group?"""
+"""Is a fixed threshold proven good enough, proven not to be, or neither?"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
-
-import numpy as np
-from numpy.typing import ArrayLike
-from scipy.special import betaincc
+from typing import Literal
 
 from calibrail.conformal import validation
 from calibrail.conformal.bound import Bound, Counts, further, interval, proof_level
 from calibrail.conformal.label_noise import FlipTolerance, flip_tolerance, joint_flip_tolerance
 from calibrail.conformal.rank import decimal
 from calibrail.conformal.threshold import Calibration
-from calibrail.conformal.validation import Floats
 from calibrail.errors import InputError
 from calibrail.phrases import percent
 from calibrail.record import Record
@@ -65,26 +60,6 @@ class Certificate(Record):
     flips: FlipTolerance | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupVerdict:
-    """One group's certificate, corrected for the number of groups.
-
-    Attributes
-    ----------
-    certificate : Certificate
-        With bounds at the corrected level: all groups' verdicts hold together.
-    p_undercovered : float
-        Holm-adjusted p-value of "coverage reaches the requirement": small = broken in this group.
-    """
-
-    certificate: Certificate
-    p_undercovered: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, JSON-able."""
-        return {**self.certificate.to_dict(), "p_undercovered": self.p_undercovered}
-
-
 def certify_counts(counts: Counts, requirement: Requirement) -> Certificate:
     """Decide from counts on two independent samples, at a threshold fixed before both.
 
@@ -116,7 +91,7 @@ def certify_counts(counts: Counts, requirement: Requirement) -> Certificate:
     >>> open_one.verdict, dict(open_one.needed)
     ('inconclusive', {'hallucinated': 209, 'faithful': 76})
     """
-    level = _limits(requirement)[2]
+    level = checked_limits(requirement)[2]
     certificate = _decide(counts, requirement, level, proof_level(level))
     if certificate.verdict != "certified":
         return certificate
@@ -156,7 +131,7 @@ def joint_certificate(
     proven = float(1 - decimal(calibration.alpha))
     if requirement.min_coverage is None:
         requirement = replace(requirement, min_coverage=proven)
-    required, _, level = _limits(requirement)
+    required, _, level = checked_limits(requirement)
     if required > proven + 1e-12:
         raise InputError(
             f"min_coverage must be at most the {proven:g} that the threshold is proven to catch; "
@@ -238,82 +213,8 @@ def joint_confidence(delta: float, confidence: float) -> float:
     return joint
 
 
-def certify_groups(
-    counts: Mapping[str, Counts], requirement: Requirement
-) -> dict[str, GroupVerdict]:
-    """Decide about every group so that no verdict at all is wrong but for 1 - confidence.
-
-    Each group is decided by ``certify_counts`` at the level 1 - (1 - confidence) / G (Bonferroni),
-    so the bounds of all G groups hold together. The adjusted p-values use Holm's step-down
-    procedure, which finds at least as much.
-
-    Parameters
-    ----------
-    counts : mapping of str to Counts
-        At least one group; a group without examples of a class stays inconclusive.
-    requirement : Requirement
-        As for ``certify_counts``; ``confidence`` is that of all verdicts together.
-
-    Returns
-    -------
-    dict of str to GroupVerdict
-        In the order given.
-
-    Examples
-    --------
-    >>> verdicts = certify_groups(
-    ...     {"easy": Counts(300, 300, 5, 300), "hard": Counts(200, 300, 5, 300)},
-    ...     Requirement(min_coverage=0.9, max_fpr=0.1),
-    ... )
-    >>> [(name, item.certificate.verdict) for name, item in verdicts.items()]
-    [('easy', 'certified'), ('hard', 'rejected')]
-    >>> verdicts["hard"].p_undercovered < 0.001 < verdicts["easy"].p_undercovered
-    True
-    """
-    if not counts:
-        raise InputError("counts must hold at least one group")
-    required, _, level = _limits(requirement)
-    each = replace(requirement, confidence=1.0 - (1.0 - level) / len(counts))
-    # P(Binomial(n, required) <= caught)
-    p = [
-        1.0 if item.caught == n else float(betaincc(item.caught + 1, n - item.caught, required))
-        for item in counts.values()
-        for n in [item.n_hallucinated]
-    ]
-    return {
-        name: GroupVerdict(certify_counts(item, each), float(adjusted))
-        for (name, item), adjusted in zip(counts.items(), holm(p), strict=True)
-    }
-
-
-def holm(p_values: ArrayLike) -> Floats:
-    """Return p-values adjusted for their number: Holm's (1979) step-down procedure.
-
-    Rejecting those at most delta makes no error at all but with probability delta, however the
-    tests depend on each other. The same as ``statsmodels.stats.multitest.multipletests``, its
-    oracle in the tests. Importing that takes 1.1 seconds of processor time, this whole package 0.1.
-
-    Parameters
-    ----------
-    p_values : array-like of float, shape (m,)
-        In [0, 1], no NaN.
-
-    Examples
-    --------
-    >>> holm([0.01, 0.04, 0.03]).round(3).tolist()
-    [0.03, 0.06, 0.06]
-    """
-    p = validation.defined(p_values, "p_values")
-    if len(p) and not 0.0 <= p.min() <= p.max() <= 1.0:
-        raise InputError("p_values must lie in [0, 1]")
-    order = np.argsort(p, kind="stable")
-    result = np.empty(len(p))
-    stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
-    result[order] = np.minimum(stepped, 1.0)
-    return result
-
-
-def _limits(requirement: Requirement) -> tuple[float, float | None, float]:
+def checked_limits(requirement: Requirement) -> tuple[float, float | None, float]:
+    """Return the required coverage, the limit on the FPR and the confidence, each in its domain."""
     limit = None if requirement.max_fpr is None else validation.rate(requirement.max_fpr, "max_fpr")
     required = validation.rate(requirement.min_coverage, "min_coverage")
     return required, limit, validation.share(requirement.confidence, "confidence")
@@ -330,7 +231,7 @@ def _decide(
 
     ``proof`` is the two-sided level of the interval whose ends may certify.
     """
-    required, limit, level = _limits(requirement)
+    required, limit, level = checked_limits(requirement)
     coverage, fpr = counts.bounds(level)
     at_least = float(interval(counts.caught, counts.n_hallucinated, proof)[0])
     at_most = float(interval(counts.false_alarms, counts.n_faithful, proof)[1])

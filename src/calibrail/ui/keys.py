@@ -2,6 +2,7 @@
 
 import os
 import re
+import select
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,9 @@ from typing import Final, Protocol, TextIO
 
 #: What arrows and their like send, which means nothing here.
 _SEQUENCE: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|.)?", re.DOTALL)
+
+#: Seconds after which Ctrl-C is looked for while no key comes.
+_GLANCE: Final = 0.2
 
 
 class Keys(Protocol):
@@ -113,7 +117,11 @@ def _typed() -> str:
         if key == "\x03":
             raise KeyboardInterrupt
         return "\x1b" + msvcrt.getwch() if key in "\x00\xe0" else key
-    return os.read(sys.stdin.fileno(), 64).decode("utf-8", "replace")
+    stream = sys.stdin.fileno()
+    # A signal that falls just before a wait without end would be noticed with the next key only.
+    while not select.select([stream], [], [], _GLANCE)[0]:
+        pass
+    return os.read(stream, 64).decode("utf-8", "replace")
 
 
 @contextmanager
