@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,10 @@ SEARCHING = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow]
 settings.register_profile("searching", SEARCHING)
 settings.register_profile("repeatable", SEARCHING, derandomize=True)
 settings.load_profile("repeatable")
+
+# A shell's background job ignores Ctrl-C, and so would every process that a test starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parents[1]
 

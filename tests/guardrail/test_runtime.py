@@ -90,8 +90,48 @@ def test_only_near_ties_are_scored_again(noisy: tuple[Noisy, Guardrail]) -> None
     detector.asked.clear()
     decisions = guardrail.decide(examples)
     assert detector.asked == [3, 1]
-    # The noise of a batch has gone from the one that was scored by itself.
-    assert [decision.score for decision in decisions] == [4e-7, edge, 9.0 + 4e-7]
+    # The noise of a batch is nowhere to be seen.
+    assert [decision.score for decision in decisions] == [0.0, 5.9, 9.0]
+
+
+def test_no_byte_of_a_decision_depends_on_its_batch(noisy: tuple[Noisy, Guardrail]) -> None:
+    detector, guardrail = noisy
+    rng = np.random.default_rng(0)
+    edges = guardrail.calibration.scores[:, None] + [-2e-6, -1e-6, -4e-7, 0.0, 3e-7, 1e-6]
+    digits = np.round(rng.uniform(0.0, 10.0, 300), 4) + 5e-5 + rng.uniform(-1e-6, 1e-6, 300)
+    values = [*edges.ravel(), *digits, *rng.uniform(-20.0, 20.0, 300), np.nan]
+    examples = [Example(response=repr(float(value)), id=f"{value}") for value in values]
+    alone = [guardrail.decide([example])[0] for example in examples]
+    for noise in (-9.9e-7, -3e-7, 4e-7, 9.9e-7):
+        detector.noise = noise
+        together = guardrail.decide(examples)
+        assert [one.line() for one in together] == [one.line() for one in alone]
+
+
+def test_a_guardrail_that_remembers_decides_as_one_that_does_not() -> None:
+    """The first answer of a text is kept; it may come from another batch."""
+
+    class Remembering(Noisy):
+        kept: dict[str, float]
+
+        def score(self, examples: Sequence[Example]) -> Scores:
+            found = super().score(examples).values
+            rows = zip(examples, found, strict=True)
+            values = [self.kept.setdefault(example.response, value) for example, value in rows]
+            return Scores(np.array(values), {})
+
+        def forget(self) -> None:
+            self.kept.clear()
+
+    detector = Remembering()
+    detector.kept = {}
+    guardrail = calibrate(numbered(), detector, alpha=0.2).freeze(score=detector)
+    edge = Example(response=repr(guardrail.calibration.threshold - 1e-6 - 2e-7), id="edge")
+    alone = guardrail.decide([edge])[0]
+    detector.forget()
+    detector.score([edge, *numbered()])
+    assert detector.kept[edge.response] != float(edge.response)
+    assert guardrail.decide([edge])[0] == alone and alone.outcome == "pass"
 
 
 def test_each_answer_meets_the_threshold_of_its_group() -> None:

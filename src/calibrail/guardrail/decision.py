@@ -1,5 +1,6 @@
 """What does a guardrail say about one answer?"""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -21,7 +22,8 @@ class Decision(Shown):
     outcome : {"pass", "flag", "review", "error"}
         ``error`` is a failure of the detector: the answer was not judged, and was not passed.
     score : float or None
-        The nonconformity score; higher = more likely hallucinated. None where it is undefined.
+        The nonconformity score; higher = more likely hallucinated. None where it is undefined. A
+        model's is rounded to the digits that no batch changes: four decimals for the default one.
     threshold : float or None
         Flagged at or above it. None when everything is flagged.
     p_value : float or None
@@ -96,3 +98,7 @@ class Decision(Shown):
             content["column"] = self.scale.column
             content |= {name: getattr(self, name) for name in ("column_value", "column_threshold")}
         return content
+
+    def line(self, *, evidence: bool = False) -> str:
+        """Return that object as JSON in one line: equal decisions are equal bytes everywhere."""
+        return json.dumps(self.to_dict(evidence=evidence), ensure_ascii=False, allow_nan=False)

@@ -18,6 +18,7 @@ from calibrail.data.sources import Source, is_named
 from calibrail.errors import GuardrailError, InputError, ModelError
 from calibrail.guardrail.decision import Decision, Outcome
 from calibrail.guardrail.frozen import FrozenConfig, plain
+from calibrail.guardrail.judged import judge
 from calibrail.models.call_limits import BudgetError
 from calibrail.phrases import number
 from calibrail.scale import Scale
@@ -186,7 +187,7 @@ class Guardrail(Shown):
             samples=checks.texts(samples, "samples"),
             columns=dict(columns or {}),
         )
-        return self.decide([example])[0]
+        return self._decided([example])[0]
 
     def decide(self, examples: Source) -> list[Decision]:
         """Decide about a batch; each decision is the one that ``check`` gives to it alone.
@@ -216,7 +217,7 @@ class Guardrail(Shown):
             if len(examples) == 1 or isinstance(error, ModelError | BudgetError):
                 # A model that cannot be had, or may not be asked, fails on every answer alike.
                 return [self._failed(example, error) for example in examples]
-            return [self.decide([example])[0] for example in examples]
+            return [self._decided([example])[0] for example in examples]
         return self._decide_scored(examples, scores)
 
     def stream(self, examples: Source, block: int = 256) -> Iterator[Decision]:
@@ -247,31 +248,23 @@ class Guardrail(Shown):
         by = self._config.promise.by
         return None if by is None else [group_name(example.columns.get(by)) for example in examples]
 
-    def _decide_scored(self, examples: Sequence[Example], scores: Scores) -> list[Decision]:
-        values, tolerance, upper = scores.values, self._score.tolerance, self._rule.flag_above
-        groups = self._groups(examples)
-        codes = self._rule.decide(values, groups, tolerance)
-        thresholds = self._rule.thresholds(len(values), groups)
-        missing = np.isnan(values)
-        p_values = self._rule.p_value(np.where(missing, 0.0, values), groups, tolerance)
-        near = np.abs(values - (thresholds - tolerance)) <= tolerance
-        if upper is not None:
-            near |= np.abs(values - upper - tolerance) <= tolerance
+    def _decide_scored(
+        self, examples: Sequence[Example], scores: Scores, *, alone: bool = False
+    ) -> list[Decision]:
+        """Decide by scores; ``alone`` where the one answer was scored with nothing remembered."""
+        judged = judge(self._rule, scores.values, self._groups(examples), self._score.tolerance)
         decisions = []
         for row, example in enumerate(examples):
-            if near[row] and tolerance > 0.0 and len(examples) > 1:
-                # Rounding depends on the batch; a batch is to decide like a batch of one.
-                if callable(forget := getattr(self._score, "forget", None)):
-                    forget()
-                decisions.append(self.decide([example])[0])
+            if not (alone or judged.certain[row]):
+                decisions.append(self._decided_alone(example))
                 continue
-            outcome, threshold = DECISIONS[codes[row]], _finite(thresholds[row])
+            outcome, threshold = DECISIONS[judged.codes[row]], _finite(judged.thresholds[row])
             evidence = (scores.evidence[row] or None) if scores.evidence else None
-            if missing[row]:
+            if np.isnan(scores.values[row]):
                 value, p_value = None, None
                 reason = f"undefined score ({scores.reasons[row]}); policy: {outcome}"
             else:
-                value, p_value = float(values[row]), float(p_values[row])
+                value, p_value = float(judged.shown[row]), float(judged.p_values[row])
                 reason = self._explain(value, threshold, outcome)
             decisions.append(
                 Decision(
@@ -279,6 +272,16 @@ class Guardrail(Shown):
                 )
             )
         return decisions
+
+    def _decided_alone(self, example: Example) -> Decision:
+        """Decide about one answer as if no other had been seen before."""
+        if callable(forget := getattr(self._score, "forget", None)):
+            forget()
+        try:
+            scores = self._score.score([example])
+        except Exception as error:
+            return self._failed(example, error)
+        return self._decide_scored([example], scores, alone=True)[0]
 
     def _explain(self, value: float, threshold: float | None, outcome: Outcome) -> str:
         if threshold is None:

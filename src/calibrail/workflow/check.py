@@ -65,8 +65,7 @@ def check_source(
         decisions = decide_source(guardrail, source, reading=reading)
         for done, decision in enumerate(decisions, start=1):
             outcomes[decision.outcome] += 1
-            content = decision.to_dict(evidence=evidence)
-            file.write(json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")
+            file.write(decision.line(evidence=evidence) + "\n")
             if progress is not None:
                 progress(done)
     return outcomes
