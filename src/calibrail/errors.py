@@ -44,6 +44,10 @@ class GuardrailError(CalibrailError):
     """A frozen guardrail cannot be used: a changed byte, an unknown field, other weights."""
 
 
+class LogError(CalibrailError):
+    """A decision could not be logged: a full disk, a read-only folder. It must not be given."""
+
+
 @contextmanager
 def file_errors(action: str, remedy: str = "") -> Iterator[None]:
     """Raise what the file system refuses as a `DataError`: action, reason, remedy."""

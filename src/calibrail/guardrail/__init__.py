@@ -1,7 +1,34 @@
-"""How is a certified threshold frozen, and how does it decide in production?"""
+"""How is a certified threshold frozen, and how does it decide in production?
 
-from calibrail.guardrail.decision import Decision
-from calibrail.guardrail.frozen import SCHEMA, FrozenConfig, Policy, ScoreSpecConfig
-from calibrail.guardrail.runtime import Guardrail
+Importing the package imports nothing heavy: a client and a reader of logs need a decision alone.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from calibrail.guardrail.decision import Decision as Decision
+    from calibrail.guardrail.frozen import SCHEMA as SCHEMA
+    from calibrail.guardrail.frozen import FrozenConfig as FrozenConfig
+    from calibrail.guardrail.frozen import Policy as Policy
+    from calibrail.guardrail.frozen import ScoreSpecConfig as ScoreSpecConfig
+    from calibrail.guardrail.runtime import Guardrail as Guardrail
+
+_HOME = {
+    "SCHEMA": "frozen",
+    "Decision": "decision",
+    "FrozenConfig": "frozen",
+    "Guardrail": "runtime",
+    "Policy": "frozen",
+    "ScoreSpecConfig": "frozen",
+}
 
 __all__ = ["SCHEMA", "Decision", "FrozenConfig", "Guardrail", "Policy", "ScoreSpecConfig"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'calibrail.guardrail' has no attribute {name!r}")
+    value = getattr(import_module(f"calibrail.guardrail.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,11 @@
+"""How is every decision of a service kept, so that a changed or missing one is found?
+
+Each process writes files of its own into the folder: a chain of JSON lines, each with its number
+(``seq``), the hash of the line before it and its own. ``lines`` says what a line is, ``folder``
+which files there are, ``writer`` how they grow, ``verifying`` what is wrong with them, and
+``table`` how they become one table.
+"""
+
+from calibrail.guardrail.decision_log.writer import DecisionLog, Entry
+
+__all__ = ["DecisionLog", "Entry"]

@@ -1,0 +1,98 @@
+"""Which chains are in a folder, of which files, and where do they end?"""
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from calibrail.guardrail.decision_log.lines import Line, LineError, unsealed
+
+_NAME: Final = re.compile(r"(?P<chain>\d{8}T\d{6}-\d+-[0-9a-f]{8})\.(?P<number>\d{4,})\.jsonl")
+
+#: Bytes that are read at a time from the end of a file.
+_BLOCK: Final = 1 << 14
+
+
+def file_name(chain: str, number: int) -> str:
+    """Return the name of a chain's file; they are numbered from 1."""
+    return f"{chain}.{number:04d}.jsonl"
+
+
+def chains(folders: Iterable[Path]) -> dict[str, dict[int, Path]]:
+    """Return the files of each chain by their numbers, in order, from one folder or several.
+
+    Raises
+    ------
+    OSError
+        A folder cannot be read.
+    """
+    found: dict[str, dict[int, Path]] = {}
+    for folder in folders:
+        for entry in os.scandir(folder):
+            if match := _NAME.fullmatch(entry.name):
+                found.setdefault(match["chain"], {})[int(match["number"])] = Path(entry.path)
+    return {chain: dict(sorted(files.items())) for chain, files in sorted(found.items())}
+
+
+def first_line(path: Path) -> Line | None:
+    """Return the first line of a file; None where it is not whole."""
+    with suppress(OSError, LineError), path.open("rb") as file:
+        raw = file.readline()
+        return unsealed(raw[:-1]) if raw.endswith(b"\n") else None
+    return None
+
+
+def last_line(path: Path) -> Line | None:
+    """Return the last whole line of a file; None where there is none."""
+    with suppress(OSError, LineError), path.open("rb") as file:
+        position = file.seek(0, os.SEEK_END)
+        tail = b""
+        while tail.count(b"\n") < 2 and position:
+            size = min(position, max(_BLOCK, len(tail)))
+            position = file.seek(position - size)
+            tail = file.read(size) + tail
+        whole = tail.rpartition(b"\n")[0].rpartition(b"\n")[2]
+        return unsealed(whole) if whole else None
+    return None
+
+
+def heads(files: Mapping[str, Mapping[int, Path]], *, but: str) -> dict[str, dict[str, Any]]:
+    """Return where each chain ends that no file records there: what a new file has to record.
+
+    A chain that another one has recorded at its end is left out: who removes it, breaks the record,
+    and who removes the record too, breaks what is recorded of that one. So what has to be recorded
+    grows with the chains that were added, not with all there ever were.
+
+    Parameters
+    ----------
+    files : mapping of str to mapping of int to Path
+        What `chains` gives.
+    but : str
+        The chain that records.
+    """
+    recorded: dict[str, int] = {}
+    for numbered in files.values():
+        for path in numbered.values():
+            for chain, end in recorded_by(first_line(path)).items():
+                recorded[chain] = max(recorded.get(chain, -1), end["seq"])
+    found = {}
+    for chain, numbered in files.items():
+        last = None if chain == but else _end(list(numbered.values()))
+        if last is not None and last.seq > recorded.get(chain, -1):
+            found[chain] = {"seq": last.seq, "hash": last.hash, "time": last.time}
+    return found
+
+
+def recorded_by(line: Line | None) -> Mapping[str, Mapping[str, Any]]:
+    """Return the ends of other chains that a file's first line records: seq, hash and time."""
+    others = line.content.get("others") if line is not None and line.opens else None
+    return others if isinstance(others, dict) else {}
+
+
+def _end(paths: Sequence[Path]) -> Line | None:
+    for path in reversed(paths):
+        if (last := last_line(path)) is not None:
+            return last
+    return None

@@ -1,0 +1,281 @@
+"""How does a decision get into the log before it is given?"""
+
+import os
+import secrets
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from calibrail.errors import LogError
+from calibrail.guardrail.decision import Decision
+from calibrail.guardrail.decision_log.folder import chains, file_name, heads
+from calibrail.guardrail.decision_log.lines import OPENED, START, encoded, fields_of, now, sealed
+from calibrail.settings import checks
+
+#: What a line's number and its two hashes take at most.
+_CHAINED: Final = 240
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One decision, as the log takes it.
+
+    Parameters
+    ----------
+    decision : Decision
+        What was decided.
+    guardrail : str
+        The digest of the guardrail that decided.
+    name : str
+        Under which name the service has it.
+    kind : str
+        What was asked: ``check``, or e.g. ``select``.
+    released : bool, optional
+        For a selection: whether the answer was released.
+    question, response : str
+        The texts, which are written only where the log keeps texts.
+    contexts : sequence of str
+        Likewise.
+    """
+
+    decision: Decision
+    guardrail: str
+    name: str = ""
+    kind: str = "check"
+    released: bool | None = None
+    question: str = ""
+    contexts: Sequence[str] = ()
+    response: str = ""
+
+
+class DecisionLog:
+    """A folder of decisions: appended, never changed, each line chained to the one before it.
+
+    A log belongs to one process, which may write from several threads. Any number of processes may
+    share a folder: each writes files of its own.
+
+    Parameters
+    ----------
+    folder : path
+        Made where it is missing.
+    sync : bool
+        Whether each write is on the disk before `write` returns, so that it survives a power cut.
+        Without it a line survives the end of the process, however sudden, but not the machine's.
+    texts : bool
+        Whether question, contexts and response are kept.
+    max_bytes : int
+        About how large a file grows before the chain goes on in the next one.
+
+    Raises
+    ------
+    LogError
+        Nothing can be written there.
+    """
+
+    def __init__(
+        self,
+        folder: str | PathLike[str],
+        *,
+        sync: bool = False,
+        texts: bool = False,
+        max_bytes: int = 1 << 26,
+    ) -> None:
+        self.folder = checks.path(folder, "folder")
+        checks.yes_or_no(sync, "sync")
+        checks.yes_or_no(texts, "texts")
+        self._sync, self._texts = sync, texts
+        self._max_bytes = checks.whole(max_bytes, "max_bytes", least=1)
+        self.chain = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._lock = threading.Lock()
+        self._handle: int | None = None
+        self._file = self._size = self._seq = 0
+        self._previous = START
+        self._torn = self._closed = self._holds_decisions = False
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._start_file()
+        except OSError as error:
+            raise self._error(error) from error
+
+    @property
+    def texts(self) -> bool:
+        """Whether question, contexts and response are kept."""
+        return self._texts
+
+    @property
+    def head(self) -> tuple[int, str]:
+        """Return number and hash of the last line: noted elsewhere, they show a cut-off end."""
+        with self._lock:
+            return self._seq - 1, self._previous
+
+    def write(self, entries: Sequence[Entry]) -> None:
+        """Append decisions: all of them, or none.
+
+        A decision may be given once this has returned, and not before.
+
+        Raises
+        ------
+        LogError
+            They could not be written. What there was before is as it was; a later call may succeed.
+        """
+        moment = now()
+        try:
+            fields = [self._fields(entry, moment) for entry in entries]
+        except ValueError as error:
+            raise LogError(f"a decision cannot be logged as JSON: {error}") from error
+        with self._lock:
+            try:
+                self._append(fields)
+            except OSError as error:
+                raise self._error(error) from error
+
+    def close(self) -> None:
+        """End the log; what was written is on the disk.
+
+        Raises
+        ------
+        LogError
+            The disk does not take it.
+        """
+        with self._lock:
+            handle, self._handle, self._closed = self._handle, None, True
+            if handle is None:
+                return
+            try:
+                if self._torn:
+                    os.ftruncate(handle, self._size)
+                os.fsync(handle)
+            except OSError as error:
+                raise self._error(error) from error
+            finally:
+                os.close(handle)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _fields(self, entry: Entry, moment: str) -> bytes:
+        head = {"time": moment, "guardrail": entry.guardrail, "name": entry.name}
+        more: dict[str, object] = {}
+        if entry.kind != "check":
+            more["kind"] = entry.kind
+        if entry.released is not None:
+            more["released"] = entry.released
+        if self._texts:
+            more |= {
+                "question": entry.question,
+                "contexts": list(entry.contexts),
+                "response": entry.response,
+            }
+        parts = fields_of(head), entry.decision.line()[1:-1], fields_of(more)
+        return encoded(", ".join(filter(None, parts)))
+
+    def _append(self, fields: Sequence[bytes]) -> None:
+        if self._closed:
+            raise LogError(f"the decision log in {self.folder} is closed")
+        if not fields:
+            return
+        size = sum(len(item) + _CHAINED for item in fields)
+        self._mend()
+        if self._full(size) or not self._intact():
+            self._start_file()
+        seq, previous, lines = self._seq, self._previous, []
+        for item in fields:
+            line, previous = sealed(item, seq, previous)
+            lines.append(line)
+            seq += 1
+        raw = b"".join(lines)
+        self._torn = True
+        try:
+            self._put(self._handle, raw)
+        except OSError:
+            with suppress(OSError):
+                self._mend()
+            raise
+        self._torn, self._holds_decisions = False, True
+        self._size += len(raw)
+        self._seq, self._previous = seq, previous
+
+    def _put(self, handle: int | None, raw: bytes) -> None:
+        assert handle is not None
+        rest = memoryview(raw)
+        while rest:
+            rest = rest[os.write(handle, rest) :]
+        if self._sync:
+            os.fsync(handle)
+
+    def _mend(self) -> None:
+        """Cut off what a write that failed has left."""
+        if self._torn and self._handle is not None:
+            os.ftruncate(self._handle, self._size)
+            self._torn = False
+
+    def _full(self, more: int) -> bool:
+        return self._size + more > self._max_bytes and self._holds_decisions
+
+    def _intact(self) -> bool:
+        """Whether the file is there and as this process left it: no lines go to a removed one."""
+        assert self._handle is not None
+        state = os.fstat(self._handle)
+        return state.st_nlink > 0 and state.st_size == self._size
+
+    def _start_file(self) -> None:
+        """Go on in the next file, whose first line records where the other chains end."""
+        number = self._file + 1
+        path = self.folder / file_name(self.chain, number)
+        content = {
+            "time": now(),
+            "kind": OPENED,
+            "chain": self.chain,
+            "file": number,
+            "calibrail": version("calibrail"),
+            "others": heads(chains([self.folder]), but=self.chain),
+        }
+        raw, digest = sealed(encoded(fields_of(content)), self._seq, self._previous)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | getattr(os, "O_BINARY", 0)
+        handle = os.open(path, flags, 0o640)
+        try:
+            self._put(handle, raw)
+            if self._sync:
+                _sync_folder(self.folder)
+        except BaseException:
+            os.close(handle)
+            with suppress(OSError):
+                path.unlink()
+            raise
+        if self._handle is not None:
+            os.close(self._handle)
+        self._handle, self._file, self._size = handle, number, len(raw)
+        self._seq, self._previous = self._seq + 1, digest
+        self._holds_decisions = False
+
+    def _error(self, error: OSError) -> LogError:
+        return LogError(
+            f"cannot write to the decision log in {self.folder}: {error.strerror or error}; make "
+            "room there, or let this user write there"
+        )
+
+
+def _sync_folder(folder: Path) -> None:
+    """See to it that a new file's name survives a power cut, where the system can do that."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,273 @@
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import threading
+from hashlib import sha256
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from calibrail.errors import CalibrailError, InputError, LogError
+from calibrail.guardrail.decision_log import DecisionLog, Entry
+from calibrail.scale import Scale
+from tests.guardrail.decision_log.logs import DIGEST, decided, decision, entry, files, lines
+
+
+def test_a_line_holds_what_was_decided_by_what_and_when(tmp_path: Path) -> None:
+    with DecisionLog(tmp_path / "new" / "log") as log:
+        log.write([entry("1"), entry("2", kind="select", released=False, response="secret")])
+    opened, first, second = lines(tmp_path / "new" / "log")
+    (path,) = files(tmp_path / "new" / "log")
+    assert re.fullmatch(rf"\d{{8}}T\d{{6}}-{os.getpid()}-[0-9a-f]{{8}}\.0001\.jsonl", path.name)
+    assert (opened["kind"], opened["seq"], opened["file"], opened["others"]) == ("opened", 0, 1, {})
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", first["time"])
+    said = decision("1").to_dict()
+    assert first == {
+        **{"time": first["time"], "guardrail": DIGEST, "name": "faq", **said},
+        **{"seq": 1, "previous": opened["hash"], "hash": first["hash"]},
+    }
+    assert list(second)[-5:] == ["kind", "released", "seq", "previous", "hash"]
+    assert "secret" not in path.read_text()
+
+
+def test_each_line_is_chained_to_the_one_before_by_a_hash_that_anyone_can_compute(
+    tmp_path: Path,
+) -> None:
+    with DecisionLog(tmp_path) as log:
+        log.write([entry(str(number)) for number in range(3)])
+    (path,) = files(tmp_path)
+    previous = "0" * 64
+    for number, raw in enumerate(path.read_bytes().splitlines()):
+        line = json.loads(raw)
+        body = re.sub(rb', "hash": "[0-9a-f]{64}"}$', b"}", raw)
+        assert line["hash"] == sha256(body).hexdigest() == json.loads(raw)["hash"]
+        assert (line["seq"], line["previous"]) == (number, previous)
+        previous = line["hash"]
+    assert log.head == (3, previous)
+
+
+def test_texts_are_kept_only_where_they_are_asked_for(tmp_path: Path) -> None:
+    with DecisionLog(tmp_path, texts=True) as log:
+        log.write([entry(question="why?", contexts=("one", "two"), response="so")])
+    line = lines(tmp_path)[1]
+    assert (line["question"], line["contexts"], line["response"]) == ("why?", ["one", "two"], "so")
+
+
+def test_a_full_file_is_followed_by_the_next_and_no_batch_is_torn_apart(tmp_path: Path) -> None:
+    with DecisionLog(tmp_path, max_bytes=2000) as log:
+        for start in range(0, 30, 3):
+            log.write([entry(str(start + step)) for step in range(3)])
+        log.write([entry("x" * 5000)])
+    assert [path.name[-10:] for path in files(tmp_path)[:2]] == ["0001.jsonl", "0002.jsonl"]
+    found = lines(tmp_path)
+    assert [line["seq"] for line in found] == list(range(len(found)))
+    assert all(after["previous"] == line["hash"] for line, after in pairwise(found))
+    assert decided(tmp_path) == [*map(str, range(30)), "x" * 5000]
+    for path in files(tmp_path):
+        n = len(path.read_bytes().splitlines()) - 1
+        assert n == 1 or (n % 3 == 0 and path.stat().st_size <= 2000)
+
+
+@pytest.mark.parametrize("id", ["a\nb\r\u2028\x00\x85", "\ud800 alone", '"},{"', "é" * 10**6])
+def test_no_id_breaks_a_line(tmp_path: Path, id: str) -> None:
+    with DecisionLog(tmp_path) as log:
+        log.write([entry(id)])
+        log.write([entry("after")])
+    (path,) = files(tmp_path)
+    assert len(path.read_bytes().split(b"\n")) == 4
+    assert decided(tmp_path) == [id, "after"]
+
+
+def test_the_numbers_of_a_column_are_logged_as_the_column_has_them(tmp_path: Path) -> None:
+    said = decision("a", score=-0.9, scale=Scale("dae", negated=True))
+    with DecisionLog(tmp_path) as log:
+        log.write([Entry(said, DIGEST)])
+    line = lines(tmp_path)[1]
+    assert (line["column"], line["column_value"], line["score"]) == ("dae", 0.9, -0.9)
+
+
+def test_a_number_that_is_none_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with DecisionLog(tmp_path) as log:
+        with pytest.raises(LogError, match="cannot be logged as JSON"):
+            log.write([entry("1"), Entry(decision("2", score=float("inf")), DIGEST)])
+        log.write([entry("3")])
+    assert decided(tmp_path) == ["3"]
+
+
+def fail(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+    """Let the disk take so many bytes, and then none."""
+    write, room = os.write, [after]
+
+    def full(handle: int, raw: bytes) -> int:
+        if not room[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        n = write(handle, raw[: room[0]])
+        room[0] -= n
+        return n
+
+    monkeypatch.setattr(os, "write", full)
+
+
+@pytest.mark.parametrize("room", [0, 1, 200, 700])
+def test_a_full_disk_is_an_error_and_leaves_no_torn_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    with DecisionLog(tmp_path) as log:
+        log.write([entry("1")])
+        (path,) = files(tmp_path)
+        before = path.read_bytes()
+        with monkeypatch.context() as patch:
+            fail(patch, room)
+            for _ in range(2):
+                with pytest.raises(LogError, match=r"No space left on device; make room"):
+                    log.write([entry("2"), entry("3")])
+        assert path.read_bytes() == before
+        log.write([entry("4")])
+    assert decided(tmp_path) == ["1", "4"]
+    assert [line["seq"] for line in lines(tmp_path)] == [0, 1, 2]
+
+
+def test_a_torn_part_that_cannot_be_cut_off_at_once_is_cut_off_before_the_next_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stuck(handle: int, size: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with DecisionLog(tmp_path) as log:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "ftruncate", stuck)
+            with monkeypatch.context() as inner:
+                fail(inner, 100)
+                with pytest.raises(LogError):
+                    log.write([entry("1")])
+            with pytest.raises(LogError, match="Input/output"):
+                log.write([entry("2")])
+        log.write([entry("3")])
+    assert decided(tmp_path) == ["3"]
+
+
+def test_what_the_disk_refuses_to_keep_is_not_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(handle: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with DecisionLog(tmp_path, sync=True) as log:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", broken)
+            with pytest.raises(LogError, match="Input/output"):
+                log.write([entry("1")])
+        log.write([entry("2")])
+    assert decided(tmp_path) == ["2"]
+
+
+def test_with_sync_every_write_is_synced_and_a_new_file_with_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[bool] = []
+    monkeypatch.setattr(
+        os, "fsync", lambda handle: synced.append(os.path.isdir(f"/dev/fd/{handle}"))
+    )
+    log = DecisionLog(tmp_path, sync=True)
+    n = len(synced)
+    log.write([entry("1"), entry("2")])
+    assert n == 2 and len(synced) == 3
+    without = DecisionLog(tmp_path / "other")
+    without.write([entry("1")])
+    assert len(synced) == 3
+
+
+def test_a_full_disk_at_the_next_file_keeps_the_old_one_in_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with DecisionLog(tmp_path, max_bytes=1000) as log:
+        log.write([entry("1")])
+        with monkeypatch.context() as patch:
+            fail(patch, 10)
+            with pytest.raises(LogError):
+                log.write([entry("2"), entry("3")])
+        assert len(files(tmp_path)) == 1
+        log.write([entry("4"), entry("5")])
+    assert decided(tmp_path) == ["1", "4", "5"] and len(files(tmp_path)) == 2
+
+
+@pytest.mark.parametrize("harm", [Path.unlink, lambda path: path.write_bytes(b"")])
+def test_lines_do_not_go_to_a_file_that_was_removed_or_emptied(
+    tmp_path: Path, harm: object
+) -> None:
+    with DecisionLog(tmp_path) as log:
+        log.write([entry("1")])
+        harm(files(tmp_path)[0])  # type: ignore[operator]
+        log.write([entry("2")])
+    assert decided(tmp_path) == ["2"]
+    assert lines(tmp_path)[-1]["seq"] == 3
+
+
+def test_a_folder_that_is_gone_is_not_made_again(tmp_path: Path) -> None:
+    log = DecisionLog(tmp_path / "disk")
+    files(tmp_path / "disk")[0].unlink()
+    (tmp_path / "disk").rmdir()
+    with pytest.raises(LogError, match="No such file"):
+        log.write([entry("1")])
+    (tmp_path / "disk").mkdir()
+    log.write([entry("2")])
+    assert decided(tmp_path / "disk") == ["2"]
+
+
+def test_a_folder_that_cannot_be_written_is_refused_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(LogError, match="cannot write to the decision log in") as raised:
+            DecisionLog(place)
+        assert isinstance(raised.value, CalibrailError)
+    with pytest.raises(InputError, match="max_bytes must be at least 1"):
+        DecisionLog(tmp_path, max_bytes=0)
+
+
+def test_threads_write_one_chain(tmp_path: Path) -> None:
+    with DecisionLog(tmp_path, max_bytes=10_000) as log:
+
+        def some(name: int) -> None:
+            for number in range(50):
+                log.write([entry(f"{name}-{number}-{part}") for part in range(2)])
+
+        threads = [threading.Thread(target=some, args=(name,)) for name in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    found = lines(tmp_path)
+    assert len(set(decided(tmp_path))) == 400
+    assert [line["seq"] for line in found] == list(range(len(found)))
+    assert all(after["previous"] == line["hash"] for line, after in pairwise(found))
+
+
+def test_a_closed_log_takes_nothing(tmp_path: Path) -> None:
+    log = DecisionLog(tmp_path)
+    log.close()
+    log.close()
+    with pytest.raises(LogError, match="is closed"):
+        log.write([entry("1")])
+    assert decided(tmp_path) == []
+
+
+def test_a_new_chain_records_where_the_others_end_once(tmp_path: Path) -> None:
+    first, second = DecisionLog(tmp_path), DecisionLog(tmp_path)
+    first.write([entry("1")])
+    with (tmp_path / f"{second.chain}.0001.jsonl").open("ab") as file:
+        file.write(b'{"torn')
+    third, fourth = DecisionLog(tmp_path), DecisionLog(tmp_path)
+    recorded = {line["chain"]: line["others"] for line in lines_of_openings(tmp_path)}
+    assert {name: end["seq"] for name, end in recorded[second.chain].items()} == {first.chain: 0}
+    ends = {name: (end["seq"], end["hash"]) for name, end in recorded[third.chain].items()}
+    assert ends == {first.chain: first.head, second.chain: second.head}
+    # What is recorded already is bound through the chain that recorded it.
+    assert list(recorded[fourth.chain]) == [third.chain]
+
+
+def lines_of_openings(folder: Path) -> list[dict[str, object]]:
+    return [json.loads(path.read_bytes().split(b"\n")[0]) for path in files(folder)]
