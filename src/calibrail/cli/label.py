@@ -2,11 +2,6 @@
 
 import getpass
 import shlex
-import signal
-import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -23,9 +18,7 @@ from calibrail.phrases import count
 from calibrail.settings.option import changed, setting
 
 if TYPE_CHECKING:
-    from calibrail.labelling.plan import SessionPlan
     from calibrail.labelling.session import Session
-    from calibrail.labelling.tasks import Counts
 
 
 #: As ``labelling.exchange.files.Format``, which a command need not import to be listed.
@@ -121,6 +114,8 @@ def run(
     certified, 3 rejected, 4 inconclusive.
     """
     from calibrail.labelling.enough import coverage_to_expect
+    from calibrail.ui.sitting import sit
+    from calibrail.workflow.label_verdict import guardrail_to_name, look_first, verdict_of_labels
 
     if purpose.until is not None:
         promise = promise or _promised(output)
@@ -155,13 +150,14 @@ def run(
                 f"labels of {alike[0]!r} are in this folder, too: if that is you, stop, and give "
                 f"--annotator {shlex.quote(alike[0])}"
             )
-        looks = _first_look(session.plan, output, purpose.guardrail)
+        looks, said = look_first(session.plan, output, purpose.guardrail)
+        for text in said:
+            note(text)
         exchanged: dict[str, Any] = {}
         if in_file:
             exchanged = _exchange(session, annotator, sitting, words)
         else:
-            with suppress(KeyboardInterrupt), _ended_in_order():
-                _sit(session, annotator, sitting)
+            sit(session, annotator, note, terminal=sitting.terminal, browser=sitting.browser)
         counts, plan = session.counts(annotator), session.plan
     content = {
         "schema": "calibrail.label/1",
@@ -174,8 +170,11 @@ def run(
     }
     code, page = DONE, ""
     if plan.purpose == "certify":
-        verdict, page = _verdict(output, purpose.guardrail, looks, fresh=labelling.fresh)
+        verdict, written = verdict_of_labels(
+            output, purpose.guardrail, looks, fresh=labelling.fresh
+        )
         content |= verdict
+        page = f"wrote {written}"
         code = OF_VERDICT[verdict["verdict"]]
     elif plan.promise is not None and counts.decided and counts.found is not None:
         content["coverage_to_expect"] = coverage_to_expect(plan.promise, counts.found)
@@ -188,32 +187,8 @@ def run(
         *refused[:_NAMED],
         f"and {more:,} more such rows; --json lists them all" if more > 0 else "",
         code=FAILURE if refused else code,
-        names={"LABELS": output, "GUARDRAIL": _spoken_guardrail(plan, purpose.guardrail, output)},
+        names={"LABELS": output, "GUARDRAIL": guardrail_to_name(plan, purpose.guardrail, output)},
     )
-
-
-def _first_look(plan: "SessionPlan", labels: Path, given: Path | None) -> Path | None:
-    """Keep that labelling has begun, and say where it is a further look; return who keeps it."""
-    from calibrail.report.documents.labelled import begun_before
-    from calibrail.workflow.label_looks import begin_look, looks_beside
-    from calibrail.workflow.label_start import known_at_start
-
-    if plan.purpose != "certify":
-        return None
-    looks = looks_beside(plan, given)
-    if earlier := begin_look(labels, looks):
-        note(begun_before(earlier))
-    for text in known_at_start(plan):
-        note(text)
-    return looks
-
-
-def _spoken_guardrail(plan: "SessionPlan", given: Path | None, labels: Path) -> Path:
-    """Return the file that the next command names: beside it stand the looks at it."""
-    begun = None if plan.guardrail_file is None else Path(plan.guardrail_file)
-    if given is None and begun is not None and begun.exists():
-        return begun
-    return given or labels / "guardrail.json"
 
 
 def _folded(name: str) -> str:
@@ -269,59 +244,6 @@ def _exchange(
         )
         found["exported"] = [str(file) for file in files]
     return found
-
-
-def _verdict(
-    labels: Path, given: Path | None, looks: Path | None, *, fresh: bool
-) -> tuple[dict[str, Any], str]:
-    """Write the verdict and its page; return it, and why it is withheld if so, and the page."""
-    from calibrail.workflow.certify_labels import write_verdict
-
-    guardrail = given or labels / "guardrail.json"
-    result = calibrail.certify(guardrail, labels=labels, looks=looks, fresh=fresh)
-    page = write_verdict(result, labels)
-    withheld = result.sequential is not None and result.verdict != result.sequential["verdict"]
-    reason = result.certificate.reason if withheld else None
-    return {"verdict": result.verdict, "withheld": reason}, f"wrote {page}"
-
-
-def _sit(session: "Session", annotator: str, sitting: Sitting) -> None:
-    """Label, in the terminal or on the page, until somebody stops."""
-    if sitting.terminal:
-        from rich.console import Console
-
-        from calibrail.ui.keys import open_keys
-        from calibrail.ui.terminal import Terminal
-
-        with open_keys() as keys:
-            Terminal(session, annotator, keys, Console(stderr=True, highlight=False)).run()
-        return
-    from calibrail.ui.serve import serve
-
-    def tell(address: str) -> None:
-        note(f"labelling as {annotator} at {address}\nCtrl-C stops; every label is saved at once")
-
-    def progress(counts: "Counts") -> None:
-        if sys.stderr.isatty():
-            line = f"\r{counts.by_you:,} labelled, {counts.skipped:,} skipped "
-            typer.echo(line, nl=False, err=True)
-
-    serve(session, annotator, tell, progress, browser=sitting.browser)
-    if sys.stderr.isatty():
-        note("")
-
-
-@contextmanager
-def _ended_in_order() -> Iterator[None]:
-    """Let SIGTERM end what goes on as Ctrl-C does, with all that is said at the end."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _needs_a_server() -> None:
