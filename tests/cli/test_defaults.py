@@ -40,6 +40,7 @@ SHOWING = {
     *("data", "heldout", "traces", "output", "figure", "json", "page", "dry_run", "no_text"),
     *("score", "score_column", "higher", "baselines"),
     *("labels", "sequential", "until", "annotator", "terminal", "browser"),
+    "trusted",
     *("export", "export_n", "export_as", "import_"),
 }
 

@@ -1,6 +1,6 @@
 """``calibrail certify``: does a frozen guardrail keep its promise on fresh data?"""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -12,7 +12,18 @@ from calibrail.cli.output import OF_VERDICT, Showing, unusable
 from calibrail.cli.progress import counting
 from calibrail.errors import InputError
 from calibrail.settings import Requirement
-from calibrail.settings.option import changed
+from calibrail.settings.option import changed, setting
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Which answers get a verdict."""
+
+    labels: Path | None = setting(
+        "Folder of `calibrail label`, in place of HELDOUT.", None, metavar="LABELS"
+    )
+    by: str | None = setting("Column of groups that get a verdict each, too.", None, metavar="COL")
+    fresh: bool = setting("These answers are new, where the rows cannot tell.", False)
 
 
 @opt.takes_settings
@@ -36,18 +47,8 @@ def run(
     ],
     reading: opt.Reading,
     calls: opt.FreeCalls,
-    labels: Annotated[
-        Path | None,
-        typer.Option(metavar="LABELS", help="Folder of `calibrail label`, in place of HELDOUT."),
-    ] = None,
-    by: Annotated[
-        str | None,
-        typer.Option(metavar="COL", help="Column of groups that get a verdict each, too."),
-    ] = None,
-    fresh: Annotated[
-        bool,
-        typer.Option("--fresh", help="These answers are new, where the rows cannot tell."),
-    ] = False,
+    trust: opt.Trust,
+    answers: Answers,
     show: opt.Show,
 ) -> None:
     """Certify, reject or leave open, with exact bounds on coverage and false alarms.
@@ -56,14 +57,16 @@ def run(
     labelled answers of which class would settle it. With --labels the verdict is recomputed from
     the files of the folder, and written into it as verdict.json and index.html.
     """
+    labels, by, fresh = answers.labels, answers.by, answers.fresh
     if labels is not None:
-        _on_labels(guardrail, labels, requirement, (heldout, by, fresh, reading), show)
+        beside = heldout, by, fresh, reading
+        _on_labels(guardrail, trust, labels, requirement, beside, show)
     if not heldout:
         raise InputError("name fresh labelled answers (HELDOUT), or a folder of labels (--labels)")
     quarantine = Path("quarantine.jsonl")
     with counting("checking", calls) as context:
         result = calibrail.certify(
-            calibrail.Guardrail.load(guardrail),
+            trust.load(guardrail),
             heldout,
             requirement,
             by=by,
@@ -85,19 +88,22 @@ def run(
 
 def _on_labels(
     guardrail: Path,
+    trust: opt.Trust,
     labels: Path,
     requirement: Requirement,
     beside: tuple[Any, ...],
     show: Showing,
 ) -> NoReturn:
     """Recompute the verdict of a folder of labels, and write it there."""
+    from calibrail.guardrail.file import read_file
     from calibrail.labelling.folder import read_plan
     from calibrail.workflow.certify_labels import write_verdict
     from calibrail.workflow.label_looks import looks_beside
 
     heldout, by, fresh, reading = beside
     result = calibrail.certify(
-        guardrail,
+        # The detector, which may be a large model, is not built.
+        read_file(guardrail, trust.trusted).config,
         heldout or None,
         requirement,
         by=by,

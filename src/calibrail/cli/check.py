@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-import calibrail
 from calibrail.cli import options as opt
 from calibrail.cli.output import DONE, FAILURE, Showing, note
 from calibrail.cli.progress import counting
@@ -25,6 +24,7 @@ def run(
     ],
     reading: opt.ReadingUnlabelled,
     calls: opt.Calls,
+    trust: opt.Trust,
     show: Showing,
     evidence: Annotated[
         bool,
@@ -46,7 +46,7 @@ def run(
 
     to_stdout = str(output) == "-"
     folder = Path() if to_stdout else output.parent
-    loaded = calibrail.Guardrail.load(guardrail)
+    loaded = trust.load(guardrail)
     for model in getattr(loaded.score, "models", ()):
         if isinstance(model, RemoteModel):
             note(f"this guardrail sends the answers to {model.endpoint}")

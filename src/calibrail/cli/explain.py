@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-import calibrail
 from calibrail.cli import options as opt
 from calibrail.cli.output import DONE, FAILURE
 from calibrail.settings.option import setting
@@ -27,12 +26,12 @@ class Answer:
 
 
 @opt.takes_settings
-def run(guardrail: opt.Guardrail, answer: Answer, show: opt.Show) -> None:
+def run(guardrail: opt.Guardrail, answer: Answer, trust: opt.Trust, show: opt.Show) -> None:
     """Decide about one answer and show why: which sentence, which chunk, with which weight.
 
     Exit code 0 whatever the decision is, and 1 where the detector failed.
     """
-    loaded = calibrail.Guardrail.load(guardrail)
+    loaded = trust.load(guardrail)
     decision = loaded.check(**asdict(answer))
     code = FAILURE if decision.outcome == "error" else DONE
     content = {"schema": "calibrail.explain/1", **decision.to_dict(evidence=True)}

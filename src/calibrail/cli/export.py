@@ -11,6 +11,7 @@ import typer
 
 import calibrail
 from calibrail.cli import options as opt
+from calibrail.guardrail.signing import signature_path
 from calibrail.phrases import count, number
 from calibrail.settings.option import setting
 
@@ -32,6 +33,13 @@ def run(
         opt.to_file("Guardrail file to write."),
     ],
     failing: Failing,
+    sign: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="KEY.pem", help="Private key to sign with; the signature is FILE.dsse."
+        ),
+    ] = None,
+    *,
     show: opt.ShowJson,
 ) -> None:
     """Freeze a run into one file that decides in production as it did when it was tested.
@@ -41,12 +49,16 @@ def run(
     says so.
     """
     guardrail = calibrail.Run.load(run_folder).freeze(on_failure=failing.on_failure)
-    guardrail.save(output)
-    config = guardrail.config
+    guardrail.save(output, sign=sign)
+    config, beside = guardrail.config, signature_path(output)
+    signed = f"signed: {beside}" if sign is not None else ""
+    if sign is None and beside.exists():
+        signed = f"{beside} is the signature of an earlier file; sign this one too (--sign)"
     content = {
         "schema": "calibrail.export/1",
         "guardrail": str(output),
         "digest": config.digest,
+        "signature": None if sign is None else str(beside),
     }
     thresholds, headline = _thresholds(guardrail), config.headline
     verdict, detector = headline.verdict, guardrail.scale.column or config.score.name
@@ -54,6 +66,7 @@ def run(
         [f"{output}: {detector}, {thresholds}; {verdict} when calibrated"],
         content,
         "" if verdict == "certified" else f"this guardrail is not certified: {headline.reason}",
+        signed,
         f"next: calibrail check {quote(str(output))} TRACES -o decisions.jsonl",
     )
 

@@ -7,7 +7,7 @@ from functools import wraps
 from keyword import iskeyword
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 from typer.models import ArgumentInfo
@@ -17,8 +17,11 @@ from calibrail.cli.output import Showing, file_to_write, folder_to_write
 from calibrail.errors import InputError
 from calibrail.models.call_limits import CallLimits
 from calibrail.settings.checks import direction, one_of
-from calibrail.settings.option import OPTION, Option, flag, pairs
+from calibrail.settings.option import OPTION, Option, flag, pairs, setting
 from calibrail.settings.promise import OF_ONE_THRESHOLD
+
+if TYPE_CHECKING:
+    from calibrail import Guardrail as Loaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,23 @@ FreeCalls = Annotated[CallLimits, Pick(without=("price",))]
 Show = Annotated[Showing, Pick(only=("page", "json"))]
 ShowRun = Annotated[Showing, Pick(only=("dry_run", "json"))]
 ShowJson = Annotated[Showing, Pick(only=("json",))]
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """Whose signature a guardrail file must bear."""
+
+    trusted: tuple[Path, ...] = setting(
+        "Public key that must have signed the guardrail. Repeatable: any of them.",
+        (),
+        metavar="PUB.pem",
+    )
+
+    def load(self, guardrail: Path) -> "Loaded":
+        """Load a guardrail that is signed by one of the keys, where there are any."""
+        from calibrail import Guardrail
+
+        return Guardrail.load(guardrail, trusted=self.trusted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ def run(
     reading: opt.ReadingGrouped,
     calls: opt.FreeCalls,
     release: opt.Release,
+    trust: opt.Trust,
     *,
     output: Annotated[
         Path | None,
@@ -35,7 +36,7 @@ def run(
     folder = Path() if output is None else output.parent
     with counting("scoring", calls) as context:
         result = calibrail.select(
-            calibrail.Guardrail.load(guardrail),
+            trust.load(guardrail),
             traces,
             **release.to_dict(),
             reading=replace(reading, quarantine=folder / "quarantine.jsonl"),

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from calibrail.guardrail.frozen import Policy as Policy
     from calibrail.guardrail.frozen import ScoreSpecConfig as ScoreSpecConfig
     from calibrail.guardrail.runtime import Guardrail as Guardrail
+    from calibrail.guardrail.signing import Signature as Signature
+    from calibrail.guardrail.signing import signature_path as signature_path
 
 _HOME = {
     "SCHEMA": "frozen",
@@ -21,9 +23,11 @@ _HOME = {
     "Guardrail": "runtime",
     "Policy": "frozen",
     "ScoreSpecConfig": "frozen",
+    "Signature": "signing",
+    "signature_path": "signing",
 }
 
-__all__ = ["SCHEMA", "Decision", "FrozenConfig", "Guardrail", "Policy", "ScoreSpecConfig"]
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> object:

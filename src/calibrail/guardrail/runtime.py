@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from os import PathLike
-from pathlib import Path
 from typing import Any, Self, cast
 
 import numpy as np
@@ -17,17 +16,18 @@ from calibrail.data.reading import read
 from calibrail.data.sources import Source, is_named
 from calibrail.errors import GuardrailError, InputError, ModelError
 from calibrail.guardrail.decision import Decision, Outcome
-from calibrail.guardrail.frozen import FrozenConfig, plain
+from calibrail.guardrail.detector import frozen_detector
+from calibrail.guardrail.file import read_file, write_file
+from calibrail.guardrail.frozen import FrozenConfig
 from calibrail.guardrail.judged import judge
+from calibrail.guardrail.signing import Signature
 from calibrail.models.call_limits import BudgetError
 from calibrail.phrases import number
 from calibrail.scale import Scale
 from calibrail.scores.base import Score, Scores
-from calibrail.scores.learned import learns, state_bytes, with_state
-from calibrail.scores.registry import ScoreSpec, build, scale_of
+from calibrail.scores.registry import scale_of
 from calibrail.settings import checks
 from calibrail.shown import Shown
-from calibrail.writing import write_atomically
 
 
 class Guardrail(Shown):
@@ -53,6 +53,7 @@ class Guardrail(Shown):
 
     def __init__(self, config: FrozenConfig, score: Score | None = None) -> None:
         self._config = config
+        self._signature: Signature | None = None
         self._rule = Rule.from_dict(vars(config))
         if (config.promise.by is None) != (config.groups is None):
             raise GuardrailError("by and groups must stand together; calibrate again")
@@ -61,33 +62,44 @@ class Guardrail(Shown):
                 f"policy.undefined is {config.policy.undefined!r} but the calibration counted "
                 f"undefined scores as {counted!r}; calibrate again"
             )
-        if score is None:
-            score = build(ScoreSpec(config.score.name, config.score.params))
-        if learns(score):
-            try:
-                score = with_state(score, config.score.state_bytes())
-            except InputError as error:
-                raise GuardrailError(f"the guardrail cannot be loaded: {error}") from error
-        _refuse_other_detector(config, score)
-        self._score = score
+        self._score = frozen_detector(config.score, score)
 
     def shown(self) -> tuple[Any, ...]:
         """Return the content of the file."""
         return (json.loads(self._config.to_bytes()),)
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Self:
-        """Load a guardrail file, verify every byte, and verify the detector's weights."""
-        path = checks.path(path, "path")
-        try:
-            raw = path.read_bytes()
-        except OSError as error:
-            raise GuardrailError(f"cannot read {path}: {error.strerror or error}") from error
-        return cls(FrozenConfig.from_bytes(raw, source=str(path)))
+    def load(
+        cls,
+        path: str | PathLike[str],
+        *,
+        trusted: Sequence[str | PathLike[str]] = (),
+        probe: bool = False,
+    ) -> Self:
+        """Load a guardrail file, verify every byte, and verify the detector's weights.
+
+        Parameters
+        ----------
+        path : path
+            The file that ``calibrail export`` wrote.
+        trusted : sequence of path
+            Public keys (PEM). Where any is given, one of them must have signed the file.
+        probe : bool
+            Whether the machine must show that it computes what was certified.
+        """
+        file = read_file(path, trusted)
+        if probe:
+            raise GuardrailError(
+                f"{path} holds no probes, so this machine cannot show that it computes what was "
+                "certified; export it again with `calibrail export`"
+            )
+        guardrail = cls(file.config)
+        guardrail._signature = file.signature
+        return guardrail
 
     @classmethod
     def of(cls, value: object) -> "Guardrail":
-        """Return a guardrail as it is, or load that of a file.
+        """Return a guardrail as it is, or make that of a file or of its content.
 
         Raises
         ------
@@ -96,6 +108,8 @@ class Guardrail(Shown):
         """
         if isinstance(value, str | PathLike):
             return cls.load(value)
+        if isinstance(value, FrozenConfig):
+            return cls(value)
         if not isinstance(value, Guardrail):
             remedy = "; freeze the run: run.freeze()" if hasattr(value, "freeze") else ""
             raise InputError(
@@ -108,9 +122,17 @@ class Guardrail(Shown):
         """Travel to another process as the file's bytes; models and connections are made there."""
         return _from_bytes, (self._config.to_bytes(),)
 
-    def save(self, path: str | Path) -> None:
-        """Write the guardrail file; the same guardrail always gives the same bytes."""
-        write_atomically(Path(path), self._config.to_bytes())
+    def save(self, path: str | PathLike[str], *, sign: str | PathLike[str] | None = None) -> None:
+        """Write the guardrail file; the same guardrail always gives the same bytes.
+
+        ``sign`` is a private Ed25519 key (PEM): ``PATH.dsse`` then holds its signature.
+        """
+        write_file(self._config, path, sign)
+
+    @property
+    def signature(self) -> Signature | None:
+        """The signature that was verified when it was loaded; None where no key was trusted."""
+        return self._signature
 
     @property
     def config(self) -> FrozenConfig:
@@ -318,32 +340,3 @@ def _finite(threshold: float) -> float | None:
 
 def _from_bytes(raw: bytes) -> Guardrail:
     return Guardrail(FrozenConfig.from_bytes(raw, source="a guardrail of another process"))
-
-
-def _refuse_other_detector(config: FrozenConfig, score: Score) -> None:
-    frozen = config.score
-    if score.name != frozen.name:
-        raise GuardrailError(f"the guardrail was frozen for {frozen.name!r}; got {score.name!r}")
-    if (params := plain(score.params)) != frozen.params:
-        raise GuardrailError(
-            f"the detector's parameters are {params!r}; frozen were {frozen.params!r}"
-        )
-    if score.tolerance != frozen.tolerance:
-        raise GuardrailError(
-            f"the detector's tolerance is {score.tolerance!r}; frozen was {frozen.tolerance!r}"
-        )
-    if state_bytes(score) != frozen.state_bytes():
-        raise GuardrailError(
-            f"what the score {score.name} has learnt is not what was calibrated; calibrate again"
-        )
-    here, there = plain(score.fingerprint()), frozen.fingerprint
-    if here != there:
-        details = "; ".join(
-            f"{key}: frozen {there.get(key)!r}, here {here.get(key)!r}"
-            for key in sorted(here.keys() | there.keys())
-            if here.get(key) != there.get(key)
-        )
-        raise GuardrailError(
-            f"the detector on this machine is not the one that was calibrated ({details}); install "
-            "the frozen one, or calibrate again with this one"
-        )

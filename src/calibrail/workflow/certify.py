@@ -17,6 +17,7 @@ from calibrail.data.reading import Reading
 from calibrail.data.sources import Source
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation.sections.measured_risks import risk_bounds, risk_verdict
+from calibrail.guardrail.frozen import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.report.documents.calibrate_findings import assumed, risks_reason
 from calibrail.report.documents.certify_warnings import certify_warnings
@@ -37,7 +38,7 @@ from calibrail.workflow.tally import Tally
 
 
 def certify(
-    guardrail: Guardrail | str | PathLike[str],
+    guardrail: Guardrail | FrozenConfig | str | PathLike[str],
     source: Source | None = None,
     requirement: Requirement | None = None,
     *,
@@ -57,8 +58,8 @@ def certify(
 
     Parameters
     ----------
-    guardrail : Guardrail or path
-        The frozen guardrail, or its file.
+    guardrail : Guardrail, FrozenConfig or path
+        The frozen guardrail, its content, or its file.
     source : path, str or data in memory
         Labelled answers that neither the calibration nor its report has used.
     requirement : Requirement, optional

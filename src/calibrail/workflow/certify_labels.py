@@ -17,8 +17,9 @@ from calibrail.conformal.labels_left import LabelsLeft, labels_left
 from calibrail.conformal.rule import Rule
 from calibrail.conformal.sequential_certificate import SequentialCertificate
 from calibrail.conformal.unsure import UnsureTest
-from calibrail.errors import DataError, GuardrailError, InputError, file_errors
+from calibrail.errors import DataError, InputError, file_errors
 from calibrail.evaluation.agree.judge_vs_human import kappa
+from calibrail.guardrail.file import read_file
 from calibrail.guardrail.frozen import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.labelling.folder import GUARDRAIL, read_plan
@@ -43,7 +44,7 @@ _DIGITS: Final = 6
 
 
 def certify_labels(
-    guardrail: Guardrail | str | PathLike[str] | None,
+    guardrail: Guardrail | FrozenConfig | str | PathLike[str] | None,
     folder: str | PathLike[str],
     requirement: Requirement | None = None,
     *,
@@ -262,16 +263,13 @@ def _refuse_other(given: Requirement, begun: Requirement, folder: Path) -> None:
         )
 
 
-def _config(guardrail: Guardrail | str | PathLike[str]) -> FrozenConfig:
+def _config(guardrail: Guardrail | FrozenConfig | str | PathLike[str]) -> FrozenConfig:
     """Return what a guardrail holds; its detector, which may be a large model, is not built."""
-    if not isinstance(guardrail, str | PathLike):
-        return Guardrail.of(guardrail).config
-    path = Path(guardrail)
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise GuardrailError(f"cannot read {path}: {error.strerror or error}") from error
-    return FrozenConfig.from_bytes(raw, source=str(path))
+    if isinstance(guardrail, FrozenConfig):
+        return guardrail
+    if isinstance(guardrail, str | PathLike):
+        return read_file(guardrail).config
+    return Guardrail.of(guardrail).config
 
 
 def _check_flags(found: Replay, frozen: FrozenConfig) -> None:

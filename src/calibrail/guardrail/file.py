@@ -1,0 +1,79 @@
+"""How is a guardrail file read and written, with its signature?"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from os import PathLike
+from pathlib import Path
+
+from calibrail.errors import GuardrailError
+from calibrail.guardrail.frozen import FrozenConfig
+from calibrail.guardrail.keys import read_private_key
+from calibrail.guardrail.signing import Signature, sign, signature_path, verify_beside
+from calibrail.settings import checks
+from calibrail.writing import write_atomically
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenFile:
+    """What a guardrail file holds, and who vouches for it.
+
+    Attributes
+    ----------
+    config : FrozenConfig
+        Its content.
+    signature : Signature or None
+        The signature of a trusted key; None where none was asked for.
+    """
+
+    config: FrozenConfig
+    signature: Signature | None = None
+
+
+def read_file(path: str | PathLike[str], trusted: Sequence[str | PathLike[str]] = ()) -> FrozenFile:
+    """Read a guardrail file once, and verify every byte of it; its detector is not built.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    trusted : sequence of path
+        Public keys, one of which must have signed it; without any, signatures are not looked at.
+
+    Raises
+    ------
+    GuardrailError
+        If it cannot be read, was changed, or is not signed by one of the keys.
+    """
+    path = checks.path(path, "path")
+    keys = [trusted] if isinstance(trusted, str | PathLike) else list(trusted)
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise GuardrailError(f"cannot read {path}: {error.strerror or error}") from error
+    # What nobody vouches for is not even parsed.
+    signature = verify_beside(path, raw, keys) if keys else None
+    return FrozenFile(FrozenConfig.from_bytes(raw, source=str(path)), signature)
+
+
+def write_file(
+    config: FrozenConfig,
+    path: str | PathLike[str],
+    sign_with: str | PathLike[str] | None = None,
+) -> None:
+    """Write a guardrail file, and its signature beside it where a private key is given.
+
+    The same content and key always give the same bytes.
+    """
+    path = Path(path)
+    key = None if sign_with is None else read_private_key(sign_with)
+    raw = config.to_bytes()
+    write_atomically(path, raw)
+    if key is not None:
+        predicate = {
+            "calibrail": version("calibrail"),
+            "digest": FrozenConfig.from_bytes(raw).digest,
+            "schema": config.schema_,
+            "verdict": config.headline.verdict,
+        }
+        write_atomically(signature_path(path), sign(raw, path.name, predicate, key))

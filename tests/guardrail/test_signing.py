@@ -1,0 +1,295 @@
+from __future__ import annotations
+
+import json
+import os
+import random
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives import serialization as form
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from calibrail.errors import GuardrailError
+from calibrail.guardrail import Guardrail, signature_path
+from calibrail.guardrail.file import read_file
+from calibrail.guardrail.keys import PASSPHRASE, make_keys, read_private_key, read_public_key
+from calibrail.guardrail.signing import sign, verify
+
+Make = Callable[..., Guardrail]
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> tuple[Path, Path]:
+    private = tmp_path / "keys" / "key.pem"
+    public, _, _ = make_keys(private)
+    return private, public
+
+
+@pytest.fixture
+def signed(make_guardrail: Make, keys: tuple[Path, Path], tmp_path: Path) -> Path:
+    path = tmp_path / "g.json"
+    make_guardrail().save(path, sign=keys[0])
+    return path
+
+
+def flipped(raw: bytes, bit: int) -> bytes:
+    changed = bytearray(raw)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)
+
+
+def test_a_signed_guardrail_loads_and_says_by_whom(signed: Path, keys: tuple[Path, Path]) -> None:
+    loaded = Guardrail.load(signed, trusted=[keys[1]])
+    assert loaded.signature is not None
+    assert loaded.signature.name == "g.json"
+    assert loaded.signature.predicate["digest"] == loaded.config.digest
+    assert loaded.signature.predicate["verdict"] == loaded.config.headline.verdict
+    assert Guardrail.load(signed).signature is None
+
+
+def test_the_same_file_and_key_give_the_same_signature(
+    signed: Path, keys: tuple[Path, Path]
+) -> None:
+    before = signature_path(signed).read_bytes()
+    Guardrail.load(signed).save(signed, sign=keys[0])
+    assert signature_path(signed).read_bytes() == before
+
+
+def test_an_independent_implementation_verifies_it(signed: Path, keys: tuple[Path, Path]) -> None:
+    from securesystemslib.dsse import Envelope
+    from securesystemslib.signer import SSlibKey
+
+    envelope = Envelope.from_dict(json.loads(signature_path(signed).read_text()))
+    public = SSlibKey.from_crypto(read_public_key(keys[1]))
+    # Its own id of a key is another digest; envelopes name keys as they like.
+    (keyid,) = envelope.signatures
+    public = SSlibKey(keyid, public.keytype, public.scheme, public.keyval)
+    assert set(envelope.verify([public], 1)) == {keyid}
+    statement = json.loads(envelope.payload)
+    assert statement["_type"] == "https://in-toto.io/Statement/v1"
+    assert statement["subject"][0]["name"] == "g.json"
+
+
+def test_what_an_independent_implementation_signed_is_accepted(
+    signed: Path, keys: tuple[Path, Path]
+) -> None:
+    from securesystemslib.dsse import Envelope
+    from securesystemslib.signer import CryptoSigner
+
+    ours = Envelope.from_dict(json.loads(signature_path(signed).read_text()))
+    theirs = Envelope(ours.payload, ours.payload_type, {})
+    theirs.sign(CryptoSigner(read_private_key(keys[0])))
+    (signature,) = theirs.signatures.values()
+    assert signature.signature == next(iter(ours.signatures.values())).signature
+
+
+def test_every_changed_bit_of_file_and_signature_is_refused(
+    signed: Path, keys: tuple[Path, Path]
+) -> None:
+    raw, envelope = signed.read_bytes(), signature_path(signed).read_bytes()
+    verify(raw, envelope, [keys[1]])
+    changes = [(raw, flipped(envelope, bit)) for bit in range(8 * len(envelope))]
+    drawn = random.Random(0).sample(range(8 * len(raw)), 10_000 - min(9_000, len(changes)))
+    changes += [(flipped(raw, bit), envelope) for bit in drawn]
+    assert len(changes) >= 10_000
+    for changed_raw, changed_envelope in changes:
+        with pytest.raises(GuardrailError):
+            verify(changed_raw, changed_envelope, [keys[1]])
+
+
+@pytest.mark.parametrize("part", ["file", "signature"])
+def test_a_changed_file_does_not_load(
+    signed: Path, keys: tuple[Path, Path], part: str, make_guardrail: Make
+) -> None:
+    if part == "file":
+        # Another guardrail, whole, with its own right digest.
+        make_guardrail(alpha=0.2).save(signed)
+        message = r"is not what was signed: .*'g\.json' with SHA-256"
+    else:
+        beside = signature_path(signed)
+        beside.write_bytes(beside.read_bytes()[:-1])
+        message = "changed or is damaged"
+    with pytest.raises(GuardrailError, match=message):
+        Guardrail.load(signed, trusted=[keys[1]])
+
+
+def test_another_spelling_of_a_right_envelope_is_refused(
+    signed: Path, keys: tuple[Path, Path]
+) -> None:
+    raw, envelope = signed.read_bytes(), signature_path(signed).read_bytes()
+    content = json.loads(envelope)
+    twice = {**content, "signatures": content["signatures"] * 2}
+    more = {**content, "note": "harmless"}
+    for changed in (
+        b" " + envelope,
+        envelope + b"\n",
+        envelope[:-1],
+        json.dumps(content).encode(),
+        json.dumps(twice, sort_keys=True, separators=(",", ":")).encode() + b"\n",
+        json.dumps(more, sort_keys=True, separators=(",", ":")).encode() + b"\n",
+        b"",
+        b"null",
+        b"[" * 60_000,
+        b"\xff" * 10,
+        b" " * 100_000,
+    ):
+        with pytest.raises(GuardrailError, match="changed or is damaged"):
+            verify(raw, changed, [keys[1]])
+
+
+def test_any_of_the_trusted_keys_is_enough_and_another_is_not(
+    signed: Path, keys: tuple[Path, Path], tmp_path: Path
+) -> None:
+    other, _, _ = make_keys(tmp_path / "other.pem")
+    assert Guardrail.load(signed, trusted=[other, keys[1]]).signature is not None
+    assert Guardrail.load(signed, trusted=keys[1]).signature is not None  # type: ignore[arg-type]
+    with pytest.raises(GuardrailError, match="signed by another key"):
+        Guardrail.load(signed, trusted=[other])
+
+
+def test_a_signature_that_another_key_made_in_the_name_of_a_trusted_one_is_refused(
+    signed: Path, keys: tuple[Path, Path]
+) -> None:
+    raw, beside = signed.read_bytes(), signature_path(signed)
+    forged = json.loads(sign(raw, "g.json", {}, Ed25519PrivateKey.generate()))
+    forged["signatures"][0]["keyid"] = json.loads(beside.read_bytes())["signatures"][0]["keyid"]
+    beside.write_bytes(json.dumps(forged, sort_keys=True, separators=(",", ":")).encode() + b"\n")
+    with pytest.raises(GuardrailError, match="did not sign this"):
+        Guardrail.load(signed, trusted=[keys[1]])
+
+
+def test_a_statement_about_something_else_is_refused(
+    signed: Path, keys: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = read_private_key(keys[0])
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "calibrail.guardrail.signing.PREDICATE_TYPE", "https://slsa.dev/provenance/v1"
+        )
+        envelope = sign(signed.read_bytes(), "g.json", {}, key)
+    with pytest.raises(GuardrailError, match="says nothing of a guardrail"):
+        verify(signed.read_bytes(), envelope, [keys[1]])
+
+
+def test_an_unsigned_guardrail_is_refused_where_keys_are_trusted(
+    signed: Path, keys: tuple[Path, Path]
+) -> None:
+    signature_path(signed).unlink()
+    with pytest.raises(GuardrailError, match=r"is not signed.*--sign key\.pem"):
+        Guardrail.load(signed, trusted=[keys[1]])
+    signature_path(signed).mkdir()
+    with pytest.raises(GuardrailError, match=r"cannot read .*g\.json\.dsse"):
+        Guardrail.load(signed, trusted=[keys[1]])
+
+
+def test_what_nobody_vouches_for_is_not_parsed(signed: Path, keys: tuple[Path, Path]) -> None:
+    signed.write_bytes(b"[" * 100_000)
+    with pytest.raises(GuardrailError, match="is not what was signed"):
+        read_file(signed, [keys[1]])
+
+
+def test_a_renamed_file_is_still_the_one_that_was_signed(
+    signed: Path, keys: tuple[Path, Path]
+) -> None:
+    moved = signed.rename(signed.with_name("moved.json"))
+    signature_path(signed).rename(signature_path(moved))
+    assert Guardrail.load(moved, trusted=[keys[1]]).signature is not None
+
+
+def test_keys_are_private_and_are_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "key.pem"
+    public, _, encrypted = make_keys(path)
+    assert public == path.with_name("key.pub.pem")
+    assert not encrypted
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    before = path.read_bytes()
+    with pytest.raises(GuardrailError, match=r"key\.pem is there already"):
+        make_keys(path)
+    path.unlink()
+    with pytest.raises(GuardrailError, match=r"key\.pub\.pem is there already"):
+        make_keys(path)
+    assert not path.exists()
+    assert before
+
+
+def test_a_passphrase_comes_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "key.pem"
+    monkeypatch.setenv(PASSPHRASE, "open sesame")
+    _, _, encrypted = make_keys(path)
+    assert encrypted
+    assert b"ENCRYPTED" in path.read_bytes()
+    read_private_key(path)
+    monkeypatch.setenv(PASSPHRASE, "wrong")
+    with pytest.raises(GuardrailError, match="passphrase"):
+        read_private_key(path)
+    monkeypatch.delenv(PASSPHRASE)
+    with pytest.raises(GuardrailError, match=f"has a passphrase.*{PASSPHRASE}"):
+        read_private_key(path)
+
+
+def test_a_passphrase_is_not_needed_for_a_key_without_one(
+    keys: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PASSPHRASE, "of another key")
+    read_private_key(keys[0])
+
+
+def test_keys_that_cannot_sign_or_be_trusted_are_named(
+    keys: tuple[Path, Path], tmp_path: Path
+) -> None:
+    private, public = keys
+    with pytest.raises(GuardrailError, match="is a public key"):
+        read_private_key(public)
+    with pytest.raises(GuardrailError, match=r"is a private key.*key\.pub\.pem"):
+        read_public_key(private)
+    broken = tmp_path / "broken.pem"
+    broken.write_bytes(private.read_bytes()[:60])
+    for read, path in (
+        (read_private_key, tmp_path / "missing.pem"),
+        (read_public_key, tmp_path),
+        (read_private_key, broken),
+    ):
+        with pytest.raises(GuardrailError, match=path.name):
+            read(path)
+    broken.write_bytes(b"no key")
+    for read in (read_private_key, read_public_key):
+        with pytest.raises(GuardrailError, match=r"broken\.pem.*calibrail keygen"):
+            read(broken)
+
+
+@pytest.mark.parametrize("kind", ["RSA", "EllipticCurve"])
+def test_a_key_that_is_not_ed25519_is_refused(tmp_path: Path, kind: str) -> None:
+    key = {
+        "RSA": lambda: rsa.generate_private_key(65537, 1024),
+        "EllipticCurve": lambda: ec.generate_private_key(ec.SECP256R1()),
+    }[kind]()
+    private, public = tmp_path / "key.pem", tmp_path / "pub.pem"
+    private.write_bytes(
+        key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption())
+    )
+    public.write_bytes(
+        key.public_key().public_bytes(form.Encoding.PEM, form.PublicFormat.SubjectPublicKeyInfo)
+    )
+    for read, path in ((read_private_key, private), (read_public_key, public)):
+        with pytest.raises(GuardrailError, match="is a key of another kind"):
+            read(path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
+def test_an_unreadable_signature_is_named(signed: Path, keys: tuple[Path, Path]) -> None:
+    signature_path(signed).chmod(0)
+    with pytest.raises(GuardrailError, match=r"cannot read .*g\.json\.dsse"):
+        Guardrail.load(signed, trusted=[keys[1]])
+
+
+def test_nothing_is_written_with_a_key_that_cannot_sign(
+    make_guardrail: Make, keys: tuple[Path, Path], tmp_path: Path
+) -> None:
+    with pytest.raises(GuardrailError, match="is a public key"):
+        make_guardrail().save(tmp_path / "new.json", sign=keys[1])
+    assert not (tmp_path / "new.json").exists()
