@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import shlex
+import signal
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +20,7 @@ from calibrail.cli import app
 from calibrail.cli.output import INCONCLUSIVE, REJECTED
 from calibrail.labelling.session import Session
 from calibrail.models.encoder import load_encoder
+from calibrail.serve.process import serve
 from tests.answers import rows, write
 from tests.chat_server import ChatServer, sampled
 
@@ -91,6 +96,7 @@ def _furnished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     # Whoever labels presses a few keys; a test of its own opens the page.
     monkeypatch.setattr("sys.stdin", io.StringIO("f\nh\nu\nq\n"))
     monkeypatch.setattr("calibrail.ui.serve.serve", _labels_some)
+    monkeypatch.setattr("calibrail.serve.process.serve", _starts_and_stops)
     lines = [f"{row['label']},{row['detector']}" for row in rows()]
     (tmp_path / "metric_scores.csv").write_text(summaries())
     edited = [row | {"label": 1 - int(row["label"])} for row in rows()]
@@ -99,6 +105,15 @@ def _furnished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write(tmp_path / "annotated.jsonl", [row | {"label": votes[row["label"]]} for row in rows()])
     (tmp_path / "scores.csv").write_text("\n".join(["label,my_detector", *lines]))
     return tmp_path
+
+
+def _starts_and_stops(files: Any, options: Any, **given: Any) -> bool:
+    """Serve on a free port, and stop as soon as the address is known."""
+
+    def stop(_: str) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    return serve(files, replace(options, port=0), **{**given, "tell": stop})
 
 
 def summaries() -> str:

@@ -3,12 +3,15 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from calibrail.scale import Scale
 from calibrail.shown import Shown
 
 Outcome = Literal["pass", "flag", "review", "error"]
+
+#: How the reason begins where the detector failed.
+FAILED: Final = "the detector failed"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -84,6 +87,11 @@ class Decision(Shown):
     def flagged(self) -> bool:
         """Whether the answer must not be released as it is: every outcome but ``pass``."""
         return self.outcome != "pass"
+
+    @property
+    def failed(self) -> bool:
+        """Whether the detector failed, so that the failure policy decided."""
+        return self.score is None and self.reason.startswith(FAILED)
 
     def to_dict(self, *, evidence: bool = False) -> dict[str, Any]:
         """Return the JSON object that ``calibrail check`` writes, with its evidence if asked.

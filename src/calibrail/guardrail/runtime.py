@@ -15,7 +15,7 @@ from calibrail.data.in_memory import Rows
 from calibrail.data.reading import read
 from calibrail.data.sources import Source, is_named
 from calibrail.errors import GuardrailError, InputError, ModelError
-from calibrail.guardrail.decision import Decision, Outcome
+from calibrail.guardrail.decision import FAILED, Decision, Outcome
 from calibrail.guardrail.detector import frozen_detector
 from calibrail.guardrail.file import read_file, write_file
 from calibrail.guardrail.frozen import FrozenConfig
@@ -238,7 +238,7 @@ class Guardrail(Shown):
             # is reported as the failure that it is.
             if len(examples) == 1 or isinstance(error, ModelError | BudgetError):
                 # A model that cannot be had, or may not be asked, fails on every answer alike.
-                return [self._failed(example, error) for example in examples]
+                return [self.failed(example, error) for example in examples]
             return [self._decided([example])[0] for example in examples]
         return self._decide_scored(examples, scores)
 
@@ -302,7 +302,7 @@ class Guardrail(Shown):
         try:
             scores = self._score.score([example])
         except Exception as error:
-            return self._failed(example, error)
+            return self.failed(example, error)
         return self._decide_scored([example], scores, alone=True)[0]
 
     def _explain(self, value: float, threshold: float | None, outcome: Outcome) -> str:
@@ -322,10 +322,11 @@ class Guardrail(Shown):
             return f"{score} is within rounding of {edge}"
         return f"{score} is {scale.reaching} {edge}"
 
-    def _failed(self, example: Example, error: Exception) -> Decision:
+    def failed(self, example: Example, error: Exception) -> Decision:
+        """Return the decision about an answer that could not be judged: the failure policy's."""
         policy = self._config.policy.failure
         threshold = _finite(self._rule.thresholds(1, self._groups([example]))[0])
-        reason = f"the detector failed: {type(error).__name__}: {error}; policy: {policy}"
+        reason = f"{FAILED}: {type(error).__name__}: {error}; policy: {policy}"
         return Decision(example.id, policy, None, threshold, None, reason, scale=self.scale)
 
 

@@ -12,6 +12,7 @@ from calibrail.settings.reading import ReadOptions, ReadShort
 from calibrail.settings.release import Release, SelectionMethod
 from calibrail.settings.requirement import Requirement
 from calibrail.settings.score_threshold import ScoreThreshold
+from calibrail.settings.serving import ServeOptions
 from calibrail.settings.shift import ShiftSplit
 from calibrail.settings.splitting import SplitOptions
 
@@ -28,6 +29,7 @@ __all__ = [
     "Requirement",
     "ScoreThreshold",
     "SelectionMethod",
+    "ServeOptions",
     "ShiftSplit",
     "SplitOptions",
     "Undefined",

@@ -1,0 +1,72 @@
+"""What may be asked of the service, and what is answered?"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from calibrail.guardrail.decision import Decision
+from calibrail.serve.bodies import Batch, Check, parse
+from calibrail.serve.problems import Problem
+from calibrail.serve.service import Service
+
+
+def application(service: Service) -> FastAPI:
+    """Return the routes of a service."""
+    app = FastAPI(title="calibrail", docs_url=None, redoc_url=None)
+
+    @app.exception_handler(Problem)
+    async def refused(_: Request, problem: Exception) -> Response:
+        assert isinstance(problem, Problem)
+        return problem.response()
+
+    @app.exception_handler(HTTPException)
+    async def unrouted(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        detail = f"{request.method} {request.url.path}: {error.detail}; see /openapi.json"
+        kind = {404: "no-such-route", 405: "no-such-method"}.get(error.status_code, "refused")
+        response = Problem(error.status_code, kind, detail).response()
+        response.headers.update(error.headers or {})
+        return response
+
+    @app.post("/v1/check")
+    async def check(request: Request) -> Response:
+        asked = parse(Check, await request.body())
+        loaded = service.guardrails.get(request.query_params.get("guardrail"))
+        example = asked.example(loaded.guardrail)
+        decisions = await service.batcher.decide(loaded, [example], alone=asked.evidence)
+        return _json(decisions[0].line(evidence=asked.evidence))
+
+    @app.post("/v1/check/batch")
+    async def check_batch(request: Request) -> Response:
+        asked = parse(Batch, await request.body())
+        loaded = service.guardrails.get(request.query_params.get("guardrail"))
+        examples = [
+            item.example(loaded.guardrail, ("items", place))
+            for place, item in enumerate(asked.items)
+        ]
+        decisions = await service.batcher.decide(loaded, examples, alone=asked.evidence)
+        return _json(_items(decisions, evidence=asked.evidence))
+
+    @app.get("/healthz")
+    async def health() -> Response:
+        return _json('{"status": "alive"}')
+
+    @app.get("/readyz")
+    async def ready() -> Response:
+        service.refuse_unready()
+        return _json('{"status": "ready"}')
+
+    return app
+
+
+def _items(decisions: Iterable[Decision], *, evidence: bool) -> str:
+    lines = ", ".join(decision.line(evidence=evidence) for decision in decisions)
+    return f'{{"items": [{lines}]}}'
+
+
+def _json(text: str, **options: Any) -> Response:
+    body = text.encode("utf-8", "surrogatepass")
+    return Response(body, media_type="application/json", **options)

@@ -1,0 +1,282 @@
+"""How do requests that arrive together share a forward pass, and what if one takes too long?
+
+A thread that is free to score takes at once all that waits: nothing is held back to fill a batch,
+and a batch forms by itself from what arrives while another one is scored. That its make-up does not
+matter to any decision is the guardrail's own promise.
+"""
+
+import asyncio
+import contextvars
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from calibrail.data.example import Example
+from calibrail.guardrail.decision import Decision
+from calibrail.serve.guardrails import Loaded
+from calibrail.serve.problems import Problem
+
+#: Threads that ask an endpoint: a slow reply holds up those that share its batch, not all others.
+ASKING_THREADS: Final = 8
+#: Seconds after which a request that was refused may find room.
+RETRY_AFTER: Final = 1
+
+
+class _Request:
+    """Answers that came together and are answered together."""
+
+    __slots__ = ("answers", "decisions", "done", "left", "timer")
+
+    def __init__(self, done: asyncio.Future[list[Decision]]) -> None:
+        self.done = done
+        self.answers: list[Waiting] = []
+        self.decisions: list[Decision | None] = []
+        self.left = 0
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class Waiting:
+    """One answer that waits for its decision.
+
+    Attributes
+    ----------
+    example : Example
+        The answer.
+    loaded : Loaded
+        The guardrail that it came to; another one that is swapped in does not decide it.
+    alone : bool
+        Whether it is scored by itself.
+    kept : bool
+        Whether its decision is kept as soon as there is one.
+    """
+
+    __slots__ = ("alone", "example", "kept", "loaded", "place", "request", "settled")
+
+    def __init__(self, example: Example, loaded: Loaded, *, alone: bool, kept: bool) -> None:
+        self.example, self.loaded, self.alone, self.kept = example, loaded, alone, kept
+        self.request: _Request
+        self.place = 0
+        #: Who sets it, under the lock, is the one who gives the decision.
+        self.settled = False
+
+
+#: Takes what was decided before it is given, in any thread; raises where it cannot be kept.
+Keep = Callable[[Sequence[tuple[Waiting, Decision]]], None]
+
+
+class Batcher:
+    """Decides about the answers of many requests.
+
+    Made within a running event loop; the threads run what ``contextvars`` hold then.
+
+    Parameters
+    ----------
+    max_batch, queue : int
+        Most answers that are scored together; most that wait or are scored.
+    deadline : float
+        Seconds after which an answer is decided by the failure policy.
+    keep : callable
+        Takes decisions before they are given.
+    batched : callable
+        Takes each batch's guardrail and size.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_batch: int,
+        queue: int,
+        deadline: float,
+        keep: Keep,
+        batched: Callable[[Loaded, int], None],
+    ) -> None:
+        self._max_batch, self._most, self._deadline = max_batch, queue, deadline
+        self._keep, self._batched = keep, batched
+        self._loop = asyncio.get_running_loop()
+        self._context = contextvars.copy_context()
+        self._lock = threading.Lock()
+        self._lanes: dict[str, _Lane] = {}
+        self._late = ThreadPoolExecutor(1, "late")
+        self._n = 0
+
+    @property
+    def depth(self) -> int:
+        """Answers that wait or are scored."""
+        return self._n
+
+    async def decide(
+        self,
+        loaded: Loaded,
+        examples: Sequence[Example],
+        *,
+        alone: bool = False,
+        kept: bool = True,
+    ) -> list[Decision]:
+        """Return the decision about each answer, in their order.
+
+        Parameters
+        ----------
+        loaded : Loaded
+            What decides.
+        examples : sequence of Example
+            The answers.
+        alone : bool
+            Whether each is scored by itself.
+        kept : bool
+            Whether decisions are kept one by one; otherwise the caller keeps them.
+
+        Raises
+        ------
+        Problem
+            If there is no room, or a decision cannot be kept.
+        """
+        if len(examples) > self._most:
+            raise Problem(
+                413,
+                "too-many-items",
+                f"{len(examples):,} answers in one request; send {self._most:,} at most",
+            )
+        request = _Request(self._loop.create_future())
+        for place, example in enumerate(examples):
+            answer = Waiting(example, loaded, alone=alone, kept=kept)
+            answer.request, answer.place = request, place
+            request.answers.append(answer)
+        request.left = len(examples)
+        request.decisions = [None] * len(examples)
+        with self._lock:
+            if self._n + len(examples) > self._most:
+                raise Problem(
+                    429,
+                    "queue-full",
+                    f"{self._n:,} answers wait, of {self._most:,} at most; send this again later",
+                    retry_after=RETRY_AFTER,
+                )
+            self._n += len(examples)
+            lane = self._lane(loaded)
+            lane.waiting.extend(request.answers)
+            lane.ready.notify(min(len(examples), lane.n_idle))
+        request.timer = self._loop.call_later(self._deadline, self._expire, request)
+        return await request.done
+
+    def _lane(self, loaded: Loaded) -> "_Lane":
+        name, n = (loaded.name, ASKING_THREADS) if loaded.asks else ("", 1)
+        lane = self._lanes.get(name)
+        if lane is None:
+            lane = self._lanes[name] = _Lane(self._lock)
+            for number in range(n):
+                threading.Thread(
+                    target=self._context.copy().run,
+                    args=(self._work, lane),
+                    name=f"scorer {name or 'local'} {number}",
+                    daemon=True,
+                ).start()
+        return lane
+
+    def _work(self, lane: "_Lane") -> None:
+        while True:
+            with self._lock:
+                while not lane.waiting:
+                    lane.n_idle += 1
+                    lane.ready.wait()
+                    lane.n_idle -= 1
+                batch = lane.take(self._max_batch)
+            self._decide(batch)
+            # What was asked is not kept alive while nothing else comes.
+            del batch
+
+    def _decide(self, batch: list[Waiting]) -> None:
+        guardrail = batch[0].loaded.guardrail
+        examples = [answer.example for answer in batch]
+        self._batched(batch[0].loaded, len(batch))
+        try:
+            decisions = list(guardrail.stream(iter(examples), len(examples)))
+        except Exception as error:
+            # A guardrail decides whatever its detector does; should it not, nothing passes.
+            decisions = [guardrail.failed(example, error) for example in examples]
+        with self._lock:
+            mine = [pair for pair in zip(batch, decisions, strict=True) if not pair[0].settled]
+            for answer, _ in mine:
+                answer.settled = True
+        self._give(mine)
+
+    def _give(self, decided: Sequence[tuple[Waiting, Decision]]) -> None:
+        """Keep decisions, then hand them to the requests."""
+        problem: Exception | None = None
+        if decided:
+            try:
+                self._keep([pair for pair in decided if pair[0].kept])
+            except Exception as error:
+                problem = error
+            self._loop.call_soon_threadsafe(self._deliver, decided, problem)
+
+    def _deliver(
+        self, decided: Sequence[tuple[Waiting, Decision]], problem: Exception | None
+    ) -> None:
+        with self._lock:
+            self._n -= len(decided)
+        for answer, decision in decided:
+            request = answer.request
+            request.decisions[answer.place] = decision
+            request.left -= 1
+            if request.done.done():
+                continue
+            if problem is not None:
+                request.done.set_exception(problem)
+            elif request.left == 0:
+                request.done.set_result([item for item in request.decisions if item is not None])
+            else:
+                continue
+            if request.timer is not None:
+                request.timer.cancel()
+
+    def _expire(self, request: _Request) -> None:
+        """Take what has no decision out of the queue, and decide it by the failure policy."""
+        with self._lock:
+            late = [answer for answer in request.answers if not answer.settled]
+            for answer in late:
+                answer.settled = True
+            for lane in self._lanes.values():
+                lane.drop_settled()
+        error = TimeoutError(f"no decision within {self._deadline:g} s (timeout)")
+        decided = [
+            (answer, answer.loaded.guardrail.failed(answer.example, error)) for answer in late
+        ]
+        self._late.submit(self._context.copy().run, self._give, decided)
+
+    async def emptied(self, seconds: float) -> bool:
+        """Wait until nothing waits or is scored; return whether that came about in time."""
+        end = time.monotonic() + seconds
+        while self._n and time.monotonic() < end:
+            await asyncio.sleep(0.01)
+        return not self._n
+
+
+class _Lane:
+    """Answers that wait for the same threads."""
+
+    def __init__(self, lock: threading.Lock) -> None:
+        self.ready = threading.Condition(lock)
+        self.waiting: deque[Waiting] = deque()
+        self.n_idle = 0
+
+    def take(self, most: int) -> list[Waiting]:
+        """Return the first answer, and with it others that may share its batch."""
+        first = self.waiting.popleft()
+        batch = [first]
+        if first.alone:
+            return batch
+        left: list[Waiting] = []
+        while self.waiting and len(batch) < most:
+            answer = self.waiting.popleft()
+            shares = answer.loaded is first.loaded and not answer.alone
+            (batch if shares else left).append(answer)
+        self.waiting.extendleft(reversed(left))
+        return batch
+
+    def drop_settled(self) -> None:
+        """Forget answers that were decided otherwise."""
+        if any(answer.settled for answer in self.waiting):
+            self.waiting = deque(answer for answer in self.waiting if not answer.settled)

@@ -1,0 +1,124 @@
+"""Which requests reach the routes at all?
+
+Whatever is refused here costs no more than reading what is refused: no route, no parser, no thread.
+"""
+
+import asyncio
+import hmac
+import ipaddress
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from calibrail.serve.problems import Problem
+from calibrail.serve.service import Service
+
+#: What anybody may ask: whoever starts and stops the process has no token.
+OPEN: Final = frozenset({"/healthz", "/readyz"})
+_LOCAL: Final = re.compile(r"(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?", re.IGNORECASE)
+
+
+class Gate:
+    """An ASGI application behind limits.
+
+    Parameters
+    ----------
+    app : ASGI application
+        What answers.
+    service : Service
+        Whose limits and token these are.
+    """
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self._app, self._service = app, service
+        self._most, self._seconds = service.options.max_body, service.options.read_timeout
+        self._token = None if service.token is None else service.token.encode()
+        self._local = is_loopback(service.options.host)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or say why not."""
+
+        async def ending(message: Message) -> None:
+            if message["type"] == "http.response.start" and self._service.draining:
+                message["headers"] = [*message["headers"], (b"connection", b"close")]
+            await send(message)
+
+        try:
+            headers = dict(scope["headers"])
+            self._admit(scope, headers)
+            body = await self._body(headers, receive)
+        except Problem as problem:
+            await problem.response()(scope, receive, ending)
+            return
+        except ConnectionResetError:
+            return
+        given = False
+
+        async def whole() -> Message:
+            nonlocal given
+            if given:
+                return await receive()
+            given = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        await self._app(scope, whole, ending)
+
+    def _admit(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
+        if self._local and not _LOCAL.fullmatch(headers.get(b"host", b"").decode("latin-1")):
+            # A page elsewhere whose name points here (DNS rebinding) does not know that name.
+            raise Problem(421, "other-host", "this service answers on this machine: use 127.0.0.1")
+        if self._token is not None and scope["path"] not in OPEN:
+            kind, _, token = headers.get(b"authorization", b"").partition(b" ")
+            if kind.lower() != b"bearer" or not hmac.compare_digest(token.strip(), self._token):
+                raise Problem(
+                    401,
+                    "unauthorized",
+                    "this needs the service's token: send the header Authorization: Bearer TOKEN",
+                )
+        if scope["method"] == "POST":
+            kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+            if kind != b"application/json":
+                raise Problem(
+                    415, "not-json", "send the body with the header Content-Type: application/json"
+                )
+
+    async def _body(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
+        length = headers.get(b"content-length", b"0")
+        if length.isdigit() and int(length) > self._most:
+            raise self._too_large()
+        if length == b"0" and b"transfer-encoding" not in headers:
+            return b""
+        parts, size = [], 0
+        try:
+            async with asyncio.timeout(self._seconds):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise ConnectionResetError
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    if size > self._most:
+                        raise self._too_large()
+                    if not message.get("more_body", False):
+                        return b"".join(parts)
+        except TimeoutError:
+            detail = f"the body took longer than {self._seconds:g} s to arrive"
+            raise Problem(408, "too-slow", detail, close=True) from None
+
+    def _too_large(self) -> Problem:
+        detail = f"the body is larger than {self._most:,} bytes; send fewer answers at once"
+        return Problem(413, "too-large", detail)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address is reached from this machine alone.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"

@@ -1,0 +1,178 @@
+"""How does the service start, listen, and end without dropping what it accepted?"""
+
+import asyncio
+import contextlib
+import gc
+import math
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+import uvicorn
+
+from calibrail.errors import CalibrailError, InputError
+from calibrail.guardrail.decision_log import DecisionLog
+from calibrail.guardrail.runtime import Guardrail
+from calibrail.serve.app import application
+from calibrail.serve.guardrails import Guardrails
+from calibrail.serve.limits import Gate
+from calibrail.serve.protocol import protocol
+from calibrail.serve.service import Service
+from calibrail.settings.option import option_of
+from calibrail.settings.serving import ServeOptions
+
+#: Seconds in which connections that wait to be accepted, and requests that were sent before a
+#: client knew, are still taken when the service is stopped.
+LAST_CALL: Final = 0.3
+#: Connections that may wait to be accepted.
+BACKLOG: Final = 2048
+
+
+def serve(
+    files: Mapping[str, Path],
+    options: ServeOptions,
+    *,
+    load: Callable[[Path], Guardrail],
+    tell: Callable[[str], None],
+) -> bool:
+    """Serve guardrails until SIGTERM or Ctrl-C.
+
+    Parameters
+    ----------
+    files : mapping of str to Path
+        Guardrail files by name.
+    options : ServeOptions
+        Where to listen, and the limits.
+    load : callable
+        Loads, verifies and probes a guardrail.
+    tell : callable
+        Takes the address, once it answers.
+
+    Returns
+    -------
+    bool
+        Whether all that was accepted was answered.
+
+    Raises
+    ------
+    CalibrailError
+        If a guardrail must not decide, or the address is taken.
+    """
+    with _listening(options) as listener:
+        guardrails = Guardrails(files, load)
+        log = None
+        if options.log is not None:
+            log = DecisionLog(options.log, sync=options.log_sync, texts=options.log_text)
+        with asyncio.Runner(loop_factory=_loop) as runner:
+            return runner.run(_run(guardrails, options, log, listener, tell))
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    """Return the quickest event loop there is."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+async def _run(
+    guardrails: Guardrails,
+    options: ServeOptions,
+    log: DecisionLog | None,
+    listener: socket.socket,
+    tell: Callable[[str], None],
+) -> bool:
+    service = Service(options, guardrails, log)
+    app = Gate(application(service), service)
+    config = uvicorn.Config(
+        app,
+        http=protocol(options),
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        backlog=BACKLOG,
+        timeout_graceful_shutdown=math.ceil(options.drain),
+        lifespan="off",
+        ws="none",
+    )
+    server = _Server(config, service, lambda: tell(_address(listener)))
+    # What was loaded stays: the collector need not look at it again.
+    gc.collect()
+    gc.freeze()
+    await server.serve(sockets=[listener])
+    return await service.close()
+
+
+class _Server(uvicorn.Server):
+    """A server that ends in order on SIGTERM, with nothing left that it accepted."""
+
+    def __init__(
+        self, config: uvicorn.Config, service: Service, started: Callable[[], None]
+    ) -> None:
+        super().__init__(config)
+        self._service, self._when_started = service, started
+        self._loop = asyncio.get_running_loop()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take the signals that end a process; none is raised again after that."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {
+            number: signal.signal(number, self.handle_exit)
+            for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Say from now on that connections end, and stop accepting a moment later."""
+        if self._service.draining and sig == signal.SIGINT:
+            self.force_exit = self.should_exit = True
+        self._service.draining = True
+        self._loop.call_soon_threadsafe(self._loop.call_later, LAST_CALL, self._stop)
+
+    def _stop(self) -> None:
+        self.should_exit = True
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and say so."""
+        await super().startup(sockets)
+        self._when_started()
+
+
+@contextlib.contextmanager
+def _listening(options: ServeOptions) -> Iterator[socket.socket]:
+    """Bind the address before any work is done; nobody is accepted yet."""
+    try:
+        found = socket.getaddrinfo(
+            options.host, options.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    except OSError as error:
+        given = option_of(ServeOptions, "host", options.host)
+        raise InputError(f"{given} is no address of this machine: {error}") from error
+    family, kind, number, _, address = found[0]
+    with socket.socket(family, kind, number) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(address)
+        except OSError as error:
+            raise CalibrailError(
+                f"cannot listen on {options.host} port {options.port}: {error.strerror}; choose "
+                f"another port ({option_of(ServeOptions, 'port', 0)} for a free one)"
+            ) from error
+        yield listener
+
+
+def _address(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

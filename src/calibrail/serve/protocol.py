@@ -1,0 +1,110 @@
+"""How long, and how large, may a request's headers be before anybody looks at it?
+
+A client that sends a byte a second would hold its connection for ever: uvicorn ends connections
+that are idle between requests, not those in the middle of one.
+"""
+
+import asyncio
+from typing import Final
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from calibrail.serve.problems import MEDIA_TYPE, Problem
+from calibrail.settings.serving import ServeOptions
+
+#: Bytes of a request before its body at most.
+MOST_HEADERS: Final = 64 * 2**10
+#: Seconds that whoever reads a body has to refuse a slow one in its own words.
+_GRACE: Final = 1.0
+
+
+class _Patient(HttpToolsProtocol):
+    """A connection that ends where a request does not arrive in time."""
+
+    #: Seconds for the headers, and for the body.
+    seconds: float
+
+    _timer: asyncio.TimerHandle | None = None
+    _in_headers = True
+    _n_header = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Expect the first request."""
+        super().connection_made(transport)  # type: ignore[arg-type]
+        self._arm(self.seconds)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Expect nothing more."""
+        self._disarm()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes, as long as the headers do not grow too long."""
+        if self._in_headers:
+            self._n_header += len(data)
+        super().data_received(data)
+        if self._in_headers and self._n_header > MOST_HEADERS and not self.transport.is_closing():
+            detail = f"the headers are longer than {MOST_HEADERS:,} bytes; send shorter ones"
+            self._refuse(Problem(431, "headers-too-large", detail))
+
+    def on_message_begin(self) -> None:
+        """Wait for the headers to end."""
+        super().on_message_begin()
+        self._in_headers = True
+        if self._timer is None:
+            self._arm(self.seconds)
+
+    def on_headers_complete(self) -> None:
+        """Wait for the body to end."""
+        self._in_headers, self._n_header = False, 0
+        self._arm(self.seconds + _GRACE)
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Wait for nothing: the rest is up to the service."""
+        self._disarm()
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is not HTTP."""
+        self._refuse(Problem(400, "not-http", "this is not an HTTP request"))
+
+    def _arm(self, seconds: float) -> None:
+        self._disarm()
+        self._timer = self.loop.call_later(seconds, self._too_slow)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _too_slow(self) -> None:
+        self._timer = None
+        if self.transport.is_closing():
+            return
+        if self.flow.read_paused:
+            # It is this side that does not read: an earlier request of the connection is at work.
+            self._arm(self.seconds)
+        elif self._in_headers:
+            detail = f"the headers took longer than {self.seconds:g} s to arrive"
+            self._refuse(Problem(408, "too-slow", detail))
+        else:
+            self.transport.abort()
+
+    def _refuse(self, problem: Problem) -> None:
+        """Answer outside of any application, and end the connection."""
+        body = problem.body()
+        lines = {
+            "Content-Type": MEDIA_TYPE,
+            "Content-Length": str(len(body)),
+            **problem.headers(),
+            "Connection": "close",
+        }
+        head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+        self.transport.write(STATUS_LINE[problem.status] + head.encode() + b"\r\n" + body)
+        self.transport.close()
+
+
+def protocol(options: ServeOptions) -> type[asyncio.Protocol]:
+    """Return the protocol of connections, with the patience that the options state."""
+    return type("Patient", (_Patient,), {"seconds": options.read_timeout})

@@ -1,0 +1,128 @@
+"""What does a running service consist of, and when is it ready?"""
+
+import os
+import tempfile
+from collections.abc import Sequence
+from typing import Final
+
+from calibrail.data.example import Example
+from calibrail.errors import LogError
+from calibrail.guardrail.decision import Decision
+from calibrail.guardrail.decision_log import DecisionLog, Entry
+from calibrail.serve.batching import RETRY_AFTER, Batcher, Waiting
+from calibrail.serve.guardrails import Guardrails, Loaded
+from calibrail.serve.problems import Problem
+from calibrail.settings.serving import ServeOptions
+
+#: Environment variable of the token that requests must bring.
+TOKEN_VARIABLE: Final = "CALIBRAIL_TOKEN"
+#: Bytes that must find room before a log that failed is tried with decisions again.
+_ROOM: Final = 2**16
+
+
+class Service:
+    """The guardrails, the queue and the log of one process.
+
+    Made within a running event loop.
+
+    Parameters
+    ----------
+    options : ServeOptions
+        The limits.
+    guardrails : Guardrails
+        What decides.
+    log : DecisionLog or None
+        Where decisions are kept before they are given.
+    """
+
+    def __init__(
+        self, options: ServeOptions, guardrails: Guardrails, log: DecisionLog | None = None
+    ) -> None:
+        self.options, self.guardrails = options, guardrails
+        self.token = os.environ.get(TOKEN_VARIABLE) or None
+        self.draining = False
+        self._log, self._log_error = log, ""
+        self.batcher = Batcher(
+            max_batch=options.max_batch,
+            queue=options.queue,
+            deadline=options.deadline,
+            keep=self._keep,
+            batched=self._batched,
+        )
+
+    def refuse_unready(self) -> None:
+        """Raise what keeps the service from deciding; may write to the disk.
+
+        Raises
+        ------
+        Problem
+            If it is being stopped, or its log cannot be written.
+        """
+        if self.draining:
+            raise Problem(503, "stopping", "this process is being stopped; ask another one")
+        if self._log_error and self._log is not None:
+            try:
+                with tempfile.TemporaryFile(dir=self._log.folder) as file:
+                    file.write(bytes(_ROOM))
+            except OSError:
+                raise Problem(503, "log-unavailable", self._log_error) from None
+            self._log_error = ""
+
+    def keep(
+        self,
+        loaded: Loaded,
+        decided: Sequence[tuple[Example, Decision]],
+        kind: str,
+        released: Sequence[bool] | None = None,
+    ) -> None:
+        """Count decisions and write them to the log, before they are given.
+
+        Raises
+        ------
+        Problem
+            If they cannot be written; they must not be given then.
+        """
+        if self._log is None:
+            return
+        entries = [
+            Entry(
+                decision,
+                loaded.digest,
+                loaded.name,
+                kind,
+                None if released is None else released[place],
+                question=example.question,
+                contexts=example.contexts,
+                response=example.response,
+            )
+            for place, (example, decision) in enumerate(decided)
+        ]
+        try:
+            self._log.write(entries)
+        except LogError as error:
+            self._log_error = str(error)
+            raise Problem(
+                503,
+                "log-unavailable",
+                "a decision could not be written to the decision log, and is not given; send the "
+                "request again later",
+                retry_after=RETRY_AFTER,
+            ) from error
+        self._log_error = ""
+
+    async def close(self) -> bool:
+        """Finish what waits; return whether all of it was decided in time."""
+        finished = await self.batcher.emptied(self.options.drain)
+        if self._log is not None:
+            self._log.close()
+        return finished
+
+    def _keep(self, decided: Sequence[tuple[Waiting, Decision]]) -> None:
+        by_guardrail: dict[Loaded, list[tuple[Example, Decision]]] = {}
+        for answer, decision in decided:
+            by_guardrail.setdefault(answer.loaded, []).append((answer.example, decision))
+        for loaded, items in by_guardrail.items():
+            self.keep(loaded, items, "check")
+
+    def _batched(self, loaded: Loaded, size: int) -> None:
+        pass

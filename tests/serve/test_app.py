@@ -1,0 +1,141 @@
+"""What is asked is answered as `check` does; what is not right is refused by the field's name."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calibrail.guardrail import Guardrail
+from calibrail.serve.service import Service
+from tests.serve.conftest import ANSWER, NOVEL
+
+Visiting = Callable[..., None]
+
+
+def test_an_answer_is_decided_byte_for_byte_as_check_does(visit: Visiting, surface: Path) -> None:
+    guardrail = Guardrail.load(surface)
+
+    async def go(client: Any, _: Service) -> None:
+        for answer in (ANSWER, NOVEL):
+            said = await client.post("/v1/check", json=answer)
+            assert said.status_code == 200
+            assert said.headers["content-type"] == "application/json"
+            assert said.content.decode() == guardrail.check(**answer).line()
+
+    visit(go, surface)
+
+
+def test_a_batch_is_its_answers_one_by_one_and_evidence_is_given_on_request(
+    visit: Visiting, surface: Path
+) -> None:
+    guardrail = Guardrail.load(surface)
+
+    async def go(client: Any, _: Service) -> None:
+        items = [{**(NOVEL, ANSWER)[row % 2], "id": str(row)} for row in range(150)]
+        said = await client.post("/v1/check/batch", json={"items": items})
+        lines = [guardrail.check(**item).line() for item in items]
+        assert said.text == f'{{"items": [{", ".join(lines)}]}}'
+        said = await client.post("/v1/check", json={**NOVEL, "evidence": True})
+        assert said.text == guardrail.check(**NOVEL).line(evidence=True)
+        assert "evidence" in said.json()
+
+    visit(go, surface)
+
+
+def test_a_column_is_read_as_from_a_file(visit: Visiting, column: Path) -> None:
+    async def go(client: Any, _: Service) -> None:
+        for cell, score in ((1.5, 1.5), ("1.5", 1.5), (1, 1.0), (None, None), ("none", None)):
+            said = await client.post("/v1/check", json={"columns": {"risk": cell}})
+            assert said.json()["score"] == score, cell
+            assert (score is None) <= (said.json()["outcome"] != "pass")
+
+    visit(go, column)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "pointers"),
+    [
+        (b"{", 400, None),
+        (b"\xff", 400, None),
+        (b"[" * 100_000, 400, None),
+        (b'{"response": ' + b"[" * 150 + b"]" * 150 + b"}", 422, ["/response", "/contexts"]),
+        (b"[]", 422, [""]),
+        ({**ANSWER, "contxts": []}, 422, ["/contxts"]),
+        ({**ANSWER, "contexts": ["a", 3]}, 422, ["/contexts/1"]),
+        ({**ANSWER, "response": None}, 422, ["/response"]),
+        ({"contexts": "one text is one chunk"}, 422, ["/response"]),
+        ({**ANSWER, "columns": {"a/b": [1]}}, 422, ["/columns/a~1b"]),
+        (b'{"response": "", "contexts": [], "columns": {"x": 1e999}}', 422, ["/columns/x"]),
+        (b'{"response": "\\ud800", "contexts": []}', 400, None),
+        ({**ANSWER, "evidence": "yes"}, 422, ["/evidence"]),
+    ],
+)
+def test_a_body_that_is_not_right_is_refused_by_the_names_of_its_fields(
+    visit: Visiting, surface: Path, body: Any, status: int, pointers: list[str] | None
+) -> None:
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+
+    async def go(client: Any, _: Service) -> None:
+        said = await client.post(
+            "/v1/check", content=raw, headers={"Content-Type": "application/json"}
+        )
+        assert said.status_code == status, said.text
+        assert said.headers["content-type"] == "application/problem+json"
+        problem = said.json()
+        assert problem["status"] == status
+        assert problem["type"].startswith("urn:calibrail:problem:")
+        if pointers is not None:
+            assert {item["pointer"] for item in problem["errors"]} >= {*pointers[:1]}
+            assert {item["pointer"] for item in problem["errors"]} <= {*pointers}
+            assert pointers[0] in problem["detail"]
+
+    visit(go, surface)
+
+
+def test_one_bad_item_refuses_the_batch_before_anything_is_decided(
+    visit: Visiting, surface: Path
+) -> None:
+    async def go(client: Any, service: Service) -> None:
+        decided = []
+        service.keep = lambda *given: decided.append(given)  # type: ignore
+        for bad, place in (
+            ({**ANSWER, "id": 3}, "/items/1/id"),
+            ({**ANSWER, "response": None}, "/items/1/response"),
+        ):
+            said = await client.post("/v1/check/batch", json={"items": [ANSWER, bad]})
+            assert said.status_code == 422
+            assert said.json()["errors"][0]["pointer"] == place
+        assert decided == []
+
+    visit(go, surface)
+
+
+def test_several_guardrails_decide_by_name(visit: Visiting, surface: Path, column: Path) -> None:
+    async def go(client: Any, _: Service) -> None:
+        said = await client.post("/v1/check", json=ANSWER)
+        assert said.status_code == 422
+        assert "surface, column" in said.json()["detail"]
+        said = await client.post("/v1/check?guardrail=other", json=ANSWER)
+        assert said.status_code == 404
+        answers = await asyncio.gather(
+            client.post("/v1/check?guardrail=surface", json=ANSWER),
+            client.post("/v1/check?guardrail=column", json={"columns": {"risk": 0.1}}),
+        )
+        assert [said.json().get("column") for said in answers] == [None, "risk"]
+
+    visit(go, surface, column)
+
+
+def test_what_there_is_no_route_for_is_a_problem_too(visit: Visiting, surface: Path) -> None:
+    async def go(client: Any, _: Service) -> None:
+        for method, path, status in (("GET", "/nothing", 404), ("GET", "/v1/check", 405)):
+            said = await client.request(method, path)
+            assert said.status_code == said.json()["status"] == status
+            assert said.headers["content-type"] == "application/problem+json"
+
+    visit(go, surface)
