@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from calibrail.workflow.audit import AuditRun as AuditRun
     from calibrail.workflow.audit import audit as audit
     from calibrail.workflow.calibrate import calibrate as calibrate
+    from calibrail.workflow.card import Card as Card
+    from calibrail.workflow.card import card as card
     from calibrail.workflow.certification import Certification as Certification
     from calibrail.workflow.certify import certify as certify
     from calibrail.workflow.compare import ComparisonRun as ComparisonRun
@@ -88,6 +90,7 @@ _ROOMS = {
     "workflow.agree": "JudgedRates agree",
     "workflow.audit": "AuditRun audit",
     "workflow.calibrate": "calibrate",
+    "workflow.card": "Card card",
     "workflow.certification": "Certification",
     "workflow.certify": "certify",
     "workflow.compare": "ComparisonRun compare",

@@ -41,13 +41,15 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             judged, human="human", judge="judge", scores=ScoreThreshold("s", "hallucinated", 2.0)
         ),
         "BatchSelection": calibrail.select(guardrail, SOURCE, fdr=0.2),
+        "Card": calibrail.card(guardrail),
         "Diagnosis": calibrail.diagnose(SOURCE),
     }
 
 
 KINDS = (
     *("Run", "Run of a folder", "Report", "Guardrail", "Decision", "Certification"),
-    *("ComparisonRun", "AuditRun", "ShiftRun", "JudgedRates", "BatchSelection", "Diagnosis"),
+    *("ComparisonRun", "AuditRun", "ShiftRun", "JudgedRates", "BatchSelection", "Card"),
+    "Diagnosis",
 )
 
 

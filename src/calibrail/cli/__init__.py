@@ -14,9 +14,9 @@ from calibrail.settings.option import speaking_of_flags
 
 #: In the order in which the help lists them; each is a module of this package.
 COMMANDS: Final = (
-    *("doctor", "score", "calibrate", "compare", "keygen", "export", "verify", "check", "explain"),
-    *("certify", "select", "shift", "audit", "agree", "leaderboard", "plan", "label", "serve"),
-    "cache",
+    *("doctor", "score", "calibrate", "compare", "keygen", "export", "verify", "card"),
+    *("check", "explain", "certify", "select", "shift", "audit", "agree", "leaderboard"),
+    *("plan", "label", "serve", "cache"),
 )
 
 app = typer.Typer(

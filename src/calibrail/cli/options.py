@@ -50,6 +50,14 @@ Data = Annotated[
 Guardrail = Annotated[
     Path, typer.Argument(metavar="GUARDRAIL", help="File that `calibrail export` wrote.")
 ]
+Keys = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--key",
+        metavar="PUB.pem",
+        help="Public key that must have signed it. Repeatable: any of them.",
+    ),
+]
 RunFolder = Annotated[
     Path,
     typer.Option("--output", "-o", metavar="RUN", help="Run folder.", callback=folder_to_write),

@@ -1,10 +1,5 @@
 """``calibrail verify``: is this the guardrail that was certified and signed?"""
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
 import calibrail
 from calibrail.cli import options as opt
 from calibrail.guardrail.signing import signature_path
@@ -13,12 +8,7 @@ from calibrail.guardrail.signing import signature_path
 @opt.takes_settings
 def run(
     guardrail: opt.Guardrail,
-    key: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="PUB.pem", help="Public key that must have signed it. Repeatable: any of them."
-        ),
-    ] = None,
+    key: opt.Keys = None,
     *,
     show: opt.ShowJson,
 ) -> None:

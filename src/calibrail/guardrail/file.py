@@ -1,5 +1,6 @@
 """How is a guardrail file read and written, with its signature?"""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -22,11 +23,14 @@ class FrozenFile:
     ----------
     config : FrozenConfig
         Its content.
+    sha256 : str
+        SHA-256 of its bytes, in hex.
     signature : Signature or None
         The signature of a trusted key; None where none was asked for.
     """
 
     config: FrozenConfig
+    sha256: str
     signature: Signature | None = None
 
 
@@ -53,7 +57,8 @@ def read_file(path: str | PathLike[str], trusted: Sequence[str | PathLike[str]] 
         raise GuardrailError(f"cannot read {path}: {error.strerror or error}") from error
     # What nobody vouches for is not even parsed.
     signature = verify_beside(path, raw, keys) if keys else None
-    return FrozenFile(FrozenConfig.from_bytes(raw, source=str(path)), signature)
+    config = FrozenConfig.from_bytes(raw, source=str(path))
+    return FrozenFile(config, hashlib.sha256(raw).hexdigest(), signature)
 
 
 def write_file(

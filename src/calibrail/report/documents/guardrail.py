@@ -33,7 +33,12 @@ def document(config: Json) -> Document:
         verdict=verdict,
         summary=f"When it was calibrated: {headline['reason']}",
         tiles=(
-            Tile("Caught", share(headline["coverage"]), interval(headline["coverage"])),
+            Tile(
+                "Caught",
+                share(headline["coverage"]),
+                interval(headline["coverage"]),
+                f">= {percent(headline['min_coverage'])}",
+            ),
             Tile(
                 "False alarms",
                 share(headline["fpr"]),

@@ -1,0 +1,305 @@
+"""What must somebody know of a guardrail who approves a change that brings it into production?"""
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from calibrail.phrases import count, listed, number, percent
+from calibrail.report.blocks import (
+    Bullet,
+    Code,
+    Facts,
+    Json,
+    Table,
+    listing,
+    numbers,
+    section,
+    texts,
+)
+from calibrail.report.document import Document
+from calibrail.report.documents import guardrail, measures
+from calibrail.report.documents.calibrate_words import VERDICTS, title
+from calibrail.report.phrases import capital, group_label, plain
+from calibrail.report.sanitize import short
+from calibrail.scale import Scale
+
+#: Groups with a threshold of their own that the page shows; all of them stand in the JSON.
+MOST_GROUPS: Final = 20
+
+#: What becomes of an answer, by outcome.
+_DONE: Final = {
+    "flag": "is flagged",
+    "review": "goes to review",
+    "pass": "passes",
+    "error": "gets the outcome error, and so does not pass",
+}
+
+_FIELDS: Final = {
+    "question": "the question",
+    "contexts": "the retrieved contexts",
+    "response": "the answer",
+    "samples": "further answers sampled for the question",
+}
+
+
+def document(card: Json) -> Document:
+    """Return a guardrail on one page: what it does, promises and does not promise, and its origin.
+
+    Parameters
+    ----------
+    card : mapping
+        What ``calibrail card --json`` prints.
+    """
+    config, name = card["guardrail"], card["file"]["name"] or "guardrail.json"
+    headline = config["headline"]
+    return replace(
+        guardrail.document(config),
+        title="card of the guardrail",
+        subject=f"{plain(name)} ({detector(config)})",
+        summary=f"{VERDICTS[headline['verdict']]} {headline['reason']}",
+        blocks=(
+            listing("What it does", list(_does(card))),
+            section("Thresholds of groups", _groups(config, Scale.of(config["score"]))),
+            listing("What it promises", list(_promises(config))),
+            listing("What it does not promise", list(_limits(config))),
+            section(
+                "What the held-out data shows",
+                measures.table(
+                    "What the held-out data shows",
+                    measures.rates(headline, headline),
+                    headline["coverage"]["confidence"],
+                ),
+            ),
+            section("Its data", Facts(list(_data(config)))),
+            section("Its detector", Facts(list(_detector_facts(config)))),
+            section("Its file", Facts(list(_file(card)))),
+            section("Check it", Code(_commands(config, name))),
+        ),
+        warnings=[Bullet(f"{capital(title(code))}.") for code in headline["warnings"]],
+        footer="Every number on this page is in the guardrail's file.",
+    )
+
+
+def detector(config: Json) -> str:
+    """Return what a guardrail's detector is called: a column by its own name."""
+    return plain(Scale.of(config["score"]).column or config["score"]["name"])
+
+
+def _does(card: Json) -> Iterator[str]:
+    """Say what goes in, what comes out, and what happens where something fails."""
+    config, reads = card["guardrail"], card["reads"]
+    scale, policy = Scale.of(config["score"]), config["policy"]
+    name = scale.named(detector(config))
+    if reads is not None:
+        fields = [_FIELDS.get(item, item) for item in reads["texts"]]
+        fields += [f"the column {plain(item)}" for item in reads["columns"]]
+        yield f"It reads {listed(fields)} and decides by the {name} ({scale.meaning})."
+    yield decides(config)
+    yield (
+        f"An answer whose score cannot be computed {_DONE[policy['undefined']]}; the calibration "
+        f"counted such answers in the same way. One on which the detector fails "
+        f"{_DONE[policy['failure']]}."
+    )
+    if reads is None:
+        yield (
+            "Its detector is not part of calibrail, so this card does not say what it reads or "
+            "whether it sends anything over a network; look at its code."
+        )
+    elif reads["endpoints"]:
+        yield (
+            f"It sends what it reads to {listed([plain(item) for item in reads['endpoints']])}: "
+            "texts leave the machine, and calls may cost money."
+        )
+    else:
+        yield "It decides on the machine that it runs on, and sends nothing over a network."
+
+
+def decides(config: Json) -> str:
+    """Say at which values an answer passes, is flagged or goes to review."""
+    scale, chosen, upper = Scale.of(config["score"]), config["chosen"], config["upper"]
+    name, by = scale.named(detector(config)), config["promise"]["by"]
+    edge = config["calibration"]["threshold"] if chosen is None else chosen
+    own = bool((config["groups"] or {}).get("groups"))
+    if edge is None and not own:
+        return "It flags every answer: there were too few calibration examples for a threshold."
+    limit = scale.text(edge)
+    if own:
+        limit = f"the threshold of its group of {plain(by)} (the table shows them)"
+    if upper is None:
+        return (
+            f"It flags an answer when its {name} is {scale.reaching} {limit}, and passes it "
+            "otherwise."
+        )
+    passes = f"It passes an answer when its {name} is {scale.harmless} {limit}"
+    if upper["threshold"] is None:
+        return f"{passes}, and sends every other one to review."
+    return (
+        f"{passes}; of the others it flags those {scale.suspicious} "
+        f"{scale.text(-upper['threshold'])}, and sends the rest to review."
+    )
+
+
+def _groups(config: Json, scale: Scale) -> Table | None:
+    """Show the thresholds of groups, the largest groups first."""
+    if config["groups"] is None:
+        return None
+    own = sorted(config["groups"]["groups"].items(), key=lambda item: (-item[1]["n"], item[0]))
+    rows = [
+        (group_label(name), scale.text(group["threshold"], "flags everything"), f"{group['n']:,}")
+        for name, group in own[:MOST_GROUPS]
+    ]
+    if (more := len(own) - MOST_GROUPS) > 0:
+        rows.append((f"and {more:,} more", "", ""))
+    rest = config["calibration"]
+    rows.append(("all others", scale.text(rest["threshold"], "flags everything"), f"{rest['n']:,}"))
+    columns = (*texts("Group"), *numbers("Threshold", "Hallucinated calibration answers"))
+    return Table("Thresholds of groups", columns, rows)
+
+
+def _promises(config: Json) -> Iterator[str]:
+    """Say in plain words what the thresholds keep, whatever the detector."""
+    promise, risks = config["promise"], config["requirement"]["risks"]
+    if risks:
+        sure = percent(config["requirement"]["confidence"])
+        yield (
+            f"With {sure} confidence its threshold keeps all of these at once, on answers like "
+            f"those it was calibrated on: {listed([plain(risk) for risk in risks])}."
+        )
+        return
+    caught = percent(1.0 - promise["alpha"])
+    where = ""
+    if promise["by"] is not None:
+        where = f" in each group of {plain(promise['by'])} with a threshold of its own"
+    elif promise["clustered"] or "clusters" in config["calibration"]:
+        where = ", for an answer from a new group (a question, a source)"
+    match promise["guarantee"]:
+        case "pac":
+            sure = percent(1.0 - (promise["delta"] or 0.0))
+            yield (
+                f"It catches at least {caught} of hallucinated answers{where}. This holds for "
+                f"this very threshold with {sure} confidence (guarantee: pac)."
+            )
+        case "paper":
+            yield (
+                f"It follows the paper's rule for catching {caught} of hallucinated answers"
+                f"{where}, which catches slightly less on average (guarantee: paper)."
+            )
+        case _:
+            yield (
+                f"It catches at least {caught} of hallucinated answers{where}, on average over "
+                "calibrations like this one (guarantee: marginal). This very threshold may catch "
+                "somewhat more or less; what it caught on held-out answers stands below."
+            )
+    if promise["beta"] is not None:
+        yield (
+            f"It flags at most {percent(promise['beta'])} of faithful answers, in the same sense; "
+            "what it sends to review comes on top."
+        )
+    yield "This holds whatever the detector is: a poor one keeps it, too, by flagging more answers."
+
+
+def _limits(config: Json) -> Iterator[str]:
+    """Say what must not be read into the promise."""
+    promise, headline = config["promise"], config["headline"]
+    yield (
+        "It holds for answers from the same source as those it was calibrated on: the same model, "
+        "retriever, prompts, topics and language, independent of each other, and for labels like "
+        "theirs. When one of these changes, certify it again on fresh labels."
+    )
+    yield (
+        "It is about the share of hallucinated answers that are caught, not about a single answer: "
+        "one that passes may be hallucinated. How many of those that pass are depends on how many "
+        "answers are hallucinated in the first place."
+    )
+    if promise["beta"] is None and not config["requirement"]["risks"]:
+        measured = "they were measured on held-out answers alone"
+        if headline["max_fpr"] is not None and headline["verdict"] == "certified":
+            measured = "what is known of them is the verdict above, on held-out answers"
+        yield f"False alarms are not part of the promise: {measured}."
+    if headline["verdict"] != "certified":
+        yield "It is not certified: held-out answers do not show that it meets what was asked."
+
+
+def _data(config: Json) -> Iterator[tuple[str, str]]:
+    """Yield where the answers came from and how many there were."""
+    data, n = config["data"], config["calibration"]["n"]
+    known = data["n_hallucinated"]
+    share = "" if known is None else f", {known:,} of them hallucinated"
+    yield "Source", f"{plain(data['source'])} (read as {plain(data['format'])})"
+    if data["sha256"]:
+        yield "SHA-256", data["sha256"]
+    yield "Answers", f"{count(data['n_examples'], 'labelled answer')}{share}"
+    if data["n_quarantined"]:
+        yield (
+            "Left out",
+            count(
+                data["n_quarantined"], "row that could not be used", "rows that could not be used"
+            ),
+        )
+    yield "Threshold from", f"{count(n, 'hallucinated answer')}, none of which tested it"
+    if data["seed"] is not None:
+        yield "Split", f"by lot, seed {data['seed']}"
+
+
+def _file(card: Json) -> Iterator[tuple[str, str]]:
+    """Yield what tells this file from every other one, and who vouches for it."""
+    file, config, signature = card["file"], card["guardrail"], card["signature"]
+    if file["name"]:
+        yield "File", plain(file["name"])
+    if file["sha256"]:
+        yield "SHA-256 of the file", file["sha256"]
+    yield "Digest of its content", config["digest"].removeprefix("sha256:")
+    yield "Schema", config["schema"]
+    states = {
+        "verified": "verified: signed with the key",
+        "not verified": "there is one, which was not verified: no public key was given",
+        "none": "none: nobody vouches for this file; the digest shows accidents, not forgery",
+        "unknown": "not looked at: the guardrail was loaded without a trusted key",
+    }
+    yield "Signature", f"{states[signature['state']]} {signature['keyid'] or ''}".rstrip()
+    yield "Golden probes", _probes(card["probes"])
+
+
+def _probes(probes: Json | None) -> str:
+    """Say whether a machine can be asked to prove that it computes the frozen scores."""
+    if probes is None:
+        return (
+            "none: no machine can prove with this file that it computes the scores that were "
+            "frozen, beyond the detector's fingerprint"
+        )
+    held = f"{count(probes['n'], 'frozen score')} ({plain(probes['set'])})"
+    if probes["agreed"]:
+        return f"{held}, recomputed on this machine and agreed"
+    return f"{held}, not recomputed for this card"
+
+
+def _detector_facts(config: Json) -> Iterator[tuple[str, str]]:
+    """Yield what the detector is made of, and the libraries that it was certified with."""
+    score = config["score"]
+    yield "Name", plain(score["name"])
+    for name, part in (("Parameters", "params"), ("Fingerprint", "fingerprint")):
+        if leaves := _leaves(score[part]):
+            yield name, leaves
+    if score["state_bytes"] is not None:
+        yield "Learnt state", f"{score['state_bytes']:,} bytes, in the file"
+    yield "Versions", _leaves(config["versions"])
+
+
+def _leaves(value: Json) -> str:
+    """Return what holds anything, by name."""
+    return ", ".join(
+        f"{plain(key)} {number(item, 6) if isinstance(item, float) else short(item, 100)}"
+        for key, item in sorted(value.items())
+        if item is not None and item != []
+    )
+
+
+def _commands(config: Json, name: str) -> str:
+    """Return the commands that show whether the file is what this page says, and still holds."""
+    file, limit = shlex.quote(plain(name)), config["headline"]["max_fpr"]
+    asked = "LIMIT" if limit is None else f"{limit:g}"
+    return (
+        f"calibrail verify {file} --key KEY.pub.pem\n"
+        f"calibrail certify {file} FRESH_LABELS --max-fpr {asked}"
+    )

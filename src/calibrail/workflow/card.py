@@ -1,0 +1,223 @@
+"""What is known of a guardrail, for whoever approves it: one page from its file alone?"""
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final
+
+from calibrail.data.example import TEXT_FIELDS
+from calibrail.errors import CalibrailError, InputError, file_errors
+from calibrail.guardrail.file import read_file
+from calibrail.guardrail.frozen import FrozenConfig
+from calibrail.guardrail.runtime import Guardrail
+from calibrail.guardrail.signing import Signature, signature_path
+from calibrail.models.remote import RemoteModel
+from calibrail.report import Document, render_markdown, render_page
+from calibrail.report.documents import card as words
+from calibrail.scores.base import Score
+from calibrail.scores.registry import BUILT_IN, ScoreSpec, available, build, parse_specs
+from calibrail.settings import checks
+from calibrail.shown import Shown
+from calibrail.writing import write_atomically
+
+SCHEMA: Final = "calibrail.card/1"
+
+#: Scores whose parameters name others.
+_COMBINED: Final = ("crg", "ensemble", "fused", "hybrid")
+
+#: How a card is written, by its file's ending.
+ENDINGS: Final = {
+    ".html": render_page,
+    ".htm": render_page,
+    ".md": render_markdown,
+    ".markdown": render_markdown,
+}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Card(Shown):
+    """A guardrail on one page.
+
+    Attributes
+    ----------
+    content : mapping
+        What ``calibrail card --json`` prints: schema, ``file``, ``signature``, ``probes``,
+        ``reads``, and the ``guardrail`` without its long lists of scores and digests.
+    """
+
+    content: Mapping[str, Any]
+
+    shown_as = "card"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the content."""
+        return dict(self.content)
+
+    def document(self) -> Document:
+        """Return what the page says, for any renderer."""
+        return words.document(self.content)
+
+    def html(self) -> str:
+        """Return one self-contained page."""
+        return render_page(self.document())
+
+    def markdown(self) -> str:
+        """Return the same as Markdown."""
+        return render_markdown(self.document())
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the card as a page or as Markdown, by the file's ending.
+
+        Raises
+        ------
+        InputError
+            If the ending is neither ``.html`` nor ``.md``.
+        DataError
+            If it cannot be written.
+        """
+        path = checks.path(path, "path")
+        render = ENDINGS[ending(path)]
+        with file_errors(f"cannot write {path}", "; name another place"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, render(self.document()).encode("utf-8", "replace"))
+        return path
+
+
+def ending(path: Path) -> str:
+    """Return what a card's file ends in, or refuse an ending that is no card's.
+
+    >>> ending(Path("card.HTML"))
+    '.html'
+    """
+    if (suffix := path.suffix.lower()) not in ENDINGS:
+        raise InputError(f"a card is a page or Markdown: name a file .html or .md; got {path}")
+    return suffix
+
+
+def card(
+    guardrail: Guardrail | str | PathLike[str],
+    *,
+    trusted: Sequence[str | PathLike[str]] = (),
+) -> Card:
+    """Return what is known of a guardrail, on one page to attach to a change request.
+
+    Of a file only the content is looked at: the detector is not needed, and no model is loaded.
+
+    Parameters
+    ----------
+    guardrail : Guardrail or path
+        The frozen guardrail, or its file.
+    trusted : sequence of path
+        Public keys (PEM), one of which must have signed the file.
+
+    Returns
+    -------
+    Card
+        Its ``save`` writes ``card.html`` or ``card.md``.
+
+    Raises
+    ------
+    GuardrailError
+        If the file cannot be read, was changed, or is not signed by one of the keys.
+    """
+    if isinstance(guardrail, Guardrail):
+        signature = guardrail.signature
+        sha256 = None if signature is None else signature.sha256
+        state = "unknown" if signature is None else "verified"
+        return _card(guardrail.config, guardrail.score, None, sha256, state, signature)
+    path = checks.path(guardrail, "guardrail")
+    file = read_file(path, trusted)
+    state = "not verified" if signature_path(path).exists() else "none"
+    if file.signature is not None:
+        state = "verified"
+    return _card(file.config, _built(file.config), path.name, file.sha256, state, file.signature)
+
+
+def _card(
+    config: FrozenConfig,
+    score: Score | None,
+    name: str | None,
+    sha256: str | None,
+    state: str,
+    signature: Signature | None,
+) -> Card:
+    return Card(
+        {
+            "schema": SCHEMA,
+            "file": {"name": name, "sha256": sha256},
+            "signature": {"state": state, "keyid": signature and signature.keyid},
+            "probes": _probes(config),
+            "reads": None if score is None else _reads(config, score),
+            "guardrail": _brief(config),
+        }
+    )
+
+
+def _built(config: FrozenConfig) -> Score | None:
+    """Return the detector without its models; None where only somebody else's code can tell."""
+    spec = ScoreSpec(config.score.name, config.score.params)
+    if _runs_code(spec):
+        return None
+    try:
+        return build(spec)
+    except CalibrailError:
+        # Of another version of calibrail: loading says so, and the card says what the file holds.
+        return None
+
+
+def _runs_code(spec: ScoreSpec) -> bool:
+    """Return whether a detector, or a member of it, is code that calibrail does not come with."""
+    if spec.name == "custom" or (spec.name not in BUILT_IN and spec.name in available()):
+        return True
+    members: list[ScoreSpec] = []
+    for value in spec.params.values() if spec.name in _COMBINED else ():
+        with suppress(InputError):
+            members += parse_specs(value) if isinstance(value, str) else []
+    return any(map(_runs_code, members))
+
+
+def _reads(config: FrozenConfig, score: Score) -> dict[str, list[str]]:
+    """Return which texts and columns a decision needs, and where they are sent."""
+    by = config.promise.by
+    columns = [*getattr(score, "columns", ()), *([] if by is None else [by])]
+    models = [item for item in getattr(score, "models", ()) if isinstance(item, RemoteModel)]
+    return {
+        "texts": [name for name in score.requires if name in TEXT_FIELDS],
+        "columns": list(dict.fromkeys(columns)),
+        "endpoints": sorted({item.endpoint for item in models}),
+    }
+
+
+def _probes(config: FrozenConfig) -> dict[str, Any] | None:
+    return None
+
+
+def _brief(config: FrozenConfig) -> dict[str, Any]:
+    """Return the file's content with the number of items in place of its long lists."""
+    content: dict[str, Any] = json.loads(config.to_bytes())
+    for part in ("calibration", "upper"):
+        content[part] = _without_scores(content[part])
+    if content["groups"] is not None:
+        own = content["groups"]["groups"]
+        content["groups"] = {
+            **content["groups"],
+            "fallback": _without_scores(content["groups"]["fallback"]),
+            "groups": {name: _without_scores(group) for name, group in own.items()},
+        }
+    data, score = content["data"], content["score"]
+    data["calibration_examples"] = len(data["calibration_examples"])
+    data.pop("looked_at", None)
+    state = config.score.state_bytes()
+    score["state_bytes"] = None if score.pop("state") is None else len(state or b"")
+    return content
+
+
+def _without_scores(calibration: dict[str, Any] | None) -> dict[str, Any] | None:
+    if calibration is None:
+        return None
+    return {
+        name: value for name, value in calibration.items() if name not in ("scores", "clusters")
+    }
