@@ -18,6 +18,8 @@ import pytest
 
 from calibrail.cli import app
 from calibrail.cli.output import INCONCLUSIVE, REJECTED
+from calibrail.guardrail import Decision
+from calibrail.guardrail.decision_log import DecisionLog, Entry
 from calibrail.labelling.session import Session
 from calibrail.models.encoder import load_encoder
 from calibrail.serve.process import serve
@@ -28,7 +30,9 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 #: Shown as an example of a name that the reader fills in.
-PLACEHOLDERS = re.compile(r"\b(DATA|RUN|NAME|TRACES|HELDOUT|FILE|COL)\b|\bA --score B\b|\.\.\.")
+PLACEHOLDERS = re.compile(
+    r"\b(DATA|RUN|NAME|TRACES|LOG|ARCHIVE|HELDOUT|FILE|COL)\b|\bA --score B\b|\.\.\."
+)
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -98,6 +102,8 @@ def _furnished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("calibrail.ui.serve.serve", _labels_some)
     monkeypatch.setattr("calibrail.serve.process.serve", _starts_and_stops)
     lines = [f"{row['label']},{row['detector']}" for row in rows()]
+    with DecisionLog(tmp_path / "log") as log:
+        log.write([Entry(Decision("1", "pass", 0.1, 0.2, 0.9, "low"), "sha256:...")])
     (tmp_path / "metric_scores.csv").write_text(summaries())
     edited = [row | {"label": 1 - int(row["label"])} for row in rows()]
     write(tmp_path / "summedits.jsonl", edited)
@@ -139,7 +145,7 @@ def run(command: str) -> None:
 def test_what_a_page_shows_runs(page: Path, desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = blocks(page)
     needs = "\n".join(block for kind, block in found if kind != "output")
-    if "guardrail.json" in needs and "export" not in needs.split("guardrail.json")[0]:
+    if "guardrail.json" in needs and "calibrail export" not in needs.split("guardrail.json")[0]:
         run("calibrail calibrate example:facts --score novelty --alpha 0.2 -o runs/made")
         run("calibrail export runs/made -o guardrail.json")
     if "runs/first" in needs and "-o runs/first" not in needs:

@@ -41,6 +41,7 @@ PUBLIC = [
     "JudgedRates",
     "LabelOptions",
     "LeaderboardRun",
+    "LogError",
     "ModelError",
     "Price",
     "Promise",
@@ -66,6 +67,7 @@ PUBLIC = [
     "compare",
     "diagnose",
     "export_answers",
+    "export_log",
     "import_labels",
     "label",
     "leaderboard",
@@ -73,6 +75,7 @@ PUBLIC = [
     "read",
     "select",
     "shift",
+    "verify_log",
 ]
 
 #: What no name of the package may load before it is used.

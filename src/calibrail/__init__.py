@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from calibrail.errors import DataError as DataError
     from calibrail.errors import GuardrailError as GuardrailError
     from calibrail.errors import InputError as InputError
+    from calibrail.errors import LogError as LogError
     from calibrail.errors import ModelError as ModelError
     from calibrail.errors import TooFewExamplesError as TooFewExamplesError
     from calibrail.estimator import ConformalThresholdClassifier as ConformalThresholdClassifier
@@ -65,6 +66,8 @@ if TYPE_CHECKING:
     from calibrail.workflow.label import label as label
     from calibrail.workflow.leaderboard import LeaderboardRun as LeaderboardRun
     from calibrail.workflow.leaderboard import leaderboard as leaderboard
+    from calibrail.workflow.log import export_log as export_log
+    from calibrail.workflow.log import verify_log as verify_log
     from calibrail.workflow.run import Run as Run
     from calibrail.workflow.select import BatchSelection as BatchSelection
     from calibrail.workflow.select import select as select
@@ -75,7 +78,8 @@ if TYPE_CHECKING:
 _ROOMS = {
     "conformal": "Calibration Certificate",
     "data": "Example Reading read",
-    "errors": "CalibrailError DataError GuardrailError InputError ModelError TooFewExamplesError",
+    "errors": "CalibrailError DataError GuardrailError InputError LogError ModelError "
+    "TooFewExamplesError",
     "estimator": "ConformalThresholdClassifier",
     "evaluation": "Report",
     "guardrail": "Decision Guardrail",
@@ -98,6 +102,7 @@ _ROOMS = {
     "workflow.doctor": "diagnose",
     "workflow.label": "label",
     "workflow.leaderboard": "LeaderboardRun leaderboard",
+    "workflow.log": "export_log verify_log",
     "workflow.run": "Run",
     "workflow.select": "BatchSelection select",
     "workflow.shift": "ShiftRun shift",

@@ -8,6 +8,7 @@ from typing import Final
 
 import typer
 
+from calibrail.cli import log
 from calibrail.cli.output import FAILURE, USAGE
 from calibrail.errors import CalibrailError, InputError, TooFewExamplesError
 from calibrail.settings.option import speaking_of_flags
@@ -32,6 +33,8 @@ app = typer.Typer(
 )
 for _command in COMMANDS:
     app.command(_command)(import_module(f"calibrail.cli.{_command}").run)
+#: Those of several actions.
+app.add_typer(log.app, name="log")
 
 
 @app.callback(invoke_without_command=True)

@@ -36,4 +36,4 @@ def lines(folder: Path) -> list[dict[str, Any]]:
 
 def decided(folder: Path) -> list[str]:
     """Return the ids of all decisions in a log."""
-    return [line["id"] for line in lines(folder) if line.get("kind") != "opened"]
+    return [line["id"] for line in lines(folder) if line.get("kind") not in ("opened", "closed")]

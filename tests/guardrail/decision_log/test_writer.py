@@ -20,7 +20,7 @@ from tests.guardrail.decision_log.logs import DIGEST, decided, decision, entry, 
 def test_a_line_holds_what_was_decided_by_what_and_when(tmp_path: Path) -> None:
     with DecisionLog(tmp_path / "new" / "log") as log:
         log.write([entry("1"), entry("2", kind="select", released=False, response="secret")])
-    opened, first, second = lines(tmp_path / "new" / "log")
+    opened, first, second, closed = lines(tmp_path / "new" / "log")
     (path,) = files(tmp_path / "new" / "log")
     assert re.fullmatch(rf"\d{{8}}T\d{{6}}-{os.getpid()}-[0-9a-f]{{8}}\.0001\.jsonl", path.name)
     assert (opened["kind"], opened["seq"], opened["file"], opened["others"]) == ("opened", 0, 1, {})
@@ -30,6 +30,7 @@ def test_a_line_holds_what_was_decided_by_what_and_when(tmp_path: Path) -> None:
         **{"time": first["time"], "guardrail": DIGEST, "name": "faq", **said},
         **{"seq": 1, "previous": opened["hash"], "hash": first["hash"]},
     }
+    assert (closed["kind"], closed["seq"]) == ("closed", 3)
     assert list(second)[-5:] == ["kind", "released", "seq", "previous", "hash"]
     assert "secret" not in path.read_text()
 
@@ -47,7 +48,7 @@ def test_each_line_is_chained_to_the_one_before_by_a_hash_that_anyone_can_comput
         assert line["hash"] == sha256(body).hexdigest() == json.loads(raw)["hash"]
         assert (line["seq"], line["previous"]) == (number, previous)
         previous = line["hash"]
-    assert log.head == (3, previous)
+    assert log.head == (4, previous)
 
 
 def test_texts_are_kept_only_where_they_are_asked_for(tmp_path: Path) -> None:
@@ -67,9 +68,11 @@ def test_a_full_file_is_followed_by_the_next_and_no_batch_is_torn_apart(tmp_path
     assert [line["seq"] for line in found] == list(range(len(found)))
     assert all(after["previous"] == line["hash"] for line, after in pairwise(found))
     assert decided(tmp_path) == [*map(str, range(30)), "x" * 5000]
-    for path in files(tmp_path):
+    *full, large = files(tmp_path)
+    assert len(large.read_bytes().splitlines()) == 3
+    for path in full:
         n = len(path.read_bytes().splitlines()) - 1
-        assert n == 1 or (n % 3 == 0 and path.stat().st_size <= 2000)
+        assert n % 3 == 0 and path.stat().st_size <= 2000
 
 
 @pytest.mark.parametrize("id", ["a\nb\r\u2028\x00\x85", "\ud800 alone", '"},{"', "é" * 10**6])
@@ -78,7 +81,7 @@ def test_no_id_breaks_a_line(tmp_path: Path, id: str) -> None:
         log.write([entry(id)])
         log.write([entry("after")])
     (path,) = files(tmp_path)
-    assert len(path.read_bytes().split(b"\n")) == 4
+    assert len(path.read_bytes().split(b"\n")) == 5
     assert decided(tmp_path) == [id, "after"]
 
 
@@ -128,7 +131,7 @@ def test_a_full_disk_is_an_error_and_leaves_no_torn_line(
         assert path.read_bytes() == before
         log.write([entry("4")])
     assert decided(tmp_path) == ["1", "4"]
-    assert [line["seq"] for line in lines(tmp_path)] == [0, 1, 2]
+    assert [line["seq"] for line in lines(tmp_path)] == [0, 1, 2, 3]
 
 
 def test_a_torn_part_that_cannot_be_cut_off_at_once_is_cut_off_before_the_next_write(
@@ -204,7 +207,7 @@ def test_lines_do_not_go_to_a_file_that_was_removed_or_emptied(
         harm(files(tmp_path)[0])  # type: ignore[operator]
         log.write([entry("2")])
     assert decided(tmp_path) == ["2"]
-    assert lines(tmp_path)[-1]["seq"] == 3
+    assert lines(tmp_path)[-1]["seq"] == 4
 
 
 def test_a_folder_that_is_gone_is_not_made_again(tmp_path: Path) -> None:

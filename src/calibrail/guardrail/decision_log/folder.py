@@ -7,7 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from calibrail.guardrail.decision_log.lines import Line, LineError, unsealed
+from calibrail.errors import DataError
+from calibrail.guardrail.decision_log.lines import OPENED, Line, LineError, unsealed
 
 _NAME: Final = re.compile(r"(?P<chain>\d{8}T\d{6}-\d+-[0-9a-f]{8})\.(?P<number>\d{4,})\.jsonl")
 
@@ -27,12 +28,20 @@ def chains(folders: Iterable[Path]) -> dict[str, dict[int, Path]]:
     ------
     OSError
         A folder cannot be read.
+    DataError
+        A file is in two of them.
     """
     found: dict[str, dict[int, Path]] = {}
     for folder in folders:
         for entry in os.scandir(folder):
             if match := _NAME.fullmatch(entry.name):
-                found.setdefault(match["chain"], {})[int(match["number"])] = Path(entry.path)
+                numbered, number = found.setdefault(match["chain"], {}), int(match["number"])
+                if number in numbered:
+                    raise DataError(
+                        f"{entry.name} is in {numbered[number].parent} and in {folder}; leave it "
+                        "in one of the two"
+                    )
+                numbered[number] = Path(entry.path)
     return {chain: dict(sorted(files.items())) for chain, files in sorted(found.items())}
 
 
@@ -76,7 +85,7 @@ def heads(files: Mapping[str, Mapping[int, Path]], *, but: str) -> dict[str, dic
     for numbered in files.values():
         for path in numbered.values():
             for chain, end in recorded_by(first_line(path)).items():
-                recorded[chain] = max(recorded.get(chain, -1), end["seq"])
+                recorded[chain] = max(recorded.get(chain, -1), end[0])
     found = {}
     for chain, numbered in files.items():
         last = None if chain == but else _end(list(numbered.values()))
@@ -85,10 +94,12 @@ def heads(files: Mapping[str, Mapping[int, Path]], *, but: str) -> dict[str, dic
     return found
 
 
-def recorded_by(line: Line | None) -> Mapping[str, Mapping[str, Any]]:
+def recorded_by(line: Line | None) -> dict[str, tuple[int, str, str]]:
     """Return the ends of other chains that a file's first line records: seq, hash and time."""
-    others = line.content.get("others") if line is not None and line.opens else None
-    return others if isinstance(others, dict) else {}
+    if line is None or line.kind != OPENED:
+        return {}
+    others = line.content["others"]
+    return {chain: (end["seq"], end["hash"], end["time"]) for chain, end in others.items()}
 
 
 def _end(paths: Sequence[Path]) -> Line | None:

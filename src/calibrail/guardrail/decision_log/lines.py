@@ -10,8 +10,10 @@ from typing import IO, Any, Final
 #: What stands as the hash before the first line of a chain.
 START: Final = "0" * 64
 
-#: Kind of the line that begins each file.
+#: Kinds of the lines that hold no decision: the one that begins each file, and the one that ends
+#: a chain whose process was not killed.
 OPENED: Final = "opened"
+CLOSED: Final = "closed"
 
 _SEAL: Final = b', "hash": "%s"}'
 _SEAL_LENGTH: Final = len(_SEAL % START.encode())
@@ -44,9 +46,14 @@ class Line:
     time: str
 
     @property
-    def opens(self) -> bool:
-        """Whether it begins a file, and holds no decision."""
-        return self.content.get("kind") == OPENED
+    def kind(self) -> str:
+        """What it holds: ``opened`` and ``closed`` are no decisions."""
+        return str(self.content.get("kind", "check"))
+
+    @property
+    def decides(self) -> bool:
+        """Whether it holds a decision."""
+        return self.kind not in (OPENED, CLOSED)
 
 
 def now() -> str:
@@ -70,13 +77,14 @@ def fields_of(content: Mapping[str, Any]) -> str:
     return json.dumps(content, ensure_ascii=False, allow_nan=False)[1:-1]
 
 
-def sealed(fields: bytes, seq: int, previous: str) -> tuple[bytes, str]:
-    """Return a line with its end, and its hash.
+def sealed(fields: bytes, seq: int, previous: str, moment: str) -> tuple[bytes, str]:
+    """Return a line with its end, and its hash; its time stands before its fields.
 
     The hash is the SHA-256 of the line's bytes as they would stand without ``hash``: the place in
     the chain and the line before are part of it.
     """
-    body = b'{%s, "seq": %d, "previous": "%s"}' % (fields, seq, previous.encode())
+    chained = b'{"time": "%s", %s, "seq": %d, "previous": "%s"}'
+    body = chained % (moment.encode(), fields, seq, previous.encode())
     digest = sha256(body).hexdigest()
     return body[:-1] + _SEAL % digest.encode() + b"\n", digest
 

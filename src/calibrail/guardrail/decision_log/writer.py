@@ -16,11 +16,19 @@ from typing import Final, Self
 from calibrail.errors import LogError
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.decision_log.folder import chains, file_name, heads
-from calibrail.guardrail.decision_log.lines import OPENED, START, encoded, fields_of, now, sealed
+from calibrail.guardrail.decision_log.lines import (
+    CLOSED,
+    OPENED,
+    START,
+    encoded,
+    fields_of,
+    now,
+    sealed,
+)
 from calibrail.settings import checks
 
-#: What a line's number and its two hashes take at most.
-_CHAINED: Final = 240
+#: What a line's time, its number and its two hashes take at most.
+_CHAINED: Final = 280
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +102,8 @@ class DecisionLog:
         self._max_bytes = checks.whole(max_bytes, "max_bytes", least=1)
         self.chain = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}-{secrets.token_hex(4)}"
         self._lock = threading.Lock()
-        self._handle: int | None = None
+        self._handle = -1
+        self._path = self.folder
         self._file = self._size = self._seq = 0
         self._previous = START
         self._torn = self._closed = self._holds_decisions = False
@@ -125,9 +134,8 @@ class DecisionLog:
         LogError
             They could not be written. What there was before is as it was; a later call may succeed.
         """
-        moment = now()
         try:
-            fields = [self._fields(entry, moment) for entry in entries]
+            fields = [self._fields(entry) for entry in entries]
         except ValueError as error:
             raise LogError(f"a decision cannot be logged as JSON: {error}") from error
         with self._lock:
@@ -137,7 +145,7 @@ class DecisionLog:
                 raise self._error(error) from error
 
     def close(self) -> None:
-        """End the log; what was written is on the disk.
+        """End the log with a line that says so; what was written is on the disk.
 
         Raises
         ------
@@ -145,17 +153,16 @@ class DecisionLog:
             The disk does not take it.
         """
         with self._lock:
-            handle, self._handle, self._closed = self._handle, None, True
-            if handle is None:
+            if self._closed:
                 return
             try:
-                if self._torn:
-                    os.ftruncate(handle, self._size)
-                os.fsync(handle)
+                self._append([encoded(fields_of({"kind": CLOSED}))], last=True)
+                os.fsync(self._handle)
             except OSError as error:
                 raise self._error(error) from error
             finally:
-                os.close(handle)
+                self._closed = True
+                os.close(self._handle)
 
     def __enter__(self) -> Self:
         return self
@@ -168,8 +175,8 @@ class DecisionLog:
     ) -> None:
         self.close()
 
-    def _fields(self, entry: Entry, moment: str) -> bytes:
-        head = {"time": moment, "guardrail": entry.guardrail, "name": entry.name}
+    def _fields(self, entry: Entry) -> bytes:
+        head = {"guardrail": entry.guardrail, "name": entry.name}
         more: dict[str, object] = {}
         if entry.kind != "check":
             more["kind"] = entry.kind
@@ -184,18 +191,18 @@ class DecisionLog:
         parts = fields_of(head), entry.decision.line()[1:-1], fields_of(more)
         return encoded(", ".join(filter(None, parts)))
 
-    def _append(self, fields: Sequence[bytes]) -> None:
+    def _append(self, fields: Sequence[bytes], *, last: bool = False) -> None:
         if self._closed:
             raise LogError(f"the decision log in {self.folder} is closed")
         if not fields:
             return
         size = sum(len(item) + _CHAINED for item in fields)
         self._mend()
-        if self._full(size) or not self._intact():
+        if (self._full(size) and not last) or not self._intact():
             self._start_file()
-        seq, previous, lines = self._seq, self._previous, []
+        seq, previous, moment, lines = self._seq, self._previous, now(), []
         for item in fields:
-            line, previous = sealed(item, seq, previous)
+            line, previous = sealed(item, seq, previous, moment)
             lines.append(line)
             seq += 1
         raw = b"".join(lines)
@@ -210,8 +217,7 @@ class DecisionLog:
         self._size += len(raw)
         self._seq, self._previous = seq, previous
 
-    def _put(self, handle: int | None, raw: bytes) -> None:
-        assert handle is not None
+    def _put(self, handle: int, raw: bytes) -> None:
         rest = memoryview(raw)
         while rest:
             rest = rest[os.write(handle, rest) :]
@@ -220,7 +226,7 @@ class DecisionLog:
 
     def _mend(self) -> None:
         """Cut off what a write that failed has left."""
-        if self._torn and self._handle is not None:
+        if self._torn:
             os.ftruncate(self._handle, self._size)
             self._torn = False
 
@@ -228,24 +234,28 @@ class DecisionLog:
         return self._size + more > self._max_bytes and self._holds_decisions
 
     def _intact(self) -> bool:
-        """Whether the file is there and as this process left it: no lines go to a removed one."""
-        assert self._handle is not None
-        state = os.fstat(self._handle)
-        return state.st_nlink > 0 and state.st_size == self._size
+        """Whether the file is where it was and as this process left it.
+
+        Nothing is written to one that was removed, or moved to an archive.
+        """
+        try:
+            state = os.stat(self._path)
+        except FileNotFoundError:
+            return False
+        return state.st_size == self._size and os.path.samestat(state, os.fstat(self._handle))
 
     def _start_file(self) -> None:
         """Go on in the next file, whose first line records where the other chains end."""
         number = self._file + 1
         path = self.folder / file_name(self.chain, number)
         content = {
-            "time": now(),
             "kind": OPENED,
             "chain": self.chain,
             "file": number,
             "calibrail": version("calibrail"),
             "others": heads(chains([self.folder]), but=self.chain),
         }
-        raw, digest = sealed(encoded(fields_of(content)), self._seq, self._previous)
+        raw, digest = sealed(encoded(fields_of(content)), self._seq, self._previous, now())
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | getattr(os, "O_BINARY", 0)
         handle = os.open(path, flags, 0o640)
         try:
@@ -257,9 +267,9 @@ class DecisionLog:
             with suppress(OSError):
                 path.unlink()
             raise
-        if self._handle is not None:
+        if self._handle >= 0:
             os.close(self._handle)
-        self._handle, self._file, self._size = handle, number, len(raw)
+        self._handle, self._path, self._file, self._size = handle, path, number, len(raw)
         self._seq, self._previous = self._seq + 1, digest
         self._holds_decisions = False
 

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from calibrail.guardrail import Decision
+from calibrail.guardrail.decision_log import DecisionLog, Entry, table
+from tests.command_line import calibrail
+from tests.guardrail.decision_log.logs import DIGEST, decision, entry, files
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    folder = tmp_path / "log"
+    with DecisionLog(folder, max_bytes=1500) as chain:
+        for number in range(8):
+            chain.write([entry(str(number))])
+    return folder
+
+
+def said(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_a_whole_log_is_said_to_be_whole(log: Path) -> None:
+    done = calibrail("log", "verify", log)
+    assert done.returncode == 0, done.stderr
+    assert "Whole" in done.stdout and "8" in done.stdout
+    printed = json.loads(calibrail("log", "verify", log, "--json").stdout)
+    assert printed["schema"] == "calibrail.log_check/1"
+    assert (printed["verdict"], printed["n_decisions"]) == ("whole", 8)
+    head = printed["chains"][0]["hash"]
+    assert calibrail("log", "verify", log, "--noted", head).returncode == 0
+    done = calibrail("log", "verify", log, "--noted", "0" * 64)
+    assert done.returncode == 1 and "which was noted" in said(done.stdout)
+    assert calibrail("log", "verify", log, "--noted", "abc").returncode == 2
+
+
+def test_what_is_broken_is_named_with_file_and_line(log: Path, tmp_path: Path) -> None:
+    path = files(log)[0]
+    path.write_bytes(path.read_bytes().replace(b'"id": "1"', b'"id": "7"'))
+    done = calibrail("log", "verify", log, "--page", tmp_path / "page.html")
+    assert done.returncode == 1
+    assert f"{path.name}, line 3: was changed" in said(done.stdout).replace("- ", "-")
+    assert "Last hash" in (tmp_path / "page.html").read_text()
+
+
+def test_archived_files_are_named_and_may_be_accepted(log: Path, tmp_path: Path) -> None:
+    first = files(log)[0]
+    archive = tmp_path / "archive"
+    archive.mkdir()
+    first.rename(archive / first.name)
+    done = calibrail("log", "verify", log)
+    assert done.returncode == 1 and "The beginning is missing" in said(done.stdout)
+    assert "what its chain held before it is missing: 1 file" in said(done.stdout)
+    assert "Broken" not in done.stdout
+    assert calibrail("log", "verify", log, "--archived").returncode == 0
+    assert calibrail("log", "verify", archive, log).returncode == 0
+    # Broken stays broken.
+    files(log)[0].write_bytes(b"{}\n" + files(log)[0].read_bytes())
+    assert calibrail("log", "verify", log, "--archived").returncode == 1
+
+
+def test_a_folder_without_a_log_is_an_error(tmp_path: Path) -> None:
+    for place, why in ((tmp_path, "there is no decision log in"), (tmp_path / "x", "No such file")):
+        for more in (["verify", place], ["export", place, "-o", tmp_path / "out.parquet"]):
+            done = calibrail("log", *more)
+            assert done.returncode == 1 and why in done.stderr, done.stderr
+    assert not (tmp_path / "out.parquet").exists()
+
+
+def test_every_decision_becomes_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "_ROWS", 3)
+    folder, output = tmp_path / "log", tmp_path / "new" / "log.parquet"
+    undefined = Decision("u\ud800", "review", None, None, None, "undefined score")
+    with DecisionLog(folder, texts=True) as chain:
+        chain.write([entry(str(n), question="q", contexts=("c", "d"), response="r") for n in "ab"])
+        chain.write([Entry(undefined, DIGEST), Entry(decision("s"), DIGEST, "f", "select", True)])
+    done = calibrail("log", "export", folder, "-o", output)
+    assert done.returncode == 0 and "4 decisions" in done.stdout
+    rows = pq.read_table(output).to_pylist()
+    assert [row["id"] for row in rows] == ["a", "b", "u\\ud800", "s"]
+    assert [row["kind"] for row in rows] == ["check"] * 3 + ["select"]
+    assert [row["released"] for row in rows] == [None] * 3 + [True]
+    assert rows[0]["contexts"] == ["c", "d"] and rows[0]["time"].tzinfo is not None
+    assert (rows[2]["score"], rows[2]["outcome"]) == (None, "review")
+    assert [row["seq"] for row in rows] == [1, 2, 3, 4]
+    assert pq.ParquetFile(output).num_row_groups == 2
+
+
+def test_what_is_no_decision_any_more_is_left_out_and_said(log: Path, tmp_path: Path) -> None:
+    path = files(log)[0]
+    path.write_bytes(path.read_bytes().replace(b'"id": "1"', b'"id": "7"'))
+    last = files(log)[-1]
+    last.write_bytes(last.read_bytes()[:-5])
+    done = calibrail("log", "export", log, "-o", tmp_path / "log.parquet", "--json")
+    assert done.returncode == 1 and "1 line left out" in done.stderr
+    assert json.loads(done.stdout)["decisions"] == 7
+    assert [row["id"] for row in pq.read_table(tmp_path / "log.parquet").to_pylist()] == [
+        *("0", "2", "3", "4", "5", "6", "7")
+    ]

@@ -1,0 +1,274 @@
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calibrail.errors import DataError
+from calibrail.guardrail.decision_log import DecisionLog
+from calibrail.guardrail.decision_log import lines as line_format
+from calibrail.guardrail.decision_log.verifying import LogCheck, verify
+from tests.guardrail.decision_log.logs import entry, files, lines
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """A clock that goes on by a second a line, and jumps where it is told to."""
+    state = [datetime(2027, 1, 1, tzinfo=UTC)]
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:
+            state[0] += timedelta(seconds=1)
+            return state[0]
+
+    monkeypatch.setattr(line_format, "datetime", Clock)
+    monkeypatch.setattr("calibrail.guardrail.decision_log.writer.datetime", Clock)
+
+    def jump(seconds: float) -> None:
+        state[0] += timedelta(seconds=seconds)
+
+    return jump
+
+
+def written(folder: Path, n: int, *, start: int = 0, **options: Any) -> str:
+    with DecisionLog(folder, **options) as log:
+        for number in range(start, start + n):
+            log.write([entry(str(number))])
+    return log.chain
+
+
+def checked(*folders: Path, **options: Any) -> LogCheck:
+    return verify(folders, **options)
+
+
+def codes(check: LogCheck) -> list[tuple[str, int | None]]:
+    return [(item.code, item.line) for item in check.problems]
+
+
+def change(path: Path, edit: Callable[[list[bytes]], list[bytes]]) -> None:
+    path.write_bytes(b"".join(edit(path.read_bytes().splitlines(keepends=True))))
+
+
+def test_a_whole_log_of_several_chains_and_files_is_whole(tmp_path: Path) -> None:
+    written(tmp_path, 9, max_bytes=1500)
+    chain = written(tmp_path, 5)
+    check = checked(tmp_path)
+    assert (check.verdict, check.n_decisions, check.n_problems) == ("whole", 14, 0)
+    assert check.n_lines == len(lines(tmp_path)) and check.n_files == len(files(tmp_path)) > 3
+    (last,) = (item for item in check.chains if item.name == chain)
+    assert (last.n_decisions, last.last_seq, last.closed) == (5, 6, True)
+    assert last.hash == lines(tmp_path)[-1]["hash"] or last.hash in {
+        line["hash"] for line in lines(tmp_path)
+    }
+    assert LogCheck.from_dict(check.to_dict()) == check
+
+
+@pytest.mark.parametrize(
+    ("edit", "problems"),
+    [
+        (lambda a: [*a[:2], a[2].replace(b'"pass"', b'"flag"'), *a[3:]], [("changed", 3)]),
+        (lambda a: [*a[:2], b"not json\n", *a[3:]], [("changed", 3)]),
+        (lambda a: [*a[:2], b"\n", *a[3:]], [("changed", 3)]),
+        (lambda a: [*a[:2], a[3], a[2], *a[4:]], [("gap", 3), ("again", 4)]),
+        (lambda a: [*a[:3], a[2], *a[3:]], [("again", 4)]),
+        (lambda a: [*a[:2], *a[3:]], [("gap", 3)]),
+        (lambda a: a[1:], [("gap", 1), ("opening", 1)]),
+        (lambda a: [a[0].replace(b"calibrail", b"calibrate"), *a[1:]], [("changed", 1)]),
+        (lambda a: [*a[:3], resealed(a[3], 3, b'"pass"', b'"flag"'), *a[4:]], [("previous", 5)]),
+        (lambda a: [*a[:3], a[3].rstrip(b"\n") + b" \n", *a[4:]], [("changed", 4)]),
+    ],
+    ids=str,
+)
+def test_what_was_done_to_a_line_is_named_with_its_place(
+    tmp_path: Path, edit: Callable[[list[bytes]], list[bytes]], problems: list[tuple[str, int]]
+) -> None:
+    written(tmp_path, 5)
+    (path,) = files(tmp_path)
+    change(path, edit)
+    check = checked(tmp_path)
+    assert check.verdict == "broken" and codes(check) == problems
+    assert {item.file for item in check.problems} == {path.name}
+
+
+def resealed(raw: bytes, seq: int, old: bytes, new: bytes) -> bytes:
+    """Return a changed line with the hash that it then has, as a forger makes it."""
+    form = rb'\{"time": "(.*?)", (.*), "seq": \d+, "previous": "(\w+)", "hash": .*\n'
+    moment, fields, previous = re.fullmatch(form, raw).groups()  # type: ignore[union-attr]
+    return line_format.sealed(fields.replace(old, new), seq, previous.decode(), moment.decode())[0]
+
+
+def test_every_changed_bit_of_a_log_is_found(tmp_path: Path) -> None:
+    written(tmp_path, 2)
+    (path,) = files(tmp_path)
+    raw = bytearray(path.read_bytes())
+    for bit in range(0, 8 * len(raw), 31):
+        raw[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(raw)
+        check = checked(tmp_path)
+        # Only the last line's end can look like what a crash leaves.
+        assert check.verdict == "broken" or (bit // 8 == len(raw) - 1 and check.n_notes), bit
+        raw[bit // 8] ^= 1 << bit % 8
+
+
+def test_a_last_line_that_a_crash_tore_is_said_and_breaks_nothing(tmp_path: Path) -> None:
+    log = DecisionLog(tmp_path)
+    log.write([entry("1"), entry("2")])
+    (path,) = files(tmp_path)
+    path.write_bytes(path.read_bytes()[:-9])
+    check = checked(tmp_path)
+    assert (check.verdict, check.n_decisions) == ("whole", 1)
+    assert [(item.code, item.line) for item in check.notes] == [("torn", 3)]
+    assert not check.chains[0].closed
+    path.write_bytes(b"")
+    assert [item.code for item in checked(tmp_path).notes] == ["empty"]
+
+
+def test_a_torn_line_in_the_middle_of_a_chain_is_broken(tmp_path: Path) -> None:
+    written(tmp_path, 9, max_bytes=1500)
+    path = files(tmp_path)[0]
+    path.write_bytes(path.read_bytes()[:-9])
+    assert codes(checked(tmp_path))[0] == ("torn", len(path.read_bytes().splitlines()))
+
+
+def test_a_cut_off_end_is_found_where_a_later_chain_or_a_person_noted_it(tmp_path: Path) -> None:
+    first = written(tmp_path, 5)
+    (path,) = files(tmp_path)
+    whole, head = path.read_bytes(), checked(tmp_path).chains[0].hash
+    assert head is not None
+    path.write_bytes(b"".join(whole.splitlines(keepends=True)[:3]))
+    # Nothing in the folder knows of more: what is said is that the chain was not closed.
+    check = checked(tmp_path)
+    assert check.verdict == "whole" and not check.chains[0].closed
+    assert codes(checked(tmp_path, noted=[head])) == [("noted", None)]
+    path.write_bytes(whole)
+    assert checked(tmp_path, noted=[head]).verdict == "whole"
+    written(tmp_path, 1)
+    assert checked(tmp_path).verdict == "whole"
+    path.write_bytes(b"".join(whole.splitlines(keepends=True)[:3]))
+    (problem,) = checked(tmp_path).problems
+    assert (problem.code, problem.file) == ("cut", path.name)
+    assert (problem.values["last"], problem.values["recorded"]) == (2, 6)
+    assert first in problem.file
+
+
+def test_a_chain_written_anew_is_found_by_what_a_later_one_recorded(tmp_path: Path) -> None:
+    written(tmp_path, 3)
+    (path,) = files(tmp_path)
+    written(tmp_path, 1)
+    previous, lines_anew = "0" * 64, []
+    for number, raw in enumerate(path.read_bytes().splitlines()):
+        previous_line = previous.encode()
+        kept = re.sub(rb'"previous": "\w+"', b'"previous": "%s"' % previous_line, raw)
+        line = resealed(kept + b"\n", number, b'"pass"', b'"flag"')
+        lines_anew.append(line)
+        previous = re.findall(rb'"hash": "(\w+)"', line)[-1].decode()
+    path.write_bytes(b"".join(lines_anew))
+    assert codes(checked(tmp_path)) == [("rewritten", None)]
+
+
+def test_a_removed_file_is_found(tmp_path: Path, clock: Callable[[float], None]) -> None:
+    written(tmp_path, 9, max_bytes=1500)
+    written(tmp_path, 2)
+    old, middle = files(tmp_path)[0], files(tmp_path)[1]
+    raw = middle.read_bytes()
+    middle.unlink()
+    (problem,) = checked(tmp_path).problems
+    assert (problem.code, problem.values) == ("file", {"number": 2})
+    middle.write_bytes(raw)
+    # The last file of a chain that another one recorded.
+    chain = old.name.partition(".")[0]
+    last = [path for path in files(tmp_path) if path.name.startswith(chain)][-1]
+    raw = last.read_bytes()
+    last.unlink()
+    assert codes(checked(tmp_path)) == [("cut", None)]
+    last.write_bytes(raw)
+    assert checked(tmp_path).verdict == "whole"
+
+
+def test_a_removed_chain_is_found_and_so_is_one_in_the_middle(tmp_path: Path) -> None:
+    chains = [written(tmp_path, 2) for _ in range(4)]
+    paths = {path.name.partition(".")[0]: path for path in files(tmp_path)}
+    raw = paths[chains[1]].read_bytes()
+    paths[chains[1]].unlink()
+    (problem,) = checked(tmp_path).problems
+    assert (problem.code, problem.file, problem.values["n"]) == ("chain", chains[1], 4)
+    paths[chains[1]].write_bytes(raw)
+    assert checked(tmp_path).verdict == "whole"
+
+
+def test_oldest_files_that_were_archived_are_no_breach_and_are_said(tmp_path: Path) -> None:
+    live, archive = tmp_path / "live", tmp_path / "archive"
+    archive.mkdir()
+    first = written(live, 4)
+    second = written(live, 9, max_bytes=1500)
+
+    def missing(*names: str) -> list[tuple[str, int]]:
+        for path in files(live):
+            if path.name.startswith(names):
+                path.rename(archive / path.name)
+        check = checked(live)
+        assert (check.verdict, check.n_problems) == ("beginning missing", 0)
+        return [(item.code, item.values["n"]) for item in check.missing]
+
+    assert missing(first) == [("chain", 6)]
+    assert missing(f"{second}.0001") == [("first_files", 1)]
+    assert checked(archive, live).verdict == "whole"
+    path = files(archive)[0]
+    (live / path.name).write_bytes(path.read_bytes())
+    with pytest.raises(DataError, match="leave it in one of the two"):
+        checked(archive, live)
+
+
+def test_a_clock_that_jumps_changes_no_order_and_is_noted(
+    tmp_path: Path, clock: Callable[[float], None]
+) -> None:
+    with DecisionLog(tmp_path) as log:
+        for number in range(6):
+            log.write([entry(str(number))])
+            clock(-3600.0 if number in (1, 3) else 3600.0)
+    check = checked(tmp_path)
+    (note,) = check.notes
+    assert (check.verdict, note.code, note.line, note.values) == ("whole", "clock", 4, {"n": 2})
+
+
+def test_two_running_services_share_a_folder_while_it_is_verified(tmp_path: Path) -> None:
+    first, second = DecisionLog(tmp_path, max_bytes=3000), DecisionLog(tmp_path, max_bytes=3000)
+    for number in range(20):
+        first.write([entry(f"a{number}")])
+        second.write([entry(f"b{number}"), entry(f"c{number}")])
+        check = checked(tmp_path)
+        assert (check.verdict, check.n_decisions) == ("whole", 3 * number + 3)
+    first.close(), second.close()
+    assert [item.closed for item in checked(tmp_path).chains] == [True, True]
+
+
+def test_files_of_other_programs_are_left_alone(tmp_path: Path) -> None:
+    written(tmp_path, 2)
+    (tmp_path / "notes.jsonl").write_text("mine\n")
+    (tmp_path / ".hidden").write_text("mine\n")
+    assert checked(tmp_path).verdict == "whole"
+
+
+def test_a_file_under_another_name_is_no_part_of_another_chain(tmp_path: Path) -> None:
+    written(tmp_path, 3)
+    (path,) = files(tmp_path)
+    twin = tmp_path / re.sub(r"-\w{8}\.", "-0123abcd.", path.name)
+    twin.write_bytes(path.read_bytes())
+    assert codes(checked(tmp_path)) == [("opening", 1)]
+    twin.unlink()
+    os.rename(path, tmp_path / path.name.replace("0001", "0002"))
+    assert ("opening", 1) in codes(checked(tmp_path))
+
+
+def test_problems_are_listed_up_to_a_number_and_all_are_counted(tmp_path: Path) -> None:
+    with DecisionLog(tmp_path) as log:
+        log.write([entry(str(number)) for number in range(200)])
+    change(files(tmp_path)[0], lambda a: [line.replace(b"pass", b"flag") for line in a])
+    check = checked(tmp_path)
+    assert (check.n_problems, len(check.problems)) == (200, 50)
