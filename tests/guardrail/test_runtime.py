@@ -13,7 +13,10 @@ from calibrail.errors import GuardrailError
 from calibrail.guardrail import FrozenConfig, Guardrail
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.frozen import content_digest, render
+from calibrail.scores import build, parse_spec
 from calibrail.scores.base import Scores
+from calibrail.scores.ensemble import Ensemble
+from tests.chat_server import ChatServer, always, verdicts
 
 from .conftest import labelled
 
@@ -230,3 +233,27 @@ def test_streams_of_any_length_keep_their_order(make_guardrail: Make) -> None:
     assert [d.id for d in streamed] == [e.id for e in examples]
     assert streamed == guardrail.decide(examples)
     assert guardrail.decide([]) == []
+
+
+@pytest.mark.parametrize("within", ["judge", "ensemble"])
+def test_a_judge_that_fails_lets_nothing_pass_where_undefined_scores_do(within: str) -> None:
+    with ChatServer(verdicts(lambda text: 0.9 if "wrong" in text else 0.2), served="j-1") as server:
+        spec = f"judge:model=j-1,mode=logprob,base_url={server.url}"
+        examples = [
+            Example("q", ("c",), f"{'wrong' if n % 2 else 'right'} {n}", label=n % 2, id=str(n))
+            for n in range(80)
+        ]
+        judge = build(parse_spec(spec))
+        score = Ensemble(scores=f"length,{spec}") if within == "ensemble" else judge
+        guardrail = calibrate(examples, score, alpha=0.2, undefined="pass").freeze()
+        assert guardrail.check(response="right here", contexts="c").outcome == "pass"
+        for fault in ("400", "nan_logprobs", "other_tokens", "no_logprobs"):
+            server.faults = always(fault)
+            decision = guardrail.check(response=f"right but {fault}", contexts="c")
+            assert (decision.outcome, decision.score, decision.p_value) == ("error", None, None)
+            assert "the detector failed" in decision.reason
+        # What the judge says of an answer is no failure of the judge.
+        server.faults = always("filtered")
+        decision = guardrail.check(response="right but refused", contexts="c")
+        assert decision.outcome == "pass"
+        assert decision.score is None or within == "ensemble"

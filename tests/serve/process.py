@@ -140,6 +140,11 @@ class Service:
                 return float(line.rpartition(" ")[2])
         return 0.0
 
+    def memory(self, field: str = "VmRSS") -> int:
+        """Return KiB that the first process holds, or with ``VmHWM`` has held at most."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.partition(f"{field}:")[2].split()[0])
+
     def connect(self) -> socket.socket:
         """Open a plain connection."""
         return socket.create_connection(("127.0.0.1", self.port), timeout=STUCK)

@@ -155,7 +155,7 @@ def _table(
         labels=np.array([-1 if item.label is None else item.label for item in batch], np.int8),
         columns={key: result.values for key, result in results.items()},
         reasons={
-            key: {start + row: intern(why) for row, why in result.reasons.items()}
+            key: {start + row: intern(str(why)) for row, why in result.reasons.items()}
             for key, result in results.items()
         },
         digests=np.array([int(example.digest(), 16) for example in batch], np.uint64),

@@ -24,7 +24,7 @@ from calibrail.guardrail.signing import Signature
 from calibrail.models.call_limits import BudgetError
 from calibrail.phrases import number
 from calibrail.scale import Scale
-from calibrail.scores.base import Score, Scores
+from calibrail.scores.base import DetectorFailure, Score, Scores
 from calibrail.scores.registry import scale_of
 from calibrail.settings import checks
 from calibrail.shown import Shown
@@ -280,11 +280,14 @@ class Guardrail(Shown):
             if not (alone or judged.certain[row]):
                 decisions.append(self._decided_alone(example))
                 continue
+            if isinstance(why := scores.reasons.get(row), DetectorFailure):
+                decisions.append(self.failed(example, ModelError(why)))
+                continue
             outcome, threshold = DECISIONS[judged.codes[row]], _finite(judged.thresholds[row])
             evidence = (scores.evidence[row] or None) if scores.evidence else None
             if np.isnan(scores.values[row]):
                 value, p_value = None, None
-                reason = f"undefined score ({scores.reasons[row]}); policy: {outcome}"
+                reason = f"undefined score ({why}); policy: {outcome}"
             else:
                 value, p_value = float(judged.shown[row]), float(judged.p_values[row])
                 reason = self._explain(value, threshold, outcome)

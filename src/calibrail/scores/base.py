@@ -39,6 +39,16 @@ TOO_LONG_TO_READ: Final = (
 )
 
 
+class DetectorFailure(str):
+    """Why a detector could not judge an answer, where that says nothing of the answer itself.
+
+    It stands among the reasons of ``Scores``: a guardrail then follows its policy for failures, not
+    that for undefined scores, which may let an answer pass.
+    """
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Scores:
     """The values that one score gave to a batch of examples.
@@ -48,7 +58,8 @@ class Scores:
     values : ndarray of float64, shape (n,)
         Higher means more likely hallucinated. NaN where the score is undefined; never infinite.
     reasons : mapping of int to str
-        For every NaN its position and why the score is undefined there.
+        For every NaN its position and why the score is undefined there, or, as a
+        ``DetectorFailure``, why the detector failed.
     evidence : tuple of mappings, or None
         Per example, what a reviewer can act on (JSON-able), in the order of ``values``.
     """

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.scores import stacking
-from calibrail.scores.base import JSON, Demand, Demanding, Score, Scores
+from calibrail.scores.base import JSON, Demand, Demanding, DetectorFailure, Score, Scores
 from calibrail.scores.detector import ModelScore, numbers, one_of, positive
 from calibrail.scores.learned import FIT_SPLIT, Learning, both_classes, learns, separation
 from calibrail.scores.registry import build, key_of, parse_specs
@@ -109,9 +109,13 @@ class Combined(Learning, Members):
     ) -> Scores:
         """Return the combined values, with what each member said of an example as evidence.
 
-        Where there is none, every member's reason stands, unless another is given. The details of
-        members, shape (n, members), join what they said.
+        Where there is none, every member's reason stands, unless another is given; where a member
+        failed, there is none. The details of members, shape (n, members), join what they said.
         """
+        for key, scores in scored.items():
+            for row, why in scores.reasons.items():
+                if isinstance(why, DetectorFailure):
+                    reasons.setdefault(row, DetectorFailure(f"{key}: {why}"))
         values[list(reasons)] = np.nan
         evidence: list[Mapping[str, JSON]] = [{} for _ in values]
         for row, value in enumerate(values):

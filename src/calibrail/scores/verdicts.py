@@ -7,6 +7,7 @@ from itertools import accumulate
 from typing import Final
 
 from calibrail.models.chat import ChatAnswer, Position
+from calibrail.scores.base import DetectorFailure
 from calibrail.scores.judge_prompts import FAITHFUL, HALLUCINATION
 
 REFUSED: Final = "the judge refused to answer"
@@ -15,7 +16,9 @@ UNREADABLE: Final = "the judge's reply is neither faithful nor hallucination"
 NO_GRADE: Final = (
     f'the judge\'s reply is no JSON object with a number from 0 to 1 under "{HALLUCINATION}"'
 )
-NO_LOGPROBS: Final = "the endpoint gave no log-probabilities; use mode=votes or mode=graded"
+NO_LOGPROBS: Final = DetectorFailure(
+    "the endpoint gave no log-probabilities; use mode=votes or mode=graded"
+)
 BAD_LOGPROBS: Final = "the endpoint's log-probabilities are wrong"
 NEITHER: Final = f"{BAD_LOGPROBS}: neither verdict is among the tokens at its place"
 
@@ -64,7 +67,7 @@ def read_probability(answer: ChatAnswer) -> float | str:
         return NO_LOGPROBS
     place = _place(answer.text, match.start("word"), answer.positions)
     if place is None:
-        return f"{BAD_LOGPROBS}: their tokens do not spell the reply"
+        return DetectorFailure(f"{BAD_LOGPROBS}: their tokens do not spell the reply")
     if why := _not_a_distribution(place):
         return why
     listed = dict(place.top)
@@ -142,9 +145,11 @@ def _plain(token: str) -> str:
 def _not_a_distribution(place: Position) -> str | None:
     listed = [logprob for _, logprob in place.top] or [place.logprob]
     if max(*listed, place.logprob) > _SLACK:
-        return f"{BAD_LOGPROBS}: one is above 0"
+        return DetectorFailure(f"{BAD_LOGPROBS}: one is above 0")
     total = sum(math.exp(logprob) for _, logprob in place.top)
-    return f"{BAD_LOGPROBS}: they add up to more than 1" if total > 1.0 + _SLACK else None
+    if total > 1.0 + _SLACK:
+        return DetectorFailure(f"{BAD_LOGPROBS}: they add up to more than 1")
+    return None
 
 
 def _mass(listed: dict[str, float], word: str) -> float:

@@ -218,7 +218,7 @@ def score_source(
         codes = split_codes(table, splitting, learning)
     # The rows on which a call to a judge failed.
     reasons = (item for key in named for item in table.reasons.get(key, {}).items())
-    unanswered = sorted({row for row, reason in reasons if reason.startswith(NO_REPLY)})
+    unanswered = sorted({row for row, reason in reasons if NO_REPLY in reason})
     # Whether a call failed says nothing of the answer: counted as caught, it would flatter.
     codes[unanswered] = FIT
     # Copies that the data itself puts on a further side take no part there.
