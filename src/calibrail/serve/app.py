@@ -9,6 +9,7 @@ from starlette.exceptions import HTTPException
 
 from calibrail.guardrail.decision import Decision
 from calibrail.serve.bodies import Batch, Check, parse
+from calibrail.serve.metrics import MEDIA_TYPE
 from calibrail.serve.problems import Problem
 from calibrail.serve.service import Service
 
@@ -58,6 +59,10 @@ def application(service: Service) -> FastAPI:
     async def ready() -> Response:
         service.refuse_unready()
         return _json('{"status": "ready"}')
+
+    @app.get("/metrics")
+    async def metrics() -> Response:
+        return Response(service.metrics.text(), media_type=MEDIA_TYPE)
 
     return app
 

@@ -17,6 +17,7 @@ from typing import Final
 from calibrail.data.example import Example
 from calibrail.guardrail.decision import Decision
 from calibrail.serve.guardrails import Loaded
+from calibrail.serve.metrics import Metrics
 from calibrail.serve.problems import Problem
 
 #: Threads that ask an endpoint: a slow reply holds up those that share its batch, not all others.
@@ -63,8 +64,9 @@ class Waiting:
         self.settled = False
 
 
-#: Takes what was decided before it is given, in any thread; raises where it cannot be kept.
-Keep = Callable[[Sequence[tuple[Waiting, Decision]]], None]
+#: Takes what one guardrail decided before it is given, in any thread, and what failed where it
+#: could not; raises where it cannot be kept.
+Keep = Callable[[Sequence[tuple[Waiting, Decision]], str], None]
 
 
 class Batcher:
@@ -80,8 +82,8 @@ class Batcher:
         Seconds after which an answer is decided by the failure policy.
     keep : callable
         Takes decisions before they are given.
-    batched : callable
-        Takes each batch's guardrail and size.
+    metrics : Metrics
+        Counts batches, and what waits.
     """
 
     def __init__(
@@ -91,10 +93,10 @@ class Batcher:
         queue: int,
         deadline: float,
         keep: Keep,
-        batched: Callable[[Loaded, int], None],
+        metrics: Metrics,
     ) -> None:
         self._max_batch, self._most, self._deadline = max_batch, queue, deadline
-        self._keep, self._batched = keep, batched
+        self._keep, self._metrics = keep, metrics
         self._loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
         self._lock = threading.Lock()
@@ -155,6 +157,7 @@ class Batcher:
                     retry_after=RETRY_AFTER,
                 )
             self._n += len(examples)
+            self._metrics.waiting(self._n)
             lane = self._lane(loaded)
             lane.waiting.extend(request.answers)
             lane.ready.notify(min(len(examples), lane.n_idle))
@@ -190,7 +193,7 @@ class Batcher:
     def _decide(self, batch: list[Waiting]) -> None:
         guardrail = batch[0].loaded.guardrail
         examples = [answer.example for answer in batch]
-        self._batched(batch[0].loaded, len(batch))
+        self._metrics.batched(batch[0].loaded, len(batch))
         try:
             decisions = list(guardrail.stream(iter(examples), len(examples)))
         except Exception as error:
@@ -200,14 +203,15 @@ class Batcher:
             mine = [pair for pair in zip(batch, decisions, strict=True) if not pair[0].settled]
             for answer, _ in mine:
                 answer.settled = True
-        self._give(mine)
+        self._give(mine, "detector")
 
-    def _give(self, decided: Sequence[tuple[Waiting, Decision]]) -> None:
+    def _give(self, decided: Sequence[tuple[Waiting, Decision]], failed: str) -> None:
         """Keep decisions, then hand them to the requests."""
         problem: Exception | None = None
         if decided:
             try:
-                self._keep([pair for pair in decided if pair[0].kept])
+                if kept := [pair for pair in decided if pair[0].kept]:
+                    self._keep(kept, failed)
             except Exception as error:
                 problem = error
             self._loop.call_soon_threadsafe(self._deliver, decided, problem)
@@ -217,6 +221,7 @@ class Batcher:
     ) -> None:
         with self._lock:
             self._n -= len(decided)
+            self._metrics.waiting(self._n)
         for answer, decision in decided:
             request = answer.request
             request.decisions[answer.place] = decision
@@ -244,7 +249,7 @@ class Batcher:
         decided = [
             (answer, answer.loaded.guardrail.failed(answer.example, error)) for answer in late
         ]
-        self._late.submit(self._context.copy().run, self._give, decided)
+        self._late.submit(self._context.copy().run, self._give, decided, "timeout")
 
     async def emptied(self, seconds: float) -> bool:
         """Wait until nothing waits or is scored; return whether that came about in time."""

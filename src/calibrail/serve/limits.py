@@ -7,6 +7,7 @@ import asyncio
 import hmac
 import ipaddress
 import re
+import time
 from collections.abc import Mapping
 from typing import Final
 
@@ -39,18 +40,30 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or say why not."""
+        began, status = time.perf_counter(), 0
 
-        async def ending(message: Message) -> None:
-            if message["type"] == "http.response.start" and self._service.draining:
-                message["headers"] = [*message["headers"], (b"connection", b"close")]
+        async def noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                if self._service.draining:
+                    message["headers"] = [*message["headers"], (b"connection", b"close")]
             await send(message)
 
+        try:
+            await self._answer(scope, receive, noting)
+        finally:
+            route = getattr(scope.get("route"), "path", "none")
+            if status:
+                self._service.metrics.requested(route, status, time.perf_counter() - began)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             headers = dict(scope["headers"])
             self._admit(scope, headers)
             body = await self._body(headers, receive)
         except Problem as problem:
-            await problem.response()(scope, receive, ending)
+            await problem.response()(scope, receive, send)
             return
         except ConnectionResetError:
             return
@@ -63,7 +76,7 @@ class Gate:
             given = True
             return {"type": "http.request", "body": body, "more_body": False}
 
-        await self._app(scope, whole, ending)
+        await self._app(scope, whole, send)
 
     def _admit(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
         if self._local and not _LOCAL.fullmatch(headers.get(b"host", b"").decode("latin-1")):

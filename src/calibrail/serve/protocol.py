@@ -5,12 +5,12 @@ that are idle between requests, not those in the middle of one.
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from calibrail.serve.problems import MEDIA_TYPE, Problem
-from calibrail.settings.serving import ServeOptions
 
 #: Bytes of a request before its body at most.
 MOST_HEADERS: Final = 64 * 2**10
@@ -23,6 +23,8 @@ class _Patient(HttpToolsProtocol):
 
     #: Seconds for the headers, and for the body.
     seconds: float
+    #: Takes the status of each refusal.
+    refused: Callable[[int], None]
 
     _timer: asyncio.TimerHandle | None = None
     _in_headers = True
@@ -93,6 +95,7 @@ class _Patient(HttpToolsProtocol):
 
     def _refuse(self, problem: Problem) -> None:
         """Answer outside of any application, and end the connection."""
+        type(self).refused(problem.status)
         body = problem.body()
         lines = {
             "Content-Type": MEDIA_TYPE,
@@ -105,6 +108,14 @@ class _Patient(HttpToolsProtocol):
         self.transport.close()
 
 
-def protocol(options: ServeOptions) -> type[asyncio.Protocol]:
-    """Return the protocol of connections, with the patience that the options state."""
-    return type("Patient", (_Patient,), {"seconds": options.read_timeout})
+def protocol(seconds: float, refused: Callable[[int], None]) -> type[asyncio.Protocol]:
+    """Return the protocol of connections.
+
+    Parameters
+    ----------
+    seconds : float
+        How long headers may take to arrive, and then the body.
+    refused : callable
+        Takes the status of each request that is refused before any application sees it.
+    """
+    return type("Patient", (_Patient,), {"seconds": seconds, "refused": staticmethod(refused)})

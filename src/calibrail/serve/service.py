@@ -11,6 +11,7 @@ from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.decision_log import DecisionLog, Entry
 from calibrail.serve.batching import RETRY_AFTER, Batcher, Waiting
 from calibrail.serve.guardrails import Guardrails, Loaded
+from calibrail.serve.metrics import Metrics
 from calibrail.serve.problems import Problem
 from calibrail.settings.serving import ServeOptions
 
@@ -42,12 +43,13 @@ class Service:
         self.token = os.environ.get(TOKEN_VARIABLE) or None
         self.draining = False
         self._log, self._log_error = log, ""
+        self.metrics = Metrics(lambda: self.guardrails, lambda: not self._unready())
         self.batcher = Batcher(
             max_batch=options.max_batch,
             queue=options.queue,
             deadline=options.deadline,
             keep=self._keep,
-            batched=self._batched,
+            metrics=self.metrics,
         )
 
     def refuse_unready(self) -> None:
@@ -58,57 +60,79 @@ class Service:
         Problem
             If it is being stopped, or its log cannot be written.
         """
-        if self.draining:
-            raise Problem(503, "stopping", "this process is being stopped; ask another one")
-        if self._log_error and self._log is not None:
-            try:
-                with tempfile.TemporaryFile(dir=self._log.folder) as file:
-                    file.write(bytes(_ROOM))
-            except OSError:
-                raise Problem(503, "log-unavailable", self._log_error) from None
-            self._log_error = ""
+        if problem := self._unready():
+            raise problem
 
     def keep(
         self,
         loaded: Loaded,
         decided: Sequence[tuple[Example, Decision]],
-        kind: str,
+        *,
+        kind: str = "check",
+        failed: str = "detector",
         released: Sequence[bool] | None = None,
     ) -> None:
-        """Count decisions and write them to the log, before they are given.
+        """Write decisions to the log before they are given, and count them.
+
+        Parameters
+        ----------
+        loaded : Loaded
+            What decided.
+        decided : sequence of (Example, Decision)
+            The answers.
+        kind : str
+            What was asked.
+        failed : str
+            What failed where one could not be judged: ``detector`` or ``timeout``.
+        released : sequence of bool, optional
+            Of a selection, whether each answer is released.
 
         Raises
         ------
         Problem
             If they cannot be written; they must not be given then.
         """
-        if self._log is None:
-            return
-        entries = [
-            Entry(
-                decision,
-                loaded.digest,
-                loaded.name,
-                kind,
-                None if released is None else released[place],
-                question=example.question,
-                contexts=example.contexts,
-                response=example.response,
-            )
-            for place, (example, decision) in enumerate(decided)
-        ]
-        try:
-            self._log.write(entries)
-        except LogError as error:
-            self._log_error = str(error)
-            raise Problem(
-                503,
-                "log-unavailable",
-                "a decision could not be written to the decision log, and is not given; send the "
-                "request again later",
-                retry_after=RETRY_AFTER,
-            ) from error
-        self._log_error = ""
+        if self._log is not None:
+            entries = [
+                Entry(
+                    decision,
+                    loaded.digest,
+                    loaded.name,
+                    kind,
+                    None if released is None else released[place],
+                    question=example.question,
+                    contexts=example.contexts,
+                    response=example.response,
+                )
+                for place, (example, decision) in enumerate(decided)
+            ]
+            try:
+                self._log.write(entries)
+            except LogError as error:
+                self.metrics.unlogged(loaded, len(entries))
+                self._log_error = str(error)
+                raise Problem(
+                    503,
+                    "log-unavailable",
+                    "a decision could not be written to the decision log, and is not given; send "
+                    "the request again later",
+                    retry_after=RETRY_AFTER,
+                ) from error
+            self._log_error = ""
+            self.metrics.logged(len(entries))
+        self.metrics.decided(loaded, (decision for _, decision in decided), failed)
+
+    def _unready(self) -> Problem | None:
+        if self.draining:
+            return Problem(503, "stopping", "this process is being stopped; ask another one")
+        if self._log_error and self._log is not None:
+            try:
+                with tempfile.TemporaryFile(dir=self._log.folder) as file:
+                    file.write(bytes(_ROOM))
+            except OSError:
+                return Problem(503, "log-unavailable", self._log_error)
+            self._log_error = ""
+        return None
 
     async def close(self) -> bool:
         """Finish what waits; return whether all of it was decided in time."""
@@ -117,12 +141,7 @@ class Service:
             self._log.close()
         return finished
 
-    def _keep(self, decided: Sequence[tuple[Waiting, Decision]]) -> None:
-        by_guardrail: dict[Loaded, list[tuple[Example, Decision]]] = {}
-        for answer, decision in decided:
-            by_guardrail.setdefault(answer.loaded, []).append((answer.example, decision))
-        for loaded, items in by_guardrail.items():
-            self.keep(loaded, items, "check")
-
-    def _batched(self, loaded: Loaded, size: int) -> None:
-        pass
+    def _keep(self, decided: Sequence[tuple[Waiting, Decision]], failed: str) -> None:
+        """Keep decisions on answers that came to the same guardrail."""
+        items = [(answer.example, decision) for answer, decision in decided]
+        self.keep(decided[0][0].loaded, items, failed=failed)

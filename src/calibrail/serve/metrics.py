@@ -1,0 +1,200 @@
+"""What does the service count, and how is it read?
+
+Where several processes serve, each counts into files of its own (``PROMETHEUS_MULTIPROC_DIR``,
+which must be set before this is imported), and whichever is asked adds all of them up.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Metric,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+
+from calibrail.guardrail.decision import Decision
+from calibrail.serve.guardrails import Loaded
+
+#: Variable with the folder in which processes count together.
+TOGETHER: Final = "PROMETHEUS_MULTIPROC_DIR"
+#: Of what /metrics answers.
+MEDIA_TYPE: Final = CONTENT_TYPE_LATEST
+
+_SECONDS: Final = (
+    *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
+    *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
+)
+_SIZES: Final = tuple(float(2**power) for power in range(11))
+_QUANTILES: Final = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
+
+#: Why a request was refused, by its status; others are ``bad``.
+_REASONS: Final = {
+    **{401: "unauthorized", 408: "slow"},
+    **{413: "too_large", 431: "too_large", 429: "queue_full"},
+}
+
+
+class Metrics:
+    """Counts of one process.
+
+    Parameters
+    ----------
+    loaded : callable
+        Gives the guardrails that decide now.
+    ready : callable
+        Tells whether the service would decide now.
+    """
+
+    def __init__(self, loaded: Callable[[], Iterable[Loaded]], ready: Callable[[], bool]) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self._registry = CollectorRegistry()
+        together = TOGETHER in os.environ
+        into = None if together else self._registry
+
+        def counter(name: str, help: str, *labels: str) -> Counter:
+            return Counter(f"calibrail_{name}", help, labels, registry=into)
+
+        def histogram(
+            name: str, help: str, label: str, buckets: Sequence[float], *, alone: bool = False
+        ) -> Histogram:
+            registry = None if alone else into
+            return Histogram(f"calibrail_{name}", help, [label], registry=registry, buckets=buckets)
+
+        self._histogram = histogram
+        by = "guardrail"
+        self._decisions = counter("decisions", "Decisions given.", by, "outcome")
+        self._undefined = counter("undefined", "Answers whose score is undefined.", by)
+        self._failures = counter("failures", "Answers that could not be judged.", by, "kind")
+        self._requests = counter("requests", "Requests answered.", "route", "status")
+        self._seconds = histogram("request_seconds", "Time of requests.", "route", _SECONDS)
+        self._sizes = histogram("batch_size", "Answers scored together.", by, _SIZES)
+        self._depth = Gauge(
+            "calibrail_queue_depth",
+            "Answers that wait or are scored.",
+            registry=into,
+            multiprocess_mode="livesum",
+        )
+        self._rejected = counter("rejected", "Requests refused.", "reason")
+        self._reloads = counter("reloads", "Guardrail files that changed.", by, "result")
+        self._log_lines = counter("log_lines", "Lines of the decision log.")
+        self._log_errors = counter("log_errors", "Writes to the decision log that failed.")
+        #: Scores of each guardrail, in buckets that suit the one that was loaded first.
+        self._scores: dict[str, Histogram] = {}
+        if together:
+            MultiProcessCollector(self._registry)  # type: ignore[no-untyped-call]
+        else:
+            self._registry.register(_Scores(self._scores))
+        self._registry.register(_Now(loaded, ready))
+
+    def text(self) -> bytes:
+        """Return what Prometheus reads."""
+        return generate_latest(self._registry)
+
+    def decided(self, loaded: Loaded, decisions: Iterable[Decision], kind: str) -> None:
+        """Count decisions that are given; ``kind`` says how those failed that did."""
+        name = loaded.name
+        scores = self._scores.get(name)
+        if scores is None:
+            scores = self._scores[name] = self._histogram(
+                "score", "Scores of answers.", "guardrail", _buckets(loaded), alone=True
+            )
+        for decision in decisions:
+            self._decisions.labels(name, decision.outcome).inc()
+            if decision.score is not None:
+                scores.labels(name).observe(decision.score)
+            elif decision.failed:
+                self._failures.labels(name, kind).inc()
+            else:
+                self._undefined.labels(name).inc()
+
+    def requested(self, route: str, status: int, seconds: float) -> None:
+        """Count a request that was answered."""
+        self._requests.labels(route, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+        if 400 <= status < 500:
+            self.refused(status)
+
+    def refused(self, status: int) -> None:
+        """Count a request that was refused with a status."""
+        self._rejected.labels(_REASONS.get(status, "bad")).inc()
+
+    def batched(self, loaded: Loaded, size: int) -> None:
+        """Count answers that are scored together."""
+        self._sizes.labels(loaded.name).observe(size)
+
+    def waiting(self, depth: int) -> None:
+        """Take how many answers wait or are scored."""
+        self._depth.set(depth)
+
+    def reloaded(self, name: str, result: str) -> None:
+        """Count a file that changed: ``swapped`` or ``refused``."""
+        self._reloads.labels(name, result).inc()
+
+    def logged(self, n: int) -> None:
+        """Count lines of the decision log."""
+        self._log_lines.inc(n)
+
+    def unlogged(self, loaded: Loaded, n: int) -> None:
+        """Count a write to the decision log that failed, and the decisions not given for it."""
+        self._log_errors.inc()
+        self._failures.labels(loaded.name, "log").inc(n)
+
+
+class _Scores(Collector):
+    """One histogram of all guardrails' scores, each in buckets of its own."""
+
+    def __init__(self, scores: dict[str, Histogram]) -> None:
+        self._scores = scores
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the histogram."""
+        families = [metric for item in tuple(self._scores.values()) for metric in item.collect()]
+        if families:
+            first, *others = families
+            for other in others:
+                first.samples += other.samples
+            yield first
+
+
+class _Now(Collector):
+    """What holds at the moment, in the process that is asked."""
+
+    def __init__(self, loaded: Callable[[], Iterable[Loaded]], ready: Callable[[], bool]) -> None:
+        self._loaded, self._ready = loaded, ready
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the guardrails that decide, and whether they do."""
+        family = GaugeMetricFamily(
+            "calibrail_guardrail_info",
+            "Guardrails that decide.",
+            labels=["guardrail", "digest", "verdict"],
+        )
+        for item in self._loaded():
+            verdict = item.guardrail.config.headline.verdict
+            family.add_metric([item.name, item.digest, verdict], 1.0)
+        yield family
+        ready = GaugeMetricFamily("calibrail_ready", "Whether the service decides.")
+        ready.add_metric([], float(self._ready()))
+        yield ready
+
+
+def _buckets(loaded: Loaded) -> tuple[float, ...]:
+    """Return the calibration scores' quantiles and the thresholds, in order."""
+    rule = loaded.guardrail.rule
+    scores = np.array(rule.calibration.scores, dtype=np.float64)
+    scores = scores[np.isfinite(scores)]
+    edges = [] if len(scores) == 0 else list(np.quantile(scores, _QUANTILES))
+    edges += [rule.calibration.threshold, rule.chosen, rule.flag_above]
+    finite = {float(edge) for edge in edges if edge is not None and np.isfinite(edge)}
+    return tuple(sorted(finite)) or (0.0,)
