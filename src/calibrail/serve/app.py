@@ -1,7 +1,9 @@
 """What may be asked of the service, and what is answered?"""
 
+import asyncio
+import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
@@ -12,6 +14,16 @@ from calibrail.serve.bodies import Batch, Check, parse
 from calibrail.serve.metrics import MEDIA_TYPE
 from calibrail.serve.problems import Problem
 from calibrail.serve.service import Service
+from calibrail.workflow.card import card
+
+#: Of a page: nothing is fetched from elsewhere.
+PAGE_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; "
+    "script-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+}
 
 
 def application(service: Service) -> FastAPI:
@@ -50,6 +62,31 @@ def application(service: Service) -> FastAPI:
         ]
         decisions = await service.batcher.decide(loaded, examples, alone=asked.evidence)
         return _json(_items(decisions, evidence=asked.evidence))
+
+    @app.get("/v1/guardrail")
+    async def guardrail(request: Request) -> Response:
+        loaded = service.guardrails.get(request.query_params.get("guardrail"))
+        known = await asyncio.to_thread(card, loaded.guardrail)
+        match request.query_params.get("format", "json"):
+            case "json":
+                refusal = service.guardrails.refusal(loaded.name)
+                content = {
+                    "name": loaded.name,
+                    "since": loaded.since.isoformat(),
+                    "refused": refusal
+                    and {"time": refusal.time.isoformat(), "reason": refusal.reason},
+                    **known.to_dict(),
+                }
+                return _json(json.dumps(content, ensure_ascii=False))
+            case "html":
+                page = await asyncio.to_thread(known.html)
+                return Response(page, media_type="text/html", headers=PAGE_HEADERS)
+            case "md":
+                return Response(known.markdown(), media_type="text/markdown")
+            case other:
+                raise Problem(
+                    422, "invalid-request", f"format must be json, html or md; got {other!r:.20}"
+                )
 
     @app.get("/healthz")
     async def health() -> Response:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from calibrail.data.example import Example
-from calibrail.errors import InputError
+from calibrail.errors import CalibrailError, InputError
 from calibrail.guardrail.runtime import Guardrail
+from calibrail.guardrail.signing import signature_path
 from calibrail.models.remote import RemoteModel
 from calibrail.serve.problems import Problem
 
@@ -91,6 +92,54 @@ def warm(guardrail: Guardrail) -> None:
         guardrail.decide([_WARMING])
 
 
+#: Size, time of change and inode of a file and its signature; None where it is not there.
+Stamp = tuple[tuple[int, int, int] | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a file that changed does not decide.
+
+    Attributes
+    ----------
+    time : datetime
+        When it was refused.
+    reason : str
+        Why.
+    """
+
+    time: datetime
+    reason: str
+
+
+class _File:
+    """One guardrail's file, and what is known of it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        #: What was there when it was last read, and when it was last looked at.
+        self.read = self.seen = stamp_of(path)
+        self.refusal: Refusal | None = None
+
+    def changed(self) -> bool:
+        """Return whether another file has come to rest here since the last reading."""
+        before, self.seen = self.seen, stamp_of(self.path)
+        return self.seen == before != self.read
+
+
+def stamp_of(path: Path) -> Stamp:
+    """Return what tells a file and its signature from what stood there before."""
+    return tuple(map(_stamp, (path, signature_path(path))))
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        state = path.stat()
+    except OSError:
+        return None
+    return state.st_size, state.st_mtime_ns, state.st_ino
+
+
 class Guardrails:
     """The guardrails of a service by name.
 
@@ -104,6 +153,7 @@ class Guardrails:
 
     def __init__(self, files: Mapping[str, Path], load: Callable[[Path], Guardrail]) -> None:
         self._load = load
+        self._files = {name: _File(path) for name, path in files.items()}
         self._loaded = {name: self._opened(name, path) for name, path in files.items()}
 
     def __iter__(self) -> Iterator[Loaded]:
@@ -122,12 +172,43 @@ class Guardrails:
             if len(self._loaded) == 1:
                 return next(iter(self._loaded.values()))
             detail = f"several guardrails decide here; add ?guardrail= and one of {names}"
-            raise Problem(422, "guardrail-not-named", detail, errors=[("", detail)])
+            raise Problem(422, "guardrail-not-named", detail)
         if name not in self._loaded:
             raise Problem(
                 404, "no-such-guardrail", f"no guardrail is called {name!r}; there is {names}"
             )
         return self._loaded[name]
+
+    def refusal(self, name: str) -> Refusal | None:
+        """Return why the file that stands there now does not decide, if it does not."""
+        return self._files[name].refusal
+
+    def changed(self) -> list[str]:
+        """Return the guardrails whose file is another one since it was read.
+
+        A file that still grows is left until it has been the same twice.
+        """
+        return [name for name, file in self._files.items() if file.changed()]
+
+    def names(self) -> list[str]:
+        """Return all names."""
+        return list(self._files)
+
+    def reload(self, name: str) -> Refusal | None:
+        """Let a file take over, or keep what decides; return why it was refused.
+
+        Requests under way finish with the guardrail that they came to.
+        """
+        file = self._files[name]
+        file.read = file.seen = stamp_of(file.path)
+        try:
+            self._loaded[name] = self._opened(name, file.path)
+            file.refusal = None
+        except Exception as error:
+            # Foreign code may run here; whatever it raises, the old guardrail goes on.
+            reason = str(error) if isinstance(error, CalibrailError) else repr(error)
+            file.refusal = Refusal(datetime.now(UTC), reason)
+        return file.refusal
 
     def _opened(self, name: str, path: Path) -> Loaded:
         guardrail = self._load(path)

@@ -6,7 +6,7 @@ which must be set before this is imported), and whichever is asked adds all of t
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, get_args
 
 import numpy as np
 from prometheus_client import (
@@ -23,7 +23,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from calibrail.guardrail.decision import Decision
+from calibrail.guardrail.decision import Decision, Outcome
 from calibrail.serve.guardrails import Loaded
 
 #: Variable with the folder in which processes count together.
@@ -101,18 +101,29 @@ class Metrics:
         """Return what Prometheus reads."""
         return generate_latest(self._registry)
 
+    def expect(self, loaded: Loaded) -> None:
+        """Count from zero what may happen to a guardrail's answers, so that a first time shows."""
+        name = loaded.name
+        for outcome in get_args(Outcome):
+            self._decisions.labels(name, outcome)
+        for kind in ("detector", "timeout", "log"):
+            self._failures.labels(name, kind)
+        for result in ("swapped", "refused"):
+            self._reloads.labels(name, result)
+        for reason in ("bad", *_REASONS.values()):
+            self._rejected.labels(reason)
+        self._undefined.labels(name)
+        self._scores[name] = self._histogram(
+            "score", "Scores of answers.", "guardrail", _buckets(loaded), alone=True
+        )
+
     def decided(self, loaded: Loaded, decisions: Iterable[Decision], kind: str) -> None:
         """Count decisions that are given; ``kind`` says how those failed that did."""
         name = loaded.name
-        scores = self._scores.get(name)
-        if scores is None:
-            scores = self._scores[name] = self._histogram(
-                "score", "Scores of answers.", "guardrail", _buckets(loaded), alone=True
-            )
         for decision in decisions:
             self._decisions.labels(name, decision.outcome).inc()
             if decision.score is not None:
-                scores.labels(name).observe(decision.score)
+                self._scores[name].labels(name).observe(decision.score)
             elif decision.failed:
                 self._failures.labels(name, kind).inc()
             else:

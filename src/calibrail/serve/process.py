@@ -22,6 +22,7 @@ from calibrail.serve.guardrails import Guardrails
 from calibrail.serve.limits import Gate
 from calibrail.serve.protocol import protocol
 from calibrail.serve.service import Service
+from calibrail.serve.watching import reload, watch
 from calibrail.settings.option import option_of
 from calibrail.settings.serving import ServeOptions
 
@@ -104,7 +105,11 @@ async def _run(
     # What was loaded stays: the collector need not look at it again.
     gc.collect()
     gc.freeze()
-    await server.serve(sockets=[listener])
+    watching = asyncio.create_task(watch(service))
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        watching.cancel()
     return await service.close()
 
 
@@ -124,10 +129,13 @@ class _Server(uvicorn.Server):
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {
-            number: signal.signal(number, self.handle_exit)
-            for number in (signal.SIGINT, signal.SIGTERM)
+        handlers: dict[int, Callable[[int, FrameType | None], None]] = {
+            signal.SIGINT: self.handle_exit,
+            signal.SIGTERM: self.handle_exit,
         }
+        if hasattr(signal, "SIGHUP"):
+            handlers[signal.SIGHUP] = self._reload
+        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         try:
             yield
         finally:
@@ -140,6 +148,12 @@ class _Server(uvicorn.Server):
             self.force_exit = self.should_exit = True
         self._service.draining = True
         self._loop.call_soon_threadsafe(self._loop.call_later, LAST_CALL, self._stop)
+
+    def _reload(self, number: int, frame: FrameType | None) -> None:
+        def start() -> None:
+            self._reloading = asyncio.ensure_future(reload(self._service))
+
+        self._loop.call_soon_threadsafe(start)
 
     def _stop(self) -> None:
         self.should_exit = True

@@ -1,5 +1,6 @@
 """What does a running service consist of, and when is it ready?"""
 
+import asyncio
 import os
 import tempfile
 from collections.abc import Sequence
@@ -42,8 +43,12 @@ class Service:
         self.options, self.guardrails = options, guardrails
         self.token = os.environ.get(TOKEN_VARIABLE) or None
         self.draining = False
+        #: Held while a guardrail file is loaded.
+        self.reloading = asyncio.Lock()
         self._log, self._log_error = log, ""
         self.metrics = Metrics(lambda: self.guardrails, lambda: not self._unready())
+        for loaded in guardrails:
+            self.metrics.expect(loaded)
         self.batcher = Batcher(
             max_batch=options.max_batch,
             queue=options.queue,

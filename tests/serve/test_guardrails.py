@@ -1,0 +1,90 @@
+"""A new file takes over whole, or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calibrail import calibrate
+from calibrail.errors import InputError
+from calibrail.serve.guardrails import named
+from calibrail.serve.service import Service
+from calibrail.serve.watching import reload
+from tests.serve.conftest import ANSWER
+
+Visiting = Callable[..., None]
+
+
+def test_names_are_given_or_those_of_the_files() -> None:
+    assert named(["a.json", "b=c/d.json"]) == {"a": Path("a.json"), "b": Path("c/d.json")}
+    with pytest.raises(InputError, match="stands for"):
+        named(["x/g.json", "y/g.json"])
+    with pytest.raises(InputError, match="name it"):
+        named(["was ist das.json"])
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("other") / "other.json"
+    calibrate("example:facts", "novelty", alpha=0.3).freeze().save(path)
+    return path
+
+
+def test_a_changed_file_takes_over_and_a_bad_one_does_not(
+    visit: Visiting, surface: Path, other: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "g.json"
+    path.write_bytes(surface.read_bytes())
+
+    async def go(client: Any, service: Service) -> None:
+        async def digest() -> tuple[str, Any]:
+            content = (await client.get("/v1/guardrail")).json()
+            return content["guardrail"]["digest"], content["refused"]
+
+        guardrails = service.guardrails
+        first, _ = await digest()
+        assert guardrails.changed() == []
+        path.write_bytes(other.read_bytes()[:-100])
+        # A file that is still being written is left until it rests.
+        assert guardrails.changed() == []
+        assert guardrails.changed() == ["g"]
+        await reload(service, ["g"])
+        assert guardrails.changed() == []
+        now, refused = await digest()
+        assert now == first
+        assert "export it again" in refused["reason"]
+        assert "refused" in caplog.text and first in caplog.text
+        assert (await client.post("/v1/check", json=ANSWER)).status_code == 200
+        os.unlink(path)
+        await reload(service)
+        assert (await digest())[0] == first
+        path.write_bytes(other.read_bytes())
+        await reload(service)
+        now, refused = await digest()
+        assert now != first
+        assert refused is None
+        metrics = (await client.get("/metrics")).text
+        assert 'calibrail_reloads_total{guardrail="g",result="refused"} 2.0' in metrics
+        assert 'calibrail_reloads_total{guardrail="g",result="swapped"} 1.0' in metrics
+        assert f'digest="{now}"' in metrics and first not in metrics
+
+    visit(go, path)
+
+
+def test_the_certificate_is_given_as_json_page_and_markdown(visit: Visiting, surface: Path) -> None:
+    async def go(client: Any, _: Service) -> None:
+        content = (await client.get("/v1/guardrail")).json()
+        assert content["name"] == "surface"
+        assert content["guardrail"]["headline"]["verdict"]
+        assert "scores" not in content["guardrail"]["calibration"]
+        for kind, media in (("html", "text/html"), ("md", "text/markdown")):
+            said = await client.get(f"/v1/guardrail?format={kind}")
+            assert said.headers["content-type"].startswith(media)
+            assert "novelty" in said.text
+        assert (await client.get("/v1/guardrail?format=pdf")).status_code == 422
+
+    visit(go, surface)

@@ -1,0 +1,118 @@
+"""What does not reach the routes, and what holds for every answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calibrail.serve.service import TOKEN_VARIABLE, Service
+from tests.serve.conftest import ANSWER
+
+Visiting = Callable[..., None]
+JSON = {"Content-Type": "application/json"}
+
+
+def test_a_body_that_is_too_large_is_refused_whether_or_not_it_says_so(
+    visit: Visiting, surface: Path
+) -> None:
+    async def in_parts() -> AsyncIterator[bytes]:
+        for _ in range(10):
+            yield b" " * 300
+
+    async def go(client: Any, _: Service) -> None:
+        for content in (b" " * 2_001, in_parts()):
+            said = await client.post("/v1/check", content=content, headers=JSON)
+            assert said.status_code == 413
+            assert "2,000 bytes" in said.json()["detail"]
+        fits = await client.post("/v1/check", json=ANSWER)
+        assert fits.status_code == 200
+        metrics = (await client.get("/metrics")).text
+        assert 'calibrail_rejected_total{reason="too_large"} 2.0' in metrics
+
+    visit(go, surface, max_body=2_000)
+
+
+def test_a_body_that_trickles_is_refused(visit: Visiting, surface: Path) -> None:
+    async def trickle() -> AsyncIterator[bytes]:
+        while True:
+            yield b" "
+            await asyncio.sleep(0.02)
+
+    async def go(client: Any, _: Service) -> None:
+        said = await client.post("/v1/check", content=trickle(), headers=JSON)
+        assert said.status_code == 408
+        assert said.headers["connection"] == "close"
+        metrics = (await client.get("/metrics")).text
+        assert 'calibrail_rejected_total{reason="slow"} 1.0' in metrics
+
+    visit(go, surface, read_timeout=0.1)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        ({"Authorization": "Bearer wrong"}, 401),
+        ({"Authorization": "Basic secret"}, 401),
+        ({"Authorization": "Bearer secret"}, 200),
+        ({"Authorization": "bearer secret"}, 200),
+    ],
+)
+def test_with_a_token_everything_but_health_needs_it(
+    visit: Visiting,
+    surface: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    headers: dict[str, str],
+    status: int,
+) -> None:
+    monkeypatch.setenv(TOKEN_VARIABLE, "secret")
+
+    async def go(client: Any, _: Service) -> None:
+        for path in ("/healthz", "/readyz"):
+            assert (await client.get(path)).status_code == 200
+        for path in ("/metrics", "/openapi.json", "/v1/guardrail"):
+            said = await client.get(path, headers=headers)
+            assert said.status_code == status, path
+        said = await client.post("/v1/check", json=ANSWER, headers=headers)
+        assert said.status_code == status
+        assert (status == 401) == ("www-authenticate" in said.headers)
+
+    visit(go, surface)
+
+
+def test_a_page_elsewhere_cannot_ask(visit: Visiting, surface: Path) -> None:
+    async def go(client: Any, _: Service) -> None:
+        foreign = await client.post("/v1/check", json=ANSWER, headers={"Host": "evil.example"})
+        assert foreign.status_code == 421
+        for kind in ("text/plain", "application/x-www-form-urlencoded"):
+            said = await client.post("/v1/check", content=b"{}", headers={"Content-Type": kind})
+            assert said.status_code == 415
+        local = await client.get("/healthz", headers={"Host": "localhost:8000"})
+        assert local.status_code == 200
+
+    visit(go, surface)
+
+
+def test_bound_elsewhere_it_answers_to_any_name(visit: Visiting, surface: Path) -> None:
+    async def go(client: Any, _: Service) -> None:
+        said = await client.post("/v1/check", json=ANSWER, headers={"Host": "guard.internal"})
+        assert said.status_code == 200
+
+    visit(go, surface, host="0.0.0.0")
+
+
+def test_while_it_is_stopped_connections_end_and_it_is_not_ready(
+    visit: Visiting, surface: Path
+) -> None:
+    async def go(client: Any, service: Service) -> None:
+        service.draining = True
+        assert (await client.get("/readyz")).status_code == 503
+        said = await client.post("/v1/check", json=ANSWER)
+        assert (said.status_code, said.headers["connection"]) == (200, "close")
+        assert "calibrail_ready 0.0" in (await client.get("/metrics")).text
+
+    visit(go, surface)
