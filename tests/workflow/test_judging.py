@@ -111,7 +111,7 @@ def test_another_model_behind_the_name_is_noticed(answers: Path, tmp_path: Path)
         ]
         decisions = guardrail.decide(fresh[:3])
     assert server_url
-    assert {decision.outcome for decision in decisions} == {"flag"}
+    assert {decision.outcome for decision in decisions} == {"error"}
     assert all(served in d.reason and "calibrate again" in d.reason for d in decisions)
 
 
