@@ -38,7 +38,7 @@ def run(
     from calibrail.models.call_limits import limit_calls
 
     with limit_calls(calls):
-        finished = serve(named(guardrails), serving, load=trust.load, tell=_tell)
+        finished = serve(named(guardrails), serving, load=trust.load, tell=_tell, note=note)
     if not finished:
         note("not everything that was accepted was answered in time")
     raise typer.Exit(DONE if finished else FAILURE)

@@ -10,7 +10,8 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from calibrail.guardrail.decision import Decision
-from calibrail.serve.bodies import Batch, Check, parse
+from calibrail.serve import selecting
+from calibrail.serve.bodies import Batch, Check, Select, parse
 from calibrail.serve.metrics import MEDIA_TYPE
 from calibrail.serve.problems import Problem
 from calibrail.serve.service import Service
@@ -62,6 +63,12 @@ def application(service: Service) -> FastAPI:
         ]
         decisions = await service.batcher.decide(loaded, examples, alone=asked.evidence)
         return _json(_items(decisions, evidence=asked.evidence))
+
+    @app.post("/v1/select")
+    async def select(request: Request) -> Response:
+        asked = parse(Select, await request.body())
+        loaded = service.guardrails.get(request.query_params.get("guardrail"))
+        return _json(await selecting.select(service, loaded, asked))
 
     @app.get("/v1/guardrail")
     async def guardrail(request: Request) -> Response:

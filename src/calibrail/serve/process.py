@@ -8,6 +8,8 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -17,12 +19,14 @@ import uvicorn
 from calibrail.errors import CalibrailError, InputError
 from calibrail.guardrail.decision_log import DecisionLog
 from calibrail.guardrail.runtime import Guardrail
+from calibrail.models.call_limits import CallLimits, account, limit_calls
 from calibrail.serve.app import application
 from calibrail.serve.guardrails import Guardrails
 from calibrail.serve.limits import Gate
 from calibrail.serve.protocol import protocol
 from calibrail.serve.service import Service
 from calibrail.serve.watching import reload, watch
+from calibrail.serve.workers import Workers
 from calibrail.settings.option import option_of
 from calibrail.settings.serving import ServeOptions
 
@@ -39,6 +43,7 @@ def serve(
     *,
     load: Callable[[Path], Guardrail],
     tell: Callable[[str], None],
+    note: Callable[[str], None],
 ) -> bool:
     """Serve guardrails until SIGTERM or Ctrl-C.
 
@@ -49,9 +54,12 @@ def serve(
     options : ServeOptions
         Where to listen, and the limits.
     load : callable
-        Loads, verifies and probes a guardrail.
+        Loads, verifies and probes a guardrail; picklable where there are several workers. Calls to
+        endpoints keep to the limits that are set around this one.
     tell : callable
         Takes the address, once it answers.
+    note : callable
+        Takes what a person should know besides.
 
     Returns
     -------
@@ -64,12 +72,37 @@ def serve(
         If a guardrail must not decide, or the address is taken.
     """
     with _listening(options) as listener:
+        address = _address(listener)
+        work = partial(_serve_here, files, options, load, account().limits, listener)
+        if options.workers == 1:
+            return work(lambda: tell(address))
+        workers = Workers(work, options.workers, options.drain, note)
+        return workers.run(lambda: tell(address), listener.close)
+
+
+def _serve_here(
+    files: Mapping[str, Path],
+    options: ServeOptions,
+    load: Callable[[Path], Guardrail],
+    calls: CallLimits,
+    listener: socket.socket,
+    tell: Callable[[], None],
+) -> bool:
+    """Serve in this process."""
+    with limit_calls(_within(calls, options.deadline)):
         guardrails = Guardrails(files, load)
         log = None
         if options.log is not None:
             log = DecisionLog(options.log, sync=options.log_sync, texts=options.log_text)
         with asyncio.Runner(loop_factory=_loop) as runner:
             return runner.run(_run(guardrails, options, log, listener, tell))
+
+
+def _within(calls: CallLimits, deadline: float) -> CallLimits:
+    """Return limits under which no call goes on for long after its answer was given up."""
+    return replace(
+        calls, timeout=min(calls.timeout, deadline), patience=min(calls.patience, deadline)
+    )
 
 
 def _loop() -> asyncio.AbstractEventLoop:
@@ -86,7 +119,7 @@ async def _run(
     options: ServeOptions,
     log: DecisionLog | None,
     listener: socket.socket,
-    tell: Callable[[str], None],
+    tell: Callable[[], None],
 ) -> bool:
     service = Service(options, guardrails, log)
     app = Gate(application(service), service)
@@ -101,7 +134,7 @@ async def _run(
         lifespan="off",
         ws="none",
     )
-    server = _Server(config, service, lambda: tell(_address(listener)))
+    server = _Server(config, service, tell)
     # What was loaded stays: the collector need not look at it again.
     gc.collect()
     gc.freeze()

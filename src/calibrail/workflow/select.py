@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -26,6 +26,7 @@ from calibrail.conformal.pvalues import add_tolerance
 from calibrail.data.example import Example
 from calibrail.data.sources import Source, spoken
 from calibrail.errors import DataError, InputError
+from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.record import plain
 from calibrail.settings import Promise, ReadOptions, Release, SelectionMethod
@@ -166,13 +167,16 @@ class BatchSelection(Shown):
             "methods": self.methods(),
         }
 
-    def lines(self) -> str:
-        """Return one JSON object a line: id, released, score, p_value."""
+    def items(self) -> list[dict[str, Any]]:
+        """Return id, released, score and p_value of each answer."""
         names = ("id", "released", "score", "p_value")
         p_values = np.where(np.isnan(self.scores), np.nan, self.selection.p_values)
         columns = plain([self.ids, self.selection.released, self.scores, p_values])
-        lines = (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
-        return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def lines(self) -> str:
+        """Return one JSON object a line, as ``items`` has them."""
+        return "".join(json.dumps(item, ensure_ascii=False) + "\n" for item in self.items())
 
     def save(self, path: str | Path) -> None:
         """Write ``lines`` to a file, whole or not at all."""
@@ -217,35 +221,92 @@ def select(
     """
     guardrail = Guardrail.of(guardrail)
     release = Release(fdr, method, confidence)
-    calibration = guardrail.calibration
-    if guardrail.rule.groups is not None:
-        raise InputError(
-            "select needs a guardrail with one threshold; this one was calibrated with "
-            f"{option_of(Promise, 'by')}. "
-            "Calibrate without, or on the answers of one group"
-        )
-    rows = []
-    fresh, groups = Fresh(guardrail), Counter[str]()
+    batch = NewAnswers(guardrail)
 
-    def wanted(example: Example) -> bool:
-        admitted = fresh.admits(example)
+    def decisions() -> Iterator[Decision]:
+        decided = decide_source(guardrail, source, reading=reading, wanted=batch.admits)
+        for done, decision in enumerate(decided, start=1):
+            yield decision
+            if progress is not None:
+                progress(done)
+
+    return selected(batch, decisions(), release, spoken(source))
+
+
+class NewAnswers:
+    """Which answers of a batch did not set the guardrail's threshold, and how they are grouped.
+
+    Parameters
+    ----------
+    guardrail : Guardrail
+        What decides about them.
+
+    Raises
+    ------
+    InputError
+        If the guardrail has thresholds by group.
+    """
+
+    def __init__(self, guardrail: Guardrail) -> None:
+        if guardrail.rule.groups is not None:
+            raise InputError(
+                "select needs a guardrail with one threshold; this one was calibrated with "
+                f"{option_of(Promise, 'by')}. "
+                "Calibrate without, or on the answers of one group"
+            )
+        self.guardrail = guardrail
+        self._fresh, self._groups = Fresh(guardrail), Counter[str]()
+
+    def admits(self, example: Example) -> bool:
+        """Return whether an answer may be released at all, and count it."""
+        admitted = self._fresh.admits(example)
         if admitted and example.group is not None:
-            groups[example.group] += 1
+            self._groups[example.group] += 1
         return admitted
 
-    for decision in decide_source(guardrail, source, reading=reading, wanted=wanted):
-        rows.append((decision.id, decision.p_value, decision.score, decision.outcome))
-        if progress is not None:
-            progress(len(rows))
+    @property
+    def n_seen_before(self) -> int:
+        """Calibration examples so far."""
+        return self._fresh.n_seen_before
+
+    @property
+    def n_grouped(self) -> int:
+        """Answers so far that share a group with another."""
+        return sum(size for size in self._groups.values() if size > 1)
+
+
+def selected(
+    batch: NewAnswers, decisions: Iterable[Decision], release: Release, source: str
+) -> BatchSelection:
+    """Return what is released of answers that were decided about.
+
+    Parameters
+    ----------
+    batch : NewAnswers
+        Has admitted the answers once ``decisions`` are all taken.
+    decisions : iterable of Decision
+        About each of them.
+    release : Release
+        What is promised of those that are released.
+    source : str
+        What the batch is called.
+
+    Raises
+    ------
+    DataError, InputError
+        As for ``select``.
+    """
+    guardrail, calibration = batch.guardrail, batch.guardrail.calibration
+    rows = [(item.id, item.p_value, item.score, item.outcome) for item in decisions]
     if not rows:
         raise DataError(
             "there is no answer to select from: the source is empty"
-            + (", or holds calibration examples alone" if fresh.n_seen_before else "")
+            + (", or holds calibration examples alone" if batch.n_seen_before else "")
         )
     ids, *numbers, outcomes = zip(*rows, strict=True)
     # What is undefined is NaN.
     p, scores = np.array(numbers, dtype=np.float64)
-    n, n_grouped = calibration.n, sum(size for size in groups.values() if size > 1)
+    n, n_grouped = calibration.n, batch.n_grouped
     if isinstance(calibration, ClusteredCalibration):
         n = calibration.n_clusters
         if n_grouped:
@@ -263,7 +324,7 @@ def select(
     failed = np.array(outcomes) == "error"
     return BatchSelection(
         selection=selection,
-        bounds=discoveries(p, n, confidence),
+        bounds=discoveries(p, n, release.confidence),
         method=chosen,
         others=found,
         ids=ids,
@@ -273,8 +334,8 @@ def select(
         n_grouped=n_grouped,
         n_undefined=int((np.isnan(scores) & ~failed).sum()),
         n_errors=int(failed.sum()),
-        n_seen_before=fresh.n_seen_before,
-        source=spoken(source),
+        n_seen_before=batch.n_seen_before,
+        source=source,
     )
 
 

@@ -1,0 +1,131 @@
+"""The real process: how it starts, listens and ends, alone and as several workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import calibrail
+from tests.serve.conftest import ANSWER
+from tests.serve.process import Service, until
+
+pytest.importorskip("httpx2")
+
+
+def talk(port: int, *parts: bytes, pause: float = 0.0) -> bytes:
+    """Send bytes in parts, and return all that comes back until the connection ends."""
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        for part in parts:
+            connection.sendall(part)
+            time.sleep(pause)
+        got = b""
+        while more := connection.recv(65536):
+            got += more
+    return got
+
+
+@pytest.fixture(scope="module")
+def two_workers(surface: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    log = tmp_path_factory.mktemp("log")
+    with Service(surface, "--workers", 2, "--read-timeout", 1, "--log", log) as service:
+        yield service
+
+
+def test_several_workers_count_together_and_a_dead_one_is_replaced(two_workers: Service) -> None:
+    service = two_workers
+    for _ in range(5):
+        assert service.check(ANSWER).status == 200
+    name = 'calibrail_decisions_total{guardrail="surface",outcome="pass"}'
+    assert service.metric(name) == 5
+
+    def workers() -> set[int]:
+        mine = [pid for pid in service.processes() if pid != service.process.pid]
+        return {pid for pid in mine if b"--multiprocessing-fork" in _command(pid)}
+
+    before = workers()
+    assert len(before) == 2
+    killed = before.pop()
+    os.kill(killed, signal.SIGKILL)
+    until(lambda: len(workers() - {killed}) == 2, "replaced")
+    assert service.check(ANSWER).status == 200
+    assert f"worker {killed} ended with -9" in service.stderr
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def test_headers_that_trickle_or_never_end_and_what_is_not_http_are_refused(
+    two_workers: Service,
+) -> None:
+    port = two_workers.port
+    assert talk(port, b"GET /healthz HTTP/1.1\r\nHost: 127").startswith(b"HTTP/1.1 408 ")
+    assert talk(port, b"what is this\r\n\r\n").startswith(b"HTTP/1.1 400 ")
+    long = b"GET /healthz HTTP/1.1\r\nX: " + b"a" * 70_000
+    assert talk(port, long).startswith(b"HTTP/1.1 431 ")
+    head = b"POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    slow = talk(port, head + b"Content-Length: 50\r\n\r\n", b"{", pause=0.2)
+    assert slow.startswith(b"HTTP/1.1 408 ")
+    # A connection that was used, and goes on too slowly.
+    again = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /he"
+    assert b"HTTP/1.1 408 " in talk(port, again)
+
+
+def test_several_workers_end_in_order(two_workers: Service) -> None:
+    two_workers.process.send_signal(signal.SIGTERM)
+    assert two_workers.process.wait(60) == 0
+    assert "Traceback" not in two_workers.stderr
+
+
+def test_what_was_accepted_is_answered_before_the_process_ends(surface: Path) -> None:
+    head = b"POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    body = b'{"contexts": ["a b"], "response": "a"}'
+    with Service(surface) as service:
+        with socket.create_connection(("127.0.0.1", service.port), timeout=30) as connection:
+            length = f"Content-Length: {len(body)}\r\n\r\n".encode()
+            connection.sendall(head + length + body[:10])
+            time.sleep(0.3)
+            service.process.send_signal(signal.SIGTERM)
+            time.sleep(0.6)
+            connection.sendall(body[10:])
+            answer = connection.recv(65536)
+        assert answer.startswith(b"HTTP/1.1 200 ")
+        assert b"connection: close" in answer
+        assert service.process.wait(60) == 0
+        assert f"serving on {service.url}" in service.stderr
+
+
+def test_it_does_not_begin_where_it_cannot_serve(surface: Path, tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        ended = calibrail("serve", surface, "--port", port)
+    assert ended.returncode == 1
+    assert "--port" in ended.stderr
+    damaged = tmp_path / "damaged.json"
+    damaged.write_bytes(surface.read_bytes()[:-10])
+    ended = calibrail("serve", damaged, "--port", 0)
+    assert ended.returncode == 1
+    assert "export it again" in ended.stderr
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    ended = calibrail("serve", surface, "--port", 0, "--log", blocked)
+    assert ended.returncode == 1
+    assert "decision log" in ended.stderr
+    ended = calibrail("serve", surface, "--log-sync")
+    assert ended.returncode == 2
+    assert "--log DIR" in ended.stderr
+    with Service(damaged, "--workers", 2, ready=False) as service:
+        assert service.process.wait(60) == 1
+        assert "export it again" in service.stderr
+        assert "Traceback" not in service.stderr
