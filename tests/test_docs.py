@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import shlex
@@ -13,15 +14,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import numpy as np
 import pytest
 
 from calibrail.cli import app
 from calibrail.cli.output import INCONCLUSIVE, REJECTED
-from calibrail.guardrail import Decision
+from calibrail.guardrail import Decision, Guardrail
 from calibrail.guardrail.decision_log import DecisionLog, Entry
 from calibrail.labelling.session import Session
 from calibrail.models.encoder import load_encoder
+from calibrail.serve.client.attempts import Asking
 from calibrail.serve.process import serve
 from tests.answers import rows, write
 from tests.chat_server import ChatServer, sampled
@@ -101,6 +104,7 @@ def _furnished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("sys.stdin", io.StringIO("f\nh\nu\nq\n"))
     monkeypatch.setattr("calibrail.ui.serve.serve", _labels_some)
     monkeypatch.setattr("calibrail.serve.process.serve", _starts_and_stops)
+    monkeypatch.setattr(Asking, "options", _in_process)
     lines = [f"{row['label']},{row['detector']}" for row in rows()]
     with DecisionLog(tmp_path / "log") as log:
         log.write([Entry(Decision("1", "pass", 0.1, 0.2, 0.9, "low"), "sha256:...")])
@@ -111,6 +115,19 @@ def _furnished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write(tmp_path / "annotated.jsonl", [row | {"label": votes[row["label"]]} for row in rows()])
     (tmp_path / "scores.csv").write_text("\n".join(["label,my_detector", *lines]))
     return tmp_path
+
+
+def _in_process(asking: Asking) -> dict[str, Any]:
+    """What a client is made with, so that the guardrail of the folder answers in the process."""
+
+    def answers(request: httpx2.Request) -> httpx2.Response:
+        guardrail, asked = Guardrail.load("guardrail.json"), json.loads(request.content)
+        if "items" not in asked:
+            return httpx2.Response(200, text=guardrail.check(**asked).line())
+        lines = [guardrail.check(**item).line() for item in asked["items"]]
+        return httpx2.Response(200, text=f'{{"items": [{", ".join(lines)}]}}')
+
+    return {"base_url": asking.url, "transport": httpx2.MockTransport(answers)}
 
 
 def _starts_and_stops(files: Any, options: Any, **given: Any) -> bool:

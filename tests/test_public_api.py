@@ -17,6 +17,7 @@ REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference.md"
 
 #: A name that is added or renamed is so on purpose: here, in the reference and in the changes.
 PUBLIC = [
+    "AsyncClient",
     "AuditRun",
     "BatchSelection",
     "CalibrailError",
@@ -25,6 +26,7 @@ PUBLIC = [
     "Card",
     "Certificate",
     "Certification",
+    "Client",
     "ComparisonRun",
     "ConformalThresholdClassifier",
     "Context",
@@ -53,6 +55,7 @@ PUBLIC = [
     "Score",
     "ScoreThreshold",
     "Scores",
+    "ServiceError",
     "Session",
     "ShiftRun",
     "ShiftSplit",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from calibrail.errors import InputError as InputError
     from calibrail.errors import LogError as LogError
     from calibrail.errors import ModelError as ModelError
+    from calibrail.errors import ServiceError as ServiceError
     from calibrail.errors import TooFewExamplesError as TooFewExamplesError
     from calibrail.estimator import ConformalThresholdClassifier as ConformalThresholdClassifier
     from calibrail.evaluation import Report as Report
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from calibrail.scores import Score as Score
     from calibrail.scores import Scores as Scores
     from calibrail.scores.custom import CustomScore as CustomScore
+    from calibrail.serve.client import AsyncClient as AsyncClient
+    from calibrail.serve.client import Client as Client
     from calibrail.settings import Drawing as Drawing
     from calibrail.settings import LabelOptions as LabelOptions
     from calibrail.settings import Promise as Promise
@@ -79,7 +82,7 @@ _ROOMS = {
     "conformal": "Calibration Certificate",
     "data": "Example Reading read",
     "errors": "CalibrailError DataError GuardrailError InputError LogError ModelError "
-    "TooFewExamplesError",
+    "ServiceError TooFewExamplesError",
     "estimator": "ConformalThresholdClassifier",
     "evaluation": "Report",
     "guardrail": "Decision Guardrail",
@@ -89,6 +92,7 @@ _ROOMS = {
     "models.call_limits": "CallLimits Price limit_calls",
     "scores": "Score Scores",
     "scores.custom": "CustomScore",
+    "serve.client": "AsyncClient Client",
     "settings": "Drawing LabelOptions Promise ReadOptions Requirement "
     "ScoreThreshold ShiftSplit SplitOptions",
     "workflow.agree": "JudgedRates agree",

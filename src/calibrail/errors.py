@@ -48,6 +48,26 @@ class LogError(CalibrailError):
     """A decision could not be logged: a full disk, a read-only folder. It must not be given."""
 
 
+class ServiceError(CalibrailError):
+    """A service did not decide: it refused, failed, could not be reached, or said nonsense.
+
+    The answer was not judged, and so has not passed.
+
+    Parameters
+    ----------
+    message : str
+        What was asked, and what came back.
+    status : int or None
+        HTTP's status, where there was an answer.
+    problem : str
+        The name of the problem that the service gave, e.g. ``queue-full``.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None, problem: str = "") -> None:
+        super().__init__(message)
+        self.status, self.problem = status, problem
+
+
 @contextmanager
 def file_errors(action: str, remedy: str = "") -> Iterator[None]:
     """Raise what the file system refuses as a `DataError`: action, reason, remedy."""

@@ -1,10 +1,12 @@
 """What does a guardrail say about one answer?"""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self, get_args
 
+from calibrail.errors import InputError
 from calibrail.scale import Scale
 from calibrail.shown import Shown
 
@@ -107,6 +109,72 @@ class Decision(Shown):
             content |= {name: getattr(self, name) for name in ("column_value", "column_threshold")}
         return content
 
+    @classmethod
+    def from_dict(cls, content: object) -> Self:
+        """Return the decision of a JSON object that ``to_dict`` made; further fields are ignored.
+
+        Raises
+        ------
+        InputError
+            If it is none: a field is missing or of another kind, the outcome is unknown, or an
+            answer passes whose score reaches the threshold.
+        """
+        if not isinstance(content, Mapping):
+            raise InputError(f"a decision must be an object; got {content!r:.80}")
+        for name in ("id", "outcome", "reason"):
+            if not isinstance(content.get(name), str):
+                raise InputError(
+                    f"a decision's {name} must be a text; got {content.get(name)!r:.80}"
+                )
+        if content["outcome"] not in get_args(Outcome):
+            raise InputError(
+                f"a decision's outcome must be one of {', '.join(get_args(Outcome))}; got "
+                f"{content['outcome']!r:.80}"
+            )
+        score, threshold, p_value = (
+            _number(content, name) for name in ("score", "threshold", "p_value")
+        )
+        passes = content["outcome"] == "pass"
+        if passes and score is not None and (threshold is None or score >= threshold):
+            raise InputError(
+                f"a decision that passes must have a score below its threshold; got {score!r} and "
+                f"{threshold!r}"
+            )
+        evidence = content.get("evidence")
+        if not isinstance(evidence, Mapping | None):
+            raise InputError(f"a decision's evidence must be an object; got {evidence!r:.80}")
+        scale = _scale(content, score, threshold)
+        outcome = content["outcome"]
+        return cls(
+            content["id"], outcome, score, threshold, p_value, content["reason"], evidence, scale
+        )
+
     def line(self, *, evidence: bool = False) -> str:
         """Return that object as JSON in one line: equal decisions are equal bytes everywhere."""
         return json.dumps(self.to_dict(evidence=evidence), ensure_ascii=False, allow_nan=False)
+
+
+def _number(content: Mapping[str, Any], name: str) -> float | None:
+    """Return a number that must be given, though it may be None."""
+    value = content.get(name, "nothing")
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise InputError(f"a decision's {name} must be a finite number or null; got {value!r:.80}")
+    return float(value)
+
+
+def _scale(content: Mapping[str, Any], *kept: float | None) -> Scale:
+    """Return the scale by what a column shows for the numbers that are kept."""
+    if (column := content.get("column")) is None:
+        return Scale()
+    if not isinstance(column, str):
+        raise InputError(f"a decision's column must be a text; got {column!r:.80}")
+    shown = [_number(content, name) for name in ("column_value", "column_threshold")]
+    for negated in (False, True):
+        scale = Scale(column, negated)
+        if shown == [scale.in_column(value) for value in kept]:
+            return scale
+    raise InputError(
+        f"a decision's score and threshold are {kept!r}; its column {column!r} shows {shown!r}"
+    )

@@ -1,0 +1,166 @@
+"""How does a program ask a service and wait for the answer?"""
+
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from calibrail.errors import ServiceError
+from calibrail.guardrail.decision import Decision
+from calibrail.serve.client.attempts import Asking, Attempts, http, not_ready
+from calibrail.serve.client.calls import (
+    Call,
+    Result,
+    batch_call,
+    check_call,
+    guardrail_call,
+    ready_call,
+    select_call,
+)
+
+
+class Client:
+    """Asks a service of ``calibrail serve`` for decisions; may be used by several threads.
+
+    A call returns decisions or raises: where the service refused, failed, could not be reached or
+    said what makes no sense, there is a `ServiceError`, and the answer has not passed.
+
+    Parameters
+    ----------
+    url : str
+        Address of the service, e.g. ``http://127.0.0.1:8000``.
+    token : str, optional
+        What the variable CALIBRAIL_TOKEN holds there.
+    guardrail : str, optional
+        Which guardrail decides, where the service has several.
+    timeout : float
+        Seconds that a call may take, all its attempts included.
+    retries : int
+        Further attempts where the service could not be reached, or had no room (429, 502, 503,
+        504). Each waits longer than the one before, and as long as the service asks for; none is
+        begun that the timeout would cut off.
+
+    Raises
+    ------
+    CalibrailError
+        If httpx2 is not installed: ``pip install 'calibrail[client]'``.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        guardrail: str | None = None,
+        timeout: float = 30.0,
+        retries: int = 3,
+    ) -> None:
+        self._asking = Asking(url, token, guardrail, timeout, retries)
+        self._httpx = http()
+        self._http = self._httpx.Client(**self._asking.options())
+
+    def check(
+        self,
+        *,
+        response: str = "",
+        question: str = "",
+        contexts: Sequence[str] | str = (),
+        id: str = "",
+        samples: Sequence[str] = (),
+        columns: Mapping[str, float | str | None] | None = None,
+        evidence: bool = False,
+    ) -> Decision:
+        """Decide about one answer, as ``Guardrail.check`` does, which explains the arguments.
+
+        Parameters
+        ----------
+        evidence : bool
+            Whether the decision says what it rests on; the answer is then scored by itself.
+        """
+        item: dict[str, object] = {"response": response, "question": question, "id": id}
+        item |= {"contexts": contexts, "samples": samples, "columns": columns}
+        return self._ask(check_call(item, evidence))
+
+    def check_batch(self, items: Sequence[object], *, evidence: bool = False) -> list[Decision]:
+        """Decide about each of several answers, in their order.
+
+        Parameters
+        ----------
+        items : sequence of dict or Example
+            Each holds what `check` takes.
+        evidence : bool
+            As for `check`.
+        """
+        return self._ask(batch_call(items, evidence))
+
+    def select(
+        self,
+        items: Sequence[object],
+        *,
+        fdr: float,
+        method: str = "auto",
+        confidence: float = 0.95,
+    ) -> dict[str, Any]:
+        """Release what can be released of a batch with the false discovery rate bounded.
+
+        Returns
+        -------
+        dict
+            What ``calibrail select --json`` prints, and ``items``: for each answer its ``id``,
+            whether it is ``released``, ``score`` and ``p_value``.
+        """
+        return self._ask(select_call(items, fdr=fdr, method=method, confidence=confidence))
+
+    def guardrail(self) -> dict[str, Any]:
+        """Return what decides there: its certificate, digest, and state."""
+        return self._ask(guardrail_call())
+
+    def ready(self) -> bool:
+        """Return whether the service decides now; asked once, without retries.
+
+        Raises
+        ------
+        ServiceError
+            If something else answers there.
+        """
+        try:
+            return self._ask(ready_call(), once=True)
+        except ServiceError as error:
+            if not_ready(error):
+                return False
+            raise
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _ask(self, call: Call[Result], *, once: bool = False) -> Result:
+        attempts = Attempts(self._asking, f"{call.method} {call.path}", once=once)
+        while True:
+            try:
+                with self._http.stream(
+                    call.method,
+                    call.path,
+                    content=call.body,
+                    headers=call.headers,
+                    extensions=attempts.extensions(),
+                ) as response:
+                    raw = b"".join(map(attempts.received, response.iter_bytes()))
+            except self._httpx.HTTPError as error:
+                pause = attempts.pause_after(error)
+            else:
+                if (wait := attempts.pause_or_none(response, raw)) is None:
+                    return call.result(raw)
+                pause = wait
+            time.sleep(pause)
