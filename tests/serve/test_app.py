@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -139,3 +140,34 @@ def test_what_there_is_no_route_for_is_a_problem_too(visit: Visiting, surface: P
             assert said.headers["content-type"] == "application/problem+json"
 
     visit(go, surface)
+
+
+def test_what_openapi_shows_is_what_is_taken_and_given(visit: Visiting, surface: Path) -> None:
+    async def go(client: Any, _: Service) -> None:
+        content = (await client.get("/openapi.json")).json()
+        schemas = content["components"]["schemas"]
+        named = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(content)))
+        assert named == schemas.keys()
+        shown = 0
+        for path, routes in content["paths"].items():
+            for example in _examples(routes.get("post", {}).get("requestBody")):
+                said = await client.post(path, json=example)
+                if "columns" in str(example):
+                    assert said.status_code == 422
+                    continue
+                assert said.status_code == 200, said.text
+                shown += 1
+                for given in _examples(routes["post"]["responses"]["200"]):
+                    assert given.keys() == said.json().keys()
+        assert shown == 3
+        for status, refused in content["paths"]["/v1/check"]["post"]["responses"].items():
+            if status != "200":
+                example = refused["content"]["application/problem+json"]["example"]
+                assert example["status"] == int(status)
+
+    visit(go, surface)
+
+
+def _examples(said: Any) -> list[Any]:
+    parts = (said or {}).get("content", {}).get("application/json", {}).get("examples", {})
+    return [part["value"] for part in parts.values()]

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterable
+from importlib.metadata import version
 from typing import Any, Final
 
 from fastapi import FastAPI, Request
@@ -10,7 +11,7 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from calibrail.guardrail.decision import Decision
-from calibrail.serve import selecting
+from calibrail.serve import described, selecting
 from calibrail.serve.bodies import Batch, Check, Select, parse
 from calibrail.serve.metrics import MEDIA_TYPE
 from calibrail.serve.problems import Problem
@@ -29,7 +30,8 @@ PAGE_HEADERS: Final = {
 
 def application(service: Service) -> FastAPI:
     """Return the routes of a service."""
-    app = FastAPI(title="calibrail", docs_url=None, redoc_url=None)
+    app = FastAPI(title="calibrail", version=version("calibrail"), docs_url=None, redoc_url=None)
+    described.describe(app)
 
     @app.exception_handler(Problem)
     async def refused(_: Request, problem: Exception) -> Response:
@@ -45,16 +47,18 @@ def application(service: Service) -> FastAPI:
         response.headers.update(error.headers or {})
         return response
 
-    @app.post("/v1/check")
+    @app.post("/v1/check", openapi_extra=described.CHECK)
     async def check(request: Request) -> Response:
+        """Decide about one answer."""
         asked = parse(Check, await request.body())
         loaded = service.guardrails.get(request.query_params.get("guardrail"))
         example = asked.example(loaded.guardrail)
         decisions = await service.batcher.decide(loaded, [example], alone=asked.evidence)
         return _json(decisions[0].line(evidence=asked.evidence))
 
-    @app.post("/v1/check/batch")
+    @app.post("/v1/check/batch", openapi_extra=described.BATCH)
     async def check_batch(request: Request) -> Response:
+        """Decide about answers, each as if it were alone."""
         asked = parse(Batch, await request.body())
         loaded = service.guardrails.get(request.query_params.get("guardrail"))
         examples = [
@@ -64,14 +68,16 @@ def application(service: Service) -> FastAPI:
         decisions = await service.batcher.decide(loaded, examples, alone=asked.evidence)
         return _json(_items(decisions, evidence=asked.evidence))
 
-    @app.post("/v1/select")
+    @app.post("/v1/select", openapi_extra=described.SELECT)
     async def select(request: Request) -> Response:
+        """Release as many answers of a batch as the false discovery rate allows."""
         asked = parse(Select, await request.body())
         loaded = service.guardrails.get(request.query_params.get("guardrail"))
         return _json(await selecting.select(service, loaded, asked))
 
     @app.get("/v1/guardrail")
     async def guardrail(request: Request) -> Response:
+        """Say what decides, since when, and what it promises: `format` is json, html or md."""
         loaded = service.guardrails.get(request.query_params.get("guardrail"))
         known = await asyncio.to_thread(card, loaded.guardrail)
         match request.query_params.get("format", "json"):
@@ -97,15 +103,18 @@ def application(service: Service) -> FastAPI:
 
     @app.get("/healthz")
     async def health() -> Response:
+        """Say that the process lives."""
         return _json('{"status": "alive"}')
 
     @app.get("/readyz")
     async def ready() -> Response:
+        """Say whether the service decides."""
         service.refuse_unready()
         return _json('{"status": "ready"}')
 
     @app.get("/metrics")
     async def metrics() -> Response:
+        """Give the counts, for Prometheus."""
         return Response(service.metrics.text(), media_type=MEDIA_TYPE)
 
     return app

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -46,15 +47,16 @@ class Loaded:
         """The digest of its content."""
         return self.guardrail.config.digest
 
-    @property
+    @cached_property
     def asks(self) -> bool:
         """Whether its detector asks an endpoint."""
-        return asks(self.guardrail)
+        return bool(endpoints(self.guardrail))
 
 
-def asks(guardrail: Guardrail) -> bool:
-    """Return whether a guardrail's detector asks an endpoint."""
-    return any(isinstance(model, RemoteModel) for model in getattr(guardrail.score, "models", ()))
+def endpoints(guardrail: Guardrail) -> list[str]:
+    """Return where a guardrail sends answers."""
+    models = getattr(guardrail.score, "models", ())
+    return sorted({item.endpoint for item in models if isinstance(item, RemoteModel)})
 
 
 def named(sources: Sequence[str] | str) -> dict[str, Path]:
@@ -88,7 +90,7 @@ def named(sources: Sequence[str] | str) -> dict[str, Path]:
 
 def warm(guardrail: Guardrail) -> None:
     """Open the models of a guardrail, so that the first request does not wait for them."""
-    if getattr(guardrail.score, "models", ()) and not asks(guardrail):
+    if getattr(guardrail.score, "models", ()) and not endpoints(guardrail):
         guardrail.decide([_WARMING])
 
 

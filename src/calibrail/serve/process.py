@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import math
+import os
 import signal
 import socket
 import threading
@@ -21,10 +22,10 @@ from calibrail.guardrail.decision_log import DecisionLog
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.models.call_limits import CallLimits, account, limit_calls
 from calibrail.serve.app import application
-from calibrail.serve.guardrails import Guardrails
-from calibrail.serve.limits import Gate
+from calibrail.serve.guardrails import Guardrails, endpoints
+from calibrail.serve.limits import Gate, is_loopback
 from calibrail.serve.protocol import protocol
-from calibrail.serve.service import Service
+from calibrail.serve.service import TOKEN_VARIABLE, Service
 from calibrail.serve.watching import reload, watch
 from calibrail.serve.workers import Workers
 from calibrail.settings.option import option_of
@@ -71,9 +72,14 @@ def serve(
     CalibrailError
         If a guardrail must not decide, or the address is taken.
     """
+    if not is_loopback(options.host) and not os.environ.get(TOKEN_VARIABLE):
+        note(
+            f"ANYBODY WHO REACHES {options.host} MAY ASK: set {TOKEN_VARIABLE} to a secret that "
+            "requests must bring, or bind to 127.0.0.1"
+        )
     with _listening(options) as listener:
         address = _address(listener)
-        work = partial(_serve_here, files, options, load, account().limits, listener)
+        work = partial(_serve_here, files, options, load, account().limits, listener, note)
         if options.workers == 1:
             return work(lambda: tell(address))
         workers = Workers(work, options.workers, options.drain, note)
@@ -86,11 +92,15 @@ def _serve_here(
     load: Callable[[Path], Guardrail],
     calls: CallLimits,
     listener: socket.socket,
+    note: Callable[[str], None],
     tell: Callable[[], None],
 ) -> bool:
     """Serve in this process."""
     with limit_calls(_within(calls, options.deadline)):
         guardrails = Guardrails(files, load)
+        for loaded in guardrails:
+            for endpoint in endpoints(loaded.guardrail):
+                note(f"{loaded.name} sends the answers to {endpoint}")
         log = None
         if options.log is not None:
             log = DecisionLog(options.log, sync=options.log_sync, texts=options.log_text)

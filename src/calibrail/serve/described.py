@@ -1,0 +1,152 @@
+"""What does the service say of its own routes, for programs that read OpenAPI?"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fastapi import FastAPI
+from pydantic import BaseModel
+
+from calibrail.serve.bodies import Batch, Check, Select
+from calibrail.serve.problems import MEDIA_TYPE, Problem
+
+_ANSWER: Final = {
+    "question": "Which element has the symbol W?",
+    "contexts": ["Tungsten is a metal with the symbol W and atomic number 74."],
+    "response": "Tungsten has the symbol W.",
+    "id": "answer-1",
+}
+_COLUMN: Final = {"id": "answer-1", "columns": {"my_detector": 0.83, "language": "en"}}
+_DECISION: Final = {
+    "id": "answer-1",
+    "outcome": "pass",
+    "score": 0.1,
+    "threshold": 0.333333,
+    "p_value": 0.03,
+    "reason": "score 0.1 is below the threshold 0.333333",
+}
+_NUMBER: Final = {"type": ["number", "null"]}
+_DECIDED: Final = {
+    "type": "object",
+    "description": "A line of decisions.jsonl. With column, column_value, column_threshold where "
+    "the score is a column, and evidence where it was asked for.",
+    "required": [*_DECISION],
+    "properties": {
+        "id": {"type": "string"},
+        "outcome": {"enum": ["pass", "flag", "review", "error"]},
+        **{name: _NUMBER for name in ("score", "threshold", "p_value")},
+        "reason": {"type": "string"},
+    },
+}
+_PROBLEM: Final = {
+    "type": "object",
+    "description": "Problem details (RFC 9457).",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        **{name: {"type": "string"} for name in ("type", "title", "detail")},
+        "status": {"type": "integer"},
+        "errors": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {name: {"type": "string"} for name in ("pointer", "detail")},
+            },
+        },
+    },
+}
+_WHICH: Final = {
+    "name": "guardrail",
+    "in": "query",
+    "description": "Which guardrail decides; needed where there are several.",
+    "schema": {"type": "string"},
+}
+_REFUSALS: Final[Mapping[int, Problem]] = {
+    400: Problem(400, "not-json", "the body is not JSON; send one JSON object"),
+    401: Problem(401, "unauthorized", "this needs the service's token"),
+    404: Problem(404, "no-such-guardrail", "no guardrail is called 'faq'; there is legal"),
+    408: Problem(408, "too-slow", "the body took longer than 10 s to arrive"),
+    413: Problem(413, "too-large", "the body is larger than 1,048,576 bytes"),
+    415: Problem(415, "not-json", "send the header Content-Type: application/json"),
+    422: Problem(
+        422,
+        "invalid-request",
+        "/response is missing; this guardrail reads it",
+        errors=[("/response", "is missing; this guardrail reads it")],
+    ),
+    429: Problem(429, "queue-full", "1,024 answers wait, of 1,024 at most"),
+    503: Problem(503, "log-unavailable", "a decision could not be written to the decision log"),
+}
+
+
+def _json(schema: Mapping[str, Any], **examples: Any) -> dict[str, Any]:
+    named = {name: {"value": value} for name, value in examples.items()}
+    return {"content": {"application/json": {"schema": schema, "examples": named}}}
+
+
+def _route(
+    kind: type[BaseModel], asked: Mapping[str, Any], given: Mapping[str, Any], **answer: Any
+) -> dict[str, Any]:
+    """Return what a route takes and gives, with examples of both."""
+    refused = {
+        str(status): {
+            "description": problem.kind.replace("-", " "),
+            "content": {
+                MEDIA_TYPE: {
+                    "schema": {"$ref": "#/components/schemas/Problem"},
+                    "example": problem.to_dict(),
+                }
+            },
+        }
+        for status, problem in _REFUSALS.items()
+    }
+    body = _json({"$ref": f"#/components/schemas/{kind.__name__}"}, **asked)
+    done = {"description": "decided", **_json(given, **answer)}
+    return {
+        "parameters": [_WHICH],
+        "requestBody": {"required": True, **body},
+        "responses": {"200": done, **refused},
+    }
+
+
+_ITEMS: Final = {
+    "type": "object",
+    "required": ["items"],
+    "properties": {"items": {"type": "array", "items": {"$ref": "#/components/schemas/Decision"}}},
+}
+#: What further is said of each route that takes a body.
+CHECK: Final = _route(
+    Check,
+    {"texts": _ANSWER, "column": _COLUMN},
+    {"$ref": "#/components/schemas/Decision"},
+    decided=_DECISION,
+)
+BATCH: Final = _route(
+    Batch, {"texts": {"items": [_ANSWER]}}, _ITEMS, decided={"items": [_DECISION]}
+)
+SELECT: Final = _route(
+    Select,
+    {"texts": {"items": [_ANSWER], "fdr": 0.1}},
+    {
+        "type": "object",
+        "description": "What `calibrail select --json` prints, with `items`: id, released, score "
+        "and p_value of each answer.",
+    },
+)
+
+
+def describe(app: FastAPI) -> None:
+    """Let an application name the bodies that its routes read themselves."""
+    plain = app.openapi
+
+    def described() -> dict[str, Any]:
+        content = app.openapi_schema
+        if content is None:
+            content = plain()
+            schemas = {"Decision": _DECIDED, "Problem": _PROBLEM}
+            for kind in (Check, Batch, Select):
+                schema = kind.model_json_schema(ref_template="#/components/schemas/{model}")
+                schemas |= schema.pop("$defs", {})
+                schemas[kind.__name__] = schema
+            content.setdefault("components", {})["schemas"] = schemas
+        return content
+
+    app.openapi = described  # type: ignore[method-assign]
