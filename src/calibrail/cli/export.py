@@ -11,6 +11,9 @@ import typer
 
 import calibrail
 from calibrail.cli import options as opt
+from calibrail.cli.probing import announce
+from calibrail.cli.progress import counting
+from calibrail.guardrail.keys import read_private_key
 from calibrail.guardrail.signing import signature_path
 from calibrail.phrases import count, number
 from calibrail.settings.option import setting
@@ -39,17 +42,45 @@ def run(
             metavar="KEY.pem", help="Private key to sign with; the signature is FILE.dsse."
         ),
     ] = None,
+    probe_endpoint: Annotated[
+        bool,
+        typer.Option(
+            "--probe-endpoint", help="Ask a judge's endpoint about the 16 probe answers, too."
+        ),
+    ] = False,
     *,
+    calls: opt.Calls,
     show: opt.ShowJson,
 ) -> None:
     """Freeze a run into one file that decides in production as it did when it was tested.
 
     The file holds the detector's spec and weights digest, the threshold, the calibration scores
     and the report's headline; no text. A run that was rejected can be exported too: the file
-    says so.
+    says so. The detector scores 16 probe answers, so that another machine can show that it
+    computes the same.
     """
-    guardrail = calibrail.Run.load(run_folder).freeze(on_failure=failing.on_failure)
+    from calibrail.guardrail.probes import not_computed, other_versions
+    from calibrail.models.machine import installed_versions
+
+    if sign is not None:
+        # A key that cannot sign is refused before the work.
+        read_private_key(sign)
+    frozen = calibrail.Run.load(run_folder)
+    with counting("freezing", calls):
+        guardrail = frozen.freeze(on_failure=failing.on_failure)
+        asks = not_computed(guardrail.score) == "endpoint"
+        if asks and probe_endpoint:
+            announce(guardrail.score)
+            guardrail = frozen.freeze(on_failure=failing.on_failure, probe_endpoint=True)
     guardrail.save(output, sign=sign)
+    unprobed = changed = ""
+    if asks and not probe_endpoint:
+        unprobed = (
+            "no probes: the detector asks an endpoint; with --probe-endpoint it is asked about 16 "
+            "answers, and a machine or model that answers otherwise is found later"
+        )
+    if differ := other_versions(frozen.versions, installed_versions()):
+        changed = f"the run was scored with other versions than are frozen now: {differ}"
     config, beside = guardrail.config, signature_path(output)
     signed = f"signed: {beside}" if sign is not None else ""
     if sign is None and beside.exists():
@@ -59,6 +90,7 @@ def run(
         "guardrail": str(output),
         "digest": config.digest,
         "signature": None if sign is None else str(beside),
+        "probes": 0 if config.probes is None else len(config.probes.scores),
     }
     thresholds, headline = _thresholds(guardrail), config.headline
     verdict, detector = headline.verdict, guardrail.scale.column or config.score.name
@@ -66,6 +98,8 @@ def run(
         [f"{output}: {detector}, {thresholds}; {verdict} when calibrated"],
         content,
         "" if verdict == "certified" else f"this guardrail is not certified: {headline.reason}",
+        unprobed,
+        changed,
         signed,
         f"next: calibrail check {quote(str(output))} TRACES -o decisions.jsonl",
     )

@@ -1,48 +1,61 @@
-"""``calibrail verify``: is this the guardrail that was certified and signed?"""
+"""``calibrail verify``: is this what was certified and signed, and does this machine compute it?"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
 
 import calibrail
 from calibrail.cli import options as opt
-from calibrail.guardrail.signing import signature_path
+from calibrail.cli.probing import announce
+from calibrail.cli.progress import counting
+from calibrail.errors import GuardrailError
 
 
 @opt.takes_settings
 def run(
     guardrail: opt.Guardrail,
-    key: opt.Keys = None,
+    key: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="PUB.pem", help="Public key that must have signed it. Repeatable: any of them."
+        ),
+    ] = None,
+    probe_endpoint: Annotated[
+        bool,
+        typer.Option(
+            "--probe-endpoint", help="Ask a judge's endpoint about the probe answers, too."
+        ),
+    ] = False,
     *,
+    calls: opt.Calls,
     show: opt.ShowJson,
 ) -> None:
-    """Verify a guardrail: every byte, the detector on this machine, and with --key who signed it.
+    """Verify a guardrail: every byte, with --key who signed it, and what this machine computes.
 
-    Exit code 0 verified, 1 refused, with the reason.
+    The scores of 16 probe answers were frozen with it; they are computed again. Exit code 0
+    verified, 1 refused, with the reason and the versions on both sides.
     """
+    from calibrail.guardrail.signing import signature_path
+    from calibrail.report.documents.verify import lines
+
     loaded = calibrail.Guardrail.load(guardrail, trusted=key or ())
+    with counting("probing", calls):
+        if probe_endpoint:
+            announce(loaded.score)
+        try:
+            probed = loaded.probe(endpoint=probe_endpoint)
+        except GuardrailError as error:
+            raise GuardrailError(f"{guardrail} is refused: {error}") from error
     config, signature = loaded.config, loaded.signature
-    if signature is not None:
-        signed = f"signed by the key {signature.keyid}"
-    elif signature_path(guardrail).exists():
-        signed = "its signature was not looked at: name the key that you trust (--key)"
-    else:
-        signed = "not signed"
-    show.finish(
-        [
-            f"{guardrail}: not a byte has changed; digest {config.digest}",
-            f"detector: {config.score.name}, the one that was frozen",
-            signed,
-            f"{config.headline.verdict} when calibrated",
-        ],
-        {
-            "schema": "calibrail.verify/1",
-            "guardrail": str(guardrail),
-            "digest": config.digest,
-            "verdict": config.headline.verdict,
-            "signature": None
-            if signature is None
-            else {
-                "keyid": signature.keyid,
-                "name": signature.name,
-                "sha256": signature.sha256,
-                "predicate": dict(signature.predicate),
-            },
-        },
-    )
+    content = {
+        "schema": "calibrail.verify/1",
+        "guardrail": str(guardrail),
+        "digest": config.digest,
+        "detector": loaded.scale.column or config.score.name,
+        "verdict": config.headline.verdict,
+        "signature": None if signature is None else signature.to_dict(),
+        "signed": signature is not None or signature_path(guardrail).exists(),
+        "probes": probed.to_dict(),
+    }
+    show.finish(lines(content), content)

@@ -7,13 +7,21 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PrivateAttr,
+    ValidationError,
+)
 
 from calibrail.errors import GuardrailError
+from calibrail.guardrail.migrations import SCHEMA as SCHEMA
+from calibrail.guardrail.migrations import migrated
 from calibrail.record import Record
 from calibrail.settings import Promise, Requirement
-
-SCHEMA: Final = "calibrail.guardrail/1"
 
 
 class _Frozen(BaseModel):
@@ -119,6 +127,27 @@ class Headline(_Frozen):
     warnings: list[str]
 
 
+class Probes(_Frozen):
+    """What the detector said of the probe answers when it was frozen.
+
+    Attributes
+    ----------
+    set : str
+        Which answers (``calibrail.guardrail.probe_answers``).
+    scores : list of float or None
+        Their scores in order; None where the score is undefined.
+    reasons : dict of str to str
+        Why, by the number of the probe, counted from 1.
+    versions : dict of str to str
+        What computed them: libraries, linear algebra, processor, device, precision.
+    """
+
+    set: Literal["calibrail-probes/1"]
+    scores: list[float | None] = Field(min_length=16, max_length=16)
+    reasons: dict[str, str]
+    versions: dict[str, str]
+
+
 class FrozenConfig(_Frozen):
     """The whole content of ``guardrail.json``.
 
@@ -134,9 +163,14 @@ class FrozenConfig(_Frozen):
         ``groups`` have their own.
     requirement : Requirement
         What was asked of the data; ``chosen`` was chosen to keep its ``risks``.
+    probes : Probes or None
+        None for a detector that reads columns alone, for one that asks an endpoint which was not to
+        be asked, and in what an older version froze.
+    digest : str
+        That of the file; of one in an older schema, its own.
     """
 
-    schema_: Literal["calibrail.guardrail/1"] = Field(default=SCHEMA, alias="schema")
+    schema_: Literal["calibrail.guardrail/2"] = Field(default=SCHEMA, alias="schema")
     score: ScoreSpecConfig
     calibration: dict[str, Any]
     promise: _Promise
@@ -148,10 +182,18 @@ class FrozenConfig(_Frozen):
     data: DataRecord
     headline: Headline
     versions: dict[str, str]
+    probes: Probes | None = None
     digest: str = ""
+    #: The bytes it was read from, where an older version wrote them.
+    _older: bytes | None = PrivateAttr(None)
 
     def to_bytes(self) -> bytes:
-        """Return the canonical bytes of the file, digest included."""
+        """Return the canonical bytes of the file, digest included; of one that was read, its own.
+
+        So a copy of a file that an older version wrote has the digest that is known of it.
+        """
+        if self._older is not None:
+            return self._older
         content = self.model_dump(by_alias=True)
         content["digest"] = content_digest(content)
         return render(content)
@@ -174,25 +216,30 @@ class FrozenConfig(_Frozen):
             ) from error
         if not isinstance(content, dict):
             raise GuardrailError(f"{source} is not a guardrail: expected a JSON object")
-        if content.get("schema") != SCHEMA:
-            raise GuardrailError(
-                f"{source} has schema {content.get('schema')!r}; this version reads {SCHEMA!r}"
-            )
-        try:
-            config = cls.model_validate(content)
-        except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(str(part) for part in first["loc"]) or "the file"
-            raise GuardrailError(
-                f"{source} was changed or is damaged: {place}: {first['msg']}; "
-                "export it again with `calibrail export`"
-            ) from error
+        newest = migrated(content, source)
         if content_digest(content) != content.get("digest") or render(content) != raw:
             raise GuardrailError(
                 f"{source} was changed after it was frozen: its digest does not match its content; "
                 "restore the file, or calibrate and export again"
             )
+        try:
+            config = cls.model_validate(newest)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(part) for part in first["loc"]) or "the file"
+            raise GuardrailError(
+                f"{source} does not hold what this version reads: {place}: {first['msg']}; "
+                "calibrate again with it, and export: calibrail export RUN -o guardrail.json"
+            ) from error
+        if config.to_bytes() != raw:
+            config._older = raw
         return config
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with other content; its bytes are those of that content."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied._older = None
+        return copied
 
 
 def content_digest(content: dict[str, Any]) -> str:

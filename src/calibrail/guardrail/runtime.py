@@ -15,14 +15,15 @@ from calibrail.data.in_memory import Rows
 from calibrail.data.reading import read
 from calibrail.data.sources import Source, is_named
 from calibrail.errors import GuardrailError, InputError, ModelError
-from calibrail.guardrail.decision import FAILED, Decision, Outcome
+from calibrail.guardrail.decision import FAILED, Decision
 from calibrail.guardrail.detector import frozen_detector
 from calibrail.guardrail.file import read_file, write_file
 from calibrail.guardrail.frozen import FrozenConfig
 from calibrail.guardrail.judged import judge
+from calibrail.guardrail.probes import Probed, compare_probes
+from calibrail.guardrail.reasons import reason_of
 from calibrail.guardrail.signing import Signature
 from calibrail.models.call_limits import BudgetError
-from calibrail.phrases import number
 from calibrail.scale import Scale
 from calibrail.scores.base import DetectorFailure, Score, Scores
 from calibrail.scores.registry import scale_of
@@ -54,6 +55,7 @@ class Guardrail(Shown):
     def __init__(self, config: FrozenConfig, score: Score | None = None) -> None:
         self._config = config
         self._signature: Signature | None = None
+        self._probed: Probed | None = None
         self._rule = Rule.from_dict(vars(config))
         if (config.promise.by is None) != (config.groups is None):
             raise GuardrailError("by and groups must stand together; calibrate again")
@@ -80,22 +82,31 @@ class Guardrail(Shown):
 
         Parameters
         ----------
-        path : path
-            The file that ``calibrail export`` wrote.
         trusted : sequence of path
             Public keys (PEM). Where any is given, one of them must have signed the file.
         probe : bool
-            Whether the machine must show that it computes what was certified.
+            Whether this machine must show that it computes what was certified; see `probe`.
+            Endpoints are not asked.
         """
         file = read_file(path, trusted)
-        if probe:
-            raise GuardrailError(
-                f"{path} holds no probes, so this machine cannot show that it computes what was "
-                "certified; export it again with `calibrail export`"
-            )
         guardrail = cls(file.config)
         guardrail._signature = file.signature
+        if probe:
+            try:
+                guardrail.probe()
+            except GuardrailError as error:
+                raise GuardrailError(f"{path} is refused: {error}") from error
         return guardrail
+
+    def probe(self, *, endpoint: bool = False) -> Probed:
+        """Compare what this machine computes of the frozen probe answers with what was frozen.
+
+        An endpoint is asked where ``endpoint`` says so: as many calls as for 16 answers. Raises a
+        ``GuardrailError`` where a score differs by more than its tolerance, with the versions on
+        both sides, and where no probes were frozen.
+        """
+        self._probed = compare_probes(self._config.probes, self._score, endpoint=endpoint)
+        return self._probed
 
     @classmethod
     def of(cls, value: object) -> "Guardrail":
@@ -133,6 +144,11 @@ class Guardrail(Shown):
     def signature(self) -> Signature | None:
         """The signature that was verified when it was loaded; None where no key was trusted."""
         return self._signature
+
+    @property
+    def probed(self) -> Probed | None:
+        """How this machine compared with the frozen probes; None where it was not compared."""
+        return self._probed
 
     @property
     def config(self) -> FrozenConfig:
@@ -290,7 +306,7 @@ class Guardrail(Shown):
                 reason = f"undefined score ({why}); policy: {outcome}"
             else:
                 value, p_value = float(judged.shown[row]), float(judged.p_values[row])
-                reason = self._explain(value, threshold, outcome)
+                reason = reason_of(self._rule, self.scale, value, threshold, outcome)
             decisions.append(
                 Decision(
                     example.id, outcome, value, threshold, p_value, reason, evidence, self.scale
@@ -307,23 +323,6 @@ class Guardrail(Shown):
         except Exception as error:
             return self.failed(example, error)
         return self._decide_scored([example], scores, alone=True)[0]
-
-    def _explain(self, value: float, threshold: float | None, outcome: Outcome) -> str:
-        if threshold is None:
-            return "this guardrail flags everything: there were too few calibration examples"
-        upper, scale = self._rule.flag_above, self.scale
-        score = f"{scale.column or 'score'} {number(scale.shown(value), 6)}"
-        edge = f"the threshold {number(scale.shown(threshold), 6)}"
-        if upper is not None and outcome != "pass" and (upper >= threshold or outcome == "review"):
-            flagging = f"the one for flagging, {number(scale.shown(upper), 6)}"
-            if outcome == "review":
-                return f"{score} is {scale.reaching} {edge} but not {scale.suspicious} {flagging}"
-            return f"{score} is {scale.suspicious} {flagging.replace('one', 'threshold')}"
-        if outcome == "pass":
-            return f"{score} is {scale.harmless} {edge}"
-        if value < threshold:
-            return f"{score} is within rounding of {edge}"
-        return f"{score} is {scale.reaching} {edge}"
 
     def failed(self, example: Example, error: Exception) -> Decision:
         """Return the decision about an answer that could not be judged: the failure policy's."""

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -51,6 +51,10 @@ class Signature:
     name: str
     sha256: str
     predicate: Mapping[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as JSON."""
+        return asdict(self)
 
 
 def signature_path(path: str | PathLike[str]) -> Path:

@@ -14,6 +14,7 @@ from calibrail.data.splits import CALIBRATION
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation import Origin, Others, Sample, evaluate
 from calibrail.guardrail.runtime import group_name
+from calibrail.models.machine import installed_versions
 from calibrail.report.documents.data_notes import data_notes
 from calibrail.scores.custom import ScoreLike
 from calibrail.scores.learned import state_bytes
@@ -25,7 +26,7 @@ from calibrail.settings.short import collect
 from calibrail.workflow.alike import settled_report
 from calibrail.workflow.arrays import CalibrateShort, calibration_source
 from calibrail.workflow.beside import beside_of
-from calibrail.workflow.context import Context, installed_versions
+from calibrail.workflow.context import Context
 from calibrail.workflow.error_examples import worst_errors
 from calibrail.workflow.independence import independent
 from calibrail.workflow.look import look_at, reported

@@ -25,6 +25,7 @@ from calibrail.guardrail.frozen import (
     ScoreSpecConfig,
     plain,
 )
+from calibrail.guardrail.probes import freeze_probes
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.scores.base import Score
 from calibrail.scores.custom import ScoreLike, as_score
@@ -165,6 +166,8 @@ class Run(Shown):
         self,
         on_failure: Literal["error", "flag", "review"] = "error",
         score: ScoreLike | None = None,
+        *,
+        probe_endpoint: bool = False,
     ) -> Guardrail:
         """Freeze the run into a guardrail that decides as this run's report counted.
 
@@ -175,11 +178,18 @@ class Run(Shown):
         score : Score, callable or estimator, optional
             The detector itself, where no name leads to it. Such a guardrail decides in this
             process; its file cannot be loaded in another one.
+        probe_endpoint : bool
+            Whether a detector that asks an endpoint is to ask it about the 16 probe answers, whose
+            scores are frozen so that another machine can be compared; others always are.
         """
         one_of(on_failure, ("error", "flag", "review"), "on_failure")
         detector = None if score is None else as_score(score)
         # Through the bytes and back, so that what is returned is what a file would hold.
-        return Guardrail(FrozenConfig.from_bytes(self._frozen(on_failure).to_bytes()), detector)
+        config = FrozenConfig.from_bytes(self._frozen(on_failure).to_bytes())
+        detector = Guardrail(config, detector).score
+        probes = freeze_probes(detector, endpoint=probe_endpoint)
+        config = config.model_copy(update={"probes": probes})
+        return Guardrail(FrozenConfig.from_bytes(config.to_bytes()), detector)
 
     def _frozen(self, on_failure: Literal["error", "flag", "review"]) -> FrozenConfig:
         report = self.report.to_dict()

@@ -1,0 +1,63 @@
+"""What computes scores on this machine, as far as it can change their last digits?"""
+
+import platform
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final
+
+#: Distributions whose version is recorded, since they can change a score.
+RECORDED: Final = (
+    "calibrail",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "nupunkt",
+    "tokenizers",
+    "torch",
+    "transformers",
+    "sentence-transformers",
+)
+
+
+def installed_versions() -> dict[str, str]:
+    """Return the versions of the libraries that can change a score, without importing them."""
+    return dict(_versions())
+
+
+def machine(models: Iterable[Any] = ()) -> dict[str, str]:
+    """Return what computes here: versions, the linear algebra, processor, device and precision.
+
+    Parameters
+    ----------
+    models : iterable
+        The models of a score, already loaded where they are local: their precision and the device
+        stand in the result.
+    """
+    import numpy as np
+
+    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    found = {
+        "python": platform.python_version(),
+        **installed_versions(),
+        "blas": f"{blas.get('name', 'unknown')} {blas.get('version', '')}".strip(),
+        "processor": platform.machine(),
+    }
+    if precisions := sorted({str(model.dtype) for model in models if hasattr(model, "dtype")}):
+        import torch
+
+        cuda = torch.cuda.is_available()
+        found["device"] = f"cuda ({torch.cuda.get_device_name()})" if cuda else "cpu"
+        found["instructions"] = torch.backends.cpu.get_cpu_capability()
+        found["dtype"] = ", ".join(precisions)
+    return found
+
+
+@cache
+def _versions() -> tuple[tuple[str, str], ...]:
+    versions = []
+    for name in RECORDED:
+        with suppress(PackageNotFoundError):
+            versions.append((name, version(name)))
+    return tuple(versions)

@@ -1,0 +1,49 @@
+"""What does ``calibrail verify`` say of a guardrail that it does not refuse?"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from calibrail.phrases import count
+
+_NOT_COMPARED: Final = {
+    "column": "no probes: the score stands in the data, and no machine computes it",
+    "endpoint": "no probes compared: the detector asks an endpoint, which was not asked "
+    "(--probe-endpoint)",
+}
+
+
+def lines(content: Mapping[str, Any]) -> list[str]:
+    """Return what is said, a line each.
+
+    Parameters
+    ----------
+    content : mapping
+        What ``calibrail verify --json`` prints.
+    """
+    if content["signature"] is not None:
+        signed = f"signed by the key {content['signature']['keyid']}"
+    elif content["signed"]:
+        signed = "its signature was not verified: name the key that you trust (--key)"
+    else:
+        signed = "not signed"
+    return [
+        f"{content['guardrail']}: not a byte has changed; digest {content['digest']}",
+        signed,
+        f"detector {content['detector']}: the one that was frozen",
+        *_probes(content["probes"]),
+        f"{content['verdict']} when calibrated",
+    ]
+
+
+def _probes(probes: Mapping[str, Any]) -> list[str]:
+    if probes["state"] != "agree":
+        return [_NOT_COMPARED[probes["state"]]]
+    undefined = f", {probes['n_undefined']} of them undefined as then" * bool(probes["n_undefined"])
+    said = [
+        f"{count(probes['n'], 'probe answer')}{undefined}: this machine computes what was frozen "
+        f"(largest difference {probes['largest_difference']:.1g}, tolerance "
+        f"{probes['tolerance']:g})"
+    ]
+    if probes["differ"]:
+        said.append(f"versions that differ, though the scores agree: {probes['differ']}")
+    return said

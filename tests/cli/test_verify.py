@@ -1,0 +1,252 @@
+"""Are keys made, guardrails signed, and unsigned ones refused, as a user gets it?"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calibrail.labelling.session import Session
+from tests.answers import rows, write
+from tests.chat_server import ChatServer, says, verdicts
+from tests.cli.test_commands import COLUMN
+from tests.command_line import calibrail
+from tests.labelling.rows import frozen, traces, truth
+from tests.labelling.rows import write as write_traces
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("signed")
+    answers = write(folder / "answers.jsonl", rows(60))
+    for name, options in (("words", ("--score", "novelty")), ("column", COLUMN)):
+        run = folder / name
+        done = calibrail("calibrate", answers, *options, "--alpha", 0.2, "-o", run)
+        assert done.returncode == 0, done.stderr
+    done = calibrail("keygen", "-o", folder / "key.pem", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["public"] == str(folder / "key.pub.pem")
+    assert calibrail("keygen", "-o", folder / "other.pem").returncode == 0
+    for name in ("words", "column"):
+        guardrail = folder / f"{name}.json"
+        done = calibrail("export", folder / name, "-o", guardrail, "--sign", folder / "key.pem")
+        assert done.returncode == 0, done.stderr
+        assert f"signed: {guardrail}.dsse" in done.stderr
+    assert calibrail("export", folder / "words", "-o", folder / "unsigned.json").returncode == 0
+    return folder
+
+
+def test_a_signed_guardrail_is_verified(folder: Path) -> None:
+    done = calibrail("verify", folder / "words.json", "--key", folder / "key.pub.pem")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"signed by the key [0-9a-f]{64}", done.stdout)
+    assert "16 probe answers, 1 of them undefined as then" in done.stdout
+    told = calibrail("verify", folder / "words.json", "--key", folder / "key.pub.pem", "--json")
+    content = json.loads(told.stdout)
+    assert content["schema"] == "calibrail.verify/1"
+    assert content["signature"]["name"] == "words.json"
+    assert content["probes"]["state"] == "agree"
+
+
+def test_verify_says_what_it_did_not_look_at(folder: Path) -> None:
+    done = calibrail("verify", folder / "column.json")
+    assert done.returncode == 0
+    assert "its signature was not verified" in done.stdout
+    assert "no probes: the score stands in the data" in done.stdout
+    assert "\nnot signed\n" in calibrail("verify", folder / "unsigned.json").stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "message"),
+    [
+        ("words.json", "other.pub.pem", "is signed by another key"),
+        ("words.json", "key.pem", "is a private key"),
+        ("words.json", "answers.jsonl", "is no PEM file"),
+        ("words.json", "missing.pem", "cannot read the key"),
+        ("unsigned.json", "key.pub.pem", "is not signed"),
+        (".", "key.pub.pem", "Is a directory"),
+    ],
+)
+def test_what_a_key_does_not_vouch_for_is_refused(
+    folder: Path, name: str, key: str, message: str
+) -> None:
+    done = calibrail("verify", folder / name, "--key", folder / key)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def commands(folder: Path) -> dict[str, tuple[object, ...]]:
+    answers = folder / "answers.jsonl"
+    return {
+        "check": (answers, "-o", folder / "decisions.jsonl"),
+        "select": (answers, "--fdr", 0.5, "-o", folder / "released.jsonl"),
+        "explain": ("--response", "It is high."),
+        "certify": (answers, "--max-fpr", 0.9),
+    }
+
+
+@pytest.mark.parametrize("command", ["check", "select", "explain", "certify"])
+def test_a_command_decides_with_a_trusted_guardrail_alone(folder: Path, command: str) -> None:
+    rest = commands(folder)[command]
+    trusted = ("--trusted", folder / "other.pub.pem", "--trusted", folder / "key.pub.pem")
+    done = calibrail(command, folder / "words.json", *rest, *trusted, cwd=folder)
+    assert done.returncode in (0, 3, 4), done.stderr
+    for output in ("decisions.jsonl", "released.jsonl"):
+        (folder / output).unlink(missing_ok=True)
+    for refused in (folder / "unsigned.json", folder / "words.json"):
+        key = "key.pub.pem" if refused.name == "unsigned.json" else "other.pub.pem"
+        done = calibrail(command, refused, *rest, "--trusted", folder / key, cwd=folder)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "signed" in done.stderr
+        assert not any((folder / name).exists() for name in ("decisions.jsonl", "released.jsonl"))
+
+
+def test_a_verdict_on_labels_is_of_a_trusted_guardrail(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frozen().save(tmp_path / "g.json", sign=folder / "key.pem")
+    write_traces(tmp_path / "traces.jsonl", traces(300))
+
+    def knows(opened: Session, annotator: str, *_: Any, **__: Any) -> None:
+        for _ in range(200):
+            if opened.counts(annotator).decided:
+                return
+            task = opened.next(annotator)
+            assert task is not None
+            opened.put(annotator, task.order, truth(task.id))
+
+    monkeypatch.setattr("calibrail.ui.serve.serve", knows)
+    easy = ("--max-fpr", 0.9, "--min-coverage", 0.4)
+    begun = ("traces.jsonl", "--guardrail", "g.json", *easy, "-o", "labels")
+    assert calibrail("label", *begun, cwd=tmp_path).returncode == 0
+    verdict = ("certify", "g.json", "--labels", "labels", "--trusted")
+    done = calibrail(*verdict, folder / "key.pub.pem", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    done = calibrail(*verdict, folder / "other.pub.pem", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "signed by another key" in done.stderr
+
+
+def test_an_export_with_a_key_that_cannot_sign_writes_nothing(folder: Path, tmp_path: Path) -> None:
+    new = tmp_path / "new.json"
+    done = calibrail("export", folder / "words", "-o", new, "--sign", folder / "key.pub.pem")
+    assert done.returncode == 1
+    assert "is a public key" in done.stderr
+    assert not new.exists()
+
+
+def test_an_earlier_signature_is_named_when_a_file_is_written_anew(
+    folder: Path, tmp_path: Path
+) -> None:
+    new = tmp_path / "new.json"
+    sign = ("--sign", folder / "key.pem")
+    assert calibrail("export", folder / "words", "-o", new, *sign).returncode == 0
+    done = calibrail("export", folder / "words", "-o", new, "--on-failure", "flag")
+    assert "is the signature of an earlier file" in done.stderr
+    done = calibrail("verify", new, "--key", folder / "key.pub.pem")
+    assert (done.returncode, "is not what was signed" in done.stderr) == (1, True)
+
+
+def test_keys_are_not_replaced(folder: Path) -> None:
+    before = (folder / "key.pem").read_bytes()
+    done = calibrail("keygen", "-o", folder / "key.pem")
+    assert done.returncode == 1
+    assert "is there already" in done.stderr
+    assert (folder / "key.pem").read_bytes() == before
+    assert calibrail("keygen", "-o", folder).returncode == 1
+
+
+def test_a_passphrase_protects_a_key(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CALIBRAIL_KEY_PASSPHRASE", "open sesame")
+    done = calibrail("keygen", "-o", tmp_path / "key.pem")
+    assert "has no passphrase" not in done.stderr
+    export = ("export", folder / "words", "-o", tmp_path / "g.json", "--sign", tmp_path / "key.pem")
+    assert calibrail(*export).returncode == 0
+    monkeypatch.delenv("CALIBRAIL_KEY_PASSPHRASE")
+    done = calibrail(*export)
+    assert done.returncode == 1
+    assert "CALIBRAIL_KEY_PASSPHRASE" in done.stderr
+
+
+def test_verify_refuses_a_machine_that_computes_otherwise(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from calibrail.scores.baselines import Novelty
+
+    value: Callable[..., Any] = Novelty.value
+    monkeypatch.setattr(Novelty, "value", lambda self, example: value(self, example) * 0.999)
+    done = calibrail("verify", folder / "words.json")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "this machine does not compute what was certified" in done.stderr
+    assert "Alike: " in done.stderr
+
+
+def supported(text: str) -> float:
+    return 0.9 if "Bergen" in text or "Vienna" in text else 0.1 + len(text) % 7 / 100
+
+
+@pytest.fixture
+def judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_models: None) -> Path:
+    monkeypatch.setenv("CALIBRAIL_CACHE", str(tmp_path / "answers.sqlite"))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    monkeypatch.setattr("calibrail.models.retry.FIRST_WAIT", 0.005)
+    monkeypatch.setattr("calibrail.models.retry.LONGEST_WAIT", 0.02)
+    write(tmp_path / "answers.jsonl", rows(60))
+    return tmp_path
+
+
+def test_an_endpoint_is_asked_about_probes_on_request_alone(judged: Path) -> None:
+    with ChatServer(verdicts(supported)) as server:
+        spec = f"judge:model=tiny,base_url={server.url}"
+        calibrate = ("calibrate", "answers.jsonl", "--score", spec, "--alpha", 0.2, "-o", "run")
+        assert calibrail(*calibrate, cwd=judged).returncode == 0
+        n_sent = len(server.seen)
+        done = calibrail("export", "run", "-o", "none.json", cwd=judged)
+        assert "with --probe-endpoint it is asked about 16 answers" in done.stderr
+        done = calibrail("verify", "none.json", cwd=judged)
+        assert done.returncode == 0
+        assert "no probes compared: the detector asks an endpoint" in done.stdout
+        assert len(server.seen) == n_sent
+        done = calibrail("verify", "none.json", "--probe-endpoint", cwd=judged)
+        assert (done.returncode, "holds no probes" in done.stderr) == (1, True)
+        assert len(server.seen) == n_sent
+        asks = ("--probe-endpoint", "--price", "1,2")
+        done = calibrail("export", "run", "-o", "g.json", *asks, cwd=judged)
+        assert done.returncode == 0, done.stderr
+        # One of the sixteen holds no context, and is not asked about.
+        assert re.search(r"about the probe answers: judge.*: 15 calls to tiny.*\$", done.stderr)
+        assert len(server.seen) == n_sent + 15
+        # What was answered before is not taken from what is kept.
+        done = calibrail("verify", "g.json", *asks, cwd=judged)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "15 calls to tiny" in done.stderr
+        assert len(server.seen) == n_sent + 30
+        server.answer = verdicts(lambda text: 1.0 - supported(text))
+        done = calibrail("verify", "g.json", *asks, cwd=judged)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "15 of 16 probe scores differ" in done.stderr
+        assert calibrail("verify", "g.json", cwd=judged).returncode == 0
+
+
+def test_probes_that_an_endpoint_does_not_answer_are_not_frozen(judged: Path) -> None:
+    with ChatServer(verdicts(supported)) as server:
+        spec = f"judge:model=tiny,base_url={server.url}"
+        calibrate = ("calibrate", "answers.jsonl", "--score", spec, "--alpha", 0.2, "-o", "run")
+        assert calibrail(*calibrate, cwd=judged).returncode == 0
+        server.faults = lambda key, attempt: "500"
+        done = calibrail("export", "run", "-o", "g.json", "--probe-endpoint", cwd=judged)
+        assert done.returncode == 1
+        assert "the endpoint did not answer about 15 of 16 probes" in done.stderr
+        assert not (judged / "g.json").exists()
+        server.faults, server.answer = lambda key, attempt: None, says("FAITHFUL")
+        limit = ("--probe-endpoint", "--max-calls", 3)
+        done = calibrail("export", "run", "-o", "g.json", *limit, cwd=judged)
+        assert (done.returncode, "budget of 3 calls" in done.stderr) == (1, True)
+        assert not (judged / "g.json").exists()

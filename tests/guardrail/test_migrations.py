@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+
+from calibrail import Example
+from calibrail.errors import GuardrailError
+from calibrail.guardrail import SCHEMA, FrozenConfig, Guardrail
+from calibrail.guardrail.frozen import content_digest, render
+from calibrail.guardrail.migrations import MIGRATIONS, NEWEST, migrated
+
+#: Files as each version wrote them: they are never written again.
+GOLDEN = Path(__file__).parent / "golden"
+FILES = sorted(GOLDEN.glob("*.json"))
+#: Its detector splits words otherwise than today's, and so is another one.
+OTHER_DETECTOR = "1-early-words.json"
+#: What each said of a harmless answer when it was frozen, where that was not "pass".
+OUTCOMES = {"model": "flag"}
+LOADED = [path for path in FILES if path.name != OTHER_DETECTOR]
+
+
+def decided(guardrail: Guardrail) -> list[tuple[str, str]]:
+    batch = [
+        Example(
+            question="What is number 7?",
+            contexts=("The number is 7 and the town is Oslo.",),
+            response=response,
+            id=response,
+            columns={"detector": value, "kind": "a"},
+        )
+        for response, value in (("It is 7.", -2.0), ("It is 9 in Bergen 63.", 2.5))
+    ]
+    return [(item.outcome, item.reason) for item in guardrail.decide(batch)]
+
+
+def test_every_schema_has_its_golden_files() -> None:
+    schemas = {json.loads(path.read_bytes())["schema"] for path in FILES}
+    assert schemas == {f"calibrail.guardrail/{number}" for number in range(1, NEWEST + 1)}
+    assert set(MIGRATIONS) == set(range(1, NEWEST))
+    assert f"calibrail.guardrail/{NEWEST}" == SCHEMA
+
+
+@pytest.mark.parametrize("path", LOADED, ids=lambda path: path.stem)
+def test_a_guardrail_of_every_schema_loads_and_decides(path: Path) -> None:
+    loaded = Guardrail.load(path)
+    assert loaded.config.schema_ == SCHEMA
+    assert loaded.config.digest == json.loads(path.read_bytes())["digest"]
+    outcomes = [outcome for outcome, _ in decided(loaded)]
+    assert outcomes == [OUTCOMES.get(path.stem.partition("-")[2], "pass"), "flag"]
+
+
+@pytest.mark.parametrize("path", LOADED, ids=lambda path: path.stem)
+def test_a_copy_of_an_older_file_is_the_same_bytes(path: Path, tmp_path: Path) -> None:
+    loaded = Guardrail.load(path)
+    loaded.save(tmp_path / "copy.json")
+    assert (tmp_path / "copy.json").read_bytes() == path.read_bytes()
+    other = pickle.loads(pickle.dumps(loaded))
+    assert other.config.digest == loaded.config.digest
+    assert decided(other) == decided(loaded)
+
+
+@pytest.mark.parametrize("name", ["2-words", "2-learnt"])
+def test_what_was_frozen_once_is_still_computed(name: str) -> None:
+    probed = Guardrail.load(GOLDEN / f"{name}.json", probe=True).probed
+    assert probed is not None
+    assert (probed.state, probed.n) == ("agree", 16)
+
+
+def test_a_copy_with_other_content_is_written_in_the_newest_schema() -> None:
+    config = FrozenConfig.from_bytes((GOLDEN / "1-column.json").read_bytes())
+    older = json.loads(config.model_copy(update={"versions": {}}).to_bytes())
+    assert (older["schema"], older["versions"]) == (SCHEMA, {})
+
+
+def test_what_an_older_detector_computed_is_refused_with_the_remedy() -> None:
+    with pytest.raises(GuardrailError, match="or calibrate again"):
+        Guardrail.load(GOLDEN / OTHER_DETECTOR)
+
+
+def test_an_older_guardrail_cannot_be_probed_and_says_how_it_can() -> None:
+    with pytest.raises(GuardrailError, match=r"holds no probes.*calibrail export RUN"):
+        Guardrail.load(GOLDEN / "1-words.json", probe=True)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_changed_byte_in_an_older_file_is_refused(path: Path) -> None:
+    raw = path.read_bytes()
+    for position in range(0, len(raw), 37):
+        changed = bytearray(raw)
+        changed[position] ^= 1
+        with pytest.raises(GuardrailError):
+            FrozenConfig.from_bytes(bytes(changed))
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ("calibrail.guardrail/3", "of a later calibrail.*pip install -U"),
+        ("calibrail.guardrail/0", "calibrail export RUN"),
+        ("calibrail.guardrail/01", "calibrail export RUN"),
+        ("calibrail.guardrail/²", "calibrail export RUN"),
+        ("calibrail.guardrail/" + "9" * 5000, "calibrail export RUN"),
+        ("calibrail.calibration/1", "calibrail export RUN"),
+        (2, "calibrail export RUN"),
+        (None, "calibrail export RUN"),
+    ],
+)
+def test_any_other_schema_is_refused_with_what_to_do(schema: object, message: str) -> None:
+    with pytest.raises(GuardrailError, match=message):
+        migrated({"schema": schema}, "g.json")
+
+
+def test_a_field_that_the_schema_lacks_is_named_with_the_remedy() -> None:
+    content = json.loads((GOLDEN / "1-column.json").read_bytes())
+    del content["promise"]
+    content["digest"] = content_digest(content)
+    with pytest.raises(GuardrailError, match=r"promise.*calibrail export RUN"):
+        FrozenConfig.from_bytes(render(content))
