@@ -188,6 +188,20 @@ def test_verify_refuses_a_machine_that_computes_otherwise(
     assert "Alike: " in done.stderr
 
 
+@pytest.mark.parametrize("key", ["key.pub.pem", "other.pub.pem"])
+def test_a_service_does_not_start_with_what_must_not_decide(
+    folder: Path, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from calibrail.scores.baselines import Novelty
+
+    monkeypatch.setattr(Novelty, "value", lambda self, example: 0.123)
+    serve = ("serve", folder / "words.json", "--port", 0, "--trusted", folder / key)
+    done = calibrail(*serve)
+    assert (done.returncode, done.stdout) == (1, "")
+    reason = "does not compute what was certified" if key == "key.pub.pem" else "another key"
+    assert reason in done.stderr
+
+
 def supported(text: str) -> float:
     return 0.9 if "Bergen" in text or "Vienna" in text else 0.1 + len(text) % 7 / 100
 
@@ -243,7 +257,7 @@ def test_probes_that_an_endpoint_does_not_answer_are_not_frozen(judged: Path) ->
         server.faults = lambda key, attempt: "500"
         done = calibrail("export", "run", "-o", "g.json", "--probe-endpoint", cwd=judged)
         assert done.returncode == 1
-        assert "the endpoint did not answer about 15 of 16 probes" in done.stderr
+        assert "the detector failed on 15 of 16 probes" in done.stderr
         assert not (judged / "g.json").exists()
         server.faults, server.answer = lambda key, attempt: None, says("FAITHFUL")
         limit = ("--probe-endpoint", "--max-calls", 3)

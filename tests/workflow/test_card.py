@@ -103,7 +103,7 @@ def test_what_is_missing_is_said(frozen: dict[str, Guardrail], tmp_path: Path) -
     made = card(path)
     assert made.content["signature"] == {"state": "none", "keyid": None}
     assert "nobody vouches for this file" in made.markdown()
-    assert "**Golden probes:** none" in made.markdown()
+    assert "**Golden probes:** none: the score stands in the data" in made.markdown()
     assert card(Guardrail.load(path)).content["signature"]["state"] == "unknown"
 
 
@@ -200,3 +200,12 @@ def test_it_needs_a_guardrail(tmp_path: Path) -> None:
         card(tmp_path / "none.json")
     with pytest.raises(InputError, match="must be a path"):
         calibrail.card(Promise())  # type: ignore[arg-type]
+
+
+def test_it_says_whether_this_machine_was_compared(tmp_path: Path) -> None:
+    path = tmp_path / "g.json"
+    calibrate("example:facts", "novelty", alpha=0.2).freeze().save(path)
+    assert "16 frozen scores (calibrail-probes/1), not recomputed" in card(path).markdown()
+    made = card(Guardrail.load(path, probe=True))
+    assert made.content["probes"]["agreed"]
+    assert "recomputed on this machine and agreed" in made.markdown()

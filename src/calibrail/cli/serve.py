@@ -1,5 +1,6 @@
 """``calibrail serve``: a frozen guardrail behind HTTP."""
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -24,8 +25,9 @@ def run(
 ) -> None:
     """Decide about answers that come by HTTP, as check would about each alone.
 
-    Serves until SIGTERM or Ctrl-C, and finishes what it accepted then. A guardrail file that
-    changes is verified and takes over; one that must not decide leaves the old one at work.
+    Each guardrail must show first, by its probe answers, that this machine computes what was
+    certified. Serves until SIGTERM or Ctrl-C, and finishes what it accepted then. A guardrail file
+    that changes is verified and takes over; one that must not decide leaves the old one at work.
     Requests need the token in the environment variable CALIBRAIL_TOKEN, where there is one.
     """
     try:
@@ -38,7 +40,8 @@ def run(
     from calibrail.models.call_limits import limit_calls
 
     with limit_calls(calls):
-        finished = serve(named(guardrails), serving, load=trust.load, tell=_tell, note=note)
+        load = partial(trust.load, probe=True)
+        finished = serve(named(guardrails), serving, load=load, tell=_tell, note=note)
     if not finished:
         note("not everything that was accepted was answered in time")
     raise typer.Exit(DONE if finished else FAILURE)

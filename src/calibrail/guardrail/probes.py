@@ -22,8 +22,7 @@ from calibrail.guardrail.probe_answers import ANSWERS, SET
 from calibrail.models.call_limits import BudgetError, account, limit_calls
 from calibrail.models.machine import machine
 from calibrail.models.remote import RemoteModel
-from calibrail.scores.base import Score
-from calibrail.scores.judge import NO_REPLY
+from calibrail.scores.base import DetectorFailure, Score
 
 #: What a probe that the detector raised on has for a reason.
 _RAISED: Final = "the detector raised"
@@ -213,10 +212,11 @@ def _scores(score: Score) -> tuple[NDArray[np.float64], dict[int, str]]:
         except Exception:
             # A detector of one's own may fail on an answer; that is its value there.
             values, reasons = _one_by_one(score, examples)
-    if unanswered := [reason for reason in reasons.values() if NO_REPLY in reason]:
+    if failed := [why for why in reasons.values() if isinstance(why, DetectorFailure)]:
+        # That an endpoint is down says nothing of what it would say.
         raise GuardrailError(
-            f"the endpoint did not answer about {len(unanswered)} of {len(examples)} probes "
-            f"({unanswered[0]}); try again when it does"
+            f"the detector failed on {len(failed)} of {len(examples)} probes, so nothing can be "
+            f"compared: {failed[0]}; try again when it works"
         )
     return values, reasons
 

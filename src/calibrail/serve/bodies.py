@@ -1,6 +1,8 @@
 """What may a request hold, and which answers does it mean?"""
 
+import json
 import math
+from collections import Counter
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -117,9 +119,26 @@ def parse(kind: type[Body], raw: bytes) -> Body:
     Raises
     ------
     Problem
-        If it is not JSON, or has a field that is missing, unknown or of the wrong kind.
+        If it is not JSON, or has a field that is missing, unknown, given twice or of the wrong
+        kind.
     """
     try:
-        return kind.model_validate_json(raw)
+        body = kind.model_validate_json(raw)
     except ValidationError as error:
         raise misread(error, _FIELDS[kind]) from None
+    # Readers differ in which of two they take: the one before this service may have seen another.
+    _STRICT.decode(raw.decode())
+    return body
+
+
+def _once(fields: list[tuple[str, Any]]) -> None:
+    if len(fields) > len({name for name, _ in fields}):
+        counts = Counter(name for name, _ in fields)
+        twice = next(name for name, count in counts.items() if count > 1)
+        raise Problem(
+            422, "invalid-request", f"the field {twice!r} is given more than once; give it once"
+        )
+
+
+#: Reads for the sake of what it refuses; numbers may be longer than Python's own limit.
+_STRICT: Final = json.JSONDecoder(object_pairs_hook=_once, parse_int=str, parse_float=str)

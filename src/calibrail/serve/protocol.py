@@ -66,6 +66,9 @@ class _Patient(HttpToolsProtocol):
         """Wait for nothing: the rest is up to the service."""
         self._disarm()
         super().on_message_complete()
+        if self.cycle.response_complete:
+            # It was refused before its body had come; nothing else would end the connection.
+            self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is not HTTP."""

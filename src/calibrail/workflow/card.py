@@ -12,6 +12,7 @@ from calibrail.data.example import TEXT_FIELDS
 from calibrail.errors import CalibrailError, InputError, file_errors
 from calibrail.guardrail.file import read_file
 from calibrail.guardrail.frozen import FrozenConfig
+from calibrail.guardrail.probes import Probed, not_computed
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.guardrail.signing import Signature, signature_path
 from calibrail.models.remote import RemoteModel
@@ -127,7 +128,8 @@ def card(
         signature = guardrail.signature
         sha256 = None if signature is None else signature.sha256
         state = "unknown" if signature is None else "verified"
-        return _card(guardrail.config, guardrail.score, None, sha256, state, signature)
+        known = guardrail.score, None, sha256, state, signature, guardrail.probed
+        return _card(guardrail.config, *known)
     path = checks.path(guardrail, "guardrail")
     file = read_file(path, trusted)
     state = "not verified" if signature_path(path).exists() else "none"
@@ -143,13 +145,14 @@ def _card(
     sha256: str | None,
     state: str,
     signature: Signature | None,
+    probed: Probed | None = None,
 ) -> Card:
     return Card(
         {
             "schema": SCHEMA,
             "file": {"name": name, "sha256": sha256},
             "signature": {"state": state, "keyid": signature and signature.keyid},
-            "probes": _probes(config),
+            "probes": _probes(config, score, probed),
             "reads": None if score is None else _reads(config, score),
             "guardrail": _brief(config),
         }
@@ -191,8 +194,15 @@ def _reads(config: FrozenConfig, score: Score) -> dict[str, list[str]]:
     }
 
 
-def _probes(config: FrozenConfig) -> dict[str, Any] | None:
-    return None
+def _probes(config: FrozenConfig, score: Score | None, probed: Probed | None) -> dict[str, Any]:
+    """Return how many probes are frozen and whether they agree here, or why there are none."""
+    held = config.probes
+    return {
+        "n": 0 if held is None else len(held.scores),
+        "set": None if held is None else held.set,
+        "agreed": probed is not None and probed.state == "agree",
+        "why": None if held is not None or score is None else not_computed(score),
+    }
 
 
 def _brief(config: FrozenConfig) -> dict[str, Any]:

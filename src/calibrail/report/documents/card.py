@@ -261,13 +261,18 @@ def _file(card: Json) -> Iterator[tuple[str, str]]:
     yield "Golden probes", _probes(card["probes"])
 
 
-def _probes(probes: Json | None) -> str:
+def _probes(probes: Json) -> str:
     """Say whether a machine can be asked to prove that it computes the frozen scores."""
-    if probes is None:
-        return (
+    if not probes["n"]:
+        unproven = (
             "none: no machine can prove with this file that it computes the scores that were "
             "frozen, beyond the detector's fingerprint"
         )
+        return {
+            "column": "none: the score stands in the data, and no machine computes it",
+            "endpoint": "none: the detector asks an endpoint, which was not asked about them when "
+            "it was exported (--probe-endpoint)",
+        }.get(probes["why"], unproven)
     held = f"{count(probes['n'], 'frozen score')} ({plain(probes['set'])})"
     if probes["agreed"]:
         return f"{held}, recomputed on this machine and agreed"

@@ -1,0 +1,322 @@
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calibrail.guardrail import Guardrail
+from tests.serve.faults.kept import (
+    decides_as_ever,
+    is_refusal,
+    is_true,
+    lines_of,
+    nothing_is_invented,
+    verified,
+)
+from tests.serve.load import Exchange, Load
+from tests.serve.process import Service, answers_in, read_all, request_bytes
+
+Bodies = Iterator[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("log")
+
+
+@pytest.fixture(scope="module")
+def service(file: Path, log: Path) -> Iterator[Service]:
+    """One process takes all of this, and in the end its log is whole."""
+    with Service(file, "--log", log, "--read-timeout", 1) as process:
+        yield process
+        assert process.terminate() == 0, process.stderr
+        verified(log)
+
+
+@pytest.fixture(autouse=True)
+def as_ever(service: Service, guardrail: Guardrail, bodies: Bodies) -> Iterator[None]:
+    """After each of these, others are served as before."""
+    yield
+    decides_as_ever(service, guardrail, {**next(bodies), "id": "afterwards"})
+
+
+#: Bodies that are no request, and the status of their refusal.
+BROKEN = {
+    "nothing": (b"", 400),
+    "half": (b'{"question": "a", "contexts": ["b"], "resp', 400),
+    "two objects": (b'{"response": "a"} {"response": "b"}', 400),
+    "quotes of Python": (b"{'response': 'a'}", 400),
+    "no UTF-8": (b'{"response": "\xff\xfe"}', 400),
+    "half a surrogate pair in bytes": (b'{"response": "\xed\xa0\x80"}', 400),
+    "a byte of zero": (b'{"response": "a"}\x00', 400),
+    "a list": (b"[]", 422),
+    "a text": (b'"response"', 422),
+    "null": (b"null", 422),
+    "lists in lists": (b"[" * 200_000, 400),
+    "objects in objects": (b'{"columns":' * 50_000, 400),
+    "closed lists in lists": (b'{"response": ' + b"[" * 9_999 + b"]" * 9_999 + b"}", 400),
+    "a field that is deep": (
+        b'{"question": "a", "contexts": ["b"], "response": "c", "columns": {"d": '
+        + b"[" * 1_000
+        + b"]" * 1_000
+        + b"}}",
+        400,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_what_is_no_json_object_is_refused(service: Service, case: str) -> None:
+    body, status = BROKEN[case]
+    answer = service.check(body)
+    is_refusal(answer)
+    # Depth may be found out before or after an object is.
+    assert answer.status == status or (answer.status, status) == (422, 400), answer
+
+
+#: Fields that are wrong, and where a refusal says so.
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "an unknown field": ({"reponse": "a"}, "/reponse"),
+    "a number for a text": ({"response": 1}, "/response"),
+    "contexts that hold a number": ({"contexts": ["a", 2]}, "/contexts/1"),
+    "contexts that are an object": ({"contexts": {"a": "b"}}, "/contexts"),
+    "an id that is no text": ({"id": 5}, "/id"),
+    "columns that are a list": ({"columns": [1]}, "/columns"),
+    "half a surrogate pair": ({"question": "\ud800"}, "/question"),
+    "half a surrogate pair in a context": ({"contexts": ["a", "\udc00 b"]}, "/contexts/1"),
+    "half a surrogate pair as the id": ({"id": "\udfff"}, "/id"),
+    "not a number": ({"columns": {"d": float("nan")}}, "/columns/d"),
+    "an infinite number": ({"columns": {"d": float("-inf")}}, "/columns/d"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_field_is_refused_by_name(service: Service, bodies: Bodies, case: str) -> None:
+    fields, pointer = WRONG[case]
+    answer = service.check({**next(bodies), **fields})
+    is_refusal(answer)
+    # pydantic reads an escaped half of a pair as broken JSON: then the whole is at fault.
+    assert answer.status in (400, 422)
+    if answer.status == 422:
+        assert pointer in [error["pointer"] for error in answer.json()["errors"]], answer
+    assert answer.status == 422 or "surrogate" in case, answer
+
+
+def test_a_field_given_twice_is_refused_and_not_chosen_from(service: Service) -> None:
+    raw = b'{"question": "a", "contexts": ["b"], "response": "c", "response": "b"}'
+    answer = service.check(raw)
+    is_refusal(answer)
+    assert "response" in answer.json()["detail"]
+
+
+def test_a_number_beyond_all_numbers_is_refused(service: Service, bodies: Bodies) -> None:
+    body = {**next(bodies), "columns": {"d": 0}}
+    for huge in ("1e999", "9" * 5000):
+        answer = service.check(json.dumps(body).replace('{"d": 0}', f'{{"d": {huge}}}').encode())
+        is_refusal(answer)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""],
+)
+def test_only_json_is_taken(service: Service, bodies: Bodies, kind: str) -> None:
+    answer = service.check(next(bodies), **{"Content-Type": kind})
+    is_refusal(answer)
+    assert answer.status == 415
+
+
+def test_a_foreign_name_of_this_machine_is_refused(service: Service, bodies: Bodies) -> None:
+    answer = service.check(next(bodies), Host="evil.example")
+    is_refusal(answer)
+
+
+def test_what_is_not_there_is_refused(service: Service, bodies: Bodies) -> None:
+    body = next(bodies)
+    for method, path, status in (
+        ("POST", "/v1/nothing", 404),
+        ("GET", "/v1/check", 405),
+        ("POST", "/v1/check?guardrail=other", 404),
+    ):
+        answer = service.ask(method, path, body if method == "POST" else None)
+        is_refusal(answer)
+        assert answer.status == status, answer
+
+
+#: Requests that HTTP does not know.
+MALFORMED = {
+    "no HTTP": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" * 20,
+    "no version": b"POST /v1/check\r\n\r\n",
+    "two lengths": b"POST /v1/check HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    b"Content-Type: application/json\r\nContent-Length: 2\r\nContent-Length: 40\r\n\r\n{}",
+    "a length below zero": b"POST /v1/check HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    b"Content-Type: application/json\r\nContent-Length: -1\r\n\r\n",
+    "a length and chunks": b"POST /v1/check HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    b"Content-Type: application/json\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"
+    b"0\r\n\r\nGET /v1/guardrail HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+    "a chunk without length": b"POST /v1/check HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n",
+    "headers without end": b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Long: "
+    + b"a" * 2_000_000,
+}
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_what_is_no_http_ends_the_connection(service: Service, case: str) -> None:
+    with service.connect() as connection:
+        try:
+            connection.sendall(MALFORMED[case])
+        except (BrokenPipeError, ConnectionResetError):
+            # It may be cut off before all of it was sent.
+            return
+        raw = read_all(connection)
+    assert b" 200 " not in raw.partition(b"\r\n")[0], raw
+    # Nothing that was smuggled behind it is answered as a request of its own.
+    assert raw.count(b"HTTP/1.1 ") <= 1, raw
+
+
+@pytest.mark.parametrize("slow", ["headers", "body"])
+def test_a_client_that_sends_a_byte_at_a_time_is_sent_away(
+    service: Service, bodies: Bodies, slow: str
+) -> None:
+    raw = request_bytes(json.dumps(next(bodies)).encode())
+    at_once = 0 if slow == "headers" else raw.index(b"\r\n\r\n") + 4
+    with service.connect() as connection:
+        connection.sendall(raw[:at_once])
+        n_sent, ended = at_once, False
+        while n_sent < len(raw) and not ended:
+            time.sleep(0.1)
+            try:
+                connection.sendall(raw[n_sent : n_sent + 1])
+                n_sent += 1
+            except OSError:
+                ended = True
+        said = read_all(connection)
+    assert n_sent < len(raw)
+    for answer in answers_in(said):
+        assert answer.status == 408
+        is_refusal(answer)
+
+
+@pytest.mark.parametrize("way", ["said before", "in chunks"])
+def test_a_body_of_100_megabytes_is_neither_read_nor_kept(service: Service, way: str) -> None:
+    before = service.memory("VmHWM")
+    lines = ["POST /v1/check HTTP/1.1", "Host: 127.0.0.1", "Content-Type: application/json"]
+    lines.append(
+        "Content-Length: 100000000" if way == "said before" else "Transfer-Encoding: chunked"
+    )
+    block = b'"' + b"a" * 999_998 + b'"'
+    if way == "in chunks":
+        block = b"%x\r\n%s\r\n" % (len(block), block)
+    n_sent = 0
+    with service.connect() as connection:
+        connection.sendall("\r\n".join([*lines, "", ""]).encode())
+        try:
+            for _ in range(100):
+                connection.sendall(block)
+                n_sent += 1
+        except OSError:
+            pass
+        said = b"" if n_sent < 100 else read_all(connection)
+    for answer in answers_in(said):
+        assert answer.status == 413
+        is_refusal(answer)
+    assert service.memory("VmHWM") - before < 20_000
+
+
+def test_a_body_just_above_the_limit_is_told_so(service: Service, bodies: Bodies) -> None:
+    body = {**next(bodies), "response": "a" * 2**20}
+    answer = service.check(body)
+    is_refusal(answer)
+    assert answer.status == 413 and "1" in answer.json()["detail"]
+
+
+def test_a_thousand_connections_at_a_time(
+    service: Service, guardrail: Guardrail, log: Path, bodies: Bodies
+) -> None:
+    exchanges = Load(service.port, islice(bodies, 3_000), connections=1_000).run()
+    assert len(exchanges) == 3_000 and all(exchange.answer for exchange in exchanges)
+    n_decided, n_refused = nothing_is_invented(exchanges, guardrail, log)
+    assert n_decided + n_refused == 3_000 and n_decided >= 1_000
+    refused = [x.answer for x in exchanges if x.answer and x.answer.status != 200]
+    assert all(answer.status == 429 and answer.headers["retry-after"] for answer in refused)
+
+
+def test_requests_sent_before_their_answers_are_answered_in_order(
+    service: Service, guardrail: Guardrail, bodies: Bodies
+) -> None:
+    sent = list(islice(bodies, 50))
+    raw = [request_bytes(json.dumps(body).encode()) for body in sent[:-1]]
+    raw.append(request_bytes(json.dumps(sent[-1]).encode(), "/v1/check", "Connection: close"))
+    answers = answers_in(service.raw(b"".join(raw)))
+    assert [answer.json()["id"] for answer in answers] == [body["id"] for body in sent]
+    nothing_is_invented([Exchange(*pair) for pair in zip(sent, answers, strict=True)], guardrail)
+
+
+def test_clients_that_leave_before_their_answer_disturb_nobody(
+    service: Service, guardrail: Guardrail, log: Path, bodies: Bodies
+) -> None:
+    sent = list(islice(bodies, 200))
+    for number, body in enumerate(sent):
+        raw = request_bytes(json.dumps(body).encode())
+        with service.connect() as connection:
+            connection.sendall(raw[: len(raw) // 2] if number % 2 else raw)
+    decides_as_ever(service, guardrail, {**next(bodies), "id": "between"})
+    lines = verified(log)
+    for body in sent:
+        # What was decided for nobody is logged as it was; half a request was never one.
+        for line in lines.get(body["id"], []):
+            line = {name: line[name] for name in json.loads(guardrail.check(**body).line())}
+            is_true(json.dumps(line, ensure_ascii=False), body, [guardrail])
+    assert not any(lines.get(body["id"]) for body in sent[1::2])
+    assert service.metric("calibrail_queue_depth") == 0
+
+
+def test_one_bad_answer_of_a_batch_refuses_it_before_anything_is_decided(
+    service: Service, log: Path, bodies: Bodies
+) -> None:
+    items: list[dict[str, Any]] = list(islice(bodies, 5))
+    items[3]["contexts"] = [None]
+    answer = service.ask("POST", "/v1/check/batch", {"items": items})
+    is_refusal(answer)
+    assert "/items/3/contexts/0" in [error["pointer"] for error in answer.json()["errors"]]
+    assert not lines_of(log).keys() & {item["id"] for item in items}
+
+
+@pytest.fixture(scope="module")
+def guarded(file: Path) -> Iterator[Service]:
+    with Service(file, environment={"CALIBRAIL_TOKEN": "right-token"}) as process:
+        yield process
+
+
+@pytest.mark.parametrize(
+    "given", ["", "Bearer", "Bearer wrong", "Bearer right-toke", "Basic right-token", "right-token"]
+)
+def test_a_wrong_token_opens_nothing(guarded: Service, bodies: Bodies, given: str) -> None:
+    headers = {"Authorization": given} if given else {}
+    for method, path, body in (
+        ("POST", "/v1/check", next(bodies)),
+        ("POST", "/v1/check/batch", {"items": [next(bodies)]}),
+        ("POST", "/v1/select", {"items": [next(bodies)], "fdr": 0.1}),
+        ("GET", "/v1/guardrail", None),
+        ("GET", "/metrics", None),
+    ):
+        answer = guarded.ask(method, path, body, headers)
+        is_refusal(answer)
+        assert answer.status == 401, (path, answer)
+    assert guarded.ask("GET", "/healthz").status == guarded.ask("GET", "/readyz").status == 200
+
+
+def test_the_right_token_opens_and_is_told_nobody(
+    guarded: Service, guardrail: Guardrail, bodies: Bodies
+) -> None:
+    body = next(bodies)
+    answer = guarded.check(body, Authorization="Bearer right-token")
+    assert answer.status == 200
+    is_true(answer.body.decode().removesuffix("\n"), body, [guardrail])
+    assert "right-token" not in guarded.stderr
