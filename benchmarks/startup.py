@@ -1,7 +1,7 @@
-"""How long does ``calibrail --help`` take beyond starting Python?
+"""How long do ``calibrail --help`` and a client of the service take beyond starting Python?
 
-Whole processes, in turn, with the median of the differences. Goal: at most 0.25 s more than
-``python -c pass``.
+Whole processes, in turn, with the median of the differences. Goal: ``--help`` takes at most 0.25 s
+more than ``python -c pass``. Beside the client stands httpx alone, which it is made of.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from results import write
 
 RUNS = 15
 HELP = [str(Path(sys.executable).parent / "calibrail"), "--help"]
+CLIENT = [sys.executable, "-c", "import calibrail; calibrail.Client('http://127.0.0.1:8000')"]
+HTTPX = [sys.executable, "-c", "import httpx2; httpx2.Client()"]
 BARE = [sys.executable, "-c", "pass"]
 
 
@@ -26,21 +28,40 @@ def seconds(command: list[str]) -> float:
 
 
 def main() -> None:
-    for command in (HELP, BARE):
+    commands = (HELP, CLIENT, HTTPX, BARE)
+    for command in commands:
         seconds(command)
-    pairs = [(seconds(HELP), seconds(BARE)) for _ in range(RUNS)]
-    extra = [with_help - bare for with_help, bare in pairs]
+    rounds = [[seconds(command) for command in commands] for _ in range(RUNS)]
+    shown, client, httpx, bare = ([row[place] for row in rounds] for place in range(4))
+    loaded = subprocess.run(
+        [*CLIENT[:2], CLIENT[2] + "; import sys; print(len(sys.modules))"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     write(
         "startup",
-        "Starting the command line",
+        "Starting the command line, and a client",
         [
             "| what | median s | min s | max s |",
             "|---|---|---|---|",
-            row("`calibrail --help`", [a for a, _ in pairs]),
-            row("`python -c pass`", [b for _, b in pairs]),
-            row("difference (goal: at most 0.25)", extra),
+            row("`calibrail --help`", shown),
+            row("`calibrail.Client(...)`", client),
+            row("`httpx2.Client()`", httpx),
+            row("`python -c pass`", bare),
+            row("`--help` beyond Python (goal: at most 0.25)", less(shown, bare)),
+            row("client beyond Python", less(client, bare)),
+            row("client beyond httpx", less(client, httpx)),
+            "",
+            f"With a client, {int(loaded.stdout)} modules are loaded, those of Python and httpx "
+            "included; neither numpy nor scipy, torch or pydantic is among them "
+            "(`tests/serve/client/test_client.py`).",
         ],
     )
+
+
+def less(values: list[float], others: list[float]) -> list[float]:
+    return [value - other for value, other in zip(values, others, strict=True)]
 
 
 def row(name: str, values: list[float]) -> str:

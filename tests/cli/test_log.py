@@ -8,6 +8,7 @@ import pytest
 
 from calibrail.guardrail import Decision
 from calibrail.guardrail.decision_log import DecisionLog, Entry, table
+from calibrail.guardrail.decision_log.lines import encoded, fields_of, sealed
 from tests.command_line import calibrail
 from tests.guardrail.decision_log.logs import DIGEST, decision, entry, files
 
@@ -102,3 +103,22 @@ def test_what_is_no_decision_any_more_is_left_out_and_said(log: Path, tmp_path: 
     assert [row["id"] for row in pq.read_table(tmp_path / "log.parquet").to_pylist()] == [
         *("0", "2", "3", "4", "5", "6", "7")
     ]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"kind": "opened", "others": {"x": 1}},
+        {"kind": "opened", "others": [1]},
+        {"kind": "opened", "chain": [], "file": "1"},
+        {"kind": ["check"], "id": 1, "score": "high"},
+        {"id": {"a": 1}},
+    ],
+    ids=str,
+)
+def test_a_forged_line_is_no_traceback(log: Path, tmp_path: Path, content: object) -> None:
+    line, _ = sealed(encoded(fields_of(content)), 0, "0" * 64, "noon")  # type: ignore[arg-type]
+    files(log)[0].write_bytes(line)
+    assert calibrail("log", "verify", log).returncode == 1
+    done = calibrail("log", "export", log, "-o", tmp_path / "log.parquet")
+    assert done.returncode == 0 or "holds what no decision does" in done.stderr

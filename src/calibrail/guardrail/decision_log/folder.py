@@ -98,8 +98,13 @@ def recorded_by(line: Line | None) -> dict[str, tuple[int, str, str]]:
     """Return the ends of other chains that a file's first line records: seq, hash and time."""
     if line is None or line.kind != OPENED:
         return {}
-    others = line.content["others"]
-    return {chain: (end["seq"], end["hash"], end["time"]) for chain, end in others.items()}
+    others = line.content.get("others")
+    kinds = {"seq": int, "hash": str, "time": str}
+    return {
+        chain: (end["seq"], end["hash"], end["time"])
+        for chain, end in (others.items() if isinstance(others, dict) else ())
+        if isinstance(end, dict) and all(isinstance(end.get(name), kinds[name]) for name in kinds)
+    }
 
 
 def _end(paths: Sequence[Path]) -> Line | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import mkstemp
 from typing import TYPE_CHECKING, Any, Final
 
+from calibrail.errors import DataError
 from calibrail.guardrail.decision_log.folder import chains
 from calibrail.guardrail.decision_log.lines import LineError, raw_lines, unsealed
 
@@ -41,6 +42,8 @@ def export(folders: Sequence[Path], output: Path) -> tuple[int, int]:
     ------
     OSError
         A file cannot be read or written.
+    DataError
+        A line holds what no decision does.
     """
     import pyarrow.parquet as pq
 
@@ -114,8 +117,16 @@ def _table(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.Table:
     import pyarrow as pa
 
     columns = {name: [_valid(row.get(name)) for row in rows] for name in schema.names}
-    columns["time"] = [datetime.fromisoformat(row["time"]) for row in rows]
-    return pa.table(columns, schema=schema)
+    try:
+        columns["time"] = [datetime.fromisoformat(row["time"]) for row in rows]
+        return pa.table(columns, schema=schema)
+    except (ValueError, TypeError) as error:
+        # Its hash fits, so whoever wrote it was no log.
+        names = sorted({row["file"] for row in rows})
+        raise DataError(
+            f"a line of {', '.join(names[:3])} holds what no decision does: {error}; move the file "
+            "away"
+        ) from error
 
 
 def _valid(value: Any) -> Any:
