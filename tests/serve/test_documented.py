@@ -1,0 +1,52 @@
+"""What docs/service.md says there is, is what there is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from calibrail.serve.service import Service
+
+Visiting = Callable[..., None]
+
+
+def test_the_page_names_every_metric_with_its_labels_and_every_route(
+    visit: Visiting, surface: Path, repository: Path
+) -> None:
+    page = (repository / "docs" / "service.md").read_text()
+    rows = re.findall(r"^\| (`calibrail_[^|]+) \| ?([^|]*) \|", page, re.MULTILINE)
+    shown = {
+        name: set(re.findall(r"`(\w+)`", labels))
+        for names, labels in rows
+        for name in re.findall(r"`(calibrail_\w+)`", names)
+    }
+
+    async def go(client: Any, _: Service) -> None:
+        body = {"contexts": ["a"], "response": "b"}
+        assert (await client.post("/v1/check", json=body)).status_code == 200
+        text = (await client.get("/metrics")).text
+        there: dict[str, set[str]] = {}
+        for name, labels in re.findall(r"^(calibrail_\w+?)(?:\{(.*)\})? \S+$", text, re.MULTILINE):
+            name = re.sub(r"_(bucket|sum|count)$", "", name)
+            named = set(re.findall(r'(\w+)="', labels)) - {"le"}
+            there[name] = there.get(name, set()) | named
+        assert shown == there
+        routes = set((await client.get("/openapi.json")).json()["paths"])
+        assert {route for route in routes if f" {route}`" in page} == routes
+
+    visit(go, surface)
+
+
+def test_the_page_names_every_problem(repository: Path) -> None:
+    page = (repository / "docs" / "service.md").read_text()
+    rows = re.findall(r"^\| ([\d, ]+) \| ([^|]+) \|", page, re.MULTILINE)
+    shown = {name for _, names in rows for name in re.findall(r"`([a-z-]+)`", names)}
+    folder = repository / "src" / "calibrail" / "serve"
+    raised = {
+        kind
+        for path in folder.glob("*.py")
+        for kind in re.findall(r'Problem\(\s*\d{3},\s*"([a-z-]+)"', path.read_text())
+    }
+    assert raised | {"no-such-route", "no-such-method"} == shown
