@@ -328,8 +328,50 @@ def test_a_wrong_item_is_named_by_its_place(ask: Ask) -> None:
     ):
         with pytest.raises(InputError, match=message):
             ask("http://127.0.0.1:9", "check_batch", items)
-    with pytest.raises(InputError, match="url must be an address"):
-        ask("127.0.0.1:8000")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *(
+            "127.0.0.1:8000",
+            "ftp://h",
+            "http://",
+            "http://[::bad",
+            "http://h:99999999",
+            "http://a b",
+        ),
+        *("http://\ud800", "https://me:secret@h", "http://h?x=1", "http://h#f", "", "http://h:0"),
+    ],
+)
+def test_what_is_no_address_is_refused_and_no_password_repeated(ask: Ask, url: str) -> None:
+    with pytest.raises(InputError, match="url must be an address") as raised:
+        ask(url)
+    assert "secret" not in str(raised.value)
+
+
+def test_an_address_may_have_a_path_before_the_routes(ask: Ask) -> None:
+    with scripted(says(DECISION)) as server:
+        ask(f"{server.url}/guards/", guardrail="a b")
+        assert server.requests[0].startswith(b"POST /guards/v1/check?guardrail=a+b HTTP/1.1") or (
+            server.requests[0].startswith(b"POST /guards/v1/check?guardrail=a%20b HTTP/1.1")
+        )
+
+
+def test_what_decides_and_what_may_be_released_come_from_the_service(
+    ask: Ask, service: Service, surface: Path
+) -> None:
+    options = {"token": "secret", "guardrail": "surface"}
+    described = ask(service.url, "guardrail", **options)
+    assert described["name"] == "surface"
+    items = [{**(ANSWER, NOVEL)[row % 2], "id": str(row)} for row in range(40)]
+    released = ask(service.url, "select", items, fdr=0.3, **options)
+    assert released["n"] == 40 and [item["id"] for item in released["items"]] == [
+        item["id"] for item in items
+    ]
+    with pytest.raises(ServiceError) as raised:
+        ask(service.url, "select", items, fdr=1.3, **options)
+    assert raised.value.status == 422 and "fdr" in str(raised.value)
 
 
 def test_both_clients_have_the_same_methods_with_the_arguments_of_check() -> None:

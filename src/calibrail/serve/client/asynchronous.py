@@ -32,7 +32,7 @@ class AsyncClient:
         *,
         token: str | None = None,
         guardrail: str | None = None,
-        timeout: float = 30.0,
+        timeout: float = 40.0,
         retries: int = 3,
     ) -> None:
         self._asking = Asking(url, token, guardrail, timeout, retries)

@@ -2,12 +2,14 @@
 
 import json
 import random
+import ssl
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from calibrail.errors import CalibrailError, InputError, ServiceError
 from calibrail.settings import checks
@@ -54,9 +56,11 @@ class Asking:
     retries: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.url, str) or not self.url.startswith(("http://", "https://")):
+        if not isinstance(self.url, str) or not _is_address(self.url):
+            # A password may stand in it: the message does not repeat it.
             raise InputError(
-                f"url must be an address such as http://127.0.0.1:8000; got {self.url!r:.80}"
+                "url must be an address such as http://127.0.0.1:8000, without a user, a query or "
+                "a fragment; a token is given as token"
             )
         token = self.token
         if token is not None and not (
@@ -75,8 +79,32 @@ class Asking:
         headers = {"Accept": "application/json"}
         if self.token is not None:
             headers["Authorization"] = f"Bearer {self.token}"
-        params = {} if self.guardrail is None else {"guardrail": self.guardrail}
-        return {"base_url": self.url.rstrip("/"), "headers": headers, "params": params}
+        params: dict[str, str] = {} if self.guardrail is None else {"guardrail": self.guardrail}
+        options: dict[str, Any] = {
+            "base_url": self.url.rstrip("/"),
+            "headers": headers,
+            "params": params,
+        }
+        if urlsplit(self.url).scheme == "http":
+            # Reading the certificates of all authorities takes longer than a decision; a context
+            # without any trusts nobody.
+            options["verify"] = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        return options
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        host = (parts.hostname or "").encode("idna")
+        named = bool(host) and not any(character.isspace() for character in url)
+        return (
+            named
+            and parts.scheme in ("http", "https")
+            and (parts.port is None or parts.port > 0)
+            and not (parts.query or parts.fragment or parts.username or parts.password)
+        )
+    except ValueError:
+        return False
 
 
 def http() -> ModuleType:

@@ -34,7 +34,8 @@ class Client:
     guardrail : str, optional
         Which guardrail decides, where the service has several.
     timeout : float
-        Seconds that a call may take, all its attempts included.
+        Seconds that a call may take, all its attempts included; longer than the service's own
+        deadline, so that what its failure policy decides is heard.
     retries : int
         Further attempts where the service could not be reached, or had no room (429, 502, 503,
         504). Each waits longer than the one before, and as long as the service asks for; none is
@@ -52,7 +53,7 @@ class Client:
         *,
         token: str | None = None,
         guardrail: str | None = None,
-        timeout: float = 30.0,
+        timeout: float = 40.0,
         retries: int = 3,
     ) -> None:
         self._asking = Asking(url, token, guardrail, timeout, retries)
