@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 from calibrail.models.answer_cache import AnswerCache, Source, Tokens, open_cache
 from calibrail.models.call_limits import Account, account
-from calibrail.models.forks import renewed
+from calibrail.models.forks import renewed, waited_for
 from calibrail.models.retry import Caller, Request
 
 Item = TypeVar("Item")
@@ -207,7 +207,7 @@ def each(
             stop.set()
             raise
 
-    pool = ThreadPoolExecutor(max_workers=min(n_threads, len(items)))
+    pool = ThreadPoolExecutor(min(n_threads, len(items)), initializer=waited_for)
     try:
         futures = {pool.submit(guarded, item): item for item in items}
         for future in as_completed(futures):
