@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import os
+import random
 import re
+import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -272,3 +274,42 @@ def test_problems_are_listed_up_to_a_number_and_all_are_counted(tmp_path: Path) 
     change(files(tmp_path)[0], lambda a: [line.replace(b"pass", b"flag") for line in a])
     check = checked(tmp_path)
     assert (check.n_problems, len(check.problems)) == (200, 50)
+
+
+def test_damage_by_chance_is_found_wherever_it_falls(tmp_path: Path) -> None:
+    source, damaged = tmp_path / "source", tmp_path / "damaged"
+    for chain in range(3):
+        written(source, 6, start=10 * chain, max_bytes=1500)
+    content = {path.name: path.read_bytes().splitlines(keepends=True) for path in files(source)}
+    newest = max(checked(source).chains, key=lambda item: str(item.begins)).name
+    end = max(name for name in content if name.startswith(newest))
+    names, rng = sorted(content), random.Random(0)
+    for _ in range(150):
+        lines_of = {name: list(rows) for name, rows in content.items()}
+        here, there = rng.choice(names), rng.choice(names)
+        one, other = lines_of[here], lines_of[there]
+        first, second = rng.randrange(len(one)), rng.randrange(len(other))
+        match rng.choice(["delete", "swap", "copy", "move", "edit", "file"]):
+            case "delete":
+                del one[first]
+            case "swap":
+                one[first], other[second] = other[second], one[first]
+            case "copy":
+                other.insert(second, one[first])
+            case "move":
+                other.insert(second, one.pop(first))
+            case "edit":
+                at = rng.randrange(len(one[first]) - 1)
+                one[first] = one[first][:at] + b"#" + one[first][at + 1 :]
+            case "file":
+                lines_of[here] = []
+        shutil.rmtree(damaged, ignore_errors=True)
+        damaged.mkdir()
+        for name, rows in lines_of.items():
+            if rows:
+                (damaged / name).write_bytes(b"".join(rows))
+        # Nothing in the folder can tell that lines are missing at the end of the newest chain.
+        whole = [*content[end][: len(lines_of[end])]] == lines_of[end] and all(
+            lines_of[name] == content[name] for name in names if name != end
+        )
+        assert (checked(damaged).verdict == "whole") == whole
