@@ -12,7 +12,6 @@ import typer
 import calibrail
 from calibrail.cli import options as opt
 from calibrail.cli.probing import announce
-from calibrail.cli.progress import counting
 from calibrail.guardrail.keys import read_private_key
 from calibrail.guardrail.signing import signature_path
 from calibrail.phrases import count, number
@@ -60,13 +59,14 @@ def run(
     computes the same.
     """
     from calibrail.guardrail.probes import not_computed, other_versions
+    from calibrail.models.call_limits import limit_calls
     from calibrail.models.machine import installed_versions
 
     if sign is not None:
         # A key that cannot sign is refused before the work.
         read_private_key(sign)
     frozen = calibrail.Run.load(run_folder)
-    with counting("freezing", calls):
+    with limit_calls(calls):
         guardrail = frozen.freeze(on_failure=failing.on_failure)
         asks = not_computed(guardrail.score) == "endpoint"
         if asks and probe_endpoint:

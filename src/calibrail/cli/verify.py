@@ -8,7 +8,6 @@ import typer
 import calibrail
 from calibrail.cli import options as opt
 from calibrail.cli.probing import announce
-from calibrail.cli.progress import counting
 from calibrail.errors import GuardrailError
 
 
@@ -37,10 +36,11 @@ def run(
     verified, 1 refused, with the reason and the versions on both sides.
     """
     from calibrail.guardrail.signing import signature_path
+    from calibrail.models.call_limits import limit_calls
     from calibrail.report.documents.verify import lines
 
     loaded = calibrail.Guardrail.load(guardrail, trusted=key or ())
-    with counting("probing", calls):
+    with limit_calls(calls):
         if probe_endpoint:
             announce(loaded.score)
         try:
