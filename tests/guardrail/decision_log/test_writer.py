@@ -249,6 +249,33 @@ def test_threads_write_one_chain(tmp_path: Path) -> None:
     assert all(after["previous"] == line["hash"] for line, after in pairwise(found))
 
 
+def test_a_log_without_room_for_its_last_line_is_closed_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = DecisionLog(tmp_path)
+    log.write([entry("1")])
+    with monkeypatch.context() as patch:
+        fail(patch, 50)
+        log.close()
+    assert [line.get("kind") for line in lines(tmp_path)] == ["opened", None]
+    assert files(tmp_path)[0].read_bytes().endswith(b"}\n")
+    with pytest.raises(LogError, match="is closed"):
+        log.write([entry("2")])
+
+
+def test_a_disk_that_loses_what_was_written_is_an_error_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(handle: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    log = DecisionLog(tmp_path)
+    log.write([entry("1")])
+    monkeypatch.setattr(os, "fsync", broken)
+    with pytest.raises(LogError, match="Input/output"):
+        log.close()
+
+
 def test_a_closed_log_takes_nothing(tmp_path: Path) -> None:
     log = DecisionLog(tmp_path)
     log.close()

@@ -145,7 +145,7 @@ class DecisionLog:
                 raise self._error(error) from error
 
     def close(self) -> None:
-        """End the log with a line that says so; what was written is on the disk.
+        """End the log with a line that says so, if there is room; what was written is on the disk.
 
         Raises
         ------
@@ -156,7 +156,9 @@ class DecisionLog:
             if self._closed:
                 return
             try:
-                self._append([encoded(fields_of({"kind": CLOSED}))], last=True)
+                # Where there is no room for it nothing is lost: the end is merely not sure.
+                with suppress(OSError):
+                    self._append([encoded(fields_of({"kind": CLOSED}))], last=True)
                 os.fsync(self._handle)
             except OSError as error:
                 raise self._error(error) from error
