@@ -130,6 +130,43 @@ def test_at_the_deadline_the_failure_policy_decides_and_the_queue_is_free(
     assert logged == [("0", "review"), ("1", "review"), ("2", "review"), ("late", "pass")]
 
 
+def test_what_has_no_decision_when_the_service_must_end_is_decided_by_the_failure_policy(
+    visit: Visiting, column: Path
+) -> None:
+    held, load = holding(column)
+
+    async def go(client: Any, service: Service) -> None:
+        items = [{"columns": {"risk": -9.0}}] * 3
+        post = asyncio.create_task(client.post("/v1/check/batch", json={"items": items}))
+        await until(lambda: held.batches)
+        service.batcher.give_up()
+        said = (await post).json()["items"]
+        assert [item["outcome"] for item in said] == ["review"] * 3
+        assert "stopped" in said[0]["reason"]
+        held.may.set()
+
+    visit(go, column, load=load)
+
+
+def test_large_bodies_are_held_in_bounded_memory(
+    visit: Visiting, column: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, load = holding(column)
+    monkeypatch.setattr("calibrail.serve.limits._BODIES", 1)
+    body = {"columns": {"risk": -9.0}, "question": "a" * 1_200}
+
+    async def go(client: Any, service: Service) -> None:
+        post = asyncio.create_task(client.post("/v1/check", json=body))
+        await until(lambda: held.batches)
+        refused = await client.post("/v1/check", json=body)
+        assert (refused.status_code, refused.json()["title"]) == (429, "queue full")
+        held.may.set()
+        assert (await post).status_code == 200
+        assert (await client.post("/v1/check", json=body)).status_code == 200
+
+    visit(go, column, load=load, max_body=2_000)
+
+
 def test_a_detector_that_fails_decides_by_its_policy(visit: Visiting, column: Path) -> None:
     held, load = holding(column)
     held.may.set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -102,6 +103,23 @@ def test_what_was_accepted_is_answered_before_the_process_ends(surface: Path) ->
         assert b"connection: close" in answer
         assert service.process.wait(60) == 0
         assert f"serving on {service.url}" in service.stderr
+
+
+def test_a_client_that_does_not_read_is_let_go(surface: Path) -> None:
+    ask = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with Service(surface, "--read-timeout", 0.5) as service, socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect(("127.0.0.1", service.port))
+        # More than the system keeps for somebody who may read it one day.
+        connection.sendall(ask * 1_000)
+        time.sleep(2)
+        got = 0
+        with contextlib.suppress(ConnectionResetError):
+            while more := connection.recv(65536):
+                got += more.count(b"HTTP/1.1 200 ")
+        assert 0 < got < 1_000
+        assert service.check(ANSWER).status == 200
+        assert "Traceback" not in service.stderr
 
 
 def test_it_does_not_begin_where_it_cannot_serve(surface: Path, tmp_path: Path) -> None:

@@ -103,6 +103,7 @@ class Batcher:
         self._lanes: dict[str, _Lane] = {}
         self._late = ThreadPoolExecutor(1, "late")
         self._n = 0
+        self._open: set[_Request] = set()
 
     @property
     def depth(self) -> int:
@@ -161,8 +162,18 @@ class Batcher:
             lane = self._lane(loaded)
             lane.waiting.extend(request.answers)
             lane.ready.notify(min(len(examples), lane.n_idle))
-        request.timer = self._loop.call_later(self._deadline, self._expire, request)
-        return await request.done
+        late = f"no decision within {self._deadline:g} s (timeout)"
+        request.timer = self._loop.call_later(self._deadline, self._expire, request, late)
+        self._open.add(request)
+        try:
+            return await request.done
+        finally:
+            self._open.discard(request)
+
+    def give_up(self) -> None:
+        """Decide all that is open by the failure policy, at once."""
+        for request in tuple(self._open):
+            self._expire(request, "no decision before the service was stopped (timeout)")
 
     def _lane(self, loaded: Loaded) -> "_Lane":
         name, n = (loaded.name, ASKING_THREADS) if loaded.asks else ("", 1)
@@ -237,7 +248,7 @@ class Batcher:
             if request.timer is not None:
                 request.timer.cancel()
 
-    def _expire(self, request: _Request) -> None:
+    def _expire(self, request: _Request, late_for: str) -> None:
         """Take what has no decision out of the queue, and decide it by the failure policy."""
         with self._lock:
             late = [answer for answer in request.answers if not answer.settled]
@@ -245,7 +256,7 @@ class Batcher:
                 answer.settled = True
             for lane in self._lanes.values():
                 lane.drop_settled()
-        error = TimeoutError(f"no decision within {self._deadline:g} s (timeout)")
+        error = TimeoutError(late_for)
         decided = [
             (answer, answer.loaded.guardrail.failed(answer.example, error)) for answer in late
         ]

@@ -13,9 +13,12 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from calibrail.serve.batching import RETRY_AFTER
 from calibrail.serve.problems import Problem
 from calibrail.serve.service import Service
 
+#: How many of the largest bodies are held at a time.
+_BODIES: Final = 64
 #: What anybody may ask: whoever starts and stops the process has no token.
 OPEN: Final = frozenset({"/healthz", "/readyz"})
 _LOCAL: Final = re.compile(r"(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?", re.IGNORECASE)
@@ -37,6 +40,8 @@ class Gate:
         self._most, self._seconds = service.options.max_body, service.options.read_timeout
         self._token = None if service.token is None else service.token.encode()
         self._local = is_loopback(service.options.host)
+        #: Bytes of bodies that have come, and whose requests are not answered yet.
+        self._held = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or say why not."""
@@ -58,15 +63,20 @@ class Gate:
                 self._service.metrics.requested(route, status, time.perf_counter() - began)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        held = [0]
         try:
             headers = dict(scope["headers"])
             self._admit(scope, headers)
-            body = await self._body(headers, receive)
+            body = await self._body(headers, receive, held)
+            await self._pass_on(body, scope, receive, send)
         except Problem as problem:
             await problem.response()(scope, receive, send)
-            return
         except ConnectionResetError:
-            return
+            pass
+        finally:
+            self._held -= held[0]
+
+    async def _pass_on(self, body: bytes, scope: Scope, receive: Receive, send: Send) -> None:
         given = False
 
         async def whole() -> Message:
@@ -97,13 +107,16 @@ class Gate:
                     415, "not-json", "send the body with the header Content-Type: application/json"
                 )
 
-    async def _body(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
+    async def _body(
+        self, headers: Mapping[bytes, bytes], receive: Receive, held: list[int]
+    ) -> bytes:
+        """Return the body; ``held[0]`` counts its bytes, whatever becomes of it."""
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > self._most:
             raise self._too_large()
         if length == b"0" and b"transfer-encoding" not in headers:
             return b""
-        parts, size = [], 0
+        parts = []
         try:
             async with asyncio.timeout(self._seconds):
                 while True:
@@ -111,9 +124,17 @@ class Gate:
                     if message["type"] == "http.disconnect":
                         raise ConnectionResetError
                     parts.append(message.get("body", b""))
-                    size += len(parts[-1])
-                    if size > self._most:
+                    held[0] += len(parts[-1])
+                    self._held += len(parts[-1])
+                    if held[0] > self._most:
                         raise self._too_large()
+                    if self._held > _BODIES * self._most:
+                        raise Problem(
+                            429,
+                            "queue-full",
+                            "too many large requests at a time; send this again later",
+                            retry_after=RETRY_AFTER,
+                        )
                     if not message.get("more_body", False):
                         return b"".join(parts)
         except TimeoutError:

@@ -7,6 +7,7 @@ import math
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -34,6 +35,12 @@ from calibrail.settings.serving import ServeOptions
 #: Seconds in which connections that wait to be accepted, and requests that were sent before a
 #: client knew, are still taken when the service is stopped.
 LAST_CALL: Final = 0.3
+#: Files and connections that a process may have open, where the system lets it.
+MOST_FILES: Final = 65_536
+#: Signals that end the process, or let it read its files again.
+HANDLED: Final = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
 #: Connections that may wait to be accepted.
 BACKLOG: Final = 2048
 
@@ -96,7 +103,8 @@ def _serve_here(
     tell: Callable[[], None],
 ) -> bool:
     """Serve in this process."""
-    with limit_calls(_within(calls, options.deadline)):
+    _open_many_files()
+    with _ending_at_once(), limit_calls(_within(calls, options.deadline)):
         guardrails = Guardrails(files, load)
         for loaded in guardrails:
             for endpoint in endpoints(loaded.guardrail):
@@ -106,6 +114,35 @@ def _serve_here(
             log = DecisionLog(options.log, sync=options.log_sync, texts=options.log_text)
         with asyncio.Runner(loop_factory=_loop) as runner:
             return runner.run(_run(guardrails, options, log, listener, tell))
+
+
+@contextlib.contextmanager
+def _ending_at_once() -> Iterator[None]:
+    """Let SIGTERM end the process in order as long as nothing is accepted.
+
+    The first process of a container would ignore it otherwise.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in HANDLED}
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _open_many_files() -> None:
+    """Let as many connections be open as the system allows."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _within(calls: CallLimits, deadline: float) -> CallLimits:
@@ -172,25 +209,23 @@ class _Server(uvicorn.Server):
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        handlers: dict[int, Callable[[int, FrameType | None], None]] = {
-            signal.SIGINT: self.handle_exit,
-            signal.SIGTERM: self.handle_exit,
-        }
-        if hasattr(signal, "SIGHUP"):
-            handlers[signal.SIGHUP] = self._reload
-        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+        for number in HANDLED:
+            ending = number in (signal.SIGINT, signal.SIGTERM)
+            signal.signal(number, self.handle_exit if ending else self._reload)
         try:
             yield
         finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+            # It ends; there is nothing more to tell it.
+            for number in HANDLED:
+                signal.signal(number, signal.SIG_IGN)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Say from now on that connections end, and stop accepting a moment later."""
         if self._service.draining and sig == signal.SIGINT:
             self.force_exit = self.should_exit = True
         self._service.draining = True
-        self._loop.call_soon_threadsafe(self._loop.call_later, LAST_CALL, self._stop)
+        if not self.should_exit:
+            self._loop.call_soon_threadsafe(self._stop)
 
     def _reload(self, number: int, frame: FrameType | None) -> None:
         def start() -> None:
@@ -199,6 +234,12 @@ class _Server(uvicorn.Server):
         self._loop.call_soon_threadsafe(start)
 
     def _stop(self) -> None:
+        drain = self._service.options.drain
+        self._loop.call_later(min(LAST_CALL, drain), self._stop_accepting)
+        # What has no decision then is decided by the failure policy, while there is time to say so.
+        self._loop.call_later(0.8 * drain, self._service.batcher.give_up)
+
+    def _stop_accepting(self) -> None:
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

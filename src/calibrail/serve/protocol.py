@@ -5,10 +5,14 @@ that are idle between requests, not those in the middle of one.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 from calibrail.serve.problems import MEDIA_TYPE, Problem
 
@@ -27,6 +31,8 @@ class _Patient(HttpToolsProtocol):
     refused: Callable[[int], None]
 
     _timer: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
+    _under_way: Sequence[RequestResponseCycle] = ()
     _in_headers = True
     _n_header = 0
 
@@ -38,7 +44,23 @@ class _Patient(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Expect nothing more."""
         self._disarm()
+        if self._unread is not None:
+            self._unread.cancel()
+        # Of requests that came one behind the other, the one at work is not the latest.
+        for cycle in self._under_way:
+            cycle.disconnected = True
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Wait for a client that does not read what it asked for, but not for ever."""
+        super().pause_writing()
+        self._unread = self.loop.call_later(self.seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Go on writing."""
+        if self._unread is not None:
+            self._unread.cancel()
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         """Take bytes, as long as the headers do not grow too long."""
@@ -61,6 +83,8 @@ class _Patient(HttpToolsProtocol):
         self._in_headers, self._n_header = False, 0
         self._arm(self.seconds + _GRACE)
         super().on_headers_complete()
+        before = (item for item in self._under_way if not item.response_complete)
+        self._under_way = (*before, self.cycle)
 
     def on_message_complete(self) -> None:
         """Wait for nothing: the rest is up to the service."""
