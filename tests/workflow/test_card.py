@@ -192,7 +192,7 @@ def test_it_is_written_by_the_ending_of_its_file(
     assert made.save(tmp_path / "CARD.MD").read_text() == made.markdown()
     with pytest.raises(InputError, match=r"\.html or \.md"):
         made.save(tmp_path / "card.pdf")
-    assert "Every number" in made.html() and "http" not in re.sub(r"<meta[^>]*>", "", made.html())
+    assert "Every figure" in made.html() and "http" not in re.sub(r"<meta[^>]*>", "", made.html())
 
 
 def test_it_needs_a_guardrail(tmp_path: Path) -> None:

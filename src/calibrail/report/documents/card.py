@@ -77,7 +77,7 @@ def document(card: Json) -> Document:
             section("Check it", Code(_commands(config, name))),
         ),
         warnings=[Bullet(f"{capital(title(code))}.") for code in headline["warnings"]],
-        footer="Every number on this page is in the guardrail's file.",
+        footer="Every figure on this page is in the guardrail's file.",
     )
 
 
@@ -203,14 +203,14 @@ def _limits(config: Json) -> Iterator[str]:
     """Say what must not be read into the promise."""
     promise, headline = config["promise"], config["headline"]
     yield (
-        "It holds for answers from the same source as those it was calibrated on: the same model, "
-        "retriever, prompts, topics and language, independent of each other, and for labels like "
-        "theirs. When one of these changes, certify it again on fresh labels."
+        "Nothing for answers from elsewhere: it holds where the model, the retriever, the prompts, "
+        "topics and language are those it was calibrated on, answers are independent of each "
+        "other, and labels are right. When one of these changes, certify it again on fresh labels."
     )
     yield (
-        "It is about the share of hallucinated answers that are caught, not about a single answer: "
-        "one that passes may be hallucinated. How many of those that pass are depends on how many "
-        "answers are hallucinated in the first place."
+        "Nothing about a single answer: it is about the share of hallucinated answers that are "
+        "caught, and one that passes may be hallucinated. How many of those that pass are depends "
+        "on how many answers are hallucinated in the first place."
     )
     if promise["beta"] is None and not config["requirement"]["risks"]:
         measured = "they were measured on held-out answers alone"
