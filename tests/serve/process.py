@@ -40,7 +40,7 @@ class Service:
     Parameters
     ----------
     *arguments
-        Of ``calibrail serve``: guardrails and options. The port is a free one.
+        Of ``calibrail serve``: guardrails and options.
     ready : bool
         Wait for /readyz before the ``with`` begins.
     environment : mapping, optional
@@ -49,6 +49,8 @@ class Service:
         Runs in the new process before the program, as for ``subprocess.Popen``.
     wrapped : tuple of str
         A command that runs the service, such as a limit on it.
+    port : int, optional
+        Where one that is gone has listened.
     """
 
     def __init__(
@@ -58,8 +60,9 @@ class Service:
         environment: Mapping[str, str] | None = None,
         before: Callable[[], None] | None = None,
         wrapped: tuple[str, ...] = (),
+        port: int | None = None,
     ) -> None:
-        self.port = _free_port()
+        self.port = port or _free_port()
         self._ready, self._before = ready, before
         program = [sys.executable, "-m", "calibrail", "serve", *map(str, arguments)]
         self._command = [*wrapped, *program, "--port", str(self.port)]
@@ -102,6 +105,8 @@ class Service:
     @property
     def stderr(self) -> str:
         """What the process and its workers have printed so far."""
+        if self._stderr.closed:
+            return self._printed
         return os.pread(self._stderr.fileno(), 2**24, 0).decode("utf-8", "replace")
 
     def processes(self) -> list[int]:
@@ -184,6 +189,7 @@ class Service:
     def _clear(self) -> None:
         self.kill()
         until(lambda: not self.processes(), "gone")
+        self._printed = self.stderr
         self._stderr.close()
 
 
