@@ -121,6 +121,8 @@ def test_it_says_whose_signature_was_verified(frozen: dict[str, Guardrail], tmp_
     assert loaded["file"]["sha256"] == made.content["file"]["sha256"]
     with pytest.raises(GuardrailError, match="another key"):
         card(path, trusted=[other])
+    with pytest.raises(InputError, match="trusted is for a file"):
+        card(Guardrail.load(path), trusted=[public])
     path.write_bytes(path.read_bytes().replace(b'"alpha":0.2', b'"alpha":0.1'))
     with pytest.raises(GuardrailError, match="changed"):
         card(path)

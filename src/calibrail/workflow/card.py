@@ -112,7 +112,8 @@ def card(
     guardrail : Guardrail or path
         The frozen guardrail, or its file.
     trusted : sequence of path
-        Public keys (PEM), one of which must have signed the file.
+        Public keys (PEM), one of which must have signed the file. A loaded guardrail knows whose
+        signature was verified when it was loaded.
 
     Returns
     -------
@@ -125,6 +126,11 @@ def card(
         If the file cannot be read, was changed, or is not signed by one of the keys.
     """
     if isinstance(guardrail, Guardrail):
+        if trusted:
+            raise InputError(
+                "trusted is for a file; load the guardrail with the keys: "
+                "Guardrail.load(path, trusted=[...])"
+            )
         signature = guardrail.signature
         sha256 = None if signature is None else signature.sha256
         state = "unknown" if signature is None else "verified"
