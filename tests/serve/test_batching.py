@@ -100,23 +100,25 @@ def test_at_the_deadline_the_failure_policy_decides_and_the_queue_is_free(
     log = DecisionLog(tmp_path / "log")
 
     async def go(client: Any, service: Service) -> None:
-        posts = [
-            asyncio.create_task(
-                client.post("/v1/check", json={"id": str(row), "columns": {"risk": -9.0}})
-            )
-            for row in range(3)
-        ]
+        posts = []
+        for row in range(3):
+            body = {"id": str(row), "columns": {"risk": -9.0}}
+            posts.append(asyncio.create_task(client.post("/v1/check", json=body)))
+            await until(lambda: held.batches)
         for post in posts:
             decision = (await post).json()
             assert decision["outcome"] == "review"
             assert decision["score"] is decision["p_value"] is None
             assert "timeout" in decision["reason"]
         assert service.batcher.depth == 0
+        # Nothing else would be decided by the detector, either.
+        assert (await client.get("/readyz")).json()["title"] == "stuck"
         metrics = (await client.get("/metrics")).text
         assert 'calibrail_failures_total{guardrail="column",kind="timeout"} 3.0' in metrics
         held.may.set()
         late = await client.post("/v1/check", json={"id": "late", "columns": {"risk": -9.0}})
         assert late.json()["outcome"] == "pass"
+        assert (await client.get("/readyz")).status_code == 200
 
     visit(go, column, load=load, log=log, deadline=0.2)
     # What waited was never scored, and nothing is logged twice.

@@ -132,7 +132,8 @@ def test_it_does_not_begin_where_it_cannot_serve(surface: Path, tmp_path: Path) 
     assert "--port" in ended.stderr
     damaged = tmp_path / "damaged.json"
     damaged.write_bytes(surface.read_bytes()[:-10])
-    ended = calibrail("serve", damaged, "--port", 0)
+    ended = calibrail("serve", damaged, "--port", 0, "--host", "0.0.0.0")
+    assert "MAY ASK" in ended.stderr and "CALIBRAIL_TOKEN" in ended.stderr
     assert ended.returncode == 1
     assert "export it again" in ended.stderr
     blocked = tmp_path / "file"

@@ -110,6 +110,15 @@ class Batcher:
         """Answers that wait or are scored."""
         return self._n
 
+    def stuck(self) -> bool:
+        """Return whether all threads of some lane have been at one batch beyond the deadline."""
+        late = time.monotonic() - self._deadline
+        with self._lock:
+            return any(
+                len(lane.began) == lane.n_threads and max(lane.began.values()) < late
+                for lane in self._lanes.values()
+            )
+
     async def decide(
         self,
         loaded: Loaded,
@@ -179,7 +188,7 @@ class Batcher:
         name, n = (loaded.name, ASKING_THREADS) if loaded.asks else ("", 1)
         lane = self._lanes.get(name)
         if lane is None:
-            lane = self._lanes[name] = _Lane(self._lock)
+            lane = self._lanes[name] = _Lane(self._lock, n)
             for number in range(n):
                 threading.Thread(
                     target=self._context.copy().run,
@@ -197,7 +206,10 @@ class Batcher:
                     lane.ready.wait()
                     lane.n_idle -= 1
                 batch = lane.take(self._max_batch)
+                lane.began[threading.get_ident()] = time.monotonic()
             self._decide(batch)
+            with self._lock:
+                del lane.began[threading.get_ident()]
             # What was asked is not kept alive while nothing else comes.
             del batch
 
@@ -273,10 +285,12 @@ class Batcher:
 class _Lane:
     """Answers that wait for the same threads."""
 
-    def __init__(self, lock: threading.Lock) -> None:
+    def __init__(self, lock: threading.Lock, n_threads: int) -> None:
         self.ready = threading.Condition(lock)
         self.waiting: deque[Waiting] = deque()
-        self.n_idle = 0
+        self.n_threads, self.n_idle = n_threads, 0
+        #: When each thread that is at work began its batch.
+        self.began: dict[int, float] = {}
 
     def take(self, most: int) -> list[Waiting]:
         """Return the first answer, and with it others that may share its batch."""

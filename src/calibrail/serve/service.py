@@ -130,6 +130,9 @@ class Service:
     def _unready(self) -> Problem | None:
         if self.draining:
             return Problem(503, "stopping", "this process is being stopped; ask another one")
+        if self.batcher.stuck():
+            detail = "the detector has been at work for longer than the deadline; ask another one"
+            return Problem(503, "stuck", detail)
         if self._log_error and self._log is not None:
             try:
                 with tempfile.TemporaryFile(dir=self._log.folder) as file:
