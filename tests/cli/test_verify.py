@@ -257,7 +257,7 @@ def test_probes_that_an_endpoint_does_not_answer_are_not_frozen(judged: Path) ->
         server.faults = lambda key, attempt: "500"
         done = calibrail("export", "run", "-o", "g.json", "--probe-endpoint", cwd=judged)
         assert done.returncode == 1
-        assert "the detector failed on 15 of 16 probes" in done.stderr
+        assert "the detector failed on probe 1, so nothing can be compared" in done.stderr
         assert not (judged / "g.json").exists()
         server.faults, server.answer = lambda key, attempt: None, says("FAITHFUL")
         limit = ("--probe-endpoint", "--max-calls", 3)

@@ -198,42 +198,32 @@ def _shown(value: float, reason: str | None) -> str:
 
 
 def _scores(score: Score) -> tuple[NDArray[np.float64], dict[int, str]]:
-    """Return the probes' scores as this machine computes them now, and why some have none."""
+    """Return the probes' scores as this machine computes them now, and why some have none.
+
+    Each is scored alone, as `check` scores one answer: a batch would pad all to the longest.
+    """
     examples = probe_examples(score)
+    values, reasons = np.full(len(examples), np.nan), dict[int, str]()
     if callable(forget := getattr(score, "forget", None)):
         # A vector that is known from before may be another machine's, or another version's.
         forget()
     with asked_anew():
-        try:
-            scores = score.score(examples)
-            values, reasons = scores.values, dict(scores.reasons)
-        except (ModelError, BudgetError):
-            raise
-        except Exception:
-            # A detector of one's own may fail on an answer; that is its value there.
-            values, reasons = _one_by_one(score, examples)
-    if failed := [why for why in reasons.values() if isinstance(why, DetectorFailure)]:
-        # That an endpoint is down says nothing of what it would say.
-        raise GuardrailError(
-            f"the detector failed on {len(failed)} of {len(examples)} probes, so nothing can be "
-            f"compared: {failed[0]}; try again when it works"
-        )
-    return values, reasons
-
-
-def _one_by_one(
-    score: Score, examples: list[Example]
-) -> tuple[NDArray[np.float64], dict[int, str]]:
-    values, reasons = np.full(len(examples), np.nan), dict[int, str]()
-    for row, example in enumerate(examples):
-        try:
-            scores = score.score([example])
-        except (ModelError, BudgetError):
-            raise
-        except Exception as error:
-            reasons[row] = f"{_RAISED} {type(error).__name__}"
-            continue
-        values[row] = scores.values[0]
-        if scores.reasons:
-            reasons[row] = scores.reasons[0]
+        for row, example in enumerate(examples):
+            try:
+                scores = score.score([example])
+            except (ModelError, BudgetError):
+                raise
+            except Exception as error:
+                # A detector of one's own may fail on an answer; that is its value there.
+                reasons[row] = f"{_RAISED} {type(error).__name__}"
+                continue
+            values[row] = scores.values[0]
+            if (why := scores.reasons.get(0)) is not None:
+                reasons[row] = why
+            if isinstance(why, DetectorFailure):
+                # That an endpoint is down says nothing of what it would say.
+                raise GuardrailError(
+                    f"the detector failed on probe {row + 1}, so nothing can be compared: {why}; "
+                    "try again when it works"
+                )
     return values, reasons
