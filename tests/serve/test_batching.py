@@ -214,3 +214,28 @@ def test_a_decision_that_cannot_be_logged_is_not_given(
 
     visit(go, surface, log=log)
     assert ANSWER["response"] in next((tmp_path / "log").iterdir()).read_text()
+
+
+def test_a_slow_reply_of_an_endpoint_does_not_hold_up_everybody(
+    visit: Visiting, column: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, load = holding(column)
+    score = held.score
+
+    def slow_for_one(examples: Sequence[Example]) -> Scores:
+        if examples[0].id != "slow":
+            held.may.set()
+        return score(examples)
+
+    held.score = slow_for_one  # type: ignore[method-assign]
+    monkeypatch.setattr("calibrail.serve.guardrails.endpoints", lambda _: ["http://judge"])
+
+    async def go(client: Any, _: Service) -> None:
+        body = {"columns": {"risk": -9.0}}
+        slow = asyncio.create_task(client.post("/v1/check", json={**body, "id": "slow"}))
+        await until(lambda: held.batches)
+        assert (await client.post("/v1/check", json=body)).json()["outcome"] == "pass"
+        assert (await slow).json()["outcome"] == "pass"
+
+    visit(go, column, load=load, deadline=20.0)
+    assert held.batches == [["slow"], [""]]
