@@ -123,6 +123,9 @@ def test_several_guardrails_decide_by_name(visit: Visiting, surface: Path, colum
         assert "surface, column" in said.json()["detail"]
         said = await client.post("/v1/check?guardrail=other", json=ANSWER)
         assert said.status_code == 404
+        said = await client.post("/v1/check?gaurdrail=surface", json=ANSWER)
+        assert said.status_code == 422
+        assert "gaurdrail" in said.json()["detail"]
         answers = await asyncio.gather(
             client.post("/v1/check?guardrail=surface", json=ANSWER),
             client.post("/v1/check?guardrail=column", json={"columns": {"risk": 0.1}}),

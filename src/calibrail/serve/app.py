@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from calibrail.guardrail.decision import Decision
 from calibrail.serve import described, selecting
 from calibrail.serve.bodies import Batch, Check, Select, parse
+from calibrail.serve.guardrails import Loaded
 from calibrail.serve.metrics import MEDIA_TYPE
 from calibrail.serve.problems import Problem
 from calibrail.serve.service import Service
@@ -51,7 +52,7 @@ def application(service: Service) -> FastAPI:
     async def check(request: Request) -> Response:
         """Decide about one answer."""
         asked = parse(Check, await request.body())
-        loaded = service.guardrails.get(request.query_params.get("guardrail"))
+        loaded = _named(service, request)
         example = asked.example(loaded.guardrail)
         decisions = await service.batcher.decide(loaded, [example], alone=asked.evidence)
         return _json(decisions[0].line(evidence=asked.evidence))
@@ -60,7 +61,7 @@ def application(service: Service) -> FastAPI:
     async def check_batch(request: Request) -> Response:
         """Decide about answers, each as if it were alone."""
         asked = parse(Batch, await request.body())
-        loaded = service.guardrails.get(request.query_params.get("guardrail"))
+        loaded = _named(service, request)
         examples = [
             item.example(loaded.guardrail, ("items", place))
             for place, item in enumerate(asked.items)
@@ -72,13 +73,13 @@ def application(service: Service) -> FastAPI:
     async def select(request: Request) -> Response:
         """Release as many answers of a batch as the false discovery rate allows."""
         asked = parse(Select, await request.body())
-        loaded = service.guardrails.get(request.query_params.get("guardrail"))
+        loaded = _named(service, request)
         return _json(await selecting.select(service, loaded, asked))
 
     @app.get("/v1/guardrail")
     async def guardrail(request: Request) -> Response:
         """Say what decides, since when, and what it promises: `format` is json, html or md."""
-        loaded = service.guardrails.get(request.query_params.get("guardrail"))
+        loaded = _named(service, request, "format")
         known = await asyncio.to_thread(card, loaded.guardrail)
         match request.query_params.get("format", "json"):
             case "json":
@@ -118,6 +119,19 @@ def application(service: Service) -> FastAPI:
         return Response(service.metrics.text(), media_type=MEDIA_TYPE)
 
     return app
+
+
+def _named(service: Service, request: Request, *further: str) -> Loaded:
+    """Return the guardrail that a request names; a misspelt name of a parameter names none."""
+    known = ("guardrail", *further)
+    if unknown := [name for name in request.query_params if name not in known]:
+        raise Problem(
+            422,
+            "invalid-request",
+            f"the address has ?{unknown[0]!s:.40}=, which nothing reads; it may have "
+            f"{' and '.join(f'?{name}=' for name in known)}",
+        )
+    return service.guardrails.get(request.query_params.get("guardrail"))
 
 
 def _items(decisions: Iterable[Decision], *, evidence: bool) -> str:
