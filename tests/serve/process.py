@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import http.client
 import json
 import os
@@ -45,8 +46,6 @@ class Service:
         Wait for /readyz before the ``with`` begins.
     environment : mapping, optional
         Variables on top of this process's own.
-    before : callable, optional
-        Runs in the new process before the program, as for ``subprocess.Popen``.
     wrapped : tuple of str
         A command that runs the service, such as a limit on it.
     port : int, optional
@@ -58,12 +57,11 @@ class Service:
         *arguments: object,
         ready: bool = True,
         environment: Mapping[str, str] | None = None,
-        before: Callable[[], None] | None = None,
         wrapped: tuple[str, ...] = (),
         port: int | None = None,
     ) -> None:
         self.port = port or _free_port()
-        self._ready, self._before = ready, before
+        self._ready = ready
         program = [sys.executable, "-m", "calibrail", "serve", *map(str, arguments)]
         self._command = [*wrapped, *program, "--port", str(self.port)]
         self._environment = {**os.environ, **(environment or {})}
@@ -76,7 +74,7 @@ class Service:
             stdout=self._stderr,
             stderr=self._stderr,
             env=self._environment,
-            preexec_fn=self._before,
+            preexec_fn=_end_with_the_tests,
             # A session of its own, so that workers are found and ended with it.
             start_new_session=True,
         )
@@ -232,6 +230,12 @@ def request_bytes(body: bytes, path: str = "/v1/check", *lines: str) -> bytes:
     """Return a request as it goes over the wire."""
     stated = ["Host: 127.0.0.1", "Content-Type: application/json", f"Content-Length: {len(body)}"]
     return "\r\n".join([f"POST {path} HTTP/1.1", *stated, *lines, "", ""]).encode() + body
+
+
+def _end_with_the_tests() -> None:
+    """Have the kernel end this process where the one that started it is killed."""
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
 
 
 def _free_port() -> int:
