@@ -46,6 +46,8 @@ class Service:
         Wait for /readyz before the ``with`` begins.
     environment : mapping, optional
         Variables on top of this process's own.
+    before : callable, optional
+        Runs in the new process before the program, as for ``subprocess.Popen``.
     wrapped : tuple of str
         A command that runs the service, such as a limit on it.
     port : int, optional
@@ -57,11 +59,12 @@ class Service:
         *arguments: object,
         ready: bool = True,
         environment: Mapping[str, str] | None = None,
+        before: Callable[[], None] | None = None,
         wrapped: tuple[str, ...] = (),
         port: int | None = None,
     ) -> None:
         self.port = port or _free_port()
-        self._ready = ready
+        self._ready, self._before = ready, before
         program = [sys.executable, "-m", "calibrail", "serve", *map(str, arguments)]
         self._command = [*wrapped, *program, "--port", str(self.port)]
         self._environment = {**os.environ, **(environment or {})}
@@ -74,7 +77,7 @@ class Service:
             stdout=self._stderr,
             stderr=self._stderr,
             env=self._environment,
-            preexec_fn=_end_with_the_tests,
+            preexec_fn=self._prepare,
             # A session of its own, so that workers are found and ended with it.
             start_new_session=True,
         )
@@ -176,6 +179,13 @@ class Service:
         except subprocess.TimeoutExpired:
             raise AssertionError(f"the service does not end:\n{self.stderr}") from None
 
+    def _prepare(self) -> None:
+        # The kernel ends this process where the one that started it is killed.
+        pr_set_pdeathsig = 1
+        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+        if self._before is not None:
+            self._before()
+
     def _is_ready(self) -> bool:
         if (code := self.process.poll()) is not None:
             raise AssertionError(f"the service ended with {code}:\n{self.stderr}")
@@ -230,12 +240,6 @@ def request_bytes(body: bytes, path: str = "/v1/check", *lines: str) -> bytes:
     """Return a request as it goes over the wire."""
     stated = ["Host: 127.0.0.1", "Content-Type: application/json", f"Content-Length: {len(body)}"]
     return "\r\n".join([f"POST {path} HTTP/1.1", *stated, *lines, "", ""]).encode() + body
-
-
-def _end_with_the_tests() -> None:
-    """Have the kernel end this process where the one that started it is killed."""
-    pr_set_pdeathsig = 1
-    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
 
 
 def _free_port() -> int:
