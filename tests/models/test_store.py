@@ -81,6 +81,7 @@ def test_batches_hold_similar_lengths_within_the_limit() -> None:
     assert sorted(index for batch in found for index in batch) == list(range(500))
     assert all(max(lengths[i] for i in batch) * len(batch) <= BATCH_TOKENS for batch in found)
     assert sum(max(lengths[i] for i in b) * len(b) for b in found) < 1.1 * sum(lengths)
+    assert list(batches([2, 100, 90, 3, 80, 79, 9])) == [[1, 2, 4], [5], [6, 3, 0]]
     assert [len(b) for b in batches([3, 3, 3], lambda length: 2)] == [2, 1]
     assert [len(b) for b in batches([10**6, 10**6])] == [1, 1]
     assert list(batches([])) == []

@@ -13,6 +13,9 @@ Model = TypeVar("Model")
 
 #: Padded tokens per batch: enough to keep the cores busy, small enough for the caches.
 BATCH_TOKENS: Final = 4096
+#: Share of the longest input's length from which another one stands in the same batch, and tokens
+#: of padding that cost less than a further batch.
+_SIMILAR, _PADDING = 0.8, 8
 
 
 def text_key(*texts: str) -> bytes:
@@ -109,6 +112,9 @@ def batches(
 ) -> Iterator[list[int]]:
     """Yield indices of inputs of similar length together, longest first.
 
+    What is much shorter than the longest would be padded to its length: it begins a batch of its
+    own, which costs less than the padding wherever a few inputs come together.
+
     Parameters
     ----------
     lengths : sequence of int
@@ -128,12 +134,13 @@ def batches(
     batch: list[int] = []
     most = 0
     for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
-        if len(batch) >= most:
+        longest = lengths[batch[0]] if batch else 1
+        if len(batch) >= most or lengths[index] < min(_SIMILAR * longest, longest - _PADDING):
             if batch:
                 yield from run(batch)
             batch = []
-            longest = max(lengths[index], 1)
-            most = max(1, most_rows(longest) if most_rows else BATCH_TOKENS // longest)
+            length = max(lengths[index], 1)
+            most = max(1, most_rows(length) if most_rows else BATCH_TOKENS // length)
         batch.append(index)
     if batch:
         yield from run(batch)
