@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Self, get_args
 
@@ -14,6 +15,9 @@ Outcome = Literal["pass", "flag", "review", "error"]
 
 #: How the reason begins where the detector failed.
 FAILED: Final = "the detector failed"
+
+#: How it begins where there is no score, and the policy for that decided.
+UNDEFINED: Final = "undefined score"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -116,8 +120,9 @@ class Decision(Shown):
         Raises
         ------
         InputError
-            If it is none: a field is missing or of another kind, the outcome is unknown, or an
-            answer passes whose score reaches the threshold.
+            If it is none: a field is missing or of another kind, the outcome is unknown, the
+            p-value is none, or an answer passes whose score reaches the threshold, or that has no
+            score for another reason than that it is undefined.
         """
         if not isinstance(content, Mapping):
             raise InputError(f"a decision must be an object; got {content!r:.80}")
@@ -134,7 +139,18 @@ class Decision(Shown):
         score, threshold, p_value = (
             _number(content, name) for name in ("score", "threshold", "p_value")
         )
+        if p_value is not None and not 0.0 < p_value <= 1.0:
+            raise InputError(f"a decision's p_value must lie in (0, 1]; got {p_value!r}")
+        if (score is None) != (p_value is None):
+            raise InputError(
+                f"a decision has a score and a p_value, or neither; got {score!r} and {p_value!r}"
+            )
         passes = content["outcome"] == "pass"
+        if passes and score is None and not content["reason"].startswith(UNDEFINED):
+            raise InputError(
+                f"a decision without a score passes only for an {UNDEFINED}; its reason is "
+                f"{content['reason']!r:.80}"
+            )
         if passes and score is not None and (threshold is None or score >= threshold):
             raise InputError(
                 f"a decision that passes must have a score below its threshold; got {score!r} and "
@@ -159,9 +175,13 @@ def _number(content: Mapping[str, Any], name: str) -> float | None:
     value = content.get(name, "nothing")
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    number = math.nan
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        with suppress(OverflowError):
+            number = float(value)
+    if not math.isfinite(number):
         raise InputError(f"a decision's {name} must be a finite number or null; got {value!r:.80}")
-    return float(value)
+    return number
 
 
 def _scale(content: Mapping[str, Any], *kept: float | None) -> Scale:

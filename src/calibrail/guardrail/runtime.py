@@ -15,7 +15,7 @@ from calibrail.data.in_memory import Rows
 from calibrail.data.reading import read
 from calibrail.data.sources import Source, is_named
 from calibrail.errors import GuardrailError, InputError, ModelError
-from calibrail.guardrail.decision import FAILED, Decision
+from calibrail.guardrail.decision import FAILED, UNDEFINED, Decision
 from calibrail.guardrail.detector import frozen_detector
 from calibrail.guardrail.file import read_file, write_file
 from calibrail.guardrail.frozen import FrozenConfig
@@ -303,7 +303,7 @@ class Guardrail(Shown):
             evidence = (scores.evidence[row] or None) if scores.evidence else None
             if np.isnan(scores.values[row]):
                 value, p_value = None, None
-                reason = f"undefined score ({why}); policy: {outcome}"
+                reason = f"{UNDEFINED} ({why}); policy: {outcome}"
             else:
                 value, p_value = float(judged.shown[row]), float(judged.p_values[row])
                 reason = reason_of(self._rule, self.scale, value, threshold, outcome)

@@ -14,7 +14,7 @@ from typing import Any
 Act = Callable[[socket.socket, bytes], None]
 
 DECISION = {
-    "id": "",
+    "id": "a",
     "outcome": "pass",
     "score": 0.1,
     "threshold": 0.5,
@@ -31,6 +31,21 @@ def says(body: Any, status: int = 200, **headers: str) -> Act:
 
     def act(connection: socket.socket, _: bytes) -> None:
         connection.sendall("\r\n".join([*lines, "", ""]).encode() + raw)
+
+    return act
+
+
+def echoes(change: Callable[[list[Any]], list[Any]] = list, status: int = 200) -> Act:
+    """Pass every answer under the id that it came with; the decisions are changed before."""
+
+    def act(connection: socket.socket, request: bytes) -> None:
+        sent = json.loads(request.partition(b"\r\n\r\n")[2])
+        items = [
+            {**DECISION, "id": item["id"], "released": True} for item in sent.get("items", [sent])
+        ]
+        items = change(items)
+        content = {"items": items, "n_released": len(items)} if "items" in sent else items[0]
+        says(content, status)(connection, request)
 
     return act
 

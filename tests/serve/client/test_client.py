@@ -18,6 +18,7 @@ from calibrail.serve.client import attempts
 from tests.serve.client.scripted import (
     DECISION,
     Act,
+    echoes,
     hangs_up,
     is_silent,
     problem,
@@ -35,11 +36,16 @@ pytest.importorskip("httpx2")
 Ask = Callable[..., Any]
 
 
+def about(method: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Ask about the answer that a scripted decision is about, unless another is meant."""
+    return {"id": DECISION["id"], **options} if method == "check" else options
+
+
 def ask_sync(url: str, method: str = "check", *given: Any, **options: Any) -> Any:
     names = ("token", "guardrail", "timeout", "retries")
     made = {name: options.pop(name) for name in names if name in options}
     with Client(url, **made) as client:
-        return getattr(client, method)(*given, **options)
+        return getattr(client, method)(*given, **about(method, options))
 
 
 def ask_async(url: str, method: str = "check", *given: Any, **options: Any) -> Any:
@@ -48,7 +54,7 @@ def ask_async(url: str, method: str = "check", *given: Any, **options: Any) -> A
 
     async def go() -> Any:
         async with AsyncClient(url, **made) as client:
-            return await getattr(client, method)(*given, **options)
+            return await getattr(client, method)(*given, **about(method, options))
 
     return asyncio.run(go())
 
@@ -94,7 +100,7 @@ def test_a_decision_is_the_one_that_the_guardrail_gives(
     options["guardrail"] = "column"
     for risk in (0.1, 1.5, None, float("nan"), "0.25"):
         here = by_column.check(columns={"risk": risk})
-        there = ask(service.url, **options, columns={"risk": risk})
+        there = ask(service.url, **options, id="", columns={"risk": risk})
         assert (there.outcome, there.scale) == (here.outcome, here.scale)
         # NaN, by which tables hold nothing, is sent as nothing.
         assert there == here or risk != risk or risk == "0.25"
@@ -133,7 +139,7 @@ def without(name: str) -> dict[str, Any]:
 LIES: dict[str, bytes | object] = {
     "no JSON": b"<html>welcome to this network</html>",
     "nothing": b"",
-    "torn": b'{"id": "", "outcome": "pass"',
+    "torn": b'{"id": "a", "outcome": "pass"',
     "a list": [DECISION],
     "null": None,
     "a text": "pass",
@@ -145,7 +151,19 @@ LIES: dict[str, bytes | object] = {
     "score of another kind": {**DECISION, "score": "0.1"},
     "score true": {**DECISION, "score": True},
     "score NaN": {**DECISION, "score": float("nan")},
-    "score without end": b'{"id": "", "outcome": "pass", "score": 1e999}',
+    "score without end": b'{"id": "a", "outcome": "pass", "score": 1e999}',
+    "score that no float holds": {**DECISION, "score": 10**400},
+    "threshold that no float holds": {**DECISION, "threshold": 10**400},
+    "score that Python does not read": b'{"id": "a", "score": 1' + b"0" * 5000 + b"}",
+    "p-value above 1": {**DECISION, "p_value": 7},
+    "p-value 0": {**DECISION, "p_value": 0},
+    "no p-value of a score": {**DECISION, "p_value": None},
+    "a p-value of no score": {**DECISION, "score": None, "reason": "undefined score (empty)"},
+    "a pass of what failed": {
+        **DECISION,
+        **dict.fromkeys(("score", "threshold", "p_value")),
+        "reason": "the detector failed: ModelError: gone; policy: pass",
+    },
     "a pass at the threshold": {**DECISION, "score": 0.5},
     "a pass where all is flagged": {**DECISION, "threshold": None},
     "two outcomes": json.dumps(DECISION).replace("{", '{"outcome": "flag", ', 1).encode(),
@@ -189,6 +207,69 @@ def test_a_batch_that_does_not_fit_is_an_error(ask: Ask, items: object) -> None:
         ask(server.url, "check_batch", [{"id": "a"}, {"id": "b"}])
 
 
+def swapped(items: list[Any]) -> list[Any]:
+    return items[::-1]
+
+
+def test_answers_without_an_id_are_told_apart_and_keep_having_none(ask: Ask) -> None:
+    given = [{}, {"id": "b"}, {}]
+    with scripted(echoes()) as server:
+        assert [item.id for item in ask(server.url, "check_batch", given)] == ["", "b", ""]
+        sent = [item["id"] for item in server.body()["items"]]
+        assert sent[1] == "b" and len({*sent, ""}) == 4
+        released = ask(server.url, "select", given, fdr=0.1)["items"]
+        assert [item["id"] for item in released] == ["", "b", ""]
+        assert ask(server.url, id="").id == "" and server.body()["id"]
+    with scripted(echoes(swapped)) as server:
+        with pytest.raises(ServiceError, match="item 0 is about the answer"):
+            ask(server.url, "check_batch", [{}, {}])
+        with pytest.raises(ServiceError, match="item 0 is not about the answer"):
+            ask(server.url, "select", [{}, {}], fdr=0.1)
+    with scripted(says(DECISION)) as server, pytest.raises(ServiceError, match="is about"):
+        ask(server.url, id="")
+
+
+def test_an_id_that_nobody_gave_is_quoted_nowhere(ask: Ask) -> None:
+    def quoted(items: list[Any]) -> list[Any]:
+        lost = {"outcome": "error", "score": None, "p_value": None}
+        return [{**item, **lost, "reason": f"it failed on answer {item['id']!r}"} for item in items]
+
+    with scripted(echoes(quoted)) as server:
+        assert ask(server.url, id="").reason == "it failed on answer ''"
+        assert ask(server.url, id="b").reason == "it failed on answer 'b'"
+
+
+def test_an_undefined_score_may_pass(ask: Ask) -> None:
+    reply = {**DECISION, "score": None, "p_value": None, "reason": "undefined score (empty)"}
+    with scripted(says(reply)) as server:
+        assert ask(server.url).score is None
+
+
+def test_a_proxy_of_the_environment_gets_nothing(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    with scripted(says(DECISION)) as server, scripted(says(b"proxy", 502)) as proxy:
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, proxy.url)
+        for name in ("NO_PROXY", "no_proxy"):
+            monkeypatch.delenv(name, raising=False)
+        assert ask(server.url, token="secret").outcome == "pass"
+        assert not proxy.requests
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("Fri, 01 Jan 2010 00:00:00 +99999999999999", "Fri, 01 Jan 99999999999999999999 00:00:00"),
+        *("9" * 400, "9" * 5000, "-1", "nan", "Fri, 32 Jan 2010 00:00:00 GMT", "١٢", "\x00", ","),
+    ],
+)
+def test_a_wait_that_makes_no_sense_is_no_other_error(ask: Ask, brief: None, value: str) -> None:
+    assert attempts.retry_after(value) is None or attempts.retry_after(value) >= 0.0
+    if value.isascii() and value.isprintable():
+        busy = problem(429, "queue-full", Retry_After=value)
+        with scripted(busy) as server, pytest.raises(ServiceError, match="429"):
+            ask(server.url, retries=1)
+
+
 def test_a_selection_is_believed_where_it_is_about_what_was_asked(ask: Ask) -> None:
     good = {"n_released": 1, "items": [{"id": "a", "released": True, "score": 0, "p_value": 0.1}]}
     with scripted(says(good)) as server:
@@ -196,7 +277,9 @@ def test_a_selection_is_believed_where_it_is_about_what_was_asked(ask: Ask) -> N
         assert server.requests[0].startswith(b"POST /v1/select")
         sent = server.body()
         assert (sent["fdr"], sent["method"], sent["confidence"]) == (0.1, "auto", 0.95)
-    for item in ({"id": "b", "released": True}, {"id": "a", "released": 1}, {"id": "a"}, None):
+    items = ({"id": "b", "released": True}, {"id": "a", "released": 1}, {"id": "a"}, None)
+    said = {"id": "a", "released": True}
+    for item in (*items, said, {**said, "p_value": 7}, {**said, "p_value": None}):
         act = says({"n_released": 1, "items": [item]})
         with scripted(act) as server, pytest.raises(ServiceError):
             ask(server.url, "select", [{"id": "a"}], fdr=0.1)
@@ -282,7 +365,7 @@ def test_a_call_that_is_cancelled_ends_and_leaves_the_client_usable() -> None:
                 call.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await call
-                assert (await client.check()).outcome == "pass"
+                assert (await client.check(id="a")).outcome == "pass"
 
     asyncio.run(go())
 

@@ -84,11 +84,16 @@ class Asking:
             "base_url": self.url.rstrip("/"),
             "headers": headers,
             "params": params,
+            # A proxy that the environment names for other things would read token and texts.
+            "trust_env": False,
         }
         if urlsplit(self.url).scheme == "http":
             # Reading the certificates of all authorities takes longer than a decision; a context
             # without any trusts nobody.
             options["verify"] = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        else:
+            # Authorities that SSL_CERT_FILE or SSL_CERT_DIR name are trusted as elsewhere.
+            options["verify"] = http().create_ssl_context()
         return options
 
 
@@ -253,7 +258,7 @@ def retry_after(value: str | None) -> float | None:
         return float(value)
     try:
         moment = parsedate_to_datetime(value)
-    except ValueError:
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+    except (ValueError, OverflowError):
         return None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - datetime.now(UTC)).total_seconds())

@@ -2,8 +2,9 @@
 
 import json
 import math
+import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from calibrail.errors import InputError, ServiceError
@@ -63,23 +64,23 @@ class Call(Generic[Result]):
 
 def check_call(item: Mapping[str, Any], evidence: bool) -> Call[Decision]:
     """Return the request for one decision; the item holds what ``Guardrail.check`` takes."""
-    sent = answer(item)
+    sent, id = _named(answer(item))
 
     def read(reply: Any) -> Decision:
-        return _decision(reply, sent["id"], "the reply")
+        return _decision(reply, sent["id"], id, "the reply")
 
     return Call("/v1/check", _encoded({**sent, **_asking(evidence)}), read)
 
 
 def batch_call(items: Sequence[object], evidence: bool) -> Call[list[Decision]]:
     """Return the request for a decision about each answer."""
-    sent = answers(items)
+    sent, ids = zip(*map(_named, answers(items)), strict=True)
 
     def read(reply: Any) -> list[Decision]:
         replies = _items(reply, len(sent))
         return [
-            _decision(given, item["id"], f"item {place}")
-            for place, (given, item) in enumerate(zip(replies, sent, strict=True))
+            _decision(given, item["id"], id, f"item {place}")
+            for place, (given, item, id) in enumerate(zip(replies, sent, ids, strict=True))
         ]
 
     return Call("/v1/check/batch", _encoded({"items": sent, **_asking(evidence)}), read)
@@ -87,7 +88,7 @@ def batch_call(items: Sequence[object], evidence: bool) -> Call[list[Decision]]:
 
 def select_call(items: Sequence[object], **release: object) -> Call[dict[str, Any]]:
     """Return the request for which answers may be released; the options are those of `select`."""
-    sent = answers(items)
+    sent, ids = zip(*map(_named, answers(items)), strict=True)
 
     def read(reply: Any) -> dict[str, Any]:
         replies = _items(reply, len(sent))
@@ -96,10 +97,14 @@ def select_call(items: Sequence[object], **release: object) -> Call[dict[str, An
                 raise InputError(f"item {place} is not about the answer with the id {item['id']!r}")
             if not isinstance(given.get("released"), bool):
                 raise InputError(f"item {place} does not say whether the answer is released")
+            p_value = given.get("p_value")
+            if given["released"] and not (isinstance(p_value, int | float) and 0 < p_value <= 1):
+                raise InputError(f"item {place} is released with the p_value {p_value!r:.80}")
         n = sum(item["released"] for item in replies)
         if reply.get("n_released") != n:
             raise InputError(f"n_released is {reply.get('n_released')!r}, and {n} items are")
-        return dict(reply)
+        named = [{**given, "id": id} for given, id in zip(replies, ids, strict=True)]
+        return {**reply, "items": named}
 
     return Call("/v1/select", _encoded({"items": sent, **release}), read)
 
@@ -173,6 +178,15 @@ def answer(item: object) -> dict[str, Any]:
     }
 
 
+def _named(item: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """Return an answer as it is sent, and the id that its caller gave.
+
+    Without one it gets an id that no other answer has: decisions that came back in another order
+    would not be noticed otherwise.
+    """
+    return {**item, "id": item["id"] or secrets.token_hex(16)}, item["id"]
+
+
 def _cell(name: object, value: object) -> float | str | bool | None:
     """Return a column's value; NaN is how tables hold nothing."""
     if not isinstance(name, str):
@@ -205,11 +219,13 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return content
 
 
-def _decision(reply: Any, id: str, place: str) -> Decision:
+def _decision(reply: Any, sent: str, id: str, place: str) -> Decision:
+    """Return a decision about the answer that was sent by one id and is known by another."""
     decision = Decision.from_dict(reply)
-    if decision.id != id:
-        raise InputError(f"{place} is about the answer {decision.id!r:.80}, not about {id!r:.80}")
-    return decision
+    if decision.id != sent:
+        raise InputError(f"{place} is about the answer {decision.id!r:.80}, not about {sent!r:.80}")
+    # A detector of one's own that failed is quoted with the id that it was given.
+    return replace(decision, id=id, reason=decision.reason.replace(sent, id))
 
 
 def _items(reply: Any, n: int) -> list[Any]:

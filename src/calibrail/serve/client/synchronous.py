@@ -23,7 +23,8 @@ class Client:
     """Asks a service of ``calibrail serve`` for decisions; may be used by several threads.
 
     A call returns decisions or raises: where the service refused, failed, could not be reached or
-    said what makes no sense, there is a `ServiceError`, and the answer has not passed.
+    said what makes no sense, there is a `ServiceError`, and the answer has not passed. Proxies that
+    the environment names are not used: they would read the token and the texts.
 
     Parameters
     ----------
