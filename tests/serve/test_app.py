@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from calibrail.guardrail import Guardrail
+from calibrail.guardrail.decision_log import DecisionLog
 from calibrail.serve.service import Service
 from tests.serve.conftest import ANSWER, NOVEL
 
@@ -56,6 +57,23 @@ def test_a_column_is_read_as_from_a_file(visit: Visiting, column: Path) -> None:
             assert (score is None) <= (said.json()["outcome"] != "pass")
 
     visit(go, column)
+
+
+def test_a_text_in_a_column_is_told_to_who_sent_it_and_is_not_logged(
+    visit: Visiting, column: Path, tmp_path: Path
+) -> None:
+    guardrail = Guardrail.load(column)
+    body = {"columns": {"risk": "Ann is ill"}, "id": "1"}
+
+    async def go(client: Any, _: Service) -> None:
+        said = await client.post("/v1/check", json=body)
+        assert said.text.removesuffix("\n") == guardrail.check(**body).line()
+        assert "Ann is ill" in said.json()["reason"]
+
+    visit(go, column, log=DecisionLog(tmp_path / "log"))
+    (path,) = (tmp_path / "log").iterdir()
+    logged = path.read_text()
+    assert "Ann" not in logged and "undefined score of column risk; policy: " in logged
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Self, get_args
 
 from calibrail.errors import InputError
@@ -98,6 +98,20 @@ class Decision(Shown):
     def failed(self) -> bool:
         """Whether the detector failed, so that the failure policy decided."""
         return self.score is None and self.reason.startswith(FAILED)
+
+    def without_texts(self) -> Self:
+        """Return the decision with a reason that quotes nothing of the answer.
+
+        Where there is no score the reason quotes a cell of the data, a detector's words or its
+        error; the column's name, the error's class and the policy are left.
+        """
+        if self.score is not None:
+            return self
+        why = "undefined score" + (f" of column {self.scale.column}" if self.scale.column else "")
+        if self.failed:
+            kind = self.reason.removeprefix(f"{FAILED}: ").partition(":")[0]
+            why = f"{FAILED}: {kind}" if kind.isidentifier() else FAILED
+        return replace(self, reason=f"{why}; policy: {self.outcome}", evidence=None)
 
     def to_dict(self, *, evidence: bool = False) -> dict[str, Any]:
         """Return the JSON object that ``calibrail check`` writes, with its evidence if asked.

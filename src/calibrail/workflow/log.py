@@ -5,9 +5,10 @@ from os import PathLike
 from pathlib import Path
 
 from calibrail.errors import DataError, InputError, file_errors
+from calibrail.guardrail.decision_log.findings import LogCheck
 from calibrail.guardrail.decision_log.folder import chains
 from calibrail.guardrail.decision_log.table import export
-from calibrail.guardrail.decision_log.verifying import LogCheck, verify
+from calibrail.guardrail.decision_log.verifying import verify
 from calibrail.settings import checks
 
 Folders = str | PathLike[str] | Sequence[str | PathLike[str]]

@@ -14,7 +14,8 @@ import pytest
 from calibrail.errors import DataError
 from calibrail.guardrail.decision_log import DecisionLog
 from calibrail.guardrail.decision_log import lines as line_format
-from calibrail.guardrail.decision_log.verifying import LogCheck, verify
+from calibrail.guardrail.decision_log.findings import LogCheck
+from calibrail.guardrail.decision_log.verifying import verify
 from tests.guardrail.decision_log.logs import entry, files, lines
 
 
@@ -105,17 +106,55 @@ def resealed(raw: bytes, seq: int, old: bytes, new: bytes) -> bytes:
     return line_format.sealed(fields.replace(old, new), seq, previous.decode(), moment.decode())[0]
 
 
-def test_every_changed_bit_of_a_log_is_found(tmp_path: Path) -> None:
-    written(tmp_path, 2)
+@pytest.mark.parametrize("closed", [True, False])
+def test_every_changed_bit_of_a_log_is_found(tmp_path: Path, closed: bool) -> None:
+    log = DecisionLog(tmp_path)
+    log.write([entry("1")])
+    if closed:
+        log.close()
     (path,) = files(tmp_path)
     raw = bytearray(path.read_bytes())
-    for bit in range(0, 8 * len(raw), 31):
+    last = raw.rindex(b"\n", 0, len(raw) - 1)
+    # What stands before the last line of an open log does so in the closed one, too.
+    for bit in range(0 if closed else 8 * last, 8 * len(raw)):
         raw[bit // 8] ^= 1 << bit % 8
         path.write_bytes(raw)
         check = checked(tmp_path)
-        # Only the last line's end can look like what a crash leaves.
-        assert check.verdict == "broken" or (bit // 8 == len(raw) - 1 and check.n_notes), bit
+        assert check.verdict == "broken", bit
         raw[bit // 8] ^= 1 << bit % 8
+
+
+def test_a_whole_line_with_another_byte_as_its_end_is_broken_and_its_decision_counts(
+    tmp_path: Path,
+) -> None:
+    DecisionLog(tmp_path).write([entry("1"), entry("2")])
+    (path,) = files(tmp_path)
+    whole = path.read_bytes()
+    for end in (b"\x0b", b" ", b"}", b"\x00\x00", b"{torn"):
+        path.write_bytes(whole[:-1] + end)
+        check = checked(tmp_path)
+        assert (check.verdict, check.n_decisions, codes(check)) == ("broken", 2, [("changed", 3)])
+    # A tear may leave a line without its end, which is whole all the same.
+    path.write_bytes(whole[:-1])
+    check = checked(tmp_path)
+    assert (check.verdict, check.n_decisions) == ("whole", 2)
+    assert [(item.code, item.line) for item in check.notes] == [("torn", 3)]
+    path.write_bytes(whole + b"something else")
+    assert codes(checked(tmp_path)) == [("changed", 4)]
+
+
+def test_nothing_stands_after_the_closing_line(tmp_path: Path) -> None:
+    written(tmp_path, 1)
+    (path,) = files(tmp_path)
+    whole = path.read_bytes()
+    closing = whole.splitlines()[-1]
+    previous = re.findall(rb'"hash": "(\w+)"', closing)[-1].decode()
+    fields = line_format.encoded(line_format.fields_of({"id": "x", "outcome": "pass"}))
+    added, _ = line_format.sealed(fields, 3, previous, "2027-01-01T00:01:00.000000Z")
+    path.write_bytes(whole + added)
+    assert codes(checked(tmp_path)) == [("after", 4)]
+    path.write_bytes(whole + added[:-9])
+    assert codes(checked(tmp_path)) == [("torn", 4)]
 
 
 def test_a_last_line_that_a_crash_tore_is_said_and_breaks_nothing(tmp_path: Path) -> None:
@@ -128,7 +167,10 @@ def test_a_last_line_that_a_crash_tore_is_said_and_breaks_nothing(tmp_path: Path
     assert [(item.code, item.line) for item in check.notes] == [("torn", 3)]
     assert not check.chains[0].closed
     path.write_bytes(b"")
-    assert [item.code for item in checked(tmp_path).notes] == ["empty"]
+    check = checked(tmp_path)
+    assert (check.verdict, codes(check)) == ("broken", [("empty", None)])
+    path.write_bytes(b'{"time": "20')
+    assert codes(checked(tmp_path)) == [("torn", 1)]
 
 
 def test_a_torn_line_in_the_middle_of_a_chain_is_broken(tmp_path: Path) -> None:
@@ -157,6 +199,44 @@ def test_a_cut_off_end_is_found_where_a_later_chain_or_a_person_noted_it(tmp_pat
     assert (problem.code, problem.file) == ("cut", path.name)
     assert (problem.values["last"], problem.values["recorded"]) == (2, 6)
     assert first in problem.file
+
+
+def test_a_chain_that_closes_records_where_the_others_end(tmp_path: Path) -> None:
+    # Workers of a service open at once, and close at once.
+    workers = [DecisionLog(tmp_path) for _ in range(3)]
+    for number in range(5):
+        for log in workers:
+            log.write([entry(str(number))])
+    for log in workers:
+        log.close()
+    assert checked(tmp_path).verdict == "whole"
+    for log in workers[:-1]:
+        (path,) = tmp_path.glob(f"{log.chain}.*")
+        whole = path.read_bytes()
+        for kept in range(1, 6):
+            path.write_bytes(b"".join(whole.splitlines(keepends=True)[:kept]))
+            assert {item.code for item in checked(tmp_path).problems} == {"cut"}
+        path.unlink()
+        assert checked(tmp_path).verdict != "whole"
+        path.write_bytes(whole)
+
+
+def test_a_chain_that_just_ends_before_another_one_was_opened_is_noted(tmp_path: Path) -> None:
+    killed = DecisionLog(tmp_path)
+    killed.write([entry("1")])
+    until = lines(tmp_path)[-1]["time"]
+    assert checked(tmp_path).n_notes == 0
+    later = written(tmp_path, 1)
+    check = checked(tmp_path)
+    (note,) = check.notes
+    assert (check.verdict, note.code, note.file) == (
+        "whole",
+        "unclosed",
+        f"{killed.chain}.0001.jsonl",
+    )
+    assert note.values == {"until": until, "by": later}
+    killed.write([entry("2")])
+    assert checked(tmp_path).n_notes == 0
 
 
 def test_a_chain_written_anew_is_found_by_what_a_later_one_recorded(tmp_path: Path) -> None:
@@ -225,6 +305,54 @@ def test_oldest_files_that_were_archived_are_no_breach_and_are_said(tmp_path: Pa
     (live / path.name).write_bytes(path.read_bytes())
     with pytest.raises(DataError, match="leave it in one of the two"):
         checked(archive, live)
+
+
+def test_the_beginning_of_one_workers_chain_is_no_archive(tmp_path: Path) -> None:
+    first, second = DecisionLog(tmp_path, max_bytes=1500), DecisionLog(tmp_path, max_bytes=1500)
+    for number in range(12):
+        first.write([entry(f"a{number}")])
+        second.write([entry(f"b{number}")])
+    first.close(), second.close()
+    older, newer = (sorted(tmp_path.glob(f"{log.chain}.*")) for log in (first, second))
+    for path in older[:-1]:
+        path.unlink()
+    (problem,) = checked(tmp_path).problems
+    assert (problem.code, problem.file) == ("taken_files", older[-1].name)
+    assert problem.values["n"] == len(older) - 1
+    assert problem.values["until"] > problem.values["oldest"]
+    # Where the other worker's files of that time are gone too, the oldest ones are missing.
+    for path in newer[:-1]:
+        path.unlink()
+    check = checked(tmp_path)
+    assert (check.verdict, len(check.missing)) == ("beginning missing", 2)
+
+
+def test_a_file_counts_as_ended_by_its_last_line_and_not_by_the_next_file(
+    tmp_path: Path, clock: Callable[[float], None]
+) -> None:
+    idle, busy = DecisionLog(tmp_path, max_bytes=1000), DecisionLog(tmp_path)
+    idle.write([entry("1")])
+    busy.write([entry("2")])
+    clock(3600.0)
+    idle.write([entry("3")])
+    (tmp_path / f"{idle.chain}.0001.jsonl").unlink()
+    assert [item.code for item in checked(tmp_path).missing] == ["first_files"]
+
+
+def test_a_chain_that_was_recorded_open_is_no_archived_one(tmp_path: Path) -> None:
+    worker, other = DecisionLog(tmp_path), DecisionLog(tmp_path)
+    for number in range(5):
+        worker.write([entry(str(number))])
+        other.write([entry(str(number))])
+    (tmp_path / f"{worker.chain}.0001.jsonl").unlink()
+    assert codes(checked(tmp_path)) == [("open_chain", None)]
+
+
+def test_what_is_no_file_holds_nobody_up(tmp_path: Path) -> None:
+    chain = written(tmp_path, 1)
+    os.mkfifo(tmp_path / f"{chain}.0002.jsonl")
+    written(tmp_path, 1)
+    assert checked(tmp_path).verdict == "whole"
 
 
 def test_a_clock_that_jumps_changes_no_order_and_is_noted(

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import threading
+from collections.abc import Callable
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from calibrail.errors import CalibrailError, InputError, LogError
 from calibrail.guardrail.decision_log import DecisionLog, Entry
+from calibrail.guardrail.decision_log.verifying import verify
 from calibrail.scale import Scale
 from tests.guardrail.decision_log.logs import DIGEST, decided, decision, entry, files, lines
 
@@ -210,6 +212,65 @@ def test_lines_do_not_go_to_a_file_that_was_removed_or_emptied(
     assert lines(tmp_path)[-1]["seq"] == 4
 
 
+def test_a_file_that_has_the_next_name_is_neither_followed_nor_changed(tmp_path: Path) -> None:
+    folder, target = tmp_path / "log", tmp_path / "target"
+    target.write_text("precious")
+    with DecisionLog(folder, max_bytes=1000) as log:
+        (folder / f"{log.chain}.0002.jsonl").symlink_to(target)
+        (folder / f"{log.chain}.0003.jsonl").symlink_to(tmp_path / "nowhere")
+        (folder / f"{log.chain}.0004.jsonl").write_text("not mine")
+        for number in range(3):
+            log.write([entry(str(number))])
+    assert target.read_text() == "precious" and not (tmp_path / "nowhere").exists()
+    assert (folder / f"{log.chain}.0004.jsonl").read_text() == "not mine"
+    own = [path for number in (1, 5) for path in folder.glob(f"*.000{number}.jsonl")]
+    found = [json.loads(line) for path in own for line in path.read_text().splitlines()]
+    assert [line["id"] for line in found if "id" in line][:2] == ["0", "1"]
+    assert verify([folder]).verdict == "broken"
+
+
+def in_child(work: Callable[[], None]) -> None:
+    """Run something in a forked process, and see that it ends well."""
+    child = os.fork()
+    if not child:
+        try:
+            work()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def takes_nothing(log: DecisionLog) -> None:
+    with pytest.raises(LogError, match="is closed"):
+        log.write([entry("late")])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_a_forked_child_writes_a_chain_of_its_own(tmp_path: Path) -> None:
+    log = DecisionLog(tmp_path, max_bytes=1000)
+    log.write([entry("parent")])
+
+    def work() -> None:
+        for number in range(4):
+            log.write([entry(f"child {number}")])
+        in_child(lambda: log.write([entry("grandchild")]))
+        log.close()
+
+    # The lock of a thread that writes meanwhile stays with the parent.
+    with log._lock:
+        in_child(work)
+    in_child(log.close)
+    for number in range(4):
+        log.write([entry(f"parent {number}")])
+    log.close()
+    in_child(lambda: takes_nothing(log))
+    expected = [f"{name} {n}" for name in ("child", "parent") for n in range(4)]
+    assert sorted(decided(tmp_path)) == sorted([*expected, "parent", "grandchild"])
+    check = verify([tmp_path])
+    assert (check.verdict, check.n_decisions, len(check.chains)) == ("whole", 10, 3)
+
+
 def test_a_folder_that_is_gone_is_not_made_again(tmp_path: Path) -> None:
     log = DecisionLog(tmp_path / "disk")
     files(tmp_path / "disk")[0].unlink()
@@ -229,6 +290,41 @@ def test_a_folder_that_cannot_be_written_is_refused_at_the_start(tmp_path: Path)
         assert isinstance(raised.value, CalibrailError)
     with pytest.raises(InputError, match="max_bytes must be at least 1"):
         DecisionLog(tmp_path, max_bytes=0)
+
+
+@pytest.mark.parametrize("kind", ["opened", "closed", "", None])
+def test_the_logs_own_kinds_are_no_kinds_of_decisions(kind: str) -> None:
+    with pytest.raises(InputError, match="kind must say what was asked"):
+        entry(kind=kind)
+
+
+@pytest.mark.parametrize(
+    ("reason", "kept"),
+    [
+        ("the detector failed: ValueError: Ann is ill; policy: flag", ": ValueError"),
+        ("the detector failed: Ann is ill; policy: flag", ""),
+    ],
+)
+def test_a_failure_is_logged_without_its_words(tmp_path: Path, reason: str, kept: str) -> None:
+    said = decision(outcome="flag", score=None, p_value=None, reason=reason)
+    for texts in (False, True):
+        with DecisionLog(tmp_path / str(texts), texts=texts) as log:
+            log.write([Entry(said, DIGEST)])
+        logged = lines(tmp_path / str(texts))[1]["reason"]
+        assert logged == (reason if texts else f"the detector failed{kept}; policy: flag")
+
+
+def test_an_undefined_score_is_logged_by_its_column_alone(tmp_path: Path) -> None:
+    reason = "undefined score (column dae holds 'Ann is ill', which is no number); policy: review"
+    none = {"score": None, "p_value": None, "outcome": "review", "reason": reason}
+    with DecisionLog(tmp_path) as log:
+        log.write([Entry(decision(**none, scale=Scale("dae")), DIGEST)])
+        log.write([Entry(decision(**none), DIGEST)])
+    assert [line["reason"] for line in lines(tmp_path)[1:3]] == [
+        "undefined score of column dae; policy: review",
+        "undefined score; policy: review",
+    ]
+    assert "Ann" not in files(tmp_path)[0].read_text()
 
 
 def test_threads_write_one_chain(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from calibrail.errors import DataError
-from calibrail.guardrail.decision_log.lines import OPENED, Line, LineError, unsealed
+from calibrail.guardrail.decision_log.lines import CLOSED, Line, LineError, unsealed
 
 _NAME: Final = re.compile(r"(?P<chain>\d{8}T\d{6}-\d+-[0-9a-f]{8})\.(?P<number>\d{4,})\.jsonl")
 
@@ -34,7 +34,8 @@ def chains(folders: Iterable[Path]) -> dict[str, dict[int, Path]]:
     found: dict[str, dict[int, Path]] = {}
     for folder in folders:
         for entry in os.scandir(folder):
-            if match := _NAME.fullmatch(entry.name):
+            # What is no file, a pipe say, would hold up whoever reads it.
+            if (match := _NAME.fullmatch(entry.name)) and entry.is_file():
                 numbered, number = found.setdefault(match["chain"], {}), int(match["number"])
                 if number in numbered:
                     raise DataError(
@@ -68,7 +69,7 @@ def last_line(path: Path) -> Line | None:
 
 
 def heads(files: Mapping[str, Mapping[int, Path]], *, but: str) -> dict[str, dict[str, Any]]:
-    """Return where each chain ends that no file records there: what a new file has to record.
+    """Return where each chain ends that no file records there: what is to be recorded.
 
     A chain that another one has recorded at its end is left out: who removes it, breaks the record,
     and who removes the record too, breaks what is recorded of that one. So what has to be recorded
@@ -81,27 +82,35 @@ def heads(files: Mapping[str, Mapping[int, Path]], *, but: str) -> dict[str, dic
     but : str
         The chain that records.
     """
+    ends = {chain: _end(list(numbered.values())) for chain, numbered in files.items()}
     recorded: dict[str, int] = {}
-    for numbered in files.values():
-        for path in numbered.values():
-            for chain, end in recorded_by(first_line(path)).items():
-                recorded[chain] = max(recorded.get(chain, -1), end[0])
-    found = {}
     for chain, numbered in files.items():
-        last = None if chain == but else _end(list(numbered.values()))
-        if last is not None and last.seq > recorded.get(chain, -1):
-            found[chain] = {"seq": last.seq, "hash": last.hash, "time": last.time}
-    return found
+        for line in (*map(first_line, numbered.values()), ends[chain]):
+            for other, end in recorded_by(line).items():
+                recorded[other] = max(recorded.get(other, -1), end[0])
+    return {
+        chain: {
+            "seq": last.seq,
+            "hash": last.hash,
+            "time": last.time,
+            "closed": last.kind == CLOSED,
+        }
+        for chain, last in ends.items()
+        if chain != but and last is not None and last.seq > recorded.get(chain, -1)
+    }
 
 
-def recorded_by(line: Line | None) -> dict[str, tuple[int, str, str]]:
-    """Return the ends of other chains that a file's first line records: seq, hash and time."""
-    if line is None or line.kind != OPENED:
+def recorded_by(line: Line | None) -> dict[str, tuple[int, str, str, bool]]:
+    """Return the ends of other chains that a line records: seq, hash, time, and if it was closed.
+
+    The first line of a file and the closing line of a chain do.
+    """
+    if line is None or line.decides:
         return {}
     others = line.content.get("others")
     kinds = {"seq": int, "hash": str, "time": str}
     return {
-        chain: (end["seq"], end["hash"], end["time"])
+        chain: (end["seq"], end["hash"], end["time"], end.get("closed") is True)
         for chain, end in (others.items() if isinstance(others, dict) else ())
         if isinstance(end, dict) and all(isinstance(end.get(name), kinds[name]) for name in kinds)
     }

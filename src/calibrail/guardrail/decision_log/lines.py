@@ -1,6 +1,7 @@
 """What is one line of the log, and how is it tied to the one before it?"""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +18,9 @@ CLOSED: Final = "closed"
 
 _SEAL: Final = b', "hash": "%s"}'
 _SEAL_LENGTH: Final = len(_SEAL % START.encode())
+#: A seal as it stands in a line; within a text its quotation marks would be escaped.
+_SEALED: Final = re.compile(rb', "hash": "[0-9a-f]{64}"}')
+_BEGINNING: Final = b'{"time": "'
 
 
 class LineError(ValueError):
@@ -109,6 +113,26 @@ def unsealed(raw: bytes) -> Line:
     if not (isinstance(seq, int) and isinstance(previous, str) and isinstance(time, str)):
         raise LineError("it is no line of a decision log")
     return Line(content, seq, previous, digest, time)
+
+
+def readable(raw: bytes) -> Line | None:
+    """Return a line, without its end; None where it is not what was written."""
+    try:
+        return unsealed(raw)
+    except LineError:
+        return None
+
+
+def ending(raw: bytes) -> tuple[Line | None, bool]:
+    """Return what stands after a file's last line end: a line, and whether a tear may leave it.
+
+    A write that was torn leaves the beginning of a line, or all of it but its end. A line that is
+    all there, with anything but its end after it, was changed.
+    """
+    if (seal := _SEALED.search(raw)) is not None:
+        line = readable(raw[: seal.end()])
+        return line, line is not None and seal.end() == len(raw)
+    return None, raw.startswith(_BEGINNING) or _BEGINNING.startswith(raw)
 
 
 def raw_lines(file: IO[bytes]) -> Iterator[tuple[int, bytes, bool]]:

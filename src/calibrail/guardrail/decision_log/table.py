@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calibrail.errors import DataError
 from calibrail.guardrail.decision_log.folder import chains
-from calibrail.guardrail.decision_log.lines import LineError, raw_lines, unsealed
+from calibrail.guardrail.decision_log.lines import ending, raw_lines, readable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,15 +70,11 @@ def _rows(folders: Sequence[Path], skipped: list[int]) -> Iterator[tuple[dict[st
         for path in files.values():
             with path.open("rb") as file:
                 for _, raw, whole in raw_lines(file):
-                    if not whole:
-                        # What a crash has torn was never given.
-                        continue
-                    try:
-                        line = unsealed(raw)
-                    except LineError:
+                    line, torn = (readable(raw), False) if whole else ending(raw)
+                    # What a crash has torn was never given.
+                    if line is None and not torn:
                         skipped[0] += 1
-                        continue
-                    if line.decides:
+                    if line is not None and line.decides:
                         row = {**line.content, "chain": chain, "file": path.name}
                         yield {"kind": line.kind, **row}, len(raw)
 

@@ -1,126 +1,20 @@
 """Is every line of the log there, as it was written?"""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal
 
+from calibrail.guardrail.decision_log.findings import Chain, Findings, LogCheck
 from calibrail.guardrail.decision_log.folder import chains, first_line, last_line, recorded_by
 from calibrail.guardrail.decision_log.lines import (
     CLOSED,
     OPENED,
     START,
     Line,
-    LineError,
+    ending,
     raw_lines,
-    unsealed,
+    readable,
 )
-from calibrail.record import Record
-
-#: Findings that are listed; all are counted.
-_LISTED: Final = 50
-
-Verdict = Literal["whole", "beginning missing", "broken"]
-
-
-@dataclass(frozen=True, slots=True)
-class Finding(Record):
-    """One thing that is wrong with a log, or that is to be known of it.
-
-    Attributes
-    ----------
-    code : str
-        What it is.
-    file : str
-        Where: the file's name, or the chain's where the file is missing.
-    line : int or None
-        Which line of the file, from 1.
-    values : mapping
-        What the sentence about it needs.
-    """
-
-    code: str
-    file: str
-    line: int | None = None
-    values: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Chain(Record):
-    """What one process has written.
-
-    Attributes
-    ----------
-    name : str
-        How its files' names begin.
-    n_files, n_lines, n_decisions : int
-        What is there of it.
-    first_seq, last_seq : int or None
-        Numbers of its first and last line that is there.
-    hash : str or None
-        Hash of the last line: noted elsewhere, it shows later whether the end was cut off.
-    begins, ends : str or None
-        When its first and its last line were written.
-    closed : bool
-        Whether the process ended it; else it runs, was killed, or the end is missing.
-    """
-
-    name: str
-    n_files: int
-    n_lines: int = 0
-    n_decisions: int = 0
-    first_seq: int | None = None
-    last_seq: int | None = None
-    hash: str | None = None
-    begins: str | None = None
-    ends: str | None = None
-    closed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class LogCheck(Record):
-    """What was found in a log.
-
-    Attributes
-    ----------
-    verdict : {"whole", "beginning missing", "broken"}
-        With its beginning missing, nothing that is there was changed, and what is missing is older
-        than everything that is there, as where old files were archived.
-    n_decisions, n_lines, n_files : int
-        What there is.
-    n_problems, n_notes : int
-        All of them; the first 50 of each are listed.
-    problems, notes, missing : tuple of Finding
-        What is broken, what is to be known, and which oldest files are not there.
-    chains : tuple of Chain
-        One a process.
-    """
-
-    schema = "calibrail.log_check/1"
-
-    verdict: Verdict
-    n_decisions: int
-    n_lines: int
-    n_files: int
-    n_problems: int
-    n_notes: int
-    problems: tuple[Finding, ...]
-    notes: tuple[Finding, ...]
-    missing: tuple[Finding, ...]
-    chains: tuple[Chain, ...]
-
-
-class _Findings:
-    """Findings as they come: the first ones, and how many."""
-
-    def __init__(self) -> None:
-        self.listed: list[Finding] = []
-        self.n = 0
-
-    def add(self, code: str, file: str, line: int | None = None, **values: Any) -> None:
-        self.n += 1
-        if len(self.listed) < _LISTED:
-            self.listed.append(Finding(code, file, line, values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +24,7 @@ class _End:
     seq: int
     hash: str
     time: str
+    closed: bool
     by: str
 
 
@@ -148,20 +43,22 @@ def verify(folders: Sequence[Path], noted: Collection[str] = ()) -> LogCheck:
     OSError
         A file cannot be read.
     """
+    # A chain that is recorded is there before its record: it is in a list that is made after it.
+    recorded = _recorded(chains(folders))
     files = chains(folders)
     names = {
         path: path.name if len(folders) == 1 else str(path)
         for numbered in files.values()
         for path in numbered.values()
     }
-    problems, notes, missing = _Findings(), _Findings(), _Findings()
-    recorded = _recorded(files, names)
+    problems, notes, missing = Findings(), Findings(), Findings()
     noted = set(noted)
     found = [
         _Reader(chain, numbered, names, recorded.get(chain, []), noted, problems, notes).read()
         for chain, numbered in files.items()
     ]
     _absent(files, names, recorded, missing, problems)
+    _unclosed(found, files, names, notes)
     for wanted in sorted(noted):
         problems.add("noted", "", None, hash=wanted)
     broken, cut = problems.n > 0, missing.n > 0
@@ -179,15 +76,14 @@ def verify(folders: Sequence[Path], noted: Collection[str] = ()) -> LogCheck:
     )
 
 
-def _recorded(
-    files: Mapping[str, Mapping[int, Path]], names: Mapping[Path, str]
-) -> dict[str, list[_End]]:
+def _recorded(files: Mapping[str, Mapping[int, Path]]) -> dict[str, list[_End]]:
     """Return what the files say of the ends of each chain, by its name."""
     recorded: dict[str, list[_End]] = {}
     for numbered in files.values():
         for path in numbered.values():
-            for chain, end in recorded_by(first_line(path)).items():
-                recorded.setdefault(chain, []).append(_End(*end, names[path]))
+            for line in (first_line(path), last_line(path)):
+                for chain, end in recorded_by(line).items():
+                    recorded.setdefault(chain, []).append(_End(*end, path.name))
     return recorded
 
 
@@ -195,39 +91,54 @@ def _absent(
     files: Mapping[str, Mapping[int, Path]],
     names: Mapping[Path, str],
     recorded: Mapping[str, Sequence[_End]],
-    missing: _Findings,
-    problems: _Findings,
+    missing: Findings,
+    problems: Findings,
 ) -> None:
     """Report chains, and first files of chains, that are not there.
 
-    What may have ended before every file that is there did is missing at the beginning, as after
-    an archive took the oldest files; anything else was taken out of the middle.
+    What is known to have ended before every file that is there did is missing at the beginning, as
+    after an archive took the oldest files; anything else was taken out of the middle. Files end
+    before the line that the next one follows; a whole chain, where it was recorded as closed.
     """
     every = (last_line(path) for numbered in files.values() for path in numbered.values())
     oldest = min((line.time for line in every if line is not None), default="")
-    for chain, numbered in files.items():
+    for numbered in files.values():
         if numbered and (first := min(numbered)) > 1:
             opening = first_line(numbered[first])
-            started = _started(chain)
-            where = missing if started <= oldest else problems
-            where.add(
-                "first_files",
-                names[numbered[first]],
-                None,
-                n=first - 1,
-                before=None if opening is None else opening.time,
-            )
+            until = None if opening is None else _left_at(opening)
+            old = until is not None and until <= oldest
+            name, values = names[numbered[first]], {"n": first - 1, "until": until}
+            if old:
+                missing.add("first_files", name, None, **values)
+            else:
+                problems.add("taken_files", name, None, **values, oldest=oldest)
     for chain, ends in recorded.items():
         if chain not in files:
             last = max(ends, key=lambda end: end.seq)
-            where = missing if last.time <= oldest else problems
-            where.add("chain", chain, None, n=last.seq + 1, until=last.time, by=last.by)
+            where = missing if last.closed and last.time <= oldest else problems
+            code = "chain" if last.closed else "open_chain"
+            where.add(code, chain, None, n=last.seq + 1, until=last.time, by=last.by)
 
 
-def _started(chain: str) -> str:
-    """Return the time in a chain's name as the lines write it."""
-    day, time = chain[:8], chain[9:15]
-    return f"{day[:4]}-{day[4:6]}-{day[6:]}T{time[:2]}:{time[2:4]}:{time[4:]}"
+def _left_at(opening: Line) -> str:
+    """Return when the line was written that a file's first line follows."""
+    time = opening.content.get("previous_time")
+    return time if isinstance(time, str) else opening.time
+
+
+def _unclosed(
+    found: Sequence[Chain],
+    files: Mapping[str, Mapping[int, Path]],
+    names: Mapping[Path, str],
+    notes: Findings,
+) -> None:
+    """Note each chain that just ends, though another one was opened after that."""
+    latest = max(found, key=lambda item: item.begins or "")
+    for item in found:
+        over = item.ends is not None and item.ends < (latest.begins or "")
+        if over and not item.closed and item is not latest:
+            name = names[list(files[item.name].values())[-1]]
+            notes.add("unclosed", name, None, until=item.ends, by=latest.name)
 
 
 class _Reader:
@@ -240,8 +151,8 @@ class _Reader:
         names: Mapping[Path, str],
         recorded: Sequence[_End],
         noted: set[str],
-        problems: _Findings,
-        notes: _Findings,
+        problems: Findings,
+        notes: Findings,
     ) -> None:
         self._files, self._names, self._noted = files, names, noted
         self._problems, self._notes = problems, notes
@@ -273,30 +184,32 @@ class _Reader:
         name, n = self._names[path], 0
         with path.open("rb") as file:
             for n, raw, whole in raw_lines(file):
-                if not whole:
-                    where = self._notes if last else self._problems
-                    where.add("torn", name, n)
-                    break
-                try:
-                    line = unsealed(raw)
-                except LineError:
+                line, torn = (readable(raw), False) if whole else ending(raw)
+                if torn and last and n > 1 and not self._state.closed:
+                    self._notes.add("torn", name, n)
+                elif torn:
+                    self._problems.add("torn", name, n)
+                elif line is None or not whole:
                     self._problems.add("changed", name, n)
+                if line is not None:
+                    self._take(line, name, n)
+                    opening = line.kind == OPENED and line.content.get("chain") == self._state.name
+                    if (n == 1) != (opening and line.content.get("file") == number):
+                        self._problems.add("opening", name, n)
+                elif not torn:
                     self._n_lines += 1
                     self._seq = None if self._seq is None else self._seq + 1
                     self._previous = None
-                    continue
-                self._take(line, name, n)
-                opening = line.kind == OPENED and line.content.get("chain") == self._state.name
-                if (n == 1) != (opening and line.content.get("file") == number):
-                    self._problems.add("opening", name, n)
         if n == 0:
-            (self._notes if last else self._problems).add("empty", name)
+            self._problems.add("empty", name)
 
     def _take(self, line: Line, name: str, number: int) -> None:
         self._n_lines += 1
         self._n_decisions += line.decides
         self._noted.discard(line.hash)
         self._awaited.pop((line.seq, line.hash), None)
+        if self._state.closed:
+            self._problems.add("after", name, number)
         if self._seq is not None and line.seq < self._seq:
             self._problems.add("again", name, number, seq=line.seq, expected=self._seq)
             return

@@ -8,12 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
+from itertools import count
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
-from calibrail.errors import LogError
+from calibrail.errors import InputError, LogError
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.decision_log.folder import chains, file_name, heads
 from calibrail.guardrail.decision_log.lines import (
@@ -25,6 +26,7 @@ from calibrail.guardrail.decision_log.lines import (
     now,
     sealed,
 )
+from calibrail.models.forks import renewed
 from calibrail.settings import checks
 
 #: What a line's time, its number and its two hashes take at most.
@@ -44,7 +46,7 @@ class Entry:
     name : str
         Under which name the service has it.
     kind : str
-        What was asked: ``check``, or e.g. ``select``.
+        What was asked: ``check``, or e.g. ``select``. ``opened`` and ``closed`` are the log's own.
     released : bool, optional
         For a selection: whether the answer was released.
     question, response : str
@@ -62,12 +64,20 @@ class Entry:
     contexts: Sequence[str] = ()
     response: str = ""
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.kind, str) or self.kind in ("", OPENED, CLOSED):
+            raise InputError(
+                f"kind must say what was asked, and not be {OPENED!r} or {CLOSED!r}, which are the "
+                f"log's own lines; got {self.kind!r:.80}"
+            )
+
 
 class DecisionLog:
     """A folder of decisions: appended, never changed, each line chained to the one before it.
 
     A log belongs to one process, which may write from several threads. Any number of processes may
-    share a folder: each writes files of its own.
+    share a folder: each writes files of its own. So does a forked child: with its first decision it
+    begins a chain of its own.
 
     Parameters
     ----------
@@ -77,7 +87,8 @@ class DecisionLog:
         Whether each write is on the disk before `write` returns, so that it survives a power cut.
         Without it a line survives the end of the process, however sudden, but not the machine's.
     texts : bool
-        Whether question, contexts and response are kept.
+        Whether question, contexts and response are kept, and the whole reason of a decision
+        without a score, which may quote them; see `Decision.without_texts`.
     max_bytes : int
         About how large a file grows before the chain goes on in the next one.
 
@@ -100,18 +111,29 @@ class DecisionLog:
         checks.yes_or_no(texts, "texts")
         self._sync, self._texts = sync, texts
         self._max_bytes = checks.whole(max_bytes, "max_bytes", least=1)
-        self.chain = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}-{secrets.token_hex(4)}"
-        self._lock = threading.Lock()
-        self._handle = -1
-        self._path = self.folder
-        self._file = self._size = self._seq = 0
-        self._previous = START
-        self._torn = self._closed = self._holds_decisions = False
+        self._handle, self._closed = -1, False
+        self._begin_chain()
+        renewed(self)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._start_file()
         except OSError as error:
             raise self._error(error) from error
+
+    def _begin_chain(self) -> None:
+        self.chain = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._lock = threading.Lock()
+        self._path = self.folder
+        self._file = self._size = self._seq = 0
+        self._previous, self._moment = START, ""
+        self._torn = self._holds_decisions = False
+
+    def renew_after_fork(self) -> None:
+        """Leave the chain to the parent; the child begins its own when it has something to log."""
+        if self._handle >= 0 and not self._closed:
+            os.close(self._handle)
+        self._handle = -1
+        self._begin_chain()
 
     @property
     def texts(self) -> bool:
@@ -155,10 +177,15 @@ class DecisionLog:
         with self._lock:
             if self._closed:
                 return
+            if self._handle < 0:
+                # A forked child that logged nothing.
+                self._closed = True
+                return
             try:
                 # Where there is no room for it nothing is lost: the end is merely not sure.
                 with suppress(OSError):
-                    self._append([encoded(fields_of({"kind": CLOSED}))], last=True)
+                    end = {"kind": CLOSED, "others": self._others()}
+                    self._append([encoded(fields_of(end))], last=True)
                 os.fsync(self._handle)
             except OSError as error:
                 raise self._error(error) from error
@@ -190,7 +217,8 @@ class DecisionLog:
                 "contexts": list(entry.contexts),
                 "response": entry.response,
             }
-        parts = fields_of(head), entry.decision.line()[1:-1], fields_of(more)
+        decision = entry.decision if self._texts else entry.decision.without_texts()
+        parts = fields_of(head), decision.line()[1:-1], fields_of(more)
         return encoded(", ".join(filter(None, parts)))
 
     def _append(self, fields: Sequence[bytes], *, last: bool = False) -> None:
@@ -217,7 +245,7 @@ class DecisionLog:
             raise
         self._torn, self._holds_decisions = False, True
         self._size += len(raw)
-        self._seq, self._previous = seq, previous
+        self._seq, self._previous, self._moment = seq, previous, moment
 
     def _put(self, handle: int, raw: bytes) -> None:
         rest = memoryview(raw)
@@ -248,18 +276,13 @@ class DecisionLog:
 
     def _start_file(self) -> None:
         """Go on in the next file, whose first line records where the other chains end."""
-        number = self._file + 1
-        path = self.folder / file_name(self.chain, number)
-        content = {
-            "kind": OPENED,
-            "chain": self.chain,
-            "file": number,
-            "calibrail": version("calibrail"),
-            "others": heads(chains([self.folder]), but=self.chain),
-        }
-        raw, digest = sealed(encoded(fields_of(content)), self._seq, self._previous, now())
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | getattr(os, "O_BINARY", 0)
-        handle = os.open(path, flags, 0o640)
+        others, moment = self._others(), now()
+        number, path, handle = self._new_file()
+        content: dict[str, Any] = {"kind": OPENED, "chain": self.chain, "file": number}
+        if self._moment:
+            content["previous_time"] = self._moment
+        content |= {"calibrail": version("calibrail"), "others": others}
+        raw, digest = sealed(encoded(fields_of(content)), self._seq, self._previous, moment)
         try:
             self._put(handle, raw)
             if self._sync:
@@ -272,8 +295,22 @@ class DecisionLog:
         if self._handle >= 0:
             os.close(self._handle)
         self._handle, self._path, self._file, self._size = handle, path, number, len(raw)
-        self._seq, self._previous = self._seq + 1, digest
+        self._seq, self._previous, self._moment = self._seq + 1, digest, moment
         self._holds_decisions = False
+
+    def _new_file(self) -> tuple[int, Path, int]:
+        """Make the chain's next file; what already has its name is left as it is, a link too."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
+        flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+        for number in count(self._file + 1):
+            path = self.folder / file_name(self.chain, number)
+            with suppress(FileExistsError):
+                return number, path, os.open(path, flags, 0o640)
+        raise AssertionError("numbers do not end")
+
+    def _others(self) -> dict[str, dict[str, Any]]:
+        """Return the ends of other chains that no line records yet."""
+        return heads(chains([self.folder]), but=self.chain)
 
     def _error(self, error: OSError) -> LogError:
         return LogError(

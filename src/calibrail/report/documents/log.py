@@ -24,10 +24,17 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "opening": "is not the opening line that belongs there: the file was renamed, or lines of "
     "another one stand in it",
     "torn": "has no end",
-    "empty": "is empty",
+    "empty": "is empty: even the line with which every file begins is gone",
+    "after": "stands after the line that closed the chain",
     "file": "the file before it, number {number} of its chain, is missing",
     "first_files": "what its chain held before it is missing: {files}",
-    "chain": "this chain is missing with at least {lines}; {by} recorded it",
+    "taken_files": "what its chain held before it is missing: {files}, written until {until}; they "
+    "were not the oldest, since a file that is here ended at {oldest}",
+    "chain": "this chain is missing with {lines}; {by} recorded it",
+    "open_chain": "this chain is missing with at least {lines}; {by} recorded it before it was "
+    "closed, so that nothing here tells where it ended",
+    "unclosed": "its chain ends at {until} without a closing line, and {by} was opened after that: "
+    "its process still runs or was killed, or lines were cut off the end",
     "cut": "the end of the chain is missing: it holds lines up to {last}, and {by} recorded "
     "number {recorded}",
     "rewritten": "line number {seq} of the chain is not the one that {by} recorded",
@@ -90,8 +97,8 @@ def _summary(check: Json) -> str:
         case "broken":
             return f"{count(check['n_problems'], 'problem')}: lines were changed or are missing."
     return (
-        "No line that is here was changed, and what is missing is older than all of it, as where "
-        "old files were archived or deleted."
+        "No line that is here was changed, and what is missing ended before every file that is "
+        "here did, as where the oldest files were archived or deleted."
     )
 
 
@@ -122,7 +129,8 @@ def _unclosed(n: int, total: int) -> str:
     return (
         f"{n:,} of {count(total, 'chain')} {'has' if n == 1 else 'have'} no closing line: the "
         "process still runs or was killed, or its last lines were cut off, which nothing else in "
-        "the folder tells unless a later chain recorded them."
+        "the folder tells unless another chain recorded them, in a file's first line or as it "
+        "closed."
     )
 
 
