@@ -203,3 +203,18 @@ class TestLoading:
         with pytest.raises(ModelError, match="cannot be loaded as an encoder"):
             fresh(str(copy)).sentences(["river"])
         assert not trap.exists()
+
+
+def test_an_open_encoder_does_not_follow_its_file(tiny: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny, tmp_path / "copy"))
+    encoder = fresh(str(folder))
+    before = encoder.sentences(["the river flows"])
+    weights = folder / "model.safetensors"
+    raw = weights.read_bytes()
+    with weights.open("r+b") as file:
+        file.seek(8 + int.from_bytes(raw[:8], "little"))
+        file.write(bytes(byte ^ 1 for byte in raw[file.tell() :]))
+    encoder.forget()
+    np.testing.assert_array_equal(encoder.sentences(["the river flows"]), before)
+    with pytest.raises(ModelError, match="start it again"):
+        encoder.fingerprint()

@@ -2,16 +2,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from calibrail.errors import ModelError
-from calibrail.models.loading import Architecture, LocalModel
+from calibrail.models import loading
+from calibrail.models.loading import Architecture, LocalModel, Network
 from calibrail.models.location import locate, locate_tokenizer
 from calibrail.models.windows import Window
 from tests.tiny_models import change_config, make_classifier, make_hhem, make_tokenizer
 
 pytest.importorskip("transformers")
+
+CLASSIFIER = Architecture("AutoModelForSequenceClassification", "a test")
 
 
 def window(*ids: int) -> Window:
@@ -30,6 +34,88 @@ def test_batches_are_padded_on_the_right(tmp_path: Path, kind: str, has_types: b
     assert ("token_type_ids" in inputs) == has_types
     if has_types:
         assert inputs["token_type_ids"].tolist() == [[1, 1, 1], [1, 0, 0]]
+
+
+def scramble(folder: Path) -> None:
+    """Overwrite weights where they lie, with others of the same size."""
+    (weights,) = folder.glob("*.safetensors")
+    raw = weights.read_bytes()
+    begin = 8 + int.from_bytes(raw[:8], "little")
+    with weights.open("r+b") as file:
+        file.seek(begin)
+        file.write(bytes(byte ^ 1 for byte in raw[begin:]))
+
+
+def values(network: Network) -> list[float]:
+    return [float(part) for part in network.run([window(7, 8, 9)]).logits.flatten()]
+
+
+def test_files_that_change_between_the_look_and_the_opening_are_refused(tmp_path: Path) -> None:
+    folder = make_classifier(tmp_path / "bert")
+    model = LocalModel(str(folder))
+    before = model.fingerprint()
+    scramble(folder)
+    with pytest.raises(ModelError, match=r"were changed while.*weights_sha256.*start it again"):
+        model.open_network(CLASSIFIER)
+    scramble(folder)
+    assert model.fingerprint() == before
+    assert model.open_network(CLASSIFIER).model == str(folder)
+
+
+def test_files_that_change_while_they_are_opened_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_classifier(tmp_path / "bert")
+    taken = loading.take_into_memory
+
+    def slow(module: object) -> None:
+        taken(module)
+        scramble(folder)
+
+    monkeypatch.setattr(loading, "take_into_memory", slow)
+    with pytest.raises(ModelError, match="were changed while"):
+        LocalModel(str(folder)).open_network(CLASSIFIER)
+
+
+def test_an_open_model_does_not_follow_its_file(tmp_path: Path) -> None:
+    folder = make_classifier(tmp_path / "bert")
+    model = LocalModel(str(folder))
+    network = model.open_network(CLASSIFIER)
+    before = values(network)
+    scramble(folder)
+    assert values(network) == before
+    # The files are not what is in memory, and nobody is told that they were.
+    with pytest.raises(ModelError, match="start it again"):
+        model.fingerprint()
+    assert values(LocalModel(str(folder)).open_network(CLASSIFIER)) != before
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])
+def test_changed_settings_are_refused_too(tmp_path: Path, name: str) -> None:
+    folder = make_classifier(tmp_path / "bert")
+    model = LocalModel(str(folder))
+    model.fingerprint()
+    (folder / name).write_bytes((folder / name).read_bytes() + b" ")
+    with pytest.raises(ModelError, match="settings_sha256"):
+        model.open_network(CLASSIFIER)
+
+
+def test_files_are_hashed_once_as_long_as_they_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, opened = make_classifier(tmp_path / "bert"), list[str]()
+    real = Path.open
+
+    def noted(self: Path, *given: Any, **options: Any) -> Any:
+        opened.append(self.name)
+        return real(self, *given, **options)
+
+    monkeypatch.setattr(Path, "open", noted)
+    model = LocalModel(str(folder))
+    model.fingerprint()
+    LocalModel(str(folder)).fingerprint()
+    model.verified()
+    assert opened.count("model.safetensors") == 1
 
 
 def test_a_model_without_a_fast_tokenizer_is_refused(tmp_path: Path) -> None:

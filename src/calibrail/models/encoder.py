@@ -11,7 +11,7 @@ from calibrail.errors import InputError, ModelError
 from calibrail.models.api_encoder import PREFIX, ApiEncoder
 from calibrail.models.embedding import Encoder
 from calibrail.models.endpoint import resolve_endpoint
-from calibrail.models.loading import LocalModel
+from calibrail.models.loading import LocalModel, take_into_memory
 from calibrail.models.location import DEFAULT_MODEL, full_name
 from calibrail.models.store import batches, shared, text_key
 from calibrail.models.windows import whole_characters
@@ -157,6 +157,7 @@ class LocalEncoder(LocalModel, Encoder):
                 trust_remote_code=False,
                 model_kwargs={"dtype": getattr(torch, self.dtype), "use_safetensors": True},
             )
+            take_into_memory(model)
         if not model.tokenizer.is_fast:
             raise ModelError(f"{self.model} has no fast tokenizer, which tells where words lie")
         # One source for the length that the fingerprint states and the one that is used.

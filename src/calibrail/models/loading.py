@@ -114,6 +114,8 @@ class LocalModel:
 
     #: Forward passes so far (batches).
     n_passes = 0
+    #: Digests of the files as they were when they were first looked at.
+    _first_seen = None
 
     model: str
     revision: str | None = None
@@ -139,10 +141,42 @@ class LocalModel:
         Raises
         ------
         ModelError
-            If the model is not on this machine and the hub cannot be reached.
+            If the model is not on this machine and the hub cannot be reached, or its files are
+            others than those that this process has looked at before.
         """
         named = {"model": self.place.name, "revision": self.place.revision}
-        return {**named, **digests(self.place.folder), "dtype": self.dtype}
+        return {**named, **self.verified(), "dtype": self.dtype}
+
+    def file_digests(self) -> dict[str, str]:
+        """Return the digests of all files that are read when the model is opened."""
+        return digests(self.place.folder)
+
+    def verified(self) -> dict[str, str]:
+        """Return the digests of the files, which stay those that this process looked at first.
+
+        One model serves all who name it, so that what is in memory, or is still to be opened for
+        one of them, must be what every one of them was told.
+
+        Raises
+        ------
+        ModelError
+            If the files are others now.
+        """
+        here = self.file_digests()
+        if self._first_seen is None:
+            self._first_seen = here
+        if here != (before := self._first_seen):
+            changed = "; ".join(
+                f"{name}: {value:.16}... then, {here.get(name, 'none'):.16}... now"
+                for name, value in before.items()
+                if here.get(name) != value
+            )
+            raise ModelError(
+                f"the files of {self.model} in {self.place.folder} were changed while this process "
+                f"runs ({changed}). What it has opened goes on; start it again to take up the new "
+                "files, or restore the old ones"
+            )
+        return dict(here)
 
     @property
     def tolerance(self) -> float:
@@ -175,6 +209,7 @@ class LocalModel:
             module, report = getattr(transformers, architecture.kind).from_pretrained(
                 str(folder), dtype=getattr(torch, self.dtype), **closed, **options
             )
+            take_into_memory(module)
             name, folder = architecture.tokenizer or ("AutoTokenizer", folder)
             tokenizer = getattr(transformers, name).from_pretrained(str(folder), **closed)
             optional = set(architecture.may_lack)
@@ -199,7 +234,8 @@ class LocalModel:
         Raises
         ------
         ModelError
-            If the library or one that it needs is missing, or the files cannot be loaded.
+            If the library or one that it needs is missing, the files cannot be loaded, or they
+            are not those that were verified, before or after.
         """
         try:
             import torch  # noqa: F401
@@ -211,9 +247,22 @@ class LocalModel:
         except ImportError as error:
             raise ModelError(f"{self.model} needs the models extra: {INSTALL}") from error
         logging.disable_progress_bar()
+        self.verified()
         try:
             yield opened
         except (*UNREADABLE, ImportError, SafetensorError, StrictDataclassError) as error:
             raise ModelError(
                 f"{self.model} in {self.place.folder} cannot be loaded as {purpose}: {error}"
             ) from error
+        # Between the look before and the reading, other files may have taken their place.
+        self.verified()
+
+
+def take_into_memory(module: Any) -> None:
+    """Copy what a module computes with out of its files, where it is only mapped.
+
+    Otherwise a file that is overwritten later changes a model that is already open.
+    """
+    for tensor in (*module.parameters(), *module.buffers()):
+        if tensor.device.type == "cpu":
+            tensor.data = tensor.data.clone()

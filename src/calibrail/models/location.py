@@ -3,6 +3,7 @@
 import hashlib
 import importlib.util
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -33,6 +34,7 @@ _CONFIG, _TOKENIZER = "config.json", "tokenizer.json"
 _WEIGHTS = ("*.safetensors", "*/*.safetensors")
 
 #: Files besides the weights that change what a model computes.
+_SHARD: Final = ".safetensors"
 _SETTINGS = (".json", ".txt", ".model")
 _IGNORED = frozenset({"README.md", "data_config.json", "model_card_data.json"})
 
@@ -228,13 +230,37 @@ def _checked(location: Location, model: str) -> Location:
     return location
 
 
-@lru_cache(maxsize=32)
 def digests(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of a model's weights and of everything that configures it."""
+    """Return the SHA-256 of a model's weights and of everything that configures it.
+
+    What was hashed is not hashed again while its files are the same by inode, size and times.
+
+    Raises
+    ------
+    ModelError
+        If a file cannot be read.
+    """
+    try:
+        # The model's own folder and those of its modules, not whatever lies deeper.
+        found = sorted(path for path in (*folder.glob("*"), *folder.glob("*/*")) if path.is_file())
+        files = tuple(path for path in found if path.suffix == _SHARD or _configures(path))
+        states = [path.stat() for path in files]
+        stamps = tuple(
+            (item.st_dev, item.st_ino, item.st_size, item.st_mtime_ns, item.st_ctime_ns)
+            for item in states
+        )
+        return dict(_hashed(folder, files, stamps))
+    except OSError as error:
+        raise ModelError(f"the model in {folder} cannot be read: {error}") from error
+
+
+@lru_cache(maxsize=32)
+def _hashed(
+    folder: Path, files: tuple[Path, ...], stamps: tuple[tuple[int, ...], ...]
+) -> Mapping[str, str]:
+    """Return the digests of files; ``stamps`` tell them from others of the same names."""
     weights, settings = hashlib.sha256(), hashlib.sha256()
-    # The model's own folder and those of its modules, not whatever lies deeper.
-    files = sorted(path for path in (*folder.glob("*"), *folder.glob("*/*")) if path.is_file())
-    shards = [path for path in files if path.suffix == ".safetensors"]
+    shards = [path for path in files if path.suffix == _SHARD]
     for path in shards:
         # One file has its own plain SHA-256, so that anyone can check it.
         if len(shards) > 1:
@@ -242,8 +268,11 @@ def digests(folder: Path) -> dict[str, str]:
         with path.open("rb") as file:
             while chunk := file.read(1 << 20):
                 weights.update(chunk)
-    for path in files:
-        if path.suffix in _SETTINGS and path.name not in _IGNORED:
-            settings.update(path.relative_to(folder).as_posix().encode() + b"\0")
-            settings.update(path.read_bytes())
+    for path in filter(_configures, files):
+        settings.update(path.relative_to(folder).as_posix().encode() + b"\0")
+        settings.update(path.read_bytes())
     return {"weights_sha256": weights.hexdigest(), "settings_sha256": settings.hexdigest()}
+
+
+def _configures(path: Path) -> bool:
+    return path.suffix in _SETTINGS and path.name not in _IGNORED

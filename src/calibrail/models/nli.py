@@ -68,10 +68,14 @@ class EntailmentModel(PairModel):
     def describe(self) -> dict[str, Any]:
         """Return the kind of head and the meaning of its outputs in their order."""
         kind = heads.find_kind(self.place, self.model)
-        described: dict[str, Any] = {"head": kind.name, "labels": list(kind.labels)}
+        return {"head": kind.name, "labels": list(kind.labels)}
+
+    def file_digests(self) -> dict[str, str]:
+        """Return the digests of all files that are read, a tokenizer's elsewhere included."""
+        found, kind = super().file_digests(), heads.find_kind(self.place, self.model)
         if kind.name == "hhem" and (tokenizer := heads.hhem_tokenizer(self.place)) != self.place:
-            described["tokenizer_sha256"] = tokenizer.tokenizer_digest()
-        return described
+            found["tokenizer_sha256"] = tokenizer.tokenizer_digest()
+        return found
 
     def judge(self, pairs: Sequence[tuple[str, str]]) -> list[Judgement]:
         """Return what the model says of each (premise, hypothesis).
