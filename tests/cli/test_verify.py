@@ -17,6 +17,7 @@ from tests.cli.test_commands import COLUMN
 from tests.command_line import calibrail
 from tests.labelling.rows import frozen, traces, truth
 from tests.labelling.rows import write as write_traces
+from tests.workflow.test_agree import judged as by_both
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +79,34 @@ def test_what_a_key_does_not_vouch_for_is_refused(
     assert (done.returncode, done.stdout) == (1, "")
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["agree", "label"])
+def test_a_guardrail_that_is_an_option_is_a_trusted_one(
+    folder: Path, tmp_path: Path, command: str
+) -> None:
+    write(tmp_path / "judged.jsonl", by_both(60))
+    write_traces(tmp_path / "traces.jsonl", traces(30))
+    frozen().save(tmp_path / "g.json", sign=folder / "key.pem")
+    if command == "agree":
+        guardrail = folder / "words.json"
+        given = ("judged.jsonl", "--human", "human", "--judge", "judge")
+    else:
+        guardrail = tmp_path / "g.json"
+        given = ("traces.jsonl", "--max-fpr", 0.9, "--min-coverage", 0.4, "-o", "labels")
+        given += ("--export", "some.csv", "--export-n", 5)
+    named = (command, *given, "--guardrail", guardrail)
+    done = calibrail(*named, "--trusted", folder / "other.pub.pem", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "signed by another key" in done.stderr and not (tmp_path / "labels").exists()
+    done = calibrail(command, *given, "--trusted", folder / "key.pub.pem", cwd=tmp_path)
+    assert done.returncode == 2 and "name its file, too: --guardrail" in done.stderr
+    assert not (tmp_path / "labels").exists()
+    done = calibrail(*named, "--trusted", folder / "key.pub.pem", cwd=tmp_path)
+    assert done.returncode in (0, 4), done.stderr
+    if command == "label":
+        plan = json.loads((tmp_path / "labels" / "session.json").read_text())
+        assert plan["guardrail_file"] == str(guardrail)
 
 
 def commands(folder: Path) -> dict[str, tuple[object, ...]]:

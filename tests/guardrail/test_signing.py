@@ -1,19 +1,25 @@
 from __future__ import annotations
 
+import copy
 import json
 import os
+import pickle
 import random
 import stat
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives import serialization as form
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from calibrail.errors import GuardrailError
+from calibrail import card
+from calibrail.errors import GuardrailError, InputError
 from calibrail.guardrail import Guardrail, signature_path
+from calibrail.guardrail import file as guardrail_file
 from calibrail.guardrail.file import read_file
 from calibrail.guardrail.keys import PASSPHRASE, make_keys, read_private_key, read_public_key
 from calibrail.guardrail.signing import sign, verify
@@ -293,3 +299,125 @@ def test_nothing_is_written_with_a_key_that_cannot_sign(
     with pytest.raises(GuardrailError, match="is a public key"):
         make_guardrail().save(tmp_path / "new.json", sign=keys[1])
     assert not (tmp_path / "new.json").exists()
+
+
+@pytest.mark.parametrize("empty", [(), [], iter(())], ids=["tuple", "list", "generator"])
+def test_no_trusted_key_at_all_accepts_nothing(signed: Path, empty: Any) -> None:
+    signature_path(signed).write_bytes(b"garbage")
+    for load in (Guardrail.load, card, read_file):
+        with pytest.raises(InputError, match="trusted is empty"):
+            load(signed, trusted=empty)
+    assert Guardrail.load(signed, trusted=None).signature is None
+
+
+@pytest.mark.parametrize(
+    ("trusted", "message"),
+    [
+        (5, "trusted must be a list of files with a public key each; got int"),
+        (True, "got bool"),
+        (b"key.pub.pem", "got bytes"),
+        ({"key.pub.pem": 1}, "got dict"),
+        ([None], "each of trusted must be a path; got NoneType"),
+        ([b"key.pub.pem"], "each of trusted must be a path; got bytes"),
+    ],
+    ids=repr,
+)
+def test_what_is_no_list_of_keys_is_named(signed: Path, trusted: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Guardrail.load(signed, trusted=trusted)
+
+
+def test_a_file_of_several_keys_is_refused(
+    signed: Path, keys: tuple[Path, Path], tmp_path: Path
+) -> None:
+    private, public = keys
+    other, _, _ = make_keys(tmp_path / "other.pem")
+    several = tmp_path / "several.pem"
+    for first, second in ((public, other), (other, public)):
+        several.write_bytes(first.read_bytes() + second.read_bytes())
+        with pytest.raises(GuardrailError, match=r"several\.pem holds more than one key"):
+            Guardrail.load(signed, trusted=[several])
+    several.write_bytes(private.read_bytes() * 2)
+    with pytest.raises(GuardrailError, match="holds more than one key"):
+        read_private_key(several)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with a name")
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+@pytest.mark.parametrize("part", ["file", "signature"])
+def test_what_is_no_regular_file_is_refused_at_once(
+    signed: Path, keys: tuple[Path, Path], kind: str, part: str
+) -> None:
+    path = signed if part == "file" else signature_path(signed)
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    refused: list[str] = []
+
+    def load() -> None:
+        try:
+            Guardrail.load(signed, trusted=[keys[1]])
+        except GuardrailError as error:
+            refused.append(str(error))
+
+    reader = threading.Thread(target=load, daemon=True)
+    reader.start()
+    reader.join(30.0)
+    assert refused == [f"cannot read {path}: it is no regular file"]
+
+
+def test_a_link_to_a_guardrail_is_followed(signed: Path, keys: tuple[Path, Path]) -> None:
+    # As a cluster mounts files.
+    link = signed.with_name("link.json")
+    link.symlink_to(signed)
+    signature_path(link).symlink_to(signature_path(signed))
+    assert Guardrail.load(link, trusted=[keys[1]]).signature is not None
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [lambda item: pickle.loads(pickle.dumps(item)), copy.copy, copy.deepcopy],
+    ids=["pickle", "copy", "deepcopy"],
+)
+def test_a_copy_knows_what_was_verified(
+    signed: Path, keys: tuple[Path, Path], copied: Callable[[Guardrail], Guardrail]
+) -> None:
+    loaded = Guardrail.load(signed, trusted=[keys[1]], probe=True)
+    other = copied(loaded)
+    assert other.signature == loaded.signature is not None
+    assert other.probed == loaded.probed is not None
+    assert other.origin == loaded.origin is not None
+    assert card(other).content == card(loaded).content
+    assert card(loaded).content["file"]["name"] == "g.json"
+
+
+def test_the_signature_is_written_first_and_without_it_nothing(
+    signed: Path,
+    keys: tuple[Path, Path],
+    make_guardrail: Make,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written: list[str] = []
+
+    def full(path: Path, raw: bytes) -> None:
+        written.append(path.name)
+        raise OSError("no space left")
+
+    monkeypatch.setattr(guardrail_file, "write_atomically", full)
+    with pytest.raises(OSError, match="no space"):
+        make_guardrail(alpha=0.2).save(signed, sign=keys[0])
+    assert written == ["g.json.dsse"]
+    assert Guardrail.load(signed, trusted=[keys[1]]).signature is not None
+
+
+def test_a_passphrase_is_read_where_the_environment_has_no_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "environb")
+    monkeypatch.setenv(PASSPHRASE, "sésame")
+    make_keys(tmp_path / "key.pem")
+    raw = (tmp_path / "key.pem").read_bytes()
+    form.load_pem_private_key(raw, "sésame".encode())
+    read_private_key(tmp_path / "key.pem")

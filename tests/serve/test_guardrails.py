@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,10 @@ def test_the_certificate_is_given_as_json_page_and_markdown(visit: Visiting, sur
     async def go(client: Any, _: Service) -> None:
         content = (await client.get("/v1/guardrail")).json()
         assert content["name"] == "surface"
+        assert content["file"] == {
+            "name": "surface.json",
+            "sha256": sha256(surface.read_bytes()).hexdigest(),
+        }
         assert content["guardrail"]["headline"]["verdict"]
         assert "scores" not in content["guardrail"]["calibration"]
         for kind, media in (("html", "text/html"), ("md", "text/markdown")):

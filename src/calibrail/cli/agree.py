@@ -36,6 +36,7 @@ def run(
     ],
     reading: Annotated[opt.Reading, opt.Pick(without=("label_column",))],
     scores: ScoreThreshold | None,
+    trust: opt.Trust,
     *,
     guardrail: Annotated[
         Path | None,
@@ -53,7 +54,7 @@ def run(
         result = calibrail.agree(
             data,
             **asdict(labels),
-            guardrail=None if guardrail is None else calibrail.Guardrail.load(guardrail),
+            guardrail=trust.load_named(guardrail),
             scores=scores,
             confidence=requirement.confidence,
             reading=replace(reading, quarantine=quarantine),

@@ -36,7 +36,7 @@ def run(
 
     if output is not None:
         ending(output)
-    made = calibrail.card(guardrail, trusted=key or ())
+    made = calibrail.card(guardrail, trusted=key or None)
     if output is None:
         show.finish("card", made.to_dict())
     made.save(output)

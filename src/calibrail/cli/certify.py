@@ -103,7 +103,7 @@ def _on_labels(
     heldout, by, fresh, reading = beside
     result = calibrail.certify(
         # The detector, which may be a large model, is not built.
-        read_file(guardrail, trust.trusted).config,
+        read_file(guardrail, trust.keys).config,
         heldout or None,
         requirement,
         by=by,

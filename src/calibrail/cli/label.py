@@ -30,7 +30,7 @@ _NAMED: Final = 10
 
 
 @dataclass(frozen=True)
-class Purpose:
+class Purpose(opt.Trust):
     """What labels are for."""
 
     guardrail: Path | None = setting(
@@ -132,7 +132,7 @@ def run(
             traces or None,
             output,
             requirement,
-            guardrail=purpose.guardrail,
+            guardrail=purpose.load_named(purpose.guardrail),
             promise=promise,
             drawing=drawing,
             options=labelling,

@@ -103,6 +103,11 @@ class Trust:
         metavar="PUB.pem",
     )
 
+    @property
+    def keys(self) -> tuple[Path, ...] | None:
+        """The keys, or None where none is asked for."""
+        return self.trusted or None
+
     def load(self, guardrail: Path, *, probe: bool = False) -> "Loaded":
         """Load a guardrail that is signed by one of the keys, where there are any.
 
@@ -110,7 +115,18 @@ class Trust:
         """
         from calibrail import Guardrail
 
-        return Guardrail.load(guardrail, trusted=self.trusted, probe=probe)
+        return Guardrail.load(guardrail, trusted=self.keys, probe=probe)
+
+    def load_named(self, guardrail: Path | None) -> "Loaded | None":
+        """Load the guardrail of a command that can do without one."""
+        if guardrail is not None:
+            return self.load(guardrail)
+        if self.trusted:
+            raise InputError(
+                "--trusted says who must have signed the guardrail; name its file, too: "
+                "--guardrail FILE"
+            )
+        return None
 
 
 @dataclass(frozen=True, slots=True)

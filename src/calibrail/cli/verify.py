@@ -1,6 +1,5 @@
 """``calibrail verify``: is this what was certified and signed, and does this machine compute it?"""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,12 +13,7 @@ from calibrail.errors import GuardrailError
 @opt.takes_settings
 def run(
     guardrail: opt.Guardrail,
-    key: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="PUB.pem", help="Public key that must have signed it. Repeatable: any of them."
-        ),
-    ] = None,
+    key: opt.Keys = None,
     probe_endpoint: Annotated[
         bool,
         typer.Option(
@@ -39,7 +33,7 @@ def run(
     from calibrail.models.call_limits import limit_calls
     from calibrail.report.documents.verify import lines
 
-    loaded = calibrail.Guardrail.load(guardrail, trusted=key or ())
+    loaded = calibrail.Guardrail.load(guardrail, trusted=key or None)
     with limit_calls(calls):
         if probe_endpoint:
             announce(loaded.score)

@@ -9,56 +9,70 @@ from pathlib import Path
 
 from calibrail.errors import GuardrailError
 from calibrail.guardrail.frozen import FrozenConfig
-from calibrail.guardrail.keys import read_private_key
+from calibrail.guardrail.keys import read_private_key, trusted_files
+from calibrail.guardrail.regular import read_regular
 from calibrail.guardrail.signing import Signature, sign, signature_path, verify_beside
 from calibrail.settings import checks
 from calibrail.writing import write_atomically
 
 
 @dataclass(frozen=True, slots=True)
-class FrozenFile:
-    """What a guardrail file holds, and who vouches for it.
+class Origin:
+    """Which file a guardrail was read from, and who vouches for it.
 
     Attributes
     ----------
-    config : FrozenConfig
-        Its content.
+    path : Path
+        Where it stood, from the root.
     sha256 : str
         SHA-256 of its bytes, in hex.
     signature : Signature or None
         The signature of a trusted key; None where none was asked for.
     """
 
-    config: FrozenConfig
+    path: Path
     sha256: str
     signature: Signature | None = None
 
 
-def read_file(path: str | PathLike[str], trusted: Sequence[str | PathLike[str]] = ()) -> FrozenFile:
+@dataclass(frozen=True, slots=True)
+class FrozenFile:
+    """What a guardrail file holds, and where that is from."""
+
+    config: FrozenConfig
+    origin: Origin
+
+
+def read_file(
+    path: str | PathLike[str], trusted: Sequence[str | PathLike[str]] | None = None
+) -> FrozenFile:
     """Read a guardrail file once, and verify every byte of it; its detector is not built.
 
     Parameters
     ----------
     path : path
         The file.
-    trusted : sequence of path
-        Public keys, one of which must have signed it; without any, signatures are not looked at.
+    trusted : sequence of path, optional
+        Public keys, one of which must have signed it. Where it is left out, signatures are not
+        looked at.
 
     Raises
     ------
+    InputError
+        If ``trusted`` names no key.
     GuardrailError
         If it cannot be read, was changed, or is not signed by one of the keys.
     """
     path = checks.path(path, "path")
-    keys = [trusted] if isinstance(trusted, str | PathLike) else list(trusted)
+    keys = None if trusted is None else trusted_files(trusted)
     try:
-        raw = path.read_bytes()
+        raw = read_regular(path)
     except OSError as error:
         raise GuardrailError(f"cannot read {path}: {error.strerror or error}") from error
     # What nobody vouches for is not even parsed.
-    signature = verify_beside(path, raw, keys) if keys else None
+    signature = None if keys is None else verify_beside(path, raw, keys)
     config = FrozenConfig.from_bytes(raw, source=str(path))
-    return FrozenFile(config, hashlib.sha256(raw).hexdigest(), signature)
+    return FrozenFile(config, Origin(path.absolute(), hashlib.sha256(raw).hexdigest(), signature))
 
 
 def write_file(
@@ -73,7 +87,6 @@ def write_file(
     path = Path(path)
     key = None if sign_with is None else read_private_key(sign_with)
     raw = config.to_bytes()
-    write_atomically(path, raw)
     if key is not None:
         predicate = {
             "calibrail": version("calibrail"),
@@ -81,4 +94,7 @@ def write_file(
             "schema": config.schema_,
             "verdict": config.headline.verdict,
         }
+        # Whoever waits for the guardrail finds its signature there; and where that cannot be
+        # written, the old pair is still whole.
         write_atomically(signature_path(path), sign(raw, path.name, predicate, key))
+    write_atomically(path, raw)

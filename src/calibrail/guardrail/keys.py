@@ -2,11 +2,12 @@
 
 import hashlib
 import os
+from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from calibrail.errors import GuardrailError
+from calibrail.errors import GuardrailError, InputError
 from calibrail.settings import checks
 
 if TYPE_CHECKING:
@@ -115,6 +116,29 @@ def read_public_key(path: str | PathLike[str]) -> "Ed25519PublicKey":
     return key
 
 
+def trusted_files(trusted: object) -> list[Path]:
+    """Return the files of trusted keys; one may stand alone.
+
+    Raises
+    ------
+    InputError
+        If there is none, or it is no path.
+    """
+    if isinstance(trusted, str | PathLike):
+        return [Path(trusted)]
+    if isinstance(trusted, bytes | Mapping) or not isinstance(trusted, Iterable):
+        raise InputError(
+            f"trusted must be a list of files with a public key each; got {type(trusted).__name__}"
+        )
+    files = [checks.path(item, "each of trusted") for item in trusted]
+    if not files:
+        raise InputError(
+            "trusted is empty, so that no signature could be accepted; name the file of a public "
+            "key, or leave trusted out where signatures are not to be looked at"
+        )
+    return files
+
+
 def key_id(key: "Ed25519PublicKey") -> str:
     """Return the SHA-256 of a public key's DER SubjectPublicKeyInfo, in hex."""
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -125,14 +149,21 @@ def key_id(key: "Ed25519PublicKey") -> str:
 
 
 def _passphrase() -> bytes | None:
-    return os.environb.get(PASSPHRASE.encode()) or None
+    given = os.environ.get(PASSPHRASE)
+    return os.fsencode(given) if given else None
 
 
 def _read_key(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        raw = path.read_bytes()
     except OSError as error:
         raise GuardrailError(f"cannot read the key {path}: {error.strerror or error}") from error
+    if raw.count(b"-----BEGIN ") > 1:
+        raise GuardrailError(
+            f"{path} holds more than one key, of which one alone would count; put each into a file "
+            "of its own, and name all that you mean"
+        )
+    return raw
 
 
 def _other_kind(path: Path, key: object) -> GuardrailError:

@@ -17,7 +17,7 @@ from calibrail.data.sources import Source, is_named
 from calibrail.errors import GuardrailError, InputError, ModelError
 from calibrail.guardrail.decision import FAILED, UNDEFINED, Decision
 from calibrail.guardrail.detector import frozen_detector
-from calibrail.guardrail.file import read_file, write_file
+from calibrail.guardrail.file import Origin, read_file, write_file
 from calibrail.guardrail.frozen import FrozenConfig
 from calibrail.guardrail.judged import judge
 from calibrail.guardrail.probes import Probed, compare_probes
@@ -54,7 +54,7 @@ class Guardrail(Shown):
 
     def __init__(self, config: FrozenConfig, score: Score | None = None) -> None:
         self._config = config
-        self._signature: Signature | None = None
+        self._origin: Origin | None = None
         self._probed: Probed | None = None
         self._rule = Rule.from_dict(vars(config))
         if (config.promise.by is None) != (config.groups is None):
@@ -75,22 +75,23 @@ class Guardrail(Shown):
         cls,
         path: str | PathLike[str],
         *,
-        trusted: Sequence[str | PathLike[str]] = (),
+        trusted: Sequence[str | PathLike[str]] | None = None,
         probe: bool = False,
     ) -> Self:
         """Load a guardrail file, verify every byte, and verify the detector's weights.
 
         Parameters
         ----------
-        trusted : sequence of path
-            Public keys (PEM). Where any is given, one of them must have signed the file.
+        trusted : sequence of path, optional
+            Public keys (PEM), one of which must have signed the file, at least one. Left out,
+            signatures are not looked at.
         probe : bool
             Whether this machine must show that it computes what was certified; see `probe`.
             Endpoints are not asked.
         """
         file = read_file(path, trusted)
         guardrail = cls(file.config)
-        guardrail._signature = file.signature
+        guardrail._origin = file.origin
         if probe:
             try:
                 guardrail.probe()
@@ -130,8 +131,12 @@ class Guardrail(Shown):
         return value
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel to another process as the file's bytes; models and connections are made there."""
-        return _from_bytes, (self._config.to_bytes(),)
+        """Travel to another process as the file's bytes, with what was verified of them.
+
+        Models and connections are made there.
+        """
+        known = {"_origin": self._origin, "_probed": self._probed}
+        return _from_bytes, (self._config.to_bytes(),), known
 
     def save(self, path: str | PathLike[str], *, sign: str | PathLike[str] | None = None) -> None:
         """Write the guardrail file; the same guardrail always gives the same bytes.
@@ -143,7 +148,12 @@ class Guardrail(Shown):
     @property
     def signature(self) -> Signature | None:
         """The signature that was verified when it was loaded; None where no key was trusted."""
-        return self._signature
+        return None if self._origin is None else self._origin.signature
+
+    @property
+    def origin(self) -> Origin | None:
+        """The file that it was loaded from; None for a guardrail of a run."""
+        return self._origin
 
     @property
     def probed(self) -> Probed | None:
@@ -217,14 +227,8 @@ class Guardrail(Shown):
         if not isinstance(columns, Mapping | None):
             raise InputError(f"columns must be a dict; got {columns!r:.80}")
         chunks = (contexts,) if isinstance(contexts, str) else checks.texts(contexts, "contexts")
-        example = Example(
-            question,
-            chunks,
-            response,
-            id=id,
-            samples=checks.texts(samples, "samples"),
-            columns=dict(columns or {}),
-        )
+        more, cells = checks.texts(samples, "samples"), dict(columns or {})
+        example = Example(question, chunks, response, id=id, samples=more, columns=cells)
         return self._decided([example])[0]
 
     def decide(self, examples: Source) -> list[Decision]:

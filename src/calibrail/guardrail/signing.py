@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calibrail.errors import GuardrailError
 from calibrail.guardrail.keys import key_id, read_public_key
+from calibrail.guardrail.regular import read_regular
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -136,8 +137,7 @@ def verify_beside(path: Path, raw: bytes, trusted: Sequence[str | PathLike[str]]
     """Return the signature that stands beside a file whose bytes were read; see `verify`."""
     beside = signature_path(path)
     try:
-        with beside.open("rb") as file:
-            envelope = file.read(MOST_BYTES + 1)
+        envelope = read_regular(beside, MOST_BYTES + 1)
     except FileNotFoundError:
         raise GuardrailError(
             f"{path} is not signed, and a signature of a trusted key is asked for: there is no "

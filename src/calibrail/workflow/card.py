@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from calibrail.data.example import TEXT_FIELDS
 from calibrail.errors import CalibrailError, InputError, file_errors
-from calibrail.guardrail.file import read_file
+from calibrail.guardrail.file import Origin, read_file
 from calibrail.guardrail.frozen import FrozenConfig
 from calibrail.guardrail.probes import Probed, not_computed
 from calibrail.guardrail.runtime import Guardrail
-from calibrail.guardrail.signing import Signature, signature_path
+from calibrail.guardrail.signing import signature_path
 from calibrail.models.remote import RemoteModel
 from calibrail.report import Document, render_markdown, render_page
 from calibrail.report.documents import card as words
@@ -101,7 +101,7 @@ def ending(path: Path) -> str:
 def card(
     guardrail: Guardrail | str | PathLike[str],
     *,
-    trusted: Sequence[str | PathLike[str]] = (),
+    trusted: Sequence[str | PathLike[str]] | None = None,
 ) -> Card:
     """Return what is known of a guardrail, on one page to attach to a change request.
 
@@ -111,7 +111,7 @@ def card(
     ----------
     guardrail : Guardrail or path
         The frozen guardrail, or its file.
-    trusted : sequence of path
+    trusted : sequence of path, optional
         Public keys (PEM), one of which must have signed the file. A loaded guardrail knows whose
         signature was verified when it was loaded.
 
@@ -126,38 +126,37 @@ def card(
         If the file cannot be read, was changed, or is not signed by one of the keys.
     """
     if isinstance(guardrail, Guardrail):
-        if trusted:
+        if trusted is not None:
             raise InputError(
                 "trusted is for a file; load the guardrail with the keys: "
                 "Guardrail.load(path, trusted=[...])"
             )
-        signature = guardrail.signature
-        sha256 = None if signature is None else signature.sha256
-        state = "unknown" if signature is None else "verified"
-        known = guardrail.score, None, sha256, state, signature, guardrail.probed
-        return _card(guardrail.config, *known)
+        return _card(
+            guardrail.config, guardrail.score, guardrail.origin, "unknown", guardrail.probed
+        )
     path = checks.path(guardrail, "guardrail")
     file = read_file(path, trusted)
     state = "not verified" if signature_path(path).exists() else "none"
-    if file.signature is not None:
-        state = "verified"
-    return _card(file.config, _built(file.config), path.name, file.sha256, state, file.signature)
+    return _card(file.config, _built(file.config), file.origin, state)
 
 
 def _card(
     config: FrozenConfig,
     score: Score | None,
-    name: str | None,
-    sha256: str | None,
-    state: str,
-    signature: Signature | None,
+    origin: Origin | None,
+    unsigned: str,
     probed: Probed | None = None,
 ) -> Card:
+    """Return the card; ``unsigned`` is the state of a signature that was not verified."""
+    signature = origin and origin.signature
     return Card(
         {
             "schema": SCHEMA,
-            "file": {"name": name, "sha256": sha256},
-            "signature": {"state": state, "keyid": signature and signature.keyid},
+            "file": {"name": origin and origin.path.name, "sha256": origin and origin.sha256},
+            "signature": {
+                "state": "verified" if signature else unsigned,
+                "keyid": signature and signature.keyid,
+            },
             "probes": _probes(config, score, probed),
             "reads": None if score is None else _reads(config, score),
             "guardrail": _brief(config),

@@ -101,8 +101,8 @@ def label(
         requirement = collect_requirement(requirement, rest, label)
     folder, traces = checks.path(folder, "folder"), None if traces is None else reusable(traces)
     frozen = None if guardrail is None else Guardrail.of(guardrail)
-    named = isinstance(guardrail, str | PathLike)
-    file = str(checks.path(guardrail, "guardrail").absolute()) if named else None
+    origin = None if frozen is None else frozen.origin
+    file = None if origin is None else str(origin.path)
     asked = Asked(requirement, frozen, promise, drawing, options, reading, file)
     # Whoever comes second waits until the first one has read the traces.
     with made(folder), Lock(folder / LOCK)():
