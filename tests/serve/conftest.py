@@ -52,6 +52,22 @@ def column(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A guardrail on the embedded encoder."""
+    path = tmp_path_factory.mktemp("serve") / "model.json"
+    rows = [
+        Example(
+            contexts=(f"Tungsten melts at {row * 7} degrees.", "Vienna lies on the Danube."),
+            response=f"{'Tungsten melts' if row % 2 else 'Cheese begins'} at {row * 7} degrees.",
+            label=1 - row % 2,
+        )
+        for row in range(40)
+    ]
+    calibrate(rows, "rad", alpha=0.4).freeze().save(path)
+    return path
+
+
 @pytest.fixture
 def visit() -> Callable[..., None]:
     """Run a visit to a service without a socket; options are those of ``ServeOptions``."""

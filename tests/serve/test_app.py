@@ -6,11 +6,13 @@ import asyncio
 import json
 import re
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from calibrail.data.reading import read
 from calibrail.guardrail import Guardrail
 from calibrail.guardrail.decision_log import DecisionLog
 from calibrail.serve.service import Service
@@ -47,6 +49,31 @@ def test_a_batch_is_its_answers_one_by_one_and_evidence_is_given_on_request(
         assert "evidence" in said.json()
 
     visit(go, surface)
+
+
+def test_evidence_is_the_same_whatever_was_asked_before(visit: Visiting, model: Path) -> None:
+    guardrail = Guardrail.load(model)
+    answers = [
+        {"contexts": [*example.contexts], "response": example.response, "id": example.id}
+        for example in islice(read("example:facts", require=(), labelled=False), 12)
+    ]
+    fresh = []
+    for answer in answers:
+        guardrail.score.forget()  # type: ignore[attr-defined]
+        fresh.append(guardrail.check(**answer).line(evidence=True))
+
+    async def go(client: Any, service: Service) -> None:
+        deciding = service.guardrails.get(None).guardrail
+        await client.post("/v1/check/batch", json={"items": answers})
+        # What the batch left behind shows in some digit of what is scored next.
+        assert [deciding.check(**answer).line(evidence=True) for answer in answers] != fresh
+        await client.post("/v1/check/batch", json={"items": answers})
+        said = await client.post("/v1/check/batch", json={"items": answers, "evidence": True})
+        assert said.text == f'{{"items": [{", ".join(fresh)}]}}'
+        said = await client.post("/v1/check", json={**answers[3], "evidence": True})
+        assert said.text == fresh[3]
+
+    visit(go, model)
 
 
 def test_a_column_is_read_as_from_a_file(visit: Visiting, column: Path) -> None:

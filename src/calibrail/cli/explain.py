@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 
 from calibrail.cli import options as opt
 from calibrail.cli.output import DONE, FAILURE
+from calibrail.data.example import Example
 from calibrail.settings.option import setting
 
 
@@ -32,7 +33,8 @@ def run(guardrail: opt.Guardrail, answer: Answer, trust: opt.Trust, show: opt.Sh
     Exit code 0 whatever the decision is, and 1 where the detector failed.
     """
     loaded = trust.load(guardrail)
-    decision = loaded.check(**asdict(answer))
+    example = Example(**asdict(answer) | {"columns": dict(answer.columns or {})})
+    (decision,) = loaded.decide([example], alone=True)
     code = FAILURE if decision.outcome == "error" else DONE
     content = {"schema": "calibrail.explain/1", **decision.to_dict(evidence=True)}
     show.finish("explain", content, code=code, score=loaded.scale.column or loaded.score.name)

@@ -231,7 +231,7 @@ class Guardrail(Shown):
         example = Example(question, chunks, response, id=id, samples=more, columns=cells)
         return self._decided([example])[0]
 
-    def decide(self, examples: Source) -> list[Decision]:
+    def decide(self, examples: Source, *, alone: bool = False) -> list[Decision]:
         """Decide about a batch; each decision is the one that ``check`` gives to it alone.
 
         Parameters
@@ -239,10 +239,12 @@ class Guardrail(Shown):
         examples : sequence of Example, or any data
             What every function reads is taken: a frame, dicts, a file. Its first row that cannot be
             used is an error; ``calibrail check`` decides about such rows as errors.
+        alone : bool
+            Whether each is scored with nothing remembered, so that its evidence is the same, too.
         """
-        return self._decided(list(self._examples(examples)))
+        return self._decided(list(self._examples(examples)), alone)
 
-    def _decided(self, examples: list[Example]) -> list[Decision]:
+    def _decided(self, examples: list[Example], alone: bool = False) -> list[Decision]:
         if wrong := [item for item in examples if not isinstance(item, Example)]:
             raise InputError(f"an answer to decide about is an Example; got {wrong[0]!r:.80}")
         if not examples:
@@ -251,6 +253,8 @@ class Guardrail(Shown):
             # What an endpoint failed to answer once is asked again.
             if callable(renew := getattr(model, "renew", None)):
                 renew()
+        if alone:
+            return list(map(self._decided_alone, examples))
         try:
             scores = self._score.score(examples)
         except Exception as error:
@@ -262,11 +266,11 @@ class Guardrail(Shown):
             return [self._decided([example])[0] for example in examples]
         return self._decide_scored(examples, scores)
 
-    def stream(self, examples: Source, block: int = 256) -> Iterator[Decision]:
+    def stream(self, examples: Source, block: int = 256, alone: bool = False) -> Iterator[Decision]:
         """Decide about any number of examples, ``block`` at a time, in constant memory."""
         iterator = iter(self._examples(examples))
         while batch := list(islice(iterator, block)):
-            yield from self._decided(batch)
+            yield from self._decided(batch, alone)
 
     def _examples(self, source: Source) -> Iterable[Example]:
         """Return examples as they are, and the rows of other data as examples."""

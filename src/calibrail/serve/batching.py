@@ -218,7 +218,7 @@ class Batcher:
         examples = [answer.example for answer in batch]
         self._metrics.batched(batch[0].loaded, len(batch))
         try:
-            decisions = list(guardrail.stream(iter(examples), len(examples)))
+            decisions = guardrail.decide(examples, alone=batch[0].alone)
         except Exception as error:
             # A guardrail decides whatever its detector does; should it not, nothing passes.
             decisions = [guardrail.failed(example, error) for example in examples]

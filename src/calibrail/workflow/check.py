@@ -62,7 +62,7 @@ def check_source(
             errors = "surrogatepass"
             opened = output.open("w", encoding="utf-8", errors=errors, newline="\n")
             file = stack.enter_context(opened)
-        decisions = decide_source(guardrail, source, reading=reading)
+        decisions = decide_source(guardrail, source, reading=reading, alone=evidence)
         for done, decision in enumerate(decisions, start=1):
             outcomes[decision.outcome] += 1
             file.write(decision.line(evidence=evidence) + "\n")
@@ -77,10 +77,11 @@ def decide_source(
     *,
     reading: ReadOptions | None = None,
     wanted: Callable[[Example], bool] | None = None,
+    alone: bool = False,
 ) -> Iterator[Decision]:
     """Yield a decision for every example, then an ``error`` for every row that is unusable.
 
-    Examples that are not ``wanted`` are left out.
+    Examples that are not ``wanted`` are left out; ``alone`` is as for ``Guardrail.decide``.
 
     Raises
     ------
@@ -93,7 +94,7 @@ def decide_source(
         reading = replace(reading, quarantine=quarantine)
         examples = open_for(guardrail, source, reading, labelled=False)
         chosen = (example for example in examples if wanted is None or wanted(example))
-        yield from guardrail.stream(chosen)
+        yield from guardrail.stream(chosen, alone=alone)
         if not examples.n_rows:
             raise DataError(
                 f"{examples.source} is empty: it holds no row, so nothing was decided; name a file "
