@@ -65,6 +65,55 @@ def test_archived_files_are_named_and_may_be_accepted(log: Path, tmp_path: Path)
     assert calibrail("log", "verify", log, "--archived").returncode == 1
 
 
+def test_the_beginning_of_one_workers_chain_is_not_accepted_as_archived(tmp_path: Path) -> None:
+    workers = [DecisionLog(tmp_path, max_bytes=1500) for _ in range(2)]
+    for number in range(8):
+        for chain in workers:
+            chain.write([entry(str(number))])
+    for chain in workers:
+        chain.close()
+    for path in sorted(tmp_path.glob(f"{workers[0].chain}.*"))[:-1]:
+        path.unlink()
+    done = calibrail("log", "verify", tmp_path, "--archived")
+    assert done.returncode == 1 and "Broken" in done.stdout
+    assert "they were not the oldest" in said(done.stdout)
+
+
+def test_what_is_wrong_with_the_ends_is_said(tmp_path: Path) -> None:
+    workers = [DecisionLog(tmp_path) for _ in range(3)]
+    paths = [tmp_path / f"{chain.chain}.0001.jsonl" for chain in workers]
+    for chain in workers:
+        chain.write([entry()])
+    workers[2].close()
+    done = calibrail("log", "verify", tmp_path)
+    assert done.returncode == 0 and "was opened after that" not in said(done.stdout)
+    with DecisionLog(tmp_path) as chain:
+        chain.write([entry()])
+    assert "was opened after that" in said(calibrail("log", "verify", tmp_path).stdout)
+    paths[0].write_bytes(b"")
+    paths[1].unlink()
+    closing = paths[2].read_bytes().splitlines(keepends=True)[-1]
+    paths[2].write_bytes(paths[2].read_bytes() + closing)
+    done = calibrail("log", "verify", tmp_path)
+    assert done.returncode == 1
+    for sentence in (
+        "is empty: even the line",
+        "recorded it before it was closed",
+        "stands after the line that closed the chain",
+    ):
+        assert sentence in said(done.stdout), done.stdout
+
+
+def test_a_decision_whose_lines_end_was_changed_is_exported(tmp_path: Path) -> None:
+    folder, output = tmp_path / "log", tmp_path / "log.parquet"
+    DecisionLog(folder).write([entry("1"), entry("2")])
+    (path,) = files(folder)
+    path.write_bytes(path.read_bytes()[:-1] + b"\x0b")
+    assert calibrail("log", "verify", folder).returncode == 1
+    assert calibrail("log", "export", folder, "-o", output).returncode == 0
+    assert [row["id"] for row in pq.read_table(output).to_pylist()] == ["1", "2"]
+
+
 def test_a_folder_without_a_log_is_an_error(tmp_path: Path) -> None:
     for place, why in ((tmp_path, "there is no decision log in"), (tmp_path / "x", "No such file")):
         for more in (["verify", place], ["export", place, "-o", tmp_path / "out.parquet"]):

@@ -107,7 +107,7 @@ class Decision(Shown):
         """
         if self.score is not None:
             return self
-        why = "undefined score" + (f" of column {self.scale.column}" if self.scale.column else "")
+        why = UNDEFINED + (f" of column {self.scale.column}" if self.scale.column else "")
         if self.failed:
             kind = self.reason.removeprefix(f"{FAILED}: ").partition(":")[0]
             why = f"{FAILED}: {kind}" if kind.isidentifier() else FAILED

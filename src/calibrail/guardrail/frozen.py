@@ -89,7 +89,7 @@ class Policy(_Frozen):
 
 
 class DataRecord(_Frozen):
-    """Which data the guardrail was calibrated on: names, counts and digests, no text.
+    """Which data the guardrail was calibrated on: names, counts and digests, no text of it.
 
     ``n_hallucinated`` of the ``n_examples`` labelled answers are hallucinated; None in a guardrail
     that was frozen before this was kept. ``reading`` holds the options with which the data was read

@@ -4,6 +4,7 @@ import os
 import random
 import re
 import shutil
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -376,6 +377,26 @@ def test_two_running_services_share_a_folder_while_it_is_verified(tmp_path: Path
         assert (check.verdict, check.n_decisions) == ("whole", 3 * number + 3)
     first.close(), second.close()
     assert [item.closed for item in checked(tmp_path).chains] == [True, True]
+
+
+def test_a_log_is_whole_at_any_moment_while_chains_open_rotate_and_close(tmp_path: Path) -> None:
+    written(tmp_path, 1)
+    done = threading.Event()
+
+    def work() -> None:
+        for number in range(12):
+            written(tmp_path, 8, start=number, max_bytes=1500)
+        done.set()
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    while not done.is_set():
+        check = checked(tmp_path)
+        assert (check.verdict, check.problems) == ("whole", ())
+    for thread in threads:
+        thread.join()
+    assert checked(tmp_path).n_decisions == 1 + 2 * 12 * 8
 
 
 def test_files_of_other_programs_are_left_alone(tmp_path: Path) -> None:

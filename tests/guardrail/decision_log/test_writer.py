@@ -212,6 +212,33 @@ def test_lines_do_not_go_to_a_file_that_was_removed_or_emptied(
     assert lines(tmp_path)[-1]["seq"] == 4
 
 
+def test_a_file_has_its_first_line_from_the_moment_on_at_which_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename = os.rename
+
+    def killed(source: Path, target: Path) -> None:
+        raise KeyboardInterrupt
+
+    with DecisionLog(tmp_path, max_bytes=1000) as log:
+        log.write([entry("1")])
+        for patched in ("rename", "open"):
+            with monkeypatch.context() as patch:
+                if patched == "rename":
+                    patch.setattr(os, "rename", killed)
+                else:
+                    # The new file is there, and cannot be opened again.
+                    patch.setattr(
+                        os, "rename", lambda *at: (rename(*at), patch.delattr(os, "open"))
+                    )
+                with pytest.raises((KeyboardInterrupt, AttributeError)):
+                    log.write([entry("2"), entry("3")])
+            assert [path.name for path in tmp_path.iterdir()] == [f"{log.chain}.0001.jsonl"]
+        log.write([entry("4"), entry("5")])
+    assert decided(tmp_path) == ["1", "4", "5"]
+    assert verify([tmp_path]).verdict == "whole"
+
+
 def test_a_file_that_has_the_next_name_is_neither_followed_nor_changed(tmp_path: Path) -> None:
     folder, target = tmp_path / "log", tmp_path / "target"
     target.write_text("precious")

@@ -277,36 +277,44 @@ class DecisionLog:
     def _start_file(self) -> None:
         """Go on in the next file, whose first line records where the other chains end."""
         others, moment = self._others(), now()
-        number, path, handle = self._new_file()
+        # What already has a file's name is left as it is, a link too.
+        number = next(n for n in count(self._file + 1) if not os.path.lexists(self._named(n)))
         content: dict[str, Any] = {"kind": OPENED, "chain": self.chain, "file": number}
         if self._moment:
             content["previous_time"] = self._moment
         content |= {"calibrail": version("calibrail"), "others": others}
         raw, digest = sealed(encoded(fields_of(content)), self._seq, self._previous, moment)
-        try:
-            self._put(handle, raw)
-            if self._sync:
-                _sync_folder(self.folder)
-        except BaseException:
-            os.close(handle)
-            with suppress(OSError):
-                path.unlink()
-            raise
+        path = self._named(number)
+        handle = self._begun(path, raw)
         if self._handle >= 0:
             os.close(self._handle)
         self._handle, self._path, self._file, self._size = handle, path, number, len(raw)
         self._seq, self._previous, self._moment = self._seq + 1, digest, moment
         self._holds_decisions = False
 
-    def _new_file(self) -> tuple[int, Path, int]:
-        """Make the chain's next file; what already has its name is left as it is, a link too."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
-        flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-        for number in count(self._file + 1):
-            path = self.folder / file_name(self.chain, number)
-            with suppress(FileExistsError):
-                return number, path, os.open(path, flags, 0o640)
-        raise AssertionError("numbers do not end")
+    def _named(self, number: int) -> Path:
+        return self.folder / file_name(self.chain, number)
+
+    def _begun(self, path: Path, raw: bytes) -> int:
+        """Make a file that has its first line from the moment on at which it has its name."""
+        made = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        flags = os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0)
+        flags |= getattr(os, "O_NOFOLLOW", 0)
+        handle = os.open(made, flags | os.O_CREAT | os.O_EXCL, 0o640)
+        try:
+            try:
+                self._put(handle, raw)
+            finally:
+                os.close(handle)
+            os.rename(made, path)
+            made = path
+            if self._sync:
+                _sync_folder(self.folder)
+            return os.open(path, flags)
+        except BaseException:
+            with suppress(OSError):
+                made.unlink()
+            raise
 
     def _others(self) -> dict[str, dict[str, Any]]:
         """Return the ends of other chains that no line records yet."""

@@ -141,5 +141,8 @@ def _next_step(check: Json) -> str:
             "say with --archived that the oldest files were taken away on purpose."
         )
     if check["verdict"] == "broken":
-        return "Compare the files named above with a copy of them, such as a backup."
+        return (
+            "Compare the files named above with a copy of them, such as a backup; where they were "
+            "archived, verify them together: calibrail log verify ARCHIVE LOG."
+        )
     return ""
