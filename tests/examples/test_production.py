@@ -127,7 +127,7 @@ def test_the_service_takes_what_a_file_gives_it(name: str, words: list[str]) -> 
     assert given["host"] == "0.0.0.0"
     assert given["port"] == 8000 == ServeOptions().port
     assert given["guardrails"] == ["guardrail=/etc/calibrail/guardrail.json"]
-    assert [str(path) for path in given["trusted"]] == ["/etc/calibrail/key.pub.pem"]
+    assert [str(path) for path in given["trusted"]] == ["/etc/calibrail-key/key.pub.pem"]
     assert str(given["log"]) == "/var/log/calibrail"
     assert not given["log_text"]
 
@@ -180,7 +180,8 @@ def test_compose_is_confined_and_has_what_it_mounts() -> None:
     assert only["environment"].keys() == {TOKEN_VARIABLE}
     assert f"${{{TOKEN_VARIABLE}:?" in only["environment"][TOKEN_VARIABLE]
     places = {volume.split(":")[1] for volume in only["volumes"]}
-    assert places == {"/etc/calibrail", "/var/log/calibrail"} and only["tmpfs"][0][:5] == "/tmp:"
+    assert places == {"/etc/calibrail", "/etc/calibrail-key", "/var/log/calibrail"}
+    assert only["tmpfs"][0][:5] == "/tmp:"
     assert int(only["stop_grace_period"][:-1]) > ServeOptions().drain
     assert (FOLDER / only["build"]["context"] / only["build"]["dockerfile"]).is_file()
     assert "log" in content["volumes"] and "log:/var/log/calibrail" in only["volumes"]
@@ -224,8 +225,26 @@ def test_manifests_name_each_other() -> None:
     volumes |= {item["metadata"]["name"] for item in stateful["volumeClaimTemplates"]}
     assert {item["name"] for item in container()["volumeMounts"]} == volumes
     text = (FOLDER / "kubernetes.yaml").read_text(encoding="utf-8")
-    for kind, name in (("configmap", "calibrail-guardrail"), ("secret generic", "calibrail-token")):
-        assert f"kubectl create {kind} {name}" in text and f"kubectl create {kind} {name}" in PAGE
+    for made in (
+        "configmap calibrail-key",
+        "configmap calibrail-guardrail",
+        "secret generic calibrail-token",
+    ):
+        assert f"kubectl create {made}" in text and f"kubectl create {made}" in PAGE
+
+
+def test_who_may_replace_the_guardrail_does_not_thereby_replace_the_key() -> None:
+    for _, words in arguments():
+        given = parsed(words)
+        (guardrail,), (key,) = given["guardrails"], given["trusted"]
+        assert Path(guardrail.partition("=")[2]).parent != key.parent
+    sources = {item["name"]: item["configMap"]["name"] for item in pod()["volumes"][:2]}
+    assert len(set(sources.values())) == 2
+    text = (FOLDER / "kubernetes.yaml").read_text(encoding="utf-8").replace("\\\n#", "")
+    for line in (*text.splitlines(), *PAGE.splitlines()):
+        assert not ("key.pub.pem" in line and "from-file=guardrail.json" in line)
+    volumes = loaded("compose.yaml")["services"]["calibrail"]["volumes"]
+    assert "./key:/etc/calibrail-key:ro" in volumes
 
 
 def selectors(expression: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:

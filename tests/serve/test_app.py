@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from calibrail import Example, calibrate
 from calibrail.data.reading import read
 from calibrail.guardrail import Guardrail
 from calibrail.guardrail.decision_log import DecisionLog
@@ -74,6 +75,35 @@ def test_evidence_is_the_same_whatever_was_asked_before(visit: Visiting, model: 
         assert said.text == fresh[3]
 
     visit(go, model)
+
+
+def length_and_risk(example: Example) -> float:
+    """A detector of one's own, which may read any column."""
+    return len(example.response) / 100 + float(example.columns["risk"] or 0.0)
+
+
+def test_a_detector_of_ones_own_gets_the_columns_that_are_given(
+    visit: Visiting, tmp_path: Path
+) -> None:
+    rows = [
+        Example(response=f"answer {row}", label=row % 2, columns={"risk": row % 2 + row % 7 / 10})
+        for row in range(200)
+    ]
+    path = tmp_path / "own.json"
+    calibrate(rows, "tests.serve.test_app:length_and_risk", alpha=0.1).freeze().save(path)
+    guardrail = Guardrail.load(path, probe=True)
+
+    async def go(client: Any, _: Service) -> None:
+        outcomes = set()
+        for columns in ({"risk": 0.2}, {"risk": "1.5", "language": "de"}, {"language": "de"}, {}):
+            asked = {"response": "an answer", "id": "one", "columns": columns}
+            said = await client.post("/v1/check", json=asked)
+            assert said.status_code == 200, said.text
+            assert said.text == guardrail.check(**asked).line()
+            outcomes.add(said.json()["outcome"])
+        assert outcomes == {"pass", "flag", "error"}
+
+    visit(go, path)
 
 
 def test_a_column_is_read_as_from_a_file(visit: Visiting, column: Path) -> None:

@@ -6,12 +6,16 @@ import contextlib
 import os
 import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from calibrail.guardrail import Guardrail
+from calibrail.guardrail.keys import make_keys
 from tests.command_line import calibrail
 from tests.serve.conftest import ANSWER
 from tests.serve.process import Service, until
@@ -32,14 +36,32 @@ def talk(port: int, *parts: bytes, pause: float = 0.0) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def two_workers(surface: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    log = tmp_path_factory.mktemp("log")
-    with Service(surface, "--workers", 2, "--read-timeout", 1, "--log", log) as service:
+def folder(surface: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A signed guardrail, its key, and a place for the log."""
+    folder = tmp_path_factory.mktemp("workers")
+    make_keys(folder / "key.pem")
+    Guardrail.load(surface).save(folder / "surface.json", sign=folder / "key.pem")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def two_workers(folder: Path) -> Iterator[Service]:
+    trusted = ("--trusted", folder / "key.pub.pem", "--log", folder / "log")
+    with Service(folder / "surface.json", "--workers", 2, "--read-timeout", 1, *trusted) as service:
         yield service
 
 
-def test_several_workers_count_together_and_a_dead_one_is_replaced(two_workers: Service) -> None:
+def test_several_workers_count_together_and_a_dead_one_is_replaced(
+    two_workers: Service, folder: Path
+) -> None:
     service = two_workers
+    until(lambda: len(list((folder / "log").iterdir())) == 2, "both at work")
+    # What is said is said once, by whichever answers first.
+    until(lambda: "serving on" in service.stderr, "said")
+    assert service.stderr.count("surface: novelty, ") == 1
+    assert f"decisions are logged in {folder / 'log'}" in service.stderr
+    # Another process in the place of a dead one trusts the same key, whatever becomes of the file.
+    (folder / "key.pub.pem").write_text("no key")
     for _ in range(5):
         assert service.check(ANSWER).status == 200
     name = 'calibrail_decisions_total{guardrail="surface",outcome="pass"}'
@@ -54,6 +76,7 @@ def test_several_workers_count_together_and_a_dead_one_is_replaced(two_workers: 
     killed = before.pop()
     os.kill(killed, signal.SIGKILL)
     until(lambda: len(workers() - {killed}) == 2, "replaced")
+    until(lambda: len(list((folder / "log").iterdir())) == 3, "at work", lambda: service.stderr)
     assert service.check(ANSWER).status == 200
     assert f"worker {killed} ended with -9" in service.stderr
 
@@ -85,6 +108,20 @@ def test_several_workers_end_in_order(two_workers: Service) -> None:
     two_workers.process.send_signal(signal.SIGTERM)
     assert two_workers.process.wait(60) == 0
     assert "Traceback" not in two_workers.stderr
+
+
+def test_a_signal_is_not_lost_where_python_drops_exceptions() -> None:
+    program = """
+import os, signal, weakref
+from calibrail.serve import process
+class Gone: pass
+gone = Gone()
+seen = weakref.ref(gone, lambda _: os.kill(os.getpid(), signal.SIGTERM))
+with process._ending_at_once():
+    del gone
+    raise SystemExit(3)
+"""
+    assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
 
 
 def test_what_was_accepted_is_answered_before_the_process_ends(surface: Path) -> None:

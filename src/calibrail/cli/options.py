@@ -108,14 +108,20 @@ class Trust:
         """The keys, or None where none is asked for."""
         return self.trusted or None
 
-    def load(self, guardrail: Path, *, probe: bool = False) -> "Loaded":
-        """Load a guardrail that is signed by one of the keys, where there are any.
-
-        With ``probe``, this machine must compute what was certified.
-        """
+    def load(self, guardrail: Path) -> "Loaded":
+        """Load a guardrail that is signed by one of the keys, where there are any."""
         from calibrail import Guardrail
 
-        return Guardrail.load(guardrail, trusted=self.keys, probe=probe)
+        return Guardrail.load(guardrail, trusted=self.keys)
+
+    def read_keys(self) -> tuple[bytes, ...] | None:
+        """Return what stands in the keys' files, for who loads guardrails for as long as it runs.
+
+        Whoever may replace a guardrail's file may be able to replace a key's.
+        """
+        from calibrail.guardrail.keys import public_key_content
+
+        return tuple(map(public_key_content, self.trusted)) or None
 
     def load_named(self, guardrail: Path | None) -> "Loaded | None":
         """Load the guardrail of a command that can do without one."""

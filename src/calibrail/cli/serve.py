@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+import calibrail
 from calibrail import settings
 from calibrail.cli import options as opt
 from calibrail.cli.output import DONE, FAILURE, note
@@ -28,6 +29,7 @@ def run(
     Each guardrail must show first, by its probe answers, that this machine computes what was
     certified. Serves until SIGTERM or Ctrl-C, and finishes what it accepted then. A guardrail file
     that changes is verified and takes over; one that must not decide leaves the old one at work.
+    The keys of --trusted are read once, when it begins.
     Requests need the token in the environment variable CALIBRAIL_TOKEN, where there is one.
     """
     try:
@@ -39,8 +41,9 @@ def run(
         raise CalibrailError(f"serve needs {error.name}: pip install 'calibrail[serve]'") from error
     from calibrail.models.call_limits import limit_calls
 
+    # The keys are read once: what is trusted later does not depend on who may write these files.
+    load = partial(calibrail.Guardrail.load, trusted=trust.read_keys(), probe=True)
     with limit_calls(calls):
-        load = partial(trust.load, probe=True)
         finished = serve(named(guardrails), serving, load=load, tell=_tell, note=note)
     if not finished:
         note("not everything that was accepted was answered in time")

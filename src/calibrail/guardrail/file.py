@@ -9,7 +9,7 @@ from pathlib import Path
 
 from calibrail.errors import GuardrailError
 from calibrail.guardrail.frozen import FrozenConfig
-from calibrail.guardrail.keys import read_private_key, trusted_files
+from calibrail.guardrail.keys import PublicKey, read_private_key, trusted_keys
 from calibrail.guardrail.regular import read_regular
 from calibrail.guardrail.signing import Signature, sign, signature_path, verify_beside
 from calibrail.settings import checks
@@ -43,18 +43,16 @@ class FrozenFile:
     origin: Origin
 
 
-def read_file(
-    path: str | PathLike[str], trusted: Sequence[str | PathLike[str]] | None = None
-) -> FrozenFile:
+def read_file(path: str | PathLike[str], trusted: Sequence[PublicKey] | None = None) -> FrozenFile:
     """Read a guardrail file once, and verify every byte of it; its detector is not built.
 
     Parameters
     ----------
     path : path
         The file.
-    trusted : sequence of path, optional
-        Public keys, one of which must have signed it. Where it is left out, signatures are not
-        looked at.
+    trusted : sequence of path or bytes, optional
+        Public keys (files, or what stands in them), one of which must have signed it. Where it is
+        left out, signatures are not looked at.
 
     Raises
     ------
@@ -64,7 +62,7 @@ def read_file(
         If it cannot be read, was changed, or is not signed by one of the keys.
     """
     path = checks.path(path, "path")
-    keys = None if trusted is None else trusted_files(trusted)
+    keys = None if trusted is None else trusted_keys(trusted)
     try:
         raw = read_regular(path)
     except OSError as error:

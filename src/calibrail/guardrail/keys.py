@@ -16,8 +16,13 @@ if TYPE_CHECKING:
         Ed25519PublicKey,
     )
 
+#: A file with a public key (PEM), or what stands in one.
+PublicKey = str | PathLike[str] | bytes
+
 #: Environment variable with the passphrase of a private key.
 PASSPHRASE: Final = "CALIBRAIL_KEY_PASSPHRASE"
+
+_BEGIN: Final = b"-----BEGIN "
 
 
 def make_keys(path: Path) -> tuple[Path, str, bool]:
@@ -92,13 +97,29 @@ def read_private_key(path: str | PathLike[str]) -> "Ed25519PrivateKey":
     return key
 
 
-def read_public_key(path: str | PathLike[str]) -> "Ed25519PublicKey":
+def read_public_key(source: PublicKey) -> "Ed25519PublicKey":
     """Read a public key that is trusted."""
+    if isinstance(source, bytes):
+        return _public_key(source, Path("the trusted key"))
+    path = checks.path(source, "trusted")
+    return _public_key(_read_key(path), path)
+
+
+def public_key_content(path: str | PathLike[str]) -> bytes:
+    """Return what stands in the file of a public key that is trusted.
+
+    Whoever keeps it goes on trusting the same key, whatever becomes of the file.
+    """
+    path = checks.path(path, "trusted")
+    raw = _read_key(path)
+    _public_key(raw, path)
+    return raw
+
+
+def _public_key(raw: bytes, path: Path) -> "Ed25519PublicKey":
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-    path = checks.path(path, "trusted")
-    raw = _read_key(path)
     if b"PRIVATE KEY" in raw:
         raise GuardrailError(
             f"{path} is a private key, which only the signer needs; trust the public one beside it "
@@ -116,8 +137,8 @@ def read_public_key(path: str | PathLike[str]) -> "Ed25519PublicKey":
     return key
 
 
-def trusted_files(trusted: object) -> list[Path]:
-    """Return the files of trusted keys; one may stand alone.
+def trusted_keys(trusted: object) -> list[Path | bytes]:
+    """Return the files of trusted keys, or what stands in them; one file may stand alone.
 
     Raises
     ------
@@ -130,7 +151,10 @@ def trusted_files(trusted: object) -> list[Path]:
         raise InputError(
             f"trusted must be a list of files with a public key each; got {type(trusted).__name__}"
         )
-    files = [checks.path(item, "each of trusted") for item in trusted]
+    files = [
+        item if isinstance(item, bytes) and _BEGIN in item else checks.path(item, "each of trusted")
+        for item in trusted
+    ]
     if not files:
         raise InputError(
             "trusted is empty, so that no signature could be accepted; name the file of a public "
@@ -158,7 +182,7 @@ def _read_key(path: Path) -> bytes:
         raw = path.read_bytes()
     except OSError as error:
         raise GuardrailError(f"cannot read the key {path}: {error.strerror or error}") from error
-    if raw.count(b"-----BEGIN ") > 1:
+    if raw.count(_BEGIN) > 1:
         raise GuardrailError(
             f"{path} holds more than one key, of which one alone would count; put each into a file "
             "of its own, and name all that you mean"

@@ -20,6 +20,7 @@ from calibrail.guardrail.detector import frozen_detector
 from calibrail.guardrail.file import Origin, read_file, write_file
 from calibrail.guardrail.frozen import FrozenConfig
 from calibrail.guardrail.judged import judge
+from calibrail.guardrail.keys import PublicKey
 from calibrail.guardrail.probes import Probed, compare_probes
 from calibrail.guardrail.reasons import reason_of
 from calibrail.guardrail.signing import Signature
@@ -75,16 +76,16 @@ class Guardrail(Shown):
         cls,
         path: str | PathLike[str],
         *,
-        trusted: Sequence[str | PathLike[str]] | None = None,
+        trusted: Sequence[PublicKey] | None = None,
         probe: bool = False,
     ) -> Self:
         """Load a guardrail file, verify every byte, and verify the detector's weights.
 
         Parameters
         ----------
-        trusted : sequence of path, optional
-            Public keys (PEM), one of which must have signed the file, at least one. Left out,
-            signatures are not looked at.
+        trusted : sequence of path or bytes, optional
+            Public keys (PEM files, or what stands in them), at least one. One of them must have
+            signed the file. Left out, signatures are not looked at.
         probe : bool
             Whether this machine must show that it computes what was certified; see `probe`.
             Endpoints are not asked.

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrail.errors import GuardrailError
-from calibrail.guardrail.keys import key_id, read_public_key
+from calibrail.guardrail.keys import PublicKey, key_id, read_public_key
 from calibrail.guardrail.regular import read_regular
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def sign(raw: bytes, name: str, predicate: Mapping[str, Any], key: "Ed25519Priva
 def verify(
     raw: bytes,
     envelope: bytes,
-    trusted: Sequence[str | PathLike[str]],
+    trusted: Sequence[PublicKey],
     source: str = "the guardrail",
     signature: str = "its signature",
 ) -> Signature:
@@ -95,8 +95,8 @@ def verify(
         The file.
     envelope : bytes
         What stands beside it.
-    trusted : sequence of path
-        Files with a public Ed25519 key each (PEM).
+    trusted : sequence of path or bytes
+        Files with a public Ed25519 key each (PEM), or what stands in them.
     source, signature : str
         What messages call the two.
 
@@ -133,7 +133,7 @@ def verify(
     return Signature(keyid, name, digest, predicate)
 
 
-def verify_beside(path: Path, raw: bytes, trusted: Sequence[str | PathLike[str]]) -> Signature:
+def verify_beside(path: Path, raw: bytes, trusted: Sequence[PublicKey]) -> Signature:
     """Return the signature that stands beside a file whose bytes were read; see `verify`."""
     beside = signature_path(path)
     try:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.example import Example
 from calibrail.data.row_parser import column_value
 from calibrail.guardrail.runtime import Guardrail
@@ -61,8 +62,9 @@ class Item(_Body):
             If a field that the guardrail reads is missing.
         """
         reads = (*guardrail.texts, *(("samples",) if "samples" in guardrail.score.requires else ()))
+        named = [name for name in guardrail.columns if name != ALL_COLUMNS]
         lacking: list[tuple[str, ...]] = [(name,) for name in reads if getattr(self, name) is None]
-        lacking += [("columns", name) for name in guardrail.columns if name not in self.columns]
+        lacking += [("columns", name) for name in named if name not in self.columns]
         if lacking:
             errors = [
                 (pointer(*place, *path), "is missing; this guardrail reads it") for path in lacking

@@ -7,9 +7,8 @@ import math
 import os
 import signal
 import socket
-import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,13 +21,14 @@ from calibrail.errors import CalibrailError, InputError
 from calibrail.guardrail.decision_log import DecisionLog
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.models.call_limits import CallLimits, account, limit_calls
+from calibrail.serve import announcing
 from calibrail.serve.app import application
-from calibrail.serve.guardrails import Guardrails, endpoints
+from calibrail.serve.guardrails import Guardrails
 from calibrail.serve.limits import Gate, is_loopback
 from calibrail.serve.protocol import protocol
 from calibrail.serve.service import TOKEN_VARIABLE, Service
 from calibrail.serve.watching import reload, watch
-from calibrail.serve.workers import Workers
+from calibrail.serve.workers import Begun, Workers
 from calibrail.settings.option import option_of
 from calibrail.settings.serving import ServeOptions
 
@@ -86,11 +86,16 @@ def serve(
         )
     with _listening(options) as listener:
         address = _address(listener)
-        work = partial(_serve_here, files, options, load, account().limits, listener, note)
+
+        def begun(lines: Sequence[str]) -> None:
+            for line in lines:
+                note(line)
+            tell(address)
+
+        work = partial(_serve_here, files, options, load, account().limits, listener)
         if options.workers == 1:
-            return work(lambda: tell(address))
-        workers = Workers(work, options.workers, options.drain, note)
-        return workers.run(lambda: tell(address), listener.close)
+            return work(begun)
+        return Workers(work, options.workers, options.drain, note).run(begun, listener.close)
 
 
 def _serve_here(
@@ -99,26 +104,22 @@ def _serve_here(
     load: Callable[[Path], Guardrail],
     calls: CallLimits,
     listener: socket.socket,
-    note: Callable[[str], None],
-    tell: Callable[[], None],
+    begun: Begun,
 ) -> bool:
     """Serve in this process."""
     _open_many_files()
     with _ending_at_once(), limit_calls(_within(calls, options.deadline)):
         guardrails = Guardrails(files, load)
-        for loaded in guardrails:
-            for endpoint in endpoints(loaded.guardrail):
-                note(f"{loaded.name} sends the answers to {endpoint}")
         log = None
         if options.log is not None:
             log = DecisionLog(options.log, sync=options.log_sync, texts=options.log_text)
         with asyncio.Runner(loop_factory=_loop) as runner:
-            return runner.run(_run(guardrails, options, log, listener, tell))
+            return runner.run(_run(guardrails, options, log, listener, begun))
 
 
 @contextlib.contextmanager
 def _ending_at_once() -> Iterator[None]:
-    """Let SIGTERM end the process in order as long as nothing is accepted.
+    """Let SIGTERM end the process as long as nothing is accepted.
 
     The first process of a container would ignore it otherwise.
     """
@@ -126,7 +127,8 @@ def _ending_at_once() -> Iterator[None]:
         yield
         return
     before = {number: signal.getsignal(number) for number in HANDLED}
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    # Not by an exception: where one is raised from a callback, Python drops it, and the signal.
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     try:
         yield
     finally:
@@ -166,7 +168,7 @@ async def _run(
     options: ServeOptions,
     log: DecisionLog | None,
     listener: socket.socket,
-    tell: Callable[[], None],
+    begun: Begun,
 ) -> bool:
     service = Service(options, guardrails, log)
     app = Gate(application(service), service)
@@ -181,7 +183,8 @@ async def _run(
         lifespan="off",
         ws="none",
     )
-    server = _Server(config, service, tell)
+    lines = announcing.begun(guardrails, options)
+    server = _Server(config, service, lambda: begun(lines))
     # What was loaded stays: the collector need not look at it again.
     gc.collect()
     gc.freeze()

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from typing import Final
 
+from calibrail.serve.announcing import identity
 from calibrail.serve.service import Service
 
 #: Seconds between two looks at the files.
@@ -28,7 +29,7 @@ async def reload(service: Service, names: list[str] | None = None) -> None:
             refusal = await asyncio.to_thread(guardrails.reload, name)
         service.metrics.reloaded(name, "swapped" if refusal is None else "refused")
         if refusal is None:
-            _log.warning("%s: %s decides from now on", name, guardrails.get(name).digest)
+            _log.warning("%s; decides from now on", identity(guardrails.get(name)))
         else:
             _log.error(
                 "%s: the new file is refused, and %s goes on deciding: %s",

@@ -11,7 +11,7 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
@@ -29,9 +29,11 @@ _LONGEST_WAIT: Final = 30.0
 #: Seconds beyond the time for what was accepted, after which a process is killed.
 _GRACE: Final = 5.0
 
+#: Takes what a person should know of the guardrails, a line each, once they decide.
+Begun = Callable[[Sequence[str]], None]
 #: Serves in a process of its own until it is told to end: takes whom to tell that it answers, and
 #: returns whether all that was accepted was answered. Picklable, as it travels to the process.
-Work = Callable[[Callable[[], None]], bool]
+Work = Callable[[Begun], bool]
 
 
 @dataclass
@@ -42,11 +44,11 @@ class _Worker:
     line: Connection
     began: float
 
-    def said(self) -> str | None:
-        """Return why it cannot begin, empty where it answers; None where it said nothing new."""
+    def said(self) -> Sequence[str] | str | None:
+        """Return what it serves once it does, or why it cannot begin; None if nothing is new."""
         with contextlib.suppress(EOFError, OSError):
             if self.line.poll():
-                message: str = self.line.recv()
+                message: Sequence[str] | str = self.line.recv()
                 return message
         return None
 
@@ -73,12 +75,12 @@ class Workers:
         self._stopped: float | None = None
         self._failed = False
 
-    def run(self, started: Callable[[], None], stopping: Callable[[], None]) -> bool:
+    def run(self, begun: Begun, stopping: Callable[[], None]) -> bool:
         """Keep the processes at work until SIGTERM or Ctrl-C; return whether all ended in order.
 
         Parameters
         ----------
-        started : callable
+        begun : callable
             Called once, when the first process answers.
         stopping : callable
             Called once, when the processes are told to end.
@@ -91,7 +93,7 @@ class Workers:
         with tempfile.TemporaryDirectory(prefix="calibrail-") as folder, self._signals():
             os.environ[TOGETHER] = folder
             try:
-                self._keep(started, stopping)
+                self._keep(begun, stopping)
             finally:
                 del os.environ[TOGETHER]
                 for worker in self._workers:
@@ -99,7 +101,7 @@ class Workers:
                     worker.process.join()
         return not self._failed
 
-    def _keep(self, started: Callable[[], None], stopping: Callable[[], None]) -> None:
+    def _keep(self, begun: Begun, stopping: Callable[[], None]) -> None:
         answering, told = False, False
         pause, again = _FIRST_WAIT, 0.0
         while True:
@@ -119,13 +121,13 @@ class Workers:
             wait([worker.process.sentinel for worker in self._workers], _STEP)
             for worker in tuple(self._workers):
                 said = worker.said()
-                if said == "" and not answering:
-                    answering = True
-                    started()
-                elif said:
+                if isinstance(said, str):
                     if not answering:
                         raise CalibrailError(said)
                     self._note(f"worker {worker.process.pid} cannot begin: {said}")
+                elif said is not None and not answering:
+                    answering = True
+                    begun(said)
                 if worker.process.is_alive():
                     continue
                 self._ended(worker)
@@ -191,7 +193,7 @@ def _worker(work: Work, line: Connection) -> None:
 
     threading.Thread(target=follow, name="follows", daemon=True).start()
     try:
-        finished = work(lambda: line.send(""))
+        finished = work(line.send)
     except CalibrailError as error:
         line.send(str(error))
         raise SystemExit(1) from None

@@ -13,7 +13,7 @@ import pytest
 
 from calibrail import calibrate
 from calibrail.guardrail import Guardrail
-from calibrail.guardrail.keys import make_keys
+from calibrail.guardrail.keys import key_id, make_keys, read_public_key
 from calibrail.guardrail.signing import signature_path
 from tests.serve.faults.kept import decides_as_ever, nothing_is_invented, verified
 from tests.serve.load import Load
@@ -45,7 +45,7 @@ def test_what_must_not_decide_never_does(
     """One process meets every bad file under load, and then a good one."""
     path, log = tmp_path / "faq.json", tmp_path / "log"
     private, others = tmp_path / "key.pem", tmp_path / "other.pem"
-    key, _ = (make_keys(name)[0] for name in (private, others))
+    key, its_key = (make_keys(name)[0] for name in (private, others))
     signed, foreign = tmp_path / "signed.json", tmp_path / "foreign.json"
     stricter.save(signed, sign=private)
     stricter.save(foreign, sign=others)
@@ -64,7 +64,11 @@ def test_what_must_not_decide_never_does(
         "of an older schema, unsigned": ((GOLDEN / "1-words.json").read_bytes(), None),
         "with half a signature": (new, its_envelope[: len(its_envelope) // 2]),
     }
+    trusted = key_id(read_public_key(key))
     with Service(f"faq={path}", "--trusted", key, "--log", log) as service:
+        assert f"signed by the key {trusted}; 16 probe answers agree; sha256:" in service.stderr
+        # Keys are read once: whose file stands there later is trusted by nobody.
+        copyfile(its_key, key)
         exchanges = []
         for case, (raw, signature) in bad.items():
             n_refused = _reloads(service, "refused")
@@ -103,6 +107,7 @@ def test_what_must_not_decide_never_does(
         more = Load(service.port, islice(bodies, 400), connections=4).run(put_the_new_one)
         assert nothing_is_invented(more, [guardrail, stricter], log) == (400, 0)
         decides_as_ever(service, stricter, {**next(bodies), "id": "by the new one"})
+        assert f"{stricter.config.digest}; decides from now on" in service.stderr
         # An older one that is signed may come back: every line says whose decision it is.
         _put(envelope, signature_path(path))
         _put(good, path)
