@@ -86,10 +86,9 @@ def test_what_is_wrong_with_the_ends_is_said(tmp_path: Path) -> None:
         chain.write([entry()])
     workers[2].close()
     done = calibrail("log", "verify", tmp_path)
-    assert done.returncode == 0 and "was opened after that" not in said(done.stdout)
+    assert done.returncode == 0 and "was opened or closed after that" in said(done.stdout)
     with DecisionLog(tmp_path) as chain:
         chain.write([entry()])
-    assert "was opened after that" in said(calibrail("log", "verify", tmp_path).stdout)
     paths[0].write_bytes(b"")
     paths[1].unlink()
     closing = paths[2].read_bytes().splitlines(keepends=True)[-1]

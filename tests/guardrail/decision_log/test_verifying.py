@@ -240,6 +240,34 @@ def test_a_chain_that_just_ends_before_another_one_was_opened_is_noted(tmp_path:
     assert checked(tmp_path).n_notes == 0
 
 
+def test_the_older_of_two_closed_chains_that_was_cut_is_found(tmp_path: Path) -> None:
+    older, newer = DecisionLog(tmp_path), DecisionLog(tmp_path)
+    for number in range(8):
+        older.write([entry(str(number))])
+        newer.write([entry(str(number))])
+    newer.close()
+    older.write([entry("last")])
+    older.close()
+    assert checked(tmp_path).verdict == "whole"
+    (path,) = tmp_path.glob(f"{older.chain}.*")
+    whole = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(whole[:3]))
+    assert codes(checked(tmp_path)) == [("cut", None)]
+    assert [item.code for item in checked(tmp_path).notes] == ["unclosed"]
+    # What it logged after the other one closed is its own; another start records that, too.
+    path.write_bytes(b"".join(whole[:-1]))
+    assert (checked(tmp_path).verdict, older.chain) == ("whole", open_chain(checked(tmp_path)))
+    path.write_bytes(b"".join(whole))
+    written(tmp_path, 1)
+    path.write_bytes(b"".join(whole[:-1]))
+    assert codes(checked(tmp_path)) == [("cut", None)]
+
+
+def open_chain(check: LogCheck) -> str:
+    (chain,) = [item.name for item in check.chains if not item.closed]
+    return chain
+
+
 def test_a_chain_written_anew_is_found_by_what_a_later_one_recorded(tmp_path: Path) -> None:
     written(tmp_path, 3)
     (path,) = files(tmp_path)

@@ -132,13 +132,18 @@ def _unclosed(
     names: Mapping[Path, str],
     notes: Findings,
 ) -> None:
-    """Note each chain that just ends, though another one was opened after that."""
-    latest = max(found, key=lambda item: item.begins or "")
+    """Note each chain that just ends, though another one was opened or closed after that."""
+    latest = max(found, key=_last_event)
     for item in found:
-        over = item.ends is not None and item.ends < (latest.begins or "")
+        over = item.ends is not None and item.ends < _last_event(latest)
         if over and not item.closed and item is not latest:
             name = names[list(files[item.name].values())[-1]]
             notes.add("unclosed", name, None, until=item.ends, by=latest.name)
+
+
+def _last_event(chain: Chain) -> str:
+    """Return when a chain was closed, or else opened."""
+    return (chain.ends if chain.closed else chain.begins) or ""
 
 
 class _Reader:

@@ -33,8 +33,8 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "chain": "this chain is missing with {lines}; {by} recorded it",
     "open_chain": "this chain is missing with at least {lines}; {by} recorded it before it was "
     "closed, so that nothing here tells where it ended",
-    "unclosed": "its chain ends at {until} without a closing line, and {by} was opened after that: "
-    "its process still runs or was killed, or lines were cut off the end",
+    "unclosed": "its chain ends at {until} without a closing line, and {by} was opened or closed "
+    "after that: its process still runs or was killed, or lines were cut off the end",
     "cut": "the end of the chain is missing: it holds lines up to {last}, and {by} recorded "
     "number {recorded}",
     "rewritten": "line number {seq} of the chain is not the one that {by} recorded",
