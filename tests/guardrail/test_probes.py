@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
+import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from calibrail import Example, calibrate
+from calibrail import CustomScore, Example, calibrate
 from calibrail.errors import GuardrailError, ModelError
 from calibrail.guardrail import Guardrail
 from calibrail.guardrail.frozen import content_digest, render
@@ -18,7 +21,11 @@ from calibrail.guardrail.probes import compare_probes, freeze_probes, probe_exam
 from calibrail.models.encoder import LocalEncoder
 from calibrail.scores import Score, build, parse_spec
 from calibrail.scores.base import Scores
+from calibrail.scores.cascade import Hybrid
 from calibrail.scores.ensemble import Ensemble
+from calibrail.serve.announcing import identity
+from calibrail.serve.guardrails import Guardrails
+from tests.command_line import calibrail
 
 Make = Callable[..., Guardrail]
 
@@ -219,3 +226,155 @@ def test_a_model_that_cannot_be_had_is_an_error() -> None:
         freeze_probes(Gone())
     with pytest.raises(ModelError, match="not on this machine"):
         compare_probes(freeze_probes(Shifted()), Gone())
+
+
+def broken(kind: type[Exception]) -> Any:
+    class Broken(Shifted):
+        def score(self, examples: Sequence[Example]) -> Scores:
+            raise kind
+
+    return Broken()
+
+
+class Silent(Shifted):
+    """Has no score for any probe, and does not fail."""
+
+    def score(self, examples: Sequence[Example]) -> Scores:
+        n = len(examples)
+        return Scores(np.full(n, np.nan), dict.fromkeys(range(n), "there is none"))
+
+
+def test_no_agreement_is_claimed_where_no_probe_has_a_score() -> None:
+    for score in (broken(KeyError), Silent()):
+        probed = compare_probes(freeze_probes(score), score)
+        assert (probed.state, probed.n, probed.n_undefined) == ("unprobed", 16, 16)
+        assert "NOT PROBED" in str(probed.unproven())
+    assert "there is none" in str(probed.unproven())
+
+
+@pytest.mark.parametrize(
+    ("there", "here"),
+    [
+        (Silent(), broken(KeyError)),
+        (broken(KeyError), Silent()),
+        (broken(KeyError), broken(ImportError)),
+        (broken(KeyError), Shifted()),
+    ],
+)
+def test_a_detector_that_fails_has_not_the_same_reason_as_one_without_a_score(
+    there: Any, here: Any
+) -> None:
+    with pytest.raises(GuardrailError, match=r"does not compute what was certified.*16 of 16"):
+        compare_probes(freeze_probes(there), here)
+
+
+@pytest.mark.parametrize("tolerance", [1e9, 100.0])
+def test_a_tolerance_within_which_all_agree_is_refused(
+    tolerance: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probes = freeze_probes(Shifted())
+    monkeypatch.setattr(Shifted, "tolerance", tolerance)
+    with pytest.raises(GuardrailError, match="a machine that computes something else would agree"):
+        freeze_probes(Shifted())
+    with pytest.raises(GuardrailError, match="a machine that computes something else would agree"):
+        compare_probes(probes, Shifted())
+
+
+OWN = """
+import os
+
+K = float(os.environ.get("SKEW", "1"))
+
+def words(example):
+    return K * len(example.response.split())
+
+def column(example):
+    return K * example.columns["detector"]
+
+class Columns:
+    classes_ = [0, 1]
+    def predict_proba(self, rows):
+        return [[1 - K * row[0] / 9, K * row[0] / 9] for row in rows]
+
+columns = Columns()
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    (tmp_path / "own_probed.py").write_text(OWN, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield importlib.import_module("own_probed")
+    sys.modules.pop("own_probed", None)
+
+
+@pytest.mark.parametrize("features", [None, ["detector"]])
+def test_a_detector_of_ones_own_is_probed(
+    own: Any, features: list[str] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "own_probed:words" if features is None else "own_probed:columns"
+    path = frozen(CustomScore(name, features=features), tmp_path / "g.json")
+    loaded = Guardrail.load(path, probe=True)
+    assert loaded.probed is not None
+    assert (loaded.probed.state, loaded.probed.n_undefined) == ("agree", 0)
+    monkeypatch.setattr(own, "K", 0.5)
+    with pytest.raises(GuardrailError, match="does not compute what was certified"):
+        Guardrail.load(path, probe=True)
+
+
+def test_a_function_of_columns_that_probes_lack_is_said_to_be_unprobed(
+    own: Any, tmp_path: Path
+) -> None:
+    run = calibrate(answers(), "own_probed:column", alpha=0.2)
+    run.save(tmp_path / "run")
+    path = tmp_path / "g.json"
+    done = calibrail("export", "run", "-o", path, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    reason = "NOT PROBED: none of the 16 probe answers has a score (the detector raised KeyError)"
+    assert reason in done.stderr
+    done = calibrail("verify", path, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert reason in done.stdout
+    assert "no machine computes it" not in done.stdout
+    done = calibrail("card", path, "-o", tmp_path / "card.md", cwd=tmp_path)
+    assert "NOT PROBED" in (tmp_path / "card.md").read_text(encoding="utf-8")
+    with pytest.warns(UserWarning, match=r"NOT PROBED.*KeyError"):
+        assert Guardrail.load(path, probe=True).probed is not None
+    # What a service says when it starts.
+    with pytest.warns(UserWarning, match="NOT PROBED"):
+        service = Guardrails({"own": path}, partial(Guardrail.load, probe=True))
+    assert reason in identity(service.get("own"))
+    # A file that does not say so is refused.
+    content = json.loads(path.read_bytes())
+    content["probes"] = None
+    content["digest"] = content_digest(content)
+    path.write_bytes(render(content))
+    with pytest.raises(GuardrailError, match="holds no probes"):
+        Guardrail.load(path, probe=True)
+
+
+def test_members_that_ask_no_endpoint_are_probed_in_any_case() -> None:
+    score: Any = Hybrid(
+        expensive='judge:model="m",base_url="http://127.0.0.1:9/v1"',
+        cheap="rouge_l",
+        low=-0.5,
+        high=-0.2,
+    )
+    probes = freeze_probes(score)
+    assert probes is not None
+    assert probes.scores is None
+    assert list(probes.members or {}) == ["cheap"]
+    probed = compare_probes(probes, score)
+    assert (probed.state, probed.n, probed.members) == ("members", 16, ("cheap",))
+    other: Any = Hybrid(
+        expensive='judge:model="m",base_url="http://127.0.0.1:9/v1"',
+        cheap="novelty",
+        low=-0.5,
+        high=-0.2,
+    )
+    with pytest.raises(GuardrailError, match="probe scores of cheap differ"):
+        compare_probes(probes, other)
+    with pytest.raises(GuardrailError, match=r"holds no probes.*--probe-endpoint"):
+        compare_probes(probes, score, endpoint=True)
+    with pytest.raises(GuardrailError, match="holds no probes"):
+        compare_probes(None, score)

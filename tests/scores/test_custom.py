@@ -281,3 +281,9 @@ def test_one_in_which_higher_means_faithful_decides_in_its_own_numbers() -> None
     assert decision.column_value == 100.0
     assert decision.reason.startswith("confidence 100 is at most the threshold 100.")
     assert "confidence=100.0, threshold=100." in repr(decision)
+
+
+@pytest.mark.parametrize("tolerance", [np.nan, np.inf, -1, -np.inf, "1", True])
+def test_a_tolerance_that_is_no_distance_is_refused(module: Any, tolerance: Any) -> None:
+    with pytest.raises(InputError, match="tolerance must be a finite number, 0 or more"):
+        CustomScore(module.words, tolerance=tolerance)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -58,7 +59,8 @@ def run(
     says so. The detector scores 16 probe answers, so that another machine can show that it
     computes the same.
     """
-    from calibrail.guardrail.probes import not_computed, other_versions
+    from calibrail.guardrail.probed import other_versions
+    from calibrail.guardrail.probes import not_computed
     from calibrail.models.call_limits import limit_calls
     from calibrail.models.machine import installed_versions
 
@@ -74,11 +76,15 @@ def run(
             guardrail = frozen.freeze(on_failure=failing.on_failure, probe_endpoint=True)
     guardrail.save(output, sign=sign)
     unprobed = changed = ""
+    probes = guardrail.config.probes
     if asks and not probe_endpoint:
+        other = " but those of its members that ask none" * (probes is not None)
         unprobed = (
-            "no probes: the detector asks an endpoint; with --probe-endpoint it is asked about 16 "
-            "answers, and a machine or model that answers otherwise is found later"
+            f"no probes{other}: the detector asks an endpoint; with --probe-endpoint it is asked "
+            "about 16 answers, and a machine or model that answers otherwise is found later"
         )
+    elif probes is not None and probes.scores is not None:
+        unprobed = _undefined(probes.scores, probes.reasons)
     if differ := other_versions(frozen.versions, installed_versions()):
         changed = f"the run was scored with other versions than are frozen now: {differ}"
     config, beside = guardrail.config, signature_path(output)
@@ -90,7 +96,7 @@ def run(
         "guardrail": str(output),
         "digest": config.digest,
         "signature": None if sign is None else str(beside),
-        "probes": 0 if config.probes is None else len(config.probes.scores),
+        "probes": 0 if probes is None else len(probes.known()),
     }
     thresholds, headline = _thresholds(guardrail), config.headline
     verdict, detector = headline.verdict, guardrail.scale.column or config.score.name
@@ -102,6 +108,25 @@ def run(
         changed,
         signed,
         f"next: calibrail check {quote(str(output))} TRACES -o decisions.jsonl",
+    )
+
+
+def _undefined(scores: Sequence[float | None], reasons: Mapping[str, str]) -> str:
+    """Say where the probes show nothing: no score at all, or a detector that failed."""
+    why = next(iter(reasons.values()), "")
+    if all(value is None for value in scores):
+        return (
+            f"NOT PROBED: none of the {len(scores)} probe answers has a score ({why}), so that no "
+            "machine can show that it computes the same; verify and serve will say so"
+        )
+    from calibrail.guardrail.probes import RAISED
+
+    failed = [number for number, reason in reasons.items() if reason.startswith(RAISED)]
+    if not failed:
+        return ""
+    return (
+        f"the detector failed on {count(len(failed), 'probe answer')} of {len(scores)} "
+        f"({reasons[failed[0]]}); these compare nothing"
     )
 
 

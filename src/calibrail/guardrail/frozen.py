@@ -127,6 +127,22 @@ class Headline(_Frozen):
     warnings: list[str]
 
 
+_Sixteen = Annotated[list[float | None], Field(min_length=16, max_length=16)]
+
+
+class ProbedMember(_Frozen):
+    """What one member of a detector said of the probe answers.
+
+    Attributes
+    ----------
+    scores, reasons
+        As those of ``Probes``.
+    """
+
+    scores: _Sixteen
+    reasons: dict[str, str]
+
+
 class Probes(_Frozen):
     """What the detector said of the probe answers when it was frozen.
 
@@ -134,18 +150,28 @@ class Probes(_Frozen):
     ----------
     set : str
         Which answers (``calibrail.guardrail.probe_answers``).
-    scores : list of float or None
-        Their scores in order; None where the score is undefined.
+    scores : list of float or None, or None
+        Their scores in order; None where the score is undefined. None for all of it where the
+        detector asks an endpoint that was not to be asked.
     reasons : dict of str to str
         Why, by the number of the probe, counted from 1.
     versions : dict of str to str
         What computed them: libraries, linear algebra, processor, device, precision.
+    members : dict of str to ProbedMember, or None
+        Of a detector that asks an endpoint, its members that do not.
     """
 
     set: Literal["calibrail-probes/1"]
-    scores: list[float | None] = Field(min_length=16, max_length=16)
+    scores: _Sixteen | None
     reasons: dict[str, str]
     versions: dict[str, str]
+    members: dict[str, ProbedMember] | None = None
+
+    def known(self) -> list[float | None]:
+        """Return the scores of the whole, or of the members where the whole was not asked."""
+        if self.scores is not None:
+            return self.scores
+        return [value for member in (self.members or {}).values() for value in member.scores]
 
 
 class FrozenConfig(_Frozen):
@@ -164,8 +190,8 @@ class FrozenConfig(_Frozen):
     requirement : Requirement
         What was asked of the data; ``chosen`` was chosen to keep its ``risks``.
     probes : Probes or None
-        None for a detector that reads columns alone, for one that asks an endpoint which was not to
-        be asked, and in what an older version froze.
+        None for a column of the data, for a detector that only asks an endpoint which was not to be
+        asked, and in what an older version froze.
     digest : str
         That of the file; of one in an older schema, its own.
     """

@@ -4,9 +4,9 @@ The scores of sixteen fixed answers are frozen with a guardrail. Another version
 another tokenizer, device or precision that changes them is found before it decides anything.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal
@@ -17,48 +17,17 @@ from numpy.typing import NDArray
 from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.example import Example
 from calibrail.errors import GuardrailError, ModelError
-from calibrail.guardrail.frozen import Probes
+from calibrail.guardrail.frozen import ProbedMember, Probes
 from calibrail.guardrail.probe_answers import ANSWERS, SET
+from calibrail.guardrail.probed import Probed, other_versions
 from calibrail.models.call_limits import BudgetError, account, limit_calls
 from calibrail.models.machine import machine
 from calibrail.models.remote import RemoteModel
 from calibrail.scores.base import DetectorFailure, Score
+from calibrail.scores.column import Column
 
 #: What a probe that the detector raised on has for a reason.
-_RAISED: Final = "the detector raised"
-
-
-@dataclass(frozen=True, slots=True)
-class Probed:
-    """What became of comparing this machine with the frozen scores.
-
-    Attributes
-    ----------
-    state : {"agree", "column", "endpoint"}
-        ``agree``: every probe has its frozen score here. ``column``: the detector reads columns of
-        the data alone, and no machine computes anything. ``endpoint``: it asks an endpoint, which
-        was not asked.
-    n, n_undefined : int
-        Probes compared, and those of them that have no score, here as when it was frozen.
-    largest_difference : float
-        Between a frozen score and the one computed here.
-    tolerance : float
-        How large it may be.
-    frozen, here : mapping of str to str
-        Versions, device and precision then and now.
-    """
-
-    state: Literal["agree", "column", "endpoint"]
-    n: int = 0
-    n_undefined: int = 0
-    largest_difference: float = 0.0
-    tolerance: float = 0.0
-    frozen: Mapping[str, str] | None = None
-    here: Mapping[str, str] | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all of it as JSON, with ``differ``: the versions that are not alike, in words."""
-        return {**asdict(self), "differ": other_versions(self.frozen or {}, self.here or {})}
+RAISED: Final = "the detector raised"
 
 
 def probe_examples(score: Score) -> list[Example]:
@@ -79,10 +48,27 @@ def probe_examples(score: Score) -> list[Example]:
 
 def not_computed(score: Score) -> Literal["column", "endpoint"] | None:
     """Return why this machine alone does not compute a score; None where it does."""
-    if not score.requires:
+    if isinstance(score, Column):
         return "column"
     models = getattr(score, "models", ())
     return "endpoint" if any(isinstance(model, RemoteModel) for model in models) else None
+
+
+def local_members(score: Score) -> dict[str, Score]:
+    """Return the members, at any depth, that this machine computes; none of them a column.
+
+    >>> from calibrail.scores import build, parse_spec
+    >>> list(local_members(build(parse_spec("ensemble"))))[:2]
+    ['novel_stretch', 'novel_run']
+    """
+    found: dict[str, Score] = {}
+    for name, member in getattr(score, "members", {}).items():
+        if (why := not_computed(member)) is None:
+            found[name] = member
+        elif why == "endpoint":
+            inner = local_members(member).items()
+            found |= {f"{name}/{below}": lower for below, lower in inner}
+    return found
 
 
 def freeze_probes(score: Score, *, endpoint: bool = False) -> Probes | None:
@@ -93,24 +79,33 @@ def freeze_probes(score: Score, *, endpoint: bool = False) -> Probes | None:
     score : Score
         The detector, with what it has learnt.
     endpoint : bool
-        Whether a detector that asks an endpoint may ask it about the probes.
+        Whether a detector that asks an endpoint may ask it about the probes. Its members that ask
+        none are asked about them in any case.
 
     Raises
     ------
     GuardrailError
-        If the endpoint gave no answer.
+        If the endpoint gave no answer, or the score's tolerance is so large that any machine would
+        agree.
     ModelError
         If a model cannot be had.
     """
     why = not_computed(score)
-    if why == "column" or (why == "endpoint" and not endpoint):
+    if why == "column":
         return None
-    values, reasons = _scores(score)
+    asked = why is None or endpoint
+    members = {} if why is None else local_members(score)
+    if not asked and not members:
+        return None
+    parts = {name: _part(member) for name, member in members.items()}
+    whole = _part(score) if asked else None
+    computing = [score] if asked else list(members.values())
     return Probes(
         set=SET,
-        scores=[None if np.isnan(value) else float(value) for value in values],
-        reasons={str(row + 1): reason for row, reason in sorted(reasons.items())},
-        versions=machine(getattr(score, "models", ())),
+        scores=whole.scores if whole else None,
+        reasons=whole.reasons if whole else {},
+        versions=machine(_models(computing)),
+        members=parts or None,
     )
 
 
@@ -129,33 +124,91 @@ def compare_probes(frozen: Probes | None, score: Score, *, endpoint: bool = Fals
     Raises
     ------
     GuardrailError
-        If a score differs by more than the score's tolerance, or is defined on one side alone; with
-        the versions of both. Also if the guardrail holds no probes though it could.
+        If a score differs by more than the score's tolerance, or is defined on one side alone, or
+        the detector fails on one side alone; with the versions of both. Also if the guardrail holds
+        no probes though it could.
     """
     why = not_computed(score)
-    if why == "column" or (why == "endpoint" and not endpoint):
-        return Probed(why)
-    if frozen is None:
-        asked = " --probe-endpoint" if why == "endpoint" else ""
+    asked = why is None or endpoint
+    members = {} if why is None else local_members(score)
+    if why == "column" or (not asked and not members):
+        return Probed("column" if why == "column" else "endpoint")
+    held = None if frozen is None else frozen.members or {}
+    lacking = held is None or held.keys() != members.keys()
+    if frozen is None or lacking or (asked and frozen.scores is None):
+        option = " --probe-endpoint" if asked and why == "endpoint" else ""
         raise GuardrailError(
             "it holds no probes, so this machine cannot show that it computes what was certified; "
-            f"export it again: calibrail export RUN -o guardrail.json{asked}"
+            "export it again (calibrail calibrate, where the run was made by an older calibrail): "
+            f"calibrail export RUN -o guardrail.json{option}"
         )
-    there = np.array([np.nan if value is None else value for value in frozen.scores])
+    computing = [score] if asked else list(members.values())
+    here = machine(_models(computing))
+    compared = [
+        _compared(frozen.members[name], member, frozen.versions, here, f" of {name}")
+        for name, member in members.items()
+        if frozen.members
+    ]
+    if asked and frozen.scores is not None:
+        whole = ProbedMember(scores=frozen.scores, reasons=frozen.reasons)
+        compared.append(_compared(whole, score, frozen.versions, here))
+    n, n_undefined = (
+        sum(getattr(item, name) for item in compared) for name in ("n", "n_undefined")
+    )
+    state: Literal["agree", "members", "unprobed"] = "agree" if asked else "members"
+    return Probed(
+        state="unprobed" if n == n_undefined else state,
+        n=n,
+        n_undefined=n_undefined,
+        largest_difference=max(item.largest_difference for item in compared),
+        tolerance=max(item.tolerance for item in compared),
+        frozen=dict(frozen.versions),
+        here=here,
+        members=() if asked else tuple(members),
+        why=compared[-1].why,
+    )
+
+
+def _models(scores: Sequence[Score]) -> list[Any]:
+    return [model for item in scores for model in getattr(item, "models", ())]
+
+
+def _part(score: Score) -> ProbedMember:
+    """Return what one detector says of the probes, as it is frozen."""
     values, reasons = _scores(score)
-    here, tolerance = machine(getattr(score, "models", ())), float(score.tolerance)
-    undefined = np.isnan(there)
-    differences = np.where(undefined & np.isnan(values), 0.0, np.abs(there - values))
+    _refuse_blunt(values, float(score.tolerance), score)
+    return ProbedMember(
+        scores=[None if np.isnan(value) else float(value) for value in values],
+        reasons={str(row + 1): str(reason) for row, reason in sorted(reasons.items())},
+    )
+
+
+def _compared(
+    frozen: ProbedMember,
+    score: Score,
+    versions: Mapping[str, str],
+    here: Mapping[str, str],
+    whose: str = "",
+) -> Probed:
+    """Compare one detector's scores, or refuse them."""
+    there = np.array([np.nan if value is None else value for value in frozen.scores])
+    values, found = _scores(score)
+    tolerance, undefined = float(score.tolerance), np.isnan(there)
+    _refuse_blunt(there, tolerance, score)
+    reasons = {str(row + 1): str(reason) for row, reason in found.items()}
+    numbers = [str(row + 1) for row in range(len(there))]
+    same = np.array([_kind(reasons.get(row)) == _kind(frozen.reasons.get(row)) for row in numbers])
+    differences = np.where(undefined & np.isnan(values) & same, 0.0, np.abs(there - values))
     # A score on one side alone is a difference, too: NaN is not within any tolerance.
     wrong = np.flatnonzero(~(differences <= tolerance))
     if len(wrong):
         first = int(wrong[np.argmax(np.nan_to_num(differences[wrong], nan=np.inf))])
         raise GuardrailError(
             f"this machine does not compute what was certified: {len(wrong)} of {len(there)} probe "
-            f"scores differ by more than {tolerance:g}; probe {first + 1}: frozen "
-            f"{_shown(there[first], frozen.reasons.get(str(first + 1)))}, here "
-            f"{_shown(values[first], reasons.get(first))}. {_side_by_side(frozen.versions, here)}. "
-            "Install what was frozen, or calibrate again with this"
+            f"scores{whose} differ by more than {tolerance:g}; probe {first + 1}: frozen "
+            f"{_shown(there[first], frozen.reasons.get(numbers[first]))}, here "
+            f"{_shown(values[first], reasons.get(numbers[first]))}. {_side_by_side(versions, here)}"
+            ". Install what was frozen, or calibrate again with this"
         )
     return Probed(
         state="agree",
@@ -163,18 +216,31 @@ def compare_probes(frozen: Probes | None, score: Score, *, endpoint: bool = Fals
         n_undefined=int(undefined.sum()),
         largest_difference=float(differences.max()),
         tolerance=tolerance,
-        frozen=dict(frozen.versions),
-        here=here,
+        why=next(iter(reasons.values()), None),
     )
 
 
-def other_versions(frozen: Mapping[str, str], here: Mapping[str, str]) -> str:
-    """Return what differs between two machines, with both values; empty where nothing does."""
-    return "; ".join(
-        f"{name}: frozen {frozen.get(name, 'none')}, here {here.get(name, 'none')}"
-        for name in {**frozen, **here}
-        if frozen.get(name) != here.get(name)
-    )
+def _kind(reason: str | None) -> str | None:
+    """Return what kind of a reason it is: how a detector raised, or that the text gives no score.
+
+    The latter's words may change from version to version.
+    """
+    return reason if reason is None or reason.startswith(RAISED) else "undefined"
+
+
+def _refuse_blunt(values: NDArray[np.float64], tolerance: float, score: Score) -> None:
+    """Refuse a tolerance within which any two scores agree."""
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return
+    # Scores that are all alike say nothing of the scale but their size.
+    spread = float(np.ptp(known)) or max(1.0, float(np.abs(known).max()))
+    if tolerance >= spread:
+        raise GuardrailError(
+            f"the tolerance of {score.name}, {tolerance:g}, is as large as all differences between "
+            f"the probe answers' scores ({spread:.3g}), so that a machine that computes something "
+            "else would agree; give it how far two computations of one value may differ"
+        )
 
 
 @contextmanager
@@ -215,7 +281,7 @@ def _scores(score: Score) -> tuple[NDArray[np.float64], dict[int, str]]:
                 raise
             except Exception as error:
                 # A detector of one's own may fail on an answer; that is its value there.
-                reasons[row] = f"{_RAISED} {type(error).__name__}"
+                reasons[row] = f"{RAISED} {type(error.__cause__ or error).__name__}"
                 continue
             values[row] = scores.values[0]
             if (why := scores.reasons.get(0)) is not None:

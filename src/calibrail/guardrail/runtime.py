@@ -1,6 +1,7 @@
 """How does a frozen guardrail decide about an answer?"""
 
 import json
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from os import PathLike
@@ -21,7 +22,8 @@ from calibrail.guardrail.file import Origin, read_file, write_file
 from calibrail.guardrail.frozen import FrozenConfig
 from calibrail.guardrail.judged import judge
 from calibrail.guardrail.keys import PublicKey
-from calibrail.guardrail.probes import Probed, compare_probes
+from calibrail.guardrail.probed import Probed
+from calibrail.guardrail.probes import compare_probes
 from calibrail.guardrail.reasons import reason_of
 from calibrail.guardrail.signing import Signature
 from calibrail.models.call_limits import BudgetError
@@ -88,16 +90,19 @@ class Guardrail(Shown):
             signed the file. Left out, signatures are not looked at.
         probe : bool
             Whether this machine must show that it computes what was certified; see `probe`.
-            Endpoints are not asked.
+            Endpoints are not asked. Where no probe has a score, which the file says truthfully,
+            nothing is shown: a warning says so.
         """
         file = read_file(path, trusted)
         guardrail = cls(file.config)
         guardrail._origin = file.origin
         if probe:
             try:
-                guardrail.probe()
+                probed = guardrail.probe()
             except GuardrailError as error:
                 raise GuardrailError(f"{path} is refused: {error}") from error
+            if (why := probed.unproven()) is not None:
+                warnings.warn(why, UserWarning, stacklevel=2)
         return guardrail
 
     def probe(self, *, endpoint: bool = False) -> Probed:

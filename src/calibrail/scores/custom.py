@@ -108,7 +108,7 @@ class CustomScore:
         elif features is not None or positive is not None:
             raise InputError("features and positive are for estimators; a function gets all")
         exact = 0.0 if not estimates and not batch else _ROUNDING
-        self._tolerance = exact if tolerance is None else float(tolerance)
+        self._tolerance = exact if tolerance is None else _distance(tolerance)
         if not self.importable:
             warnings.warn(self.lessons[0], UserWarning, stacklevel=3)
 
@@ -272,6 +272,16 @@ def as_score(value: object) -> Score:
 def n_characters(example: Example) -> float:
     """Return the length of an answer: the least that a detector can be."""
     return float(len(example.response))
+
+
+def _distance(tolerance: Any) -> float:
+    known = isinstance(tolerance, int | float | np.number) and not isinstance(tolerance, bool)
+    if not known or not 0.0 <= tolerance < math.inf:
+        raise InputError(
+            f"tolerance must be a finite number, 0 or more; got {tolerance!r}; it says how far two "
+            "computations of one value may differ"
+        )
+    return float(tolerance)
 
 
 def _names(features: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -45,6 +45,11 @@ def identity(loaded: Loaded) -> str:
         probes = "no probes compared"
     elif probed.state == "agree":
         probes = f"{count(probed.n, 'probe answer')} agree"
+    elif probed.state == "members":
+        members = f"{count(probed.n, 'probe score')} of {', '.join(probed.members)} agree"
+        probes = f"{members}; of the rest {_NO_PROBES['endpoint']}"
+    elif (why := probed.unproven()) is not None:
+        probes = why
     else:
         probes = _NO_PROBES[probed.state]
     verdict = guardrail.config.headline.verdict

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -108,6 +109,8 @@ def _serve_here(
 ) -> bool:
     """Serve in this process."""
     _open_many_files()
+    # What starts, or takes over, says so in its own words.
+    warnings.filterwarnings("ignore", "NOT PROBED")
     with _ending_at_once(), limit_calls(_within(calls, options.deadline)):
         guardrails = Guardrails(files, load)
         log = None

@@ -12,7 +12,8 @@ from calibrail.data.example import TEXT_FIELDS
 from calibrail.errors import CalibrailError, InputError, file_errors
 from calibrail.guardrail.file import Origin, read_file
 from calibrail.guardrail.frozen import FrozenConfig
-from calibrail.guardrail.probes import Probed, not_computed
+from calibrail.guardrail.probed import Probed
+from calibrail.guardrail.probes import not_computed
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.guardrail.signing import signature_path
 from calibrail.models.remote import RemoteModel
@@ -202,11 +203,16 @@ def _reads(config: FrozenConfig, score: Score) -> dict[str, list[str]]:
 def _probes(config: FrozenConfig, score: Score | None, probed: Probed | None) -> dict[str, Any]:
     """Return how many probes are frozen and whether they agree here, or why there are none."""
     held = config.probes
+    scores = [] if held is None else held.known()
+    why = None if score is None else not_computed(score)
+    if held is not None:
+        why = "endpoint" if held.scores is None else None
     return {
-        "n": 0 if held is None else len(held.scores),
+        "n": len(scores),
+        "n_defined": sum(value is not None for value in scores),
         "set": None if held is None else held.set,
-        "agreed": probed is not None and probed.state == "agree",
-        "why": None if held is not None or score is None else not_computed(score),
+        "agreed": probed is not None and probed.state in ("agree", "members"),
+        "why": why,
     }
 
 

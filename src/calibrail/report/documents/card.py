@@ -274,6 +274,10 @@ def _probes(probes: Json) -> str:
             "it was exported (--probe-endpoint)",
         }.get(probes["why"], unproven)
     held = f"{count(probes['n'], 'frozen score')} ({plain(probes['set'])})"
+    if probes["why"] == "endpoint":
+        held += " of the members that ask no endpoint"
+    if not probes["n_defined"]:
+        return f"NOT PROBED: none of {held} is a number, so that no machine can prove anything"
     if probes["agreed"]:
         return f"{held}, recomputed on this machine and agreed"
     return f"{held}, not recomputed for this card"

@@ -36,14 +36,23 @@ def lines(content: Mapping[str, Any]) -> list[str]:
 
 
 def _probes(probes: Mapping[str, Any]) -> list[str]:
-    if probes["state"] != "agree":
-        return [_NOT_COMPARED[probes["state"]]]
+    state = probes["state"]
+    if state in _NOT_COMPARED:
+        return [_NOT_COMPARED[state]]
+    if state == "unprobed":
+        return [
+            f"NOT PROBED: none of the {probes['n']} probe answers has a score ({probes['why']}); "
+            "nothing shows that this machine computes what was certified"
+        ]
     undefined = f", {probes['n_undefined']} of them undefined as then" * bool(probes["n_undefined"])
+    of = f" of {', '.join(probes['members'])}" * bool(probes["members"])
     said = [
-        f"{count(probes['n'], 'probe answer')}{undefined}: this machine computes what was frozen "
-        f"(largest difference {probes['largest_difference']:.1g}, tolerance "
-        f"{probes['tolerance']:g})"
+        f"{count(probes['n'], 'probe score' if of else 'probe answer')}{of}{undefined}: this "
+        f"machine computes what was frozen (largest difference "
+        f"{probes['largest_difference']:.1g}, tolerance {probes['tolerance']:g})"
     ]
+    if state == "members":
+        said.append(f"the rest: {_NOT_COMPARED['endpoint']}")
     if probes["differ"]:
         said.append(f"versions that differ, though the scores agree: {probes['differ']}")
     return said
