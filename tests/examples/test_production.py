@@ -62,7 +62,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> tuple[set[str], Labels,
             made.metrics.requested("/v1/check", status, 0.1)
         decided = files.get(None)
         answer = decided.guardrail.check(response="A metal.", contexts=["Tungsten is a metal."])
-        made.metrics.decided(decided, [answer], "detector")
+        made.metrics.decided(decided, [answer])
         made.metrics.batched(decided, 1)
         made.metrics.reloaded("guardrail", "refused")
         made.metrics.logged(1)

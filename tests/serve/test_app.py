@@ -201,6 +201,14 @@ def test_several_guardrails_decide_by_name(visit: Visiting, surface: Path, colum
         said = await client.post("/v1/check?gaurdrail=surface", json=ANSWER)
         assert said.status_code == 422
         assert "gaurdrail" in said.json()["detail"]
+        for route in ("check", "check/batch", "select"):
+            said = await client.post(
+                f"/v1/{route}?guardrail=surface&guardrail=column", json={**ANSWER, "fdr": 0.1}
+            )
+            assert said.status_code == 422
+        said = await client.get("/v1/guardrail?guardrail=column&format=md&format=json")
+        assert said.status_code == 422
+        assert "?format= more than once" in said.json()["detail"]
         answers = await asyncio.gather(
             client.post("/v1/check?guardrail=surface", json=ANSWER),
             client.post("/v1/check?guardrail=column", json={"columns": {"risk": 0.1}}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from calibrail import Example
 from calibrail.guardrail import Guardrail
 from calibrail.guardrail.decision_log import DecisionLog
 from calibrail.scores.base import Scores
+from calibrail.serve.batching import _Lane
 from calibrail.serve.service import Service
 from tests.serve.conftest import ANSWER
 
@@ -161,7 +163,10 @@ def test_large_bodies_are_held_in_bounded_memory(
         post = asyncio.create_task(client.post("/v1/check", json=body))
         await until(lambda: held.batches)
         refused = await client.post("/v1/check", json=body)
-        assert (refused.status_code, refused.json()["title"]) == (429, "queue full")
+        assert (refused.status_code, refused.json()["title"]) == (429, "too busy")
+        metrics = (await client.get("/metrics")).text
+        assert 'calibrail_rejected_total{reason="too_busy"} 1.0' in metrics
+        assert 'calibrail_rejected_total{reason="queue_full"} 0.0' in metrics
         held.may.set()
         assert (await post).status_code == 200
         assert (await client.post("/v1/check", json=body)).status_code == 200
@@ -183,6 +188,85 @@ def test_a_detector_that_fails_decides_by_its_policy(visit: Visiting, column: Pa
         assert 'calibrail_failures_total{guardrail="column",kind="detector"} 3.0' in metrics
 
     visit(go, column, load=load)
+
+
+@pytest.mark.parametrize("ending", [SystemExit(3), KeyboardInterrupt()])
+def test_a_detector_that_would_end_its_thread_decides_by_its_policy(
+    visit: Visiting, column: Path, ending: BaseException
+) -> None:
+    held, load = holding(column)
+    held.may.set()
+    score = held.score
+
+    def ends(examples: Sequence[Example]) -> Scores:
+        if any(example.id == "bad" for example in examples):
+            raise ending
+        return score(examples)
+
+    held.score = ends  # type: ignore[method-assign]
+
+    async def go(client: Any, _: Service) -> None:
+        items = [{"id": name, "columns": {"risk": -9.0}} for name in ("one", "bad", "two")]
+        said = (await client.post("/v1/check/batch", json={"items": items})).json()["items"]
+        assert [item["outcome"] for item in said] == ["pass", "review", "pass"]
+        assert type(ending).__name__ in said[1]["reason"]
+        assert (await client.post("/v1/check", json=items[0])).json()["outcome"] == "pass"
+
+    visit(go, column, load=load)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_ended_is_started_anew(
+    visit: Visiting, column: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = {"columns": {"risk": -9.0}}
+    take, n = _Lane.take, iter(range(9))
+
+    def broken_once(lane: _Lane, most: int) -> Any:
+        return sys.exit() if next(n) == 0 else take(lane, most)
+
+    monkeypatch.setattr(_Lane, "take", broken_once)
+
+    async def go(client: Any, _: Service) -> None:
+        first = await client.post("/v1/check", json=body)
+        assert (first.json()["outcome"], "timeout" in first.json()["reason"]) == ("review", True)
+        assert (await client.post("/v1/check", json=body)).json()["outcome"] == "pass"
+
+    visit(go, column, deadline=0.3)
+
+
+def test_what_cannot_be_counted_is_decided_and_logged(
+    visit: Visiting, column: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def go(client: Any, service: Service) -> None:
+        for name in ("_decisions", "_sizes", "_depth", "_requests", "_log_lines"):
+            monkeypatch.setattr(getattr(service.metrics, name), "inc", broken, raising=False)
+            monkeypatch.setattr(getattr(service.metrics, name), "set", broken, raising=False)
+            monkeypatch.setattr(getattr(service.metrics, name), "labels", broken)
+        said = await client.post("/v1/check", json={"columns": {"risk": -9.0}})
+        assert said.json()["outcome"] == "pass"
+
+    visit(go, column, log=DecisionLog(tmp_path / "log"))
+    assert '"pass"' in next((tmp_path / "log").iterdir()).read_text()
+
+
+def test_a_process_that_is_stuck_for_long_is_not_alive(visit: Visiting, column: Path) -> None:
+    held, load = holding(column)
+
+    async def go(client: Any, service: Service) -> None:
+        said = await client.post("/v1/check", json={"columns": {"risk": -9.0}})
+        assert said.json()["outcome"] == "review"
+        assert (await client.get("/healthz")).status_code == 200
+        await until(lambda: service.batcher.stuck(5))
+        assert (await client.get("/healthz")).json()["title"] == "stuck"
+        held.may.set()
+        await until(lambda: not service.batcher.stuck())
+        assert (await client.get("/healthz")).status_code == 200
+
+    visit(go, column, load=load, deadline=0.3)
 
 
 def test_a_decision_that_cannot_be_logged_is_not_given(

@@ -13,6 +13,7 @@ from calibrail import Example, select
 from calibrail.guardrail import Guardrail
 from calibrail.guardrail.decision_log import DecisionLog
 from calibrail.serve.service import Service
+from tests.serve.test_batching import holding
 
 Visiting = Callable[..., None]
 RISKS = [-2.0, -1.5, 0.3, 0.9, 1.4, -1.0, None, -0.5] * 4
@@ -54,6 +55,13 @@ def test_what_is_released_is_what_select_releases_from_a_file(
         }
         assert rest == items
         assert more.json()["n_seen_before"] == 1
+        none = await client.post("/v1/select", json={"items": [calibrated], "fdr": 0.1})
+        assert none.status_code == 200, none.text
+        assert (none.json()["n"], none.json()["n_released"]) == (0, 0)
+        assert none.json()["items"] == [first]
+        metrics = (await client.get("/metrics")).text
+        assert 'decisions_total{guardrail="column",outcome="error"} 2.0' in metrics
+        assert 'undefined_total{guardrail="column"} 8.0' in metrics
 
     visit(go, column, log=DecisionLog(tmp_path / "log"))
     lines = [
@@ -62,9 +70,25 @@ def test_what_is_released_is_what_select_releases_from_a_file(
         for line in file.read_text().splitlines()
     ]
     logged = [line for line in lines if line.get("kind") == "select"]
+    seen = {"released": False}
     assert [line["released"] for line in logged] == [
-        item["released"] for item in [*expected.items(), *expected.items()]
+        item["released"] for item in [*expected.items(), seen, *expected.items(), seen]
     ]
+    assert {line["outcome"] for line in logged if "seen_before" in line["reason"]} == {"error"}
+
+
+def test_a_selection_that_comes_too_late_is_a_timeout(visit: Visiting, column: Path) -> None:
+    held, load = holding(column)
+
+    async def go(client: Any, _: Service) -> None:
+        said = await client.post("/v1/select", json={"items": ITEMS[:3], "fdr": 0.1})
+        assert said.json()["n_released"] == 0
+        metrics = (await client.get("/metrics")).text
+        assert 'calibrail_failures_total{guardrail="column",kind="timeout"} 3.0' in metrics
+        assert 'calibrail_failures_total{guardrail="column",kind="detector"} 0.0' in metrics
+        held.may.set()
+
+    visit(go, column, load=load, deadline=0.1)
 
 
 @pytest.mark.parametrize(

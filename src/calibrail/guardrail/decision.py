@@ -19,6 +19,9 @@ FAILED: Final = "the detector failed"
 #: How it begins where there is no score, and the policy for that decided.
 UNDEFINED: Final = "undefined score"
 
+#: The whole of it for an answer that is not selected from.
+SEEN: Final = "not judged: the guardrail's threshold was set on this answer (seen_before)"
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Decision(Shown):
@@ -105,7 +108,7 @@ class Decision(Shown):
         Where there is no score the reason quotes a cell of the data, a detector's words or its
         error; the column's name, the error's class and the policy are left.
         """
-        if self.score is not None:
+        if self.score is not None or self.reason == SEEN:
             return self
         why = UNDEFINED + (f" of column {self.scale.column}" if self.scale.column else "")
         if self.failed:

@@ -338,7 +338,7 @@ class Guardrail(Shown):
             return self.failed(example, error)
         return self._decide_scored([example], scores, alone=True)[0]
 
-    def failed(self, example: Example, error: Exception) -> Decision:
+    def failed(self, example: Example, error: BaseException) -> Decision:
         """Return the decision about an answer that could not be judged: the failure policy's."""
         policy = self._config.policy.failure
         threshold = _finite(self._rule.thresholds(1, self._groups([example]))[0])

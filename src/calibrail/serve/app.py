@@ -104,7 +104,8 @@ def application(service: Service) -> FastAPI:
 
     @app.get("/healthz")
     async def health() -> Response:
-        """Say that the process lives."""
+        """Say that the process lives, and that starting it anew would not help."""
+        service.refuse_dead()
         return _json('{"status": "alive"}')
 
     @app.get("/readyz")
@@ -124,7 +125,12 @@ def application(service: Service) -> FastAPI:
 def _named(service: Service, request: Request, *further: str) -> Loaded:
     """Return the guardrail that a request names; a misspelt name of a parameter names none."""
     known = ("guardrail", *further)
-    if unknown := [name for name in request.query_params if name not in known]:
+    names = [name for name, _ in request.query_params.multi_items()]
+    if twice := [name for name in known if names.count(name) > 1]:
+        raise Problem(
+            422, "invalid-request", f"the address has ?{twice[0]}= more than once; give it once"
+        )
+    if unknown := [name for name in names if name not in known]:
         raise Problem(
             422,
             "invalid-request",

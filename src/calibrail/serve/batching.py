@@ -7,6 +7,7 @@ matter to any decision is the guardrail's own promise.
 
 import asyncio
 import contextvars
+import logging
 import threading
 import time
 from collections import deque
@@ -16,9 +17,12 @@ from typing import Final
 
 from calibrail.data.example import Example
 from calibrail.guardrail.decision import Decision
+from calibrail.guardrail.runtime import Guardrail
 from calibrail.serve.guardrails import Loaded
-from calibrail.serve.metrics import Metrics
+from calibrail.serve.metrics import TIMEOUT, Metrics
 from calibrail.serve.problems import Problem
+
+_log: Final = logging.getLogger("calibrail.serve")
 
 #: Threads that ask an endpoint: a slow reply holds up those that share its batch, not all others.
 ASKING_THREADS: Final = 8
@@ -64,9 +68,9 @@ class Waiting:
         self.settled = False
 
 
-#: Takes what one guardrail decided before it is given, in any thread, and what failed where it
-#: could not; raises where it cannot be kept.
-Keep = Callable[[Sequence[tuple[Waiting, Decision]], str], None]
+#: Takes what one guardrail decided before it is given, in any thread; raises where it cannot be
+#: kept.
+Keep = Callable[[Sequence[tuple[Waiting, Decision]]], None]
 
 
 class Batcher:
@@ -110,9 +114,9 @@ class Batcher:
         """Answers that wait or are scored."""
         return self._n
 
-    def stuck(self) -> bool:
-        """Return whether all threads of some lane have been at one batch beyond the deadline."""
-        late = time.monotonic() - self._deadline
+    def stuck(self, deadlines: float = 1.0) -> bool:
+        """Return whether all threads of some lane have been at one batch for so many deadlines."""
+        late = time.monotonic() - deadlines * self._deadline
         with self._lock:
             return any(
                 len(lane.began) == lane.n_threads and max(lane.began.values()) < late
@@ -171,7 +175,7 @@ class Batcher:
             lane = self._lane(loaded)
             lane.waiting.extend(request.answers)
             lane.ready.notify(min(len(examples), lane.n_idle))
-        late = f"no decision within {self._deadline:g} s (timeout)"
+        late = f"no decision within {self._deadline:g} s {TIMEOUT}"
         request.timer = self._loop.call_later(self._deadline, self._expire, request, late)
         self._open.add(request)
         try:
@@ -182,20 +186,23 @@ class Batcher:
     def give_up(self) -> None:
         """Decide all that is open by the failure policy, at once."""
         for request in tuple(self._open):
-            self._expire(request, "no decision before the service was stopped (timeout)")
+            self._expire(request, f"no decision before the service was stopped {TIMEOUT}")
 
     def _lane(self, loaded: Loaded) -> "_Lane":
         name, n = (loaded.name, ASKING_THREADS) if loaded.asks else ("", 1)
         lane = self._lanes.get(name)
         if lane is None:
             lane = self._lanes[name] = _Lane(self._lock, n)
-            for number in range(n):
-                threading.Thread(
-                    target=self._context.copy().run,
-                    args=(self._work, lane),
-                    name=f"scorer {name or 'local'} {number}",
-                    daemon=True,
-                ).start()
+        lane.threads = [thread for thread in lane.threads if thread.is_alive()]
+        for number in range(len(lane.threads), n):
+            thread = threading.Thread(
+                target=self._context.copy().run,
+                args=(self._work, lane),
+                name=f"scorer {name or 'local'} {number}",
+                daemon=True,
+            )
+            lane.threads.append(thread)
+            thread.start()
         return lane
 
     def _work(self, lane: "_Lane") -> None:
@@ -207,9 +214,14 @@ class Batcher:
                     lane.n_idle -= 1
                 batch = lane.take(self._max_batch)
                 lane.began[threading.get_ident()] = time.monotonic()
-            self._decide(batch)
-            with self._lock:
-                del lane.began[threading.get_ident()]
+            try:
+                self._decide(batch)
+            except BaseException:
+                # What has no decision by its deadline is decided by the failure policy.
+                _log.exception("a batch of answers could not be decided")
+            finally:
+                with self._lock:
+                    del lane.began[threading.get_ident()]
             # What was asked is not kept alive while nothing else comes.
             del batch
 
@@ -217,26 +229,22 @@ class Batcher:
         guardrail = batch[0].loaded.guardrail
         examples = [answer.example for answer in batch]
         self._metrics.batched(batch[0].loaded, len(batch))
-        try:
-            decisions = guardrail.decide(examples, alone=batch[0].alone)
-        except Exception as error:
-            # A guardrail decides whatever its detector does; should it not, nothing passes.
-            decisions = [guardrail.failed(example, error) for example in examples]
+        decisions = _decisions(guardrail, examples, alone=batch[0].alone)
         with self._lock:
             mine = [pair for pair in zip(batch, decisions, strict=True) if not pair[0].settled]
             for answer, _ in mine:
                 answer.settled = True
-        self._give(mine, "detector")
+        self._give(mine)
 
-    def _give(self, decided: Sequence[tuple[Waiting, Decision]], failed: str) -> None:
+    def _give(self, decided: Sequence[tuple[Waiting, Decision]]) -> None:
         """Keep decisions, then hand them to the requests."""
         problem: Exception | None = None
         if decided:
             try:
                 if kept := [pair for pair in decided if pair[0].kept]:
-                    self._keep(kept, failed)
-            except Exception as error:
-                problem = error
+                    self._keep(kept)
+            except BaseException as error:
+                problem = error if isinstance(error, Exception) else RuntimeError(repr(error))
             self._loop.call_soon_threadsafe(self._deliver, decided, problem)
 
     def _deliver(
@@ -272,7 +280,7 @@ class Batcher:
         decided = [
             (answer, answer.loaded.guardrail.failed(answer.example, error)) for answer in late
         ]
-        self._late.submit(self._context.copy().run, self._give, decided, "timeout")
+        self._late.submit(self._context.copy().run, self._give, decided)
 
     async def emptied(self, seconds: float) -> bool:
         """Wait until nothing waits or is scored; return whether that came about in time."""
@@ -282,6 +290,16 @@ class Batcher:
         return not self._n
 
 
+def _decisions(guardrail: Guardrail, examples: list[Example], *, alone: bool) -> list[Decision]:
+    """Decide about answers, whatever a detector raises: foreign code may want to end the thread."""
+    try:
+        return guardrail.decide(examples, alone=alone)
+    except BaseException as error:
+        if len(examples) == 1:
+            return [guardrail.failed(examples[0], error)]
+    return [_decisions(guardrail, [example], alone=alone)[0] for example in examples]
+
+
 class _Lane:
     """Answers that wait for the same threads."""
 
@@ -289,6 +307,7 @@ class _Lane:
         self.ready = threading.Condition(lock)
         self.waiting: deque[Waiting] = deque()
         self.n_threads, self.n_idle = n_threads, 0
+        self.threads: list[threading.Thread] = []
         #: When each thread that is at work began its batch.
         self.began: dict[int, float] = {}
 

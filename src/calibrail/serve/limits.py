@@ -21,6 +21,7 @@ from calibrail.serve.service import Service
 _BODIES: Final = 64
 #: What anybody may ask: whoever starts and stops the process has no token.
 OPEN: Final = frozenset({"/healthz", "/readyz"})
+_CHARSET: Final = re.compile(r"charset\s*=\s*\"?([^\s;\"]*)")
 _LOCAL: Final = re.compile(r"(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?", re.IGNORECASE)
 
 
@@ -60,7 +61,9 @@ class Gate:
         finally:
             route = getattr(scope.get("route"), "path", "none")
             if status:
-                self._service.metrics.requested(route, status, time.perf_counter() - began)
+                seconds = time.perf_counter() - began
+                problem = scope.get("problem", "")
+                self._service.metrics.requested(route, status, seconds, problem)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         held = [0]
@@ -70,6 +73,7 @@ class Gate:
             body = await self._body(headers, receive, held)
             await self._pass_on(body, scope, receive, send)
         except Problem as problem:
+            scope["problem"] = problem.kind
             await problem.response()(scope, receive, send)
         except ConnectionResetError:
             pass
@@ -101,10 +105,24 @@ class Gate:
                     "this needs the service's token: send the header Authorization: Bearer TOKEN",
                 )
         if scope["method"] == "POST":
-            kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-            if kind != b"application/json":
+            kind, _, further = headers.get(b"content-type", b"").lower().partition(b";")
+            if kind.strip() != b"application/json":
                 raise Problem(
                     415, "not-json", "send the body with the header Content-Type: application/json"
+                )
+            charset = _CHARSET.search(further.decode("latin-1"))
+            if charset and charset[1] not in ("utf-8", "utf8", "us-ascii"):
+                raise Problem(
+                    415,
+                    "other-encoding",
+                    f"Content-Type says charset={charset[1]:.40}; send the body in UTF-8",
+                )
+            packed = headers.get(b"content-encoding", b"").decode("latin-1").strip().lower()
+            if packed not in ("", "identity"):
+                raise Problem(
+                    415,
+                    "other-encoding",
+                    f"Content-Encoding says {packed:.40}; send the body as it is, without it",
                 )
 
     async def _body(
@@ -131,7 +149,7 @@ class Gate:
                     if self._held > _BODIES * self._most:
                         raise Problem(
                             429,
-                            "queue-full",
+                            "too-busy",
                             "too many large requests at a time; send this again later",
                             retry_after=RETRY_AFTER,
                         )

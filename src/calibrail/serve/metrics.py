@@ -4,9 +4,11 @@ Where several processes serve, each counts into files of its own (``PROMETHEUS_M
 which must be set before this is imported), and whichever is asked adds all of them up.
 """
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, get_args
+from functools import wraps
+from typing import Final, ParamSpec, get_args
 
 import numpy as np
 from prometheus_client import (
@@ -23,9 +25,11 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from calibrail.guardrail.decision import Decision, Outcome
+from calibrail.guardrail.decision import SEEN, Decision, Outcome
 from calibrail.serve.guardrails import Loaded
 
+#: Stands in the reason of a decision that was not made in time.
+TIMEOUT: Final = "(timeout)"
 #: Variable with the folder in which processes count together.
 TOGETHER: Final = "PROMETHEUS_MULTIPROC_DIR"
 #: Of what /metrics answers.
@@ -43,6 +47,24 @@ _REASONS: Final = {
     **{401: "unauthorized", 408: "slow"},
     **{413: "too_large", 431: "too_large", 429: "queue_full"},
 }
+#: The same by the problem's name, where the status does not tell.
+_PROBLEMS: Final = {"too-busy": "too_busy"}
+
+_log: Final = logging.getLogger("calibrail.serve")
+P = ParamSpec("P")
+
+
+def _harmless(count: Callable[P, None]) -> Callable[P, None]:
+    """Let a count that fails be said, and keep nothing else from being done."""
+
+    @wraps(count)
+    def counted(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            count(*args, **kwargs)
+        except Exception as error:
+            _log.error("%s is not counted: %r", count.__name__, error)
+
+    return counted
 
 
 class Metrics:
@@ -110,52 +132,61 @@ class Metrics:
             self._failures.labels(name, kind)
         for result in ("swapped", "refused"):
             self._reloads.labels(name, result)
-        for reason in ("bad", *_REASONS.values()):
+        for reason in ("bad", *_REASONS.values(), *_PROBLEMS.values()):
             self._rejected.labels(reason)
         self._undefined.labels(name)
         self._scores[name] = self._histogram(
             "score", "Scores of answers.", "guardrail", _buckets(loaded), alone=True
         )
 
-    def decided(self, loaded: Loaded, decisions: Iterable[Decision], kind: str) -> None:
-        """Count decisions that are given; ``kind`` says how those failed that did."""
+    @_harmless
+    def decided(self, loaded: Loaded, decisions: Iterable[Decision]) -> None:
+        """Count decisions that are given."""
         name = loaded.name
         for decision in decisions:
             self._decisions.labels(name, decision.outcome).inc()
             if decision.score is not None:
                 self._scores[name].labels(name).observe(decision.score)
             elif decision.failed:
+                kind = "timeout" if TIMEOUT in decision.reason else "detector"
                 self._failures.labels(name, kind).inc()
-            else:
+            elif decision.reason != SEEN:
                 self._undefined.labels(name).inc()
 
-    def requested(self, route: str, status: int, seconds: float) -> None:
-        """Count a request that was answered."""
+    @_harmless
+    def requested(self, route: str, status: int, seconds: float, problem: str = "") -> None:
+        """Count a request that was answered, and the name of the problem that its answer is."""
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
         if 400 <= status < 500:
-            self.refused(status)
+            self.refused(status, problem)
 
-    def refused(self, status: int) -> None:
+    def refused(self, status: int, problem: str = "") -> None:
         """Count a request that was refused with a status."""
-        self._rejected.labels(_REASONS.get(status, "bad")).inc()
+        reason = _PROBLEMS.get(problem) or _REASONS.get(status, "bad")
+        self._rejected.labels(reason).inc()
 
+    @_harmless
     def batched(self, loaded: Loaded, size: int) -> None:
         """Count answers that are scored together."""
         self._sizes.labels(loaded.name).observe(size)
 
+    @_harmless
     def waiting(self, depth: int) -> None:
         """Take how many answers wait or are scored."""
         self._depth.set(depth)
 
+    @_harmless
     def reloaded(self, name: str, result: str) -> None:
         """Count a file that changed: ``swapped`` or ``refused``."""
         self._reloads.labels(name, result).inc()
 
+    @_harmless
     def logged(self, n: int) -> None:
         """Count lines of the decision log."""
         self._log_lines.inc(n)
 
+    @_harmless
     def unlogged(self, loaded: Loaded, n: int) -> None:
         """Count a write to the decision log that failed, and the decisions not given for it."""
         self._log_errors.inc()

@@ -5,7 +5,9 @@ import json
 import re
 from typing import Final
 
+from calibrail.data.example import Example
 from calibrail.errors import CalibrailError
+from calibrail.guardrail.decision import SEEN, Decision
 from calibrail.serve.bodies import Select
 from calibrail.serve.guardrails import Loaded
 from calibrail.serve.problems import Problem, pointer
@@ -38,17 +40,23 @@ async def select(service: Service, loaded: Loaded, asked: Select) -> str:
     ]
     new = [batch.admits(example) for example in examples]
     admitted = [example for example, is_new in zip(examples, new, strict=True) if is_new]
-    decisions = await service.batcher.decide(loaded, admitted, kept=False) if admitted else []
+    decided = await service.batcher.decide(loaded, admitted, kept=False) if admitted else []
     try:
-        result = await asyncio.to_thread(selected, batch, decisions, release, _SOURCE)
+        result = await asyncio.to_thread(selected, batch, decided, release, _SOURCE)
     except CalibrailError as error:
         raise _refused(error) from None
+    given = iter(decided)
+    decisions = [
+        next(given) if is_new else _withheld(example)
+        for example, is_new in zip(examples, new, strict=True)
+    ]
+    released = iter(result.selection.released)
     await asyncio.to_thread(
         service.keep,
         loaded,
-        list(zip(admitted, decisions, strict=True)),
+        list(zip(examples, decisions, strict=True)),
         kind="select",
-        released=[bool(item) for item in result.selection.released],
+        released=[is_new and bool(next(released)) for is_new in new],
     )
     chosen = iter(result.items())
     unreleased = {"released": False, "score": None, "p_value": None, "seen_before": True}
@@ -57,6 +65,11 @@ async def select(service: Service, loaded: Loaded, asked: Select) -> str:
         for example, is_new in zip(examples, new, strict=True)
     ]
     return json.dumps({**result.to_dict(), "items": items}, ensure_ascii=False, allow_nan=False)
+
+
+def _withheld(example: Example) -> Decision:
+    """Return what the log says of an answer that the guardrail was calibrated on."""
+    return Decision(example.id, "error", None, None, None, SEEN)
 
 
 def _refused(error: CalibrailError) -> Problem:

@@ -18,6 +18,8 @@ from calibrail.settings.serving import ServeOptions
 
 #: Environment variable of the token that requests must bring.
 TOKEN_VARIABLE: Final = "CALIBRAIL_TOKEN"
+#: Deadlines after which a detector that is still at one batch is taken to hang.
+LOST: Final = 5
 #: Bytes that must find room before a log that failed is tried with decisions again.
 _ROOM: Final = 2**16
 
@@ -68,13 +70,23 @@ class Service:
         if problem := self._unready():
             raise problem
 
+    def refuse_dead(self) -> None:
+        """Raise where nothing but starting the process anew would help.
+
+        Raises
+        ------
+        Problem
+            If its detector has been at one batch for `LOST` deadlines.
+        """
+        if self.batcher.stuck(LOST):
+            raise _stuck()
+
     def keep(
         self,
         loaded: Loaded,
         decided: Sequence[tuple[Example, Decision]],
         *,
         kind: str = "check",
-        failed: str = "detector",
         released: Sequence[bool] | None = None,
     ) -> None:
         """Write decisions to the log before they are given, and count them.
@@ -87,8 +99,6 @@ class Service:
             The answers.
         kind : str
             What was asked.
-        failed : str
-            What failed where one could not be judged: ``detector`` or ``timeout``.
         released : sequence of bool, optional
             Of a selection, whether each answer is released.
 
@@ -125,14 +135,13 @@ class Service:
                 ) from error
             self._log_error = ""
             self.metrics.logged(len(entries))
-        self.metrics.decided(loaded, (decision for _, decision in decided), failed)
+        self.metrics.decided(loaded, (decision for _, decision in decided))
 
     def _unready(self) -> Problem | None:
         if self.draining:
             return Problem(503, "stopping", "this process is being stopped; ask another one")
         if self.batcher.stuck():
-            detail = "the detector has been at work for longer than the deadline; ask another one"
-            return Problem(503, "stuck", detail)
+            return _stuck()
         if self._log_error and self._log is not None:
             try:
                 with tempfile.TemporaryFile(dir=self._log.folder) as file:
@@ -149,7 +158,12 @@ class Service:
             self._log.close()
         return finished
 
-    def _keep(self, decided: Sequence[tuple[Waiting, Decision]], failed: str) -> None:
+    def _keep(self, decided: Sequence[tuple[Waiting, Decision]]) -> None:
         """Keep decisions on answers that came to the same guardrail."""
         items = [(answer.example, decision) for answer, decision in decided]
-        self.keep(decided[0][0].loaded, items, failed=failed)
+        self.keep(decided[0][0].loaded, items)
+
+
+def _stuck() -> Problem:
+    detail = "the detector has been at one batch for longer than the deadline; ask another one"
+    return Problem(503, "stuck", detail)

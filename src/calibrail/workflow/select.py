@@ -230,7 +230,13 @@ def select(
             if progress is not None:
                 progress(done)
 
-    return selected(batch, decisions(), release, spoken(source))
+    result = selected(batch, decisions(), release, spoken(source))
+    if not result.ids:
+        raise DataError(
+            "there is no answer to select from: the source is empty"
+            + (", or holds calibration examples alone" if batch.n_seen_before else "")
+        )
+    return result
 
 
 class NewAnswers:
@@ -293,17 +299,12 @@ def selected(
 
     Raises
     ------
-    DataError, InputError
+    InputError
         As for ``select``.
     """
     guardrail, calibration = batch.guardrail, batch.guardrail.calibration
     rows = [(item.id, item.p_value, item.score, item.outcome) for item in decisions]
-    if not rows:
-        raise DataError(
-            "there is no answer to select from: the source is empty"
-            + (", or holds calibration examples alone" if batch.n_seen_before else "")
-        )
-    ids, *numbers, outcomes = zip(*rows, strict=True)
+    ids, *numbers, outcomes = zip(*rows, strict=True) if rows else ((), (), (), ())
     # What is undefined is NaN.
     p, scores = np.array(numbers, dtype=np.float64)
     n, n_grouped = calibration.n, batch.n_grouped
