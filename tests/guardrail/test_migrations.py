@@ -15,6 +15,13 @@ from calibrail.guardrail.migrations import MIGRATIONS, NEWEST, migrated
 #: Files as each version wrote them: they are never written again.
 GOLDEN = Path(__file__).parent / "golden"
 FILES = sorted(GOLDEN.glob("*.json"))
+#: What each decided, as it was kept: they are never written again either.
+DECIDED = {
+    line["file"]: line["decisions"]
+    for line in map(json.loads, (GOLDEN / "decisions.jsonl").read_text().splitlines())
+}
+#: How far a neural network may differ from machine to machine, in the digits that are shown.
+DIGITS = 2e-4
 #: Its detector splits words otherwise than today's, and so is another one.
 OTHER_DETECTOR = "1-early-words.json"
 #: What each said of a harmless answer when it was frozen, where that was not "pass".
@@ -22,17 +29,29 @@ OUTCOMES = {"model": "flag"}
 LOADED = [path for path in FILES if path.name != OTHER_DETECTOR]
 
 
-def decided(guardrail: Guardrail) -> list[tuple[str, str]]:
-    batch = [
+def asked() -> list[Example]:
+    """Answers of the kinds that the golden files know of, and one that has no score."""
+    said = (
+        ("It is 7.", -2.0, "a"),
+        ("It is 9 in Bergen 63.", 2.5, "a"),
+        ("It is 7 in Oslo, by the sea.", 0.4, "b"),
+        ("It is 7.", 0.9, "unknown"),
+        ("", None, "a"),
+    )
+    return [
         Example(
             question="What is number 7?",
             contexts=("The number is 7 and the town is Oslo.",),
             response=response,
-            id=response,
-            columns={"detector": value, "kind": "a"},
+            id=str(row),
+            columns={"detector": value, "kind": kind},
         )
-        for response, value in (("It is 7.", -2.0), ("It is 9 in Bergen 63.", 2.5))
+        for row, (response, value, kind) in enumerate(said)
     ]
+
+
+def decided(guardrail: Guardrail) -> list[tuple[str, str]]:
+    batch = asked()[:2]
     return [(item.outcome, item.reason) for item in guardrail.decide(batch)]
 
 
@@ -50,6 +69,27 @@ def test_a_guardrail_of_every_schema_loads_and_decides(path: Path) -> None:
     assert loaded.config.digest == json.loads(path.read_bytes())["digest"]
     outcomes = [outcome for outcome, _ in decided(loaded)]
     assert outcomes == [OUTCOMES.get(path.stem.partition("-")[2], "pass"), "flag"]
+
+
+@pytest.mark.parametrize("path", LOADED, ids=lambda path: path.stem)
+def test_a_guardrail_of_every_schema_decides_as_it_did(path: Path) -> None:
+    within = DIGITS if "model" in path.stem else 0.0
+    kept = DECIDED[path.name]
+    for here, there in zip(Guardrail.load(path).decide(asked()), kept, strict=True):
+        assert (here.id, here.outcome) == (there["id"], there["outcome"])
+        for name in ("score", "threshold", "p_value"):
+            expected = there[name]
+            value = getattr(here, name)
+            assert value == (
+                None if expected is None else pytest.approx(expected, rel=0, abs=within)
+            )
+
+
+def test_every_golden_file_that_loads_has_its_decisions() -> None:
+    assert set(DECIDED) == {path.name for path in LOADED}
+    scores = [item["score"] for decisions in DECIDED.values() for item in decisions]
+    assert len(set(scores)) > 8
+    assert None in scores
 
 
 @pytest.mark.parametrize("path", LOADED, ids=lambda path: path.stem)
@@ -76,7 +116,8 @@ def test_a_copy_with_other_content_is_written_in_the_newest_schema() -> None:
 
 
 def test_what_an_older_detector_computed_is_refused_with_the_remedy() -> None:
-    with pytest.raises(GuardrailError, match="or calibrate again"):
+    renew = r"or calibrate again.*calibrail calibrate DATA.*calibrail export RUN -o guardrail\.json"
+    with pytest.raises(GuardrailError, match=renew):
         Guardrail.load(GOLDEN / OTHER_DETECTOR)
 
 

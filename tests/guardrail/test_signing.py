@@ -421,3 +421,33 @@ def test_a_passphrase_is_read_where_the_environment_has_no_bytes(
     raw = (tmp_path / "key.pem").read_bytes()
     form.load_pem_private_key(raw, "sésame".encode())
     read_private_key(tmp_path / "key.pem")
+
+
+def test_a_signature_of_an_older_file_says_what_that_file_is(
+    keys: tuple[Path, Path], tmp_path: Path
+) -> None:
+    golden = Path(__file__).parent / "golden" / "1-words.json"
+    path = tmp_path / "g.json"
+    Guardrail.load(golden).save(path, sign=keys[0])
+    assert path.read_bytes() == golden.read_bytes()
+    signature = Guardrail.load(path, trusted=[keys[1]]).signature
+    assert signature is not None
+    content = json.loads(golden.read_bytes())
+    assert signature.predicate["schema"] == content["schema"] == "calibrail.guardrail/1"
+    assert signature.predicate["digest"] == content["digest"]
+
+
+@pytest.mark.parametrize("name", ["digest", "schema", "verdict"])
+@pytest.mark.parametrize("value", ["another", None])
+def test_a_signature_that_states_something_else_of_the_file_is_refused(
+    signed: Path, keys: tuple[Path, Path], name: str, value: str | None
+) -> None:
+    raw = signed.read_bytes()
+    predicate = dict(read_file(signed, [keys[1]]).origin.signature.predicate)  # type: ignore[union-attr]
+    predicate[name] = value
+    if value is None:
+        del predicate[name]
+    envelope = sign(raw, signed.name, predicate, read_private_key(keys[0]))
+    signature_path(signed).write_bytes(envelope)
+    with pytest.raises(GuardrailError, match=rf"states something else.*{name}.*sign it again"):
+        Guardrail.load(signed, trusted=[keys[1]])

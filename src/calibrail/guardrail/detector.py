@@ -1,10 +1,18 @@
 """Is the detector on this machine the one that was frozen?"""
 
+from typing import Final
+
 from calibrail.errors import GuardrailError, InputError
 from calibrail.guardrail.frozen import ScoreSpecConfig, plain
 from calibrail.scores.base import Score
 from calibrail.scores.learned import learns, state_bytes, with_state
 from calibrail.scores.registry import ScoreSpec, build
+
+#: How a guardrail whose detector is another one here is made anew.
+RENEW: Final = (
+    "calibrate again with this one and renew the guardrail: calibrail calibrate DATA -o RUN, then "
+    "calibrail export RUN -o guardrail.json"
+)
 
 
 def frozen_detector(frozen: ScoreSpecConfig, score: Score | None = None) -> Score:
@@ -46,7 +54,7 @@ def _refuse_other(frozen: ScoreSpecConfig, score: Score) -> None:
         )
     if state_bytes(score) != frozen.state_bytes():
         raise GuardrailError(
-            f"what the score {score.name} has learnt is not what was calibrated; calibrate again"
+            f"what the score {score.name} has learnt is not what was calibrated; {RENEW}"
         )
     here, there = plain(score.fingerprint()), frozen.fingerprint
     if here != there:
@@ -57,5 +65,5 @@ def _refuse_other(frozen: ScoreSpecConfig, score: Score) -> None:
         )
         raise GuardrailError(
             f"the detector on this machine is not the one that was calibrated ({details}); install "
-            "the frozen one, or calibrate again with this one"
+            f"the frozen one, or {RENEW}"
         )

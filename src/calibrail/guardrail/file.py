@@ -1,6 +1,7 @@
 """How is a guardrail file read and written, with its signature?"""
 
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -70,6 +71,8 @@ def read_file(path: str | PathLike[str], trusted: Sequence[PublicKey] | None = N
     # What nobody vouches for is not even parsed.
     signature = None if keys is None else verify_beside(path, raw, keys)
     config = FrozenConfig.from_bytes(raw, source=str(path))
+    if signature is not None:
+        _refuse_other_statement(path, raw, signature)
     return FrozenFile(config, Origin(path.absolute(), hashlib.sha256(raw).hexdigest(), signature))
 
 
@@ -86,13 +89,29 @@ def write_file(
     key = None if sign_with is None else read_private_key(sign_with)
     raw = config.to_bytes()
     if key is not None:
-        predicate = {
-            "calibrail": version("calibrail"),
-            "digest": FrozenConfig.from_bytes(raw).digest,
-            "schema": config.schema_,
-            "verdict": config.headline.verdict,
-        }
+        predicate = {"calibrail": version("calibrail"), **_stated(raw)}
         # Whoever waits for the guardrail finds its signature there; and where that cannot be
         # written, the old pair is still whole.
         write_atomically(signature_path(path), sign(raw, path.name, predicate, key))
     write_atomically(path, raw)
+
+
+def _stated(raw: bytes) -> dict[str, str]:
+    """Return what a signature says of a file that was verified: what its own bytes say."""
+    content = json.loads(raw)
+    verdict = content["headline"]["verdict"]
+    return {"digest": content["digest"], "schema": content["schema"], "verdict": verdict}
+
+
+def _refuse_other_statement(path: Path, raw: bytes, signature: Signature) -> None:
+    said = signature.predicate
+    wrong = [
+        f"{name} {said.get(name)!r}, and the file {value!r}"
+        for name, value in _stated(raw).items()
+        if said.get(name) != value
+    ]
+    if wrong:
+        raise GuardrailError(
+            f"the signature of {path} states something else of it than it holds: "
+            f"{'; '.join(wrong)}; sign it again: calibrail export RUN -o {path} --sign key.pem"
+        )
