@@ -91,7 +91,7 @@ def test_a_detector_of_ones_own_gets_the_columns_that_are_given(
     ]
     path = tmp_path / "own.json"
     calibrate(rows, "tests.serve.test_app:length_and_risk", alpha=0.1).freeze().save(path)
-    guardrail = Guardrail.load(path, probe=True)
+    guardrail = Guardrail.load(path)
 
     async def go(client: Any, _: Service) -> None:
         outcomes = set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -68,10 +69,21 @@ def test_a_changed_file_takes_over_and_a_bad_one_does_not(
         now, refused = await digest()
         assert now != first
         assert refused is None
+        assert (await client.post("/v1/check", json=ANSWER)).status_code == 200
         metrics = (await client.get("/metrics")).text
         assert 'calibrail_reloads_total{guardrail="g",result="refused"} 2.0' in metrics
         assert 'calibrail_reloads_total{guardrail="g",result="swapped"} 1.0' in metrics
-        assert f'digest="{now}"' in metrics and first not in metrics
+        info = r'calibrail_guardrail_info\{digest="([^"]+)",guardrail="g",verdict="\w+"\} (\d)'
+        assert dict(re.findall(info, metrics)) == {first: "0", now: "1"}
+        for name in ("coverage", "fpr"):
+            figure = getattr(guardrails.get("g").guardrail.config.headline, name)
+            for bound in ("lower", "upper"):
+                sample = f'calibrail_guardrail_{name}{{bound="{bound}",guardrail="g"}}'
+                assert f"{sample} {figure[bound]}\n" in metrics
+        # Scores are counted in the buckets of what decides.
+        threshold = guardrails.get("g").guardrail.calibration.threshold
+        assert f'calibrail_score_bucket{{guardrail="g",le="{threshold}"}} ' in metrics
+        assert f"{now}; decides from now on" in caplog.text
 
     visit(go, path)
 

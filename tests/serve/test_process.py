@@ -79,6 +79,11 @@ def test_several_workers_count_together_and_a_dead_one_is_replaced(
     until(lambda: len(list((folder / "log").iterdir())) == 3, "at work", lambda: service.stderr)
     assert service.check(ANSWER).status == 200
     assert f"worker {killed} ended with -9" in service.stderr
+    digest = service.ask("GET", "/v1/guardrail").json()["guardrail"]["digest"]
+    labels = f'digest="{digest}",guardrail="surface",verdict="inconclusive"'
+    until(lambda: service.metric("calibrail_ready") == 1, "ready")
+    assert service.metric(f"calibrail_guardrail_info{{{labels}}}") == 1
+    assert service.metric('calibrail_guardrail_fpr{bound="upper",guardrail="surface"}') > 0
 
 
 def _command(pid: int) -> bytes:

@@ -4,11 +4,12 @@ Where several processes serve, each counts into files of its own (``PROMETHEUS_M
 which must be set before this is imported), and whichever is asked adds all of them up.
 """
 
+import functools
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import wraps
-from typing import Final, ParamSpec, get_args
+from pathlib import Path
+from typing import Concatenate, Final, Literal, ParamSpec, get_args
 
 import numpy as np
 from prometheus_client import (
@@ -21,10 +22,10 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
-from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
+from calibrail.errors import CalibrailError
 from calibrail.guardrail.decision import SEEN, Decision, Outcome
 from calibrail.serve.guardrails import Loaded
 
@@ -50,39 +51,60 @@ _REASONS: Final = {
 #: The same by the problem's name, where the status does not tell.
 _PROBLEMS: Final = {"too-busy": "too_busy"}
 
+#: How values of several processes become one: those of processes that live, and of them the sum,
+#: the least, the largest or the latest.
+_Merged = Literal["livesum", "livemin", "livemax", "livemostrecent"]
+#: Bytes of a process's file of counts; one that has them from the start needs no room later.
+_FILE_SIZE: Final = 2**17
+
+_P = ParamSpec("_P")
 _log: Final = logging.getLogger("calibrail.serve")
-P = ParamSpec("P")
 
 
-def _harmless(count: Callable[P, None]) -> Callable[P, None]:
-    """Let a count that fails be said, and keep nothing else from being done."""
+def _harmless(
+    count: "Callable[Concatenate[Metrics, _P], None]",
+) -> "Callable[Concatenate[Metrics, _P], None]":
+    """Count, but say only once where that fails: no decision waits for it, or is lost by it."""
 
-    @wraps(count)
-    def counted(*args: P.args, **kwargs: P.kwargs) -> None:
+    @functools.wraps(count)
+    def counted(self: "Metrics", /, *args: _P.args, **kwargs: _P.kwargs) -> None:
         try:
-            count(*args, **kwargs)
+            count(self, *args, **kwargs)
         except Exception as error:
-            _log.error("%s is not counted: %r", count.__name__, error)
+            if not self.failed:
+                self.failed = True
+                _log.error("what /metrics counts is not complete any more: %r", error)
 
     return counted
 
 
 class Metrics:
-    """Counts of one process.
+    """Counts of one process; only making it, and `expect`, may fail.
 
     Parameters
     ----------
-    loaded : callable
-        Gives the guardrails that decide now.
     ready : callable
         Tells whether the service would decide now.
+
+    Attributes
+    ----------
+    failed : bool
+        Whether something could not be counted.
+
+    Raises
+    ------
+    CalibrailError
+        If processes count together, and this one has no room for its files.
     """
 
-    def __init__(self, loaded: Callable[[], Iterable[Loaded]], ready: Callable[[], bool]) -> None:
+    def __init__(self, ready: Callable[[], bool]) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.failed = False
         self._registry = CollectorRegistry()
         together = TOGETHER in os.environ
         into = None if together else self._registry
+        if together:
+            _reserve(Path(os.environ[TOGETHER]))
 
         def counter(name: str, help: str, *labels: str) -> Counter:
             return Counter(f"calibrail_{name}", help, labels, registry=into)
@@ -93,6 +115,9 @@ class Metrics:
             registry = None if alone else into
             return Histogram(f"calibrail_{name}", help, [label], registry=registry, buckets=buckets)
 
+        def gauge(name: str, help: str, *labels: str, merged: _Merged) -> Gauge:
+            return Gauge(f"calibrail_{name}", help, labels, registry=into, multiprocess_mode=merged)
+
         self._histogram = histogram
         by = "guardrail"
         self._decisions = counter("decisions", "Decisions given.", by, "outcome")
@@ -101,27 +126,36 @@ class Metrics:
         self._requests = counter("requests", "Requests answered.", "route", "status")
         self._seconds = histogram("request_seconds", "Time of requests.", "route", _SECONDS)
         self._sizes = histogram("batch_size", "Answers scored together.", by, _SIZES)
-        self._depth = Gauge(
-            "calibrail_queue_depth",
-            "Answers that wait or are scored.",
-            registry=into,
-            multiprocess_mode="livesum",
+        self._depth = gauge("queue_depth", "Answers that wait or are scored.", merged="livesum")
+        self._ready, self._is_ready = gauge("ready", "Whether it decides.", merged="livemin"), ready
+        self._info = gauge(
+            *("guardrail_info", "Whether it decides.", by, "digest", "verdict"), merged="livemax"
         )
+        figure = functools.partial(gauge, merged="livemostrecent")
+        what = "as tested, by the ends of its interval."
+        self._coverage = figure("guardrail_coverage", f"Caught share {what}", by, "bound")
+        self._fpr = figure("guardrail_fpr", f"False alarm rate {what}", by, "bound")
         self._rejected = counter("rejected", "Requests refused.", "reason")
         self._reloads = counter("reloads", "Guardrail files that changed.", by, "result")
         self._log_lines = counter("log_lines", "Lines of the decision log.")
         self._log_errors = counter("log_errors", "Writes to the decision log that failed.")
-        #: Scores of each guardrail, in buckets that suit the one that was loaded first.
+        #: Scores of each guardrail, in buckets that suit it.
         self._scores: dict[str, Histogram] = {}
+        self._edges: dict[str, tuple[float, ...]] = {}
         if together:
             MultiProcessCollector(self._registry)  # type: ignore[no-untyped-call]
         else:
             self._registry.register(_Scores(self._scores))
-        self._registry.register(_Now(loaded, ready))
 
     def text(self) -> bytes:
         """Return what Prometheus reads."""
+        self.look()
         return generate_latest(self._registry)
+
+    @_harmless
+    def look(self) -> None:
+        """Take whether the service would decide now."""
+        self._ready.set(float(self._is_ready()))
 
     def expect(self, loaded: Loaded) -> None:
         """Count from zero what may happen to a guardrail's answers, so that a first time shows."""
@@ -135,9 +169,24 @@ class Metrics:
         for reason in ("bad", *_REASONS.values(), *_PROBLEMS.values()):
             self._rejected.labels(reason)
         self._undefined.labels(name)
-        self._scores[name] = self._histogram(
-            "score", "Scores of answers.", "guardrail", _buckets(loaded), alone=True
-        )
+        headline = loaded.guardrail.config.headline
+        self._info.labels(name, loaded.digest, headline.verdict).set(1.0)
+        for gauge, figure in ((self._coverage, headline.coverage), (self._fpr, headline.fpr)):
+            for bound in ("lower", "upper"):
+                value = figure.get(bound)
+                gauge.labels(name, bound).set(np.nan if value is None else value)
+        if (edges := _buckets(loaded)) != self._edges.get(name):
+            self._edges[name] = edges
+            self._scores[name] = self._histogram(
+                "score", "Scores of answers.", "guardrail", edges, alone=True
+            )
+
+    @_harmless
+    def took_over(self, before: Loaded, now: Loaded) -> None:
+        """Count what another guardrail decides in the place of one."""
+        verdict = before.guardrail.config.headline.verdict
+        self._info.labels(before.name, before.digest, verdict).set(0.0)
+        self.expect(now)
 
     @_harmless
     def decided(self, loaded: Loaded, decisions: Iterable[Decision]) -> None:
@@ -161,6 +210,7 @@ class Metrics:
         if 400 <= status < 500:
             self.refused(status, problem)
 
+    @_harmless
     def refused(self, status: int, problem: str = "") -> None:
         """Count a request that was refused with a status."""
         reason = _PROBLEMS.get(problem) or _REASONS.get(status, "bad")
@@ -209,26 +259,17 @@ class _Scores(Collector):
             yield first
 
 
-class _Now(Collector):
-    """What holds at the moment, in the process that is asked."""
-
-    def __init__(self, loaded: Callable[[], Iterable[Loaded]], ready: Callable[[], bool]) -> None:
-        self._loaded, self._ready = loaded, ready
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the guardrails that decide, and whether they do."""
-        family = GaugeMetricFamily(
-            "calibrail_guardrail_info",
-            "Guardrails that decide.",
-            labels=["guardrail", "digest", "verdict"],
-        )
-        for item in self._loaded():
-            verdict = item.guardrail.config.headline.verdict
-            family.add_metric([item.name, item.digest, verdict], 1.0)
-        yield family
-        ready = GaugeMetricFamily("calibrail_ready", "Whether the service decides.")
-        ready.add_metric([], float(self._ready()))
-        yield ready
+def _reserve(folder: Path) -> None:
+    """Make this process's files whole before it counts: a page without room would end it."""
+    merged = (f"gauge_{how}" for how in get_args(_Merged))
+    for kind in ("counter", "histogram", *merged):
+        try:
+            (folder / f"{kind}_{os.getpid()}.db").write_bytes(bytes(_FILE_SIZE))
+        except OSError as error:
+            raise CalibrailError(
+                f"cannot count in {folder}: {error.strerror or error}; several workers count in "
+                "files: make room there, or name another folder in the environment variable TMPDIR"
+            ) from error
 
 
 def _buckets(loaded: Loaded) -> tuple[float, ...]:

@@ -48,7 +48,7 @@ class Service:
         #: Held while a guardrail file is loaded.
         self.reloading = asyncio.Lock()
         self._log, self._log_error = log, ""
-        self.metrics = Metrics(lambda: self.guardrails, lambda: not self._unready())
+        self.metrics = Metrics(lambda: not self._unready())
         for loaded in guardrails:
             self.metrics.expect(loaded)
         self.batcher = Batcher(

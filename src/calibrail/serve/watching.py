@@ -17,6 +17,7 @@ async def watch(service: Service) -> None:
     """Look at the files until the task is cancelled."""
     while True:
         await asyncio.sleep(EVERY)
+        service.metrics.look()
         await reload(service, await asyncio.to_thread(service.guardrails.changed))
 
 
@@ -29,6 +30,7 @@ async def reload(service: Service, names: list[str] | None = None) -> None:
             refusal = await asyncio.to_thread(guardrails.reload, name)
         service.metrics.reloaded(name, "swapped" if refusal is None else "refused")
         if refusal is None:
+            service.metrics.took_over(before, guardrails.get(name))
             _log.warning("%s; decides from now on", identity(guardrails.get(name)))
         else:
             _log.error(

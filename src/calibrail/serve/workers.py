@@ -90,7 +90,14 @@ class Workers:
         CalibrailError
             If a process cannot begin, before any of them answers.
         """
-        with tempfile.TemporaryDirectory(prefix="calibrail-") as folder, self._signals():
+        try:
+            counts = tempfile.TemporaryDirectory(prefix="calibrail-")
+        except OSError as error:
+            raise CalibrailError(
+                f"several workers count in files, and there is no folder for them: {error}; name "
+                "one in the environment variable TMPDIR"
+            ) from error
+        with counts as folder, self._signals():
             os.environ[TOGETHER] = folder
             try:
                 self._keep(begun, stopping)

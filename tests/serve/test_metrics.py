@@ -1,0 +1,63 @@
+"""What is counted, and what becomes of a service that cannot count."""
+
+from __future__ import annotations
+
+import errno
+import resource
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calibrail.serve.service import Service
+from tests.command_line import calibrail
+from tests.serve.conftest import ANSWER
+from tests.serve.process import Service as Served
+
+Visiting = Callable[..., None]
+
+
+def test_a_count_that_fails_costs_no_decision(
+    visit: Visiting,
+    surface: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def go(client: Any, service: Service) -> None:
+        for name in ("Counter", "Histogram", "Gauge"):
+            monkeypatch.setattr(f"prometheus_client.metrics.{name}.labels", full)
+        monkeypatch.setattr("prometheus_client.metrics.Gauge.set", full)
+        for _ in range(2):
+            assert (await client.post("/v1/check", json=ANSWER)).json()["outcome"] == "pass"
+        batch = {"items": [ANSWER] * 3}
+        assert (await client.post("/v1/check/batch", json=batch)).status_code == 200
+        assert service.metrics.failed
+        assert (await client.get("/readyz")).status_code == 200
+        monkeypatch.undo()
+
+    visit(go, surface)
+    assert caplog.text.count("what /metrics counts is not complete any more") == 1
+
+
+def test_workers_without_a_place_for_counts_do_not_begin(
+    surface: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    done = calibrail("serve", surface, "--workers", 2, "--port", 0)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "TMPDIR" in done.stderr
+
+
+def test_workers_without_room_for_counts_do_not_begin(surface: Path) -> None:
+    def nearly_full() -> None:
+        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, hard))
+
+    with Served(surface, "--workers", 2, ready=False, before=nearly_full) as service:
+        assert service.end() == 1
+    assert "cannot count in" in service.stderr and "TMPDIR" in service.stderr
+    assert "Traceback" not in service.stderr and "serving on" not in service.stderr
