@@ -12,7 +12,7 @@ from calibrail.errors import GuardrailError
 from calibrail.guardrail.frozen import FrozenConfig
 from calibrail.guardrail.keys import PublicKey, read_private_key, trusted_keys
 from calibrail.guardrail.regular import read_regular
-from calibrail.guardrail.signing import Signature, sign, signature_path, verify_beside
+from calibrail.guardrail.signing import SIGN, Signature, sign, signature_path, verify_beside
 from calibrail.settings import checks
 from calibrail.writing import write_atomically
 
@@ -113,5 +113,5 @@ def _refuse_other_statement(path: Path, raw: bytes, signature: Signature) -> Non
     if wrong:
         raise GuardrailError(
             f"the signature of {path} states something else of it than it holds: "
-            f"{'; '.join(wrong)}; sign it again: calibrail export RUN -o {path} --sign key.pem"
+            f"{'; '.join(wrong)}; {SIGN.format(path)} again"
         )

@@ -29,7 +29,7 @@ PREDICATE_TYPE: Final = "urn:calibrail:guardrail:1"
 #: No signature is longer; what is longer is not read.
 MOST_BYTES: Final = 65_536
 
-_SIGN: Final = "sign it with `calibrail export RUN -o {} --sign key.pem`"
+SIGN: Final = "sign it with `calibrail export RUN -o {} --sign key.pem`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def verify_beside(path: Path, raw: bytes, trusted: Sequence[PublicKey]) -> Signa
     except FileNotFoundError:
         raise GuardrailError(
             f"{path} is not signed, and a signature of a trusted key is asked for: there is no "
-            f"{beside}; {_SIGN.format(path)}, or fetch the signature, too"
+            f"{beside}; {SIGN.format(path)}, or fetch the signature, too"
         ) from None
     except OSError as error:
         raise GuardrailError(f"cannot read {beside}: {error.strerror or error}") from error
