@@ -87,7 +87,6 @@ def test_a_whole_log_of_several_chains_and_files_is_whole(tmp_path: Path) -> Non
         (lambda a: [*a[:3], resealed(a[3], 3, b'"pass"', b'"flag"'), *a[4:]], [("previous", 5)]),
         (lambda a: [*a[:3], a[3].rstrip(b"\n") + b" \n", *a[4:]], [("changed", 4)]),
     ],
-    ids=str,
 )
 def test_what_was_done_to_a_line_is_named_with_its_place(
     tmp_path: Path, edit: Callable[[list[bytes]], list[bytes]], problems: list[tuple[str, int]]
