@@ -21,6 +21,8 @@ def test_the_direction_turns_the_sign(higher: str, sign: float) -> None:
     [
         (None, "is empty"),
         ("high", "'high', which is no number"),
+        ("1_000", "'1_000', which is no number"),
+        (True, "'True', which is no number"),
         ("nan", "nan, which is not finite"),
         (float("inf"), "inf, which is not finite"),
         (10**400, "which is no number"),

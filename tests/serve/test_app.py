@@ -108,29 +108,42 @@ def test_a_detector_of_ones_own_gets_the_columns_that_are_given(
 
 def test_a_column_is_read_as_from_a_file(visit: Visiting, column: Path) -> None:
     async def go(client: Any, _: Service) -> None:
-        for cell, score in ((1.5, 1.5), ("1.5", 1.5), (1, 1.0), (None, None), ("none", None)):
+        for cell, score in ((1.5, 1.5), ("1.5", 1.5), (1, 1.0), ("+.5e0", 0.5), (None, None)):
             said = await client.post("/v1/check", json={"columns": {"risk": cell}})
             assert said.json()["score"] == score, cell
             assert (score is None) <= (said.json()["outcome"] != "pass")
+        for cell in (True, False, "1_000", "none", "", "nan", "1e999", "0x1", "\u0661"):
+            said = await client.post("/v1/check", json={"columns": {"risk": cell}})
+            assert said.status_code == 422, cell
+            assert said.json()["errors"][0]["pointer"] == "/columns/risk"
+            # What the guardrail does not read may be anything.
+            body = {"columns": {"risk": 1, "other": cell}}
+            assert (await client.post("/v1/check", json=body)).status_code == 200
 
     visit(go, column)
 
 
-def test_a_text_in_a_column_is_told_to_who_sent_it_and_is_not_logged(
+def test_a_text_in_place_of_a_score_is_refused_and_why_there_is_none_is_not_logged(
     visit: Visiting, column: Path, tmp_path: Path
 ) -> None:
     guardrail = Guardrail.load(column)
-    body = {"columns": {"risk": "Ann is ill"}, "id": "1"}
+    body: dict[str, Any] = {"columns": {"risk": None}, "id": "1"}
 
     async def go(client: Any, _: Service) -> None:
         said = await client.post("/v1/check", json=body)
         assert said.text.removesuffix("\n") == guardrail.check(**body).line()
-        assert "Ann is ill" in said.json()["reason"]
+        assert "column risk is empty" in said.json()["reason"]
+        said = await client.post("/v1/check", json={"columns": {"risk": "Ann is ill"}})
+        assert said.status_code == 422
 
     visit(go, column, log=DecisionLog(tmp_path / "log"))
     (path,) = (tmp_path / "log").iterdir()
     logged = path.read_text()
-    assert "Ann" not in logged and "undefined score of column risk; policy: " in logged
+    assert (
+        "Ann" not in logged
+        and "is empty" not in logged
+        and "undefined score of column risk; policy: " in logged
+    )
 
 
 @pytest.mark.parametrize(
@@ -147,7 +160,16 @@ def test_a_text_in_a_column_is_told_to_who_sent_it_and_is_not_logged(
         ({"contexts": "one text is one chunk"}, 422, ["/response"]),
         ({**ANSWER, "columns": {"a/b": [1]}}, 422, ["/columns/a~1b"]),
         (b'{"response": "", "contexts": [], "columns": {"x": 1e999}}', 422, ["/columns/x"]),
-        (b'{"response": "\\ud800", "contexts": []}', 400, None),
+        (b'{"response": "\\ud800", "contexts": []}', 422, ["/response"]),
+        (b'{"response": "", "contexts": ["a", "\\uDC00x"]}', 422, ["/contexts/1"]),
+        (b'{"response": "\\ud83d\\ude00 \\u12", "contexts": []}', 400, None),
+        (b'{"response": "a", "contexts": [], "response": "b"}', 422, ["/response"]),
+        (b'{"response": "a", "contexts": [], "columns": {"x": 1, "x": 1}}', 422, ["/columns/x"]),
+        (
+            b'{"response": "", "contexts": [], "columns": {"x": 1%b}}' % (b"0" * 400),
+            422,
+            ["/columns/x"],
+        ),
         ({**ANSWER, "evidence": "yes"}, 422, ["/evidence"]),
     ],
 )

@@ -88,6 +88,33 @@ def test_a_changed_file_takes_over_and_a_bad_one_does_not(
     visit(go, path)
 
 
+def test_a_file_that_reads_other_fields_takes_over_and_says_so_loudly(
+    visit: Visiting,
+    surface: Path,
+    column: Path,
+    other: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    path = tmp_path / "g.json"
+    path.write_bytes(surface.read_bytes())
+
+    async def go(client: Any, service: Service) -> None:
+        path.write_bytes(other.read_bytes())
+        await reload(service)
+        assert "reads other fields" not in caplog.text
+        path.write_bytes(column.read_bytes())
+        await reload(service)
+        (said,) = [record for record in caplog.records if record.levelname == "ERROR"]
+        assert "reads other fields" in said.getMessage()
+        assert "must have /columns/risk (before: /contexts, /response)" in said.getMessage()
+        refused = await client.post("/v1/check", json=ANSWER)
+        assert refused.json()["errors"][0]["pointer"] == "/columns/risk"
+        path.write_bytes(surface.read_bytes())
+
+    visit(go, path)
+
+
 def test_the_certificate_is_given_as_json_page_and_markdown(visit: Visiting, surface: Path) -> None:
     async def go(client: Any, _: Service) -> None:
         content = (await client.get("/v1/guardrail")).json()

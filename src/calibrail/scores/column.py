@@ -46,7 +46,9 @@ class Column(Detector):
         if cell is None:
             return f"column {self.column} is empty"
         try:
-            number = float(cell)
+            # Python reads "1_000" and True as numbers, which whoever wrote them did not mean.
+            spelt = isinstance(cell, bool) or (isinstance(cell, str) and "_" in cell)
+            number = float("" if spelt else cell)
         except (ValueError, TypeError, OverflowError):
             return f"column {self.column} holds {str(cell)[:40]!r}, which is no number"
         if not math.isfinite(number):

@@ -2,7 +2,8 @@
 
 import json
 import math
-from collections import Counter
+import re
+from collections.abc import Iterator
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -11,7 +12,9 @@ from calibrail.data.columns import ALL_COLUMNS
 from calibrail.data.example import Example
 from calibrail.data.row_parser import column_value
 from calibrail.guardrail.runtime import Guardrail
-from calibrail.serve.problems import Problem, misread, pointer
+from calibrail.scores.base import Score
+from calibrail.scores.column import Column
+from calibrail.serve.problems import WORDS, Problem, misread, pointer
 from calibrail.settings import SelectionMethod
 
 
@@ -20,11 +23,45 @@ def _one_or_more(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
-def _cell(value: object) -> float | str | None:
-    """Return a cell as a file's would be read."""
-    if isinstance(value, list | dict) or (isinstance(value, float) and not math.isfinite(value)):
+#: A number as a table would hold it, and Python's other ways to write one not.
+_DECIMAL: Final = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+
+
+def _cell(value: object) -> object:
+    """Return a cell as it was sent, where there is any use for it."""
+    if isinstance(value, list | dict) or not _finite(value):
         raise ValueError("must be a finite number, a text, true, false or null")
-    return column_value(value)
+    return value
+
+
+def _finite(value: object) -> bool:
+    """Return whether a value is no number, or one that fits the numbers scores are made of."""
+    try:
+        return not isinstance(value, int | float) or math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _is_number(value: object) -> bool:
+    """Return whether a cell that a score reads is a number, or nothing."""
+    if isinstance(value, str):
+        return _DECIMAL.fullmatch(value) is not None and math.isfinite(float(value))
+    return not isinstance(value, bool)
+
+
+def fields_read(guardrail: Guardrail) -> list[tuple[str, ...]]:
+    """Return the path of each field that a request must have for a guardrail."""
+    samples = ("samples",) if "samples" in guardrail.score.requires else ()
+    paths: list[tuple[str, ...]] = [(name,) for name in (*guardrail.texts, *samples)]
+    return paths + [("columns", name) for name in guardrail.columns if name != ALL_COLUMNS]
+
+
+def _numeric(score: Score) -> set[str]:
+    """Return the columns that a score, or a member of it, takes as they are."""
+    if isinstance(score, Column):
+        return {score.column}
+    members = getattr(score, "members", {})
+    return set().union(*map(_numeric, members.values())) if isinstance(members, dict) else set()
 
 
 _Texts = Annotated[list[str], BeforeValidator(_one_or_more, json_schema_input_type=list[str] | str)]
@@ -59,16 +96,21 @@ class Item(_Body):
         Raises
         ------
         Problem
-            If a field that the guardrail reads is missing.
+            If a field that the guardrail reads is missing, or a score's cell is no number.
         """
-        reads = (*guardrail.texts, *(("samples",) if "samples" in guardrail.score.requires else ()))
-        named = [name for name in guardrail.columns if name != ALL_COLUMNS]
-        lacking: list[tuple[str, ...]] = [(name,) for name in reads if getattr(self, name) is None]
-        lacking += [("columns", name) for name in named if name not in self.columns]
-        if lacking:
-            errors = [
-                (pointer(*place, *path), "is missing; this guardrail reads it") for path in lacking
-            ]
+        errors = [
+            (pointer(*place, *path), "is missing; this guardrail reads it")
+            for path in fields_read(guardrail)
+            if not self._has(*path)
+        ] + [
+            (
+                pointer(*place, "columns", name),
+                "must be a number or null; the score reads it",
+            )
+            for name in sorted(_numeric(guardrail.score) & self.columns.keys())
+            if not _is_number(self.columns[name])
+        ]
+        if errors:
             detail = f"{errors[0][0]} {errors[0][1]}"
             raise Problem(422, "invalid-request", detail, errors=errors)
         return Example(
@@ -77,8 +119,11 @@ class Item(_Body):
             self.response or "",
             id=self.id,
             samples=tuple(self.samples or ()),
-            columns=self.columns,
+            columns={name: column_value(cell) for name, cell in self.columns.items()},
         )
+
+    def _has(self, name: str, column: str | None = None) -> bool:
+        return getattr(self, name) is not None if column is None else column in self.columns
 
 
 class Check(Item):
@@ -127,20 +172,88 @@ def parse(kind: type[Body], raw: bytes) -> Body:
     try:
         body = kind.model_validate_json(raw)
     except ValidationError as error:
-        raise misread(error, _FIELDS[kind]) from None
+        raise _halved(raw) or misread(error, _FIELDS[kind]) from None
     # Readers differ in which of two they take: the one before this service may have seen another.
-    _STRICT.decode(raw.decode())
+    try:
+        _STRICT.decode(raw.decode())
+    except _Twice:
+        raise _given_twice(raw) from None
     return body
 
 
 def _once(fields: list[tuple[str, Any]]) -> None:
     if len(fields) > len({name for name, _ in fields}):
-        counts = Counter(name for name, _ in fields)
-        twice = next(name for name, count in counts.items() if count > 1)
-        raise Problem(
-            422, "invalid-request", f"the field {twice!r} is given more than once; give it once"
-        )
+        raise _Twice
 
 
+class _Twice(Exception):  # noqa: N818 - a mark, not a failure
+    """A field is given twice."""
+
+
+class _Fields(list[tuple[str, Any]]):
+    """The fields of an object, in their order."""
+
+
+def _places(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[Any, Any]]:
+    """Yield the path of each name and of each value, and what stands there."""
+    if isinstance(value, _Fields):
+        for name, item in value:
+            yield (*path, name), name
+            yield from _places(item, (*path, name))
+    elif isinstance(value, list):
+        for place, item in enumerate(value):
+            yield from _places(item, (*path, place))
+    else:
+        yield path, value
+
+
+def _given_twice(raw: bytes) -> Problem:
+    """Return the problem of a body in which some object has a field more than once."""
+
+    def find(value: object, path: tuple[str | int, ...]) -> tuple[str | int, ...] | None:
+        if not isinstance(value, list):
+            return None
+        items = value if isinstance(value, _Fields) else enumerate(value)
+        known = set()
+        for name, item in items:
+            if name in known:
+                return (*path, name)
+            known.add(name)
+            if found := find(item, (*path, name)):
+                return found
+        return None
+
+    place = pointer(*(find(_IN_ORDER.decode(raw.decode()), ()) or ()))
+    what = "is given more than once; give it once"
+    return Problem(422, "invalid-request", f"{place} {what}", errors=[(place, what)])
+
+
+def _halved(raw: bytes) -> Problem | None:
+    """Return the problem of a body with half of a surrogate pair, if it is one.
+
+    The parser takes it for JSON that ends too soon.
+    """
+    if _SURROGATE.search(raw) is None:
+        return None
+    try:
+        content = _IN_ORDER.decode(raw.decode())
+        halves = [path for path, text in _places(content) if isinstance(text, str) and _half(text)]
+    except (ValueError, RecursionError):
+        return None
+    errors = [(pointer(*path), WORDS["string_unicode"]) for path in halves]
+    return (
+        None
+        if not errors
+        else Problem(422, "invalid-request", f"{errors[0][0]} {errors[0][1]}", errors=errors)
+    )
+
+
+def _half(text: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in text)
+
+
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+#: Reads every field, in the order in which it stands.
+_IN_ORDER: Final = json.JSONDecoder(object_pairs_hook=_Fields, parse_int=str, parse_float=str)
 #: Reads for the sake of what it refuses; numbers may be longer than Python's own limit.
 _STRICT: Final = json.JSONDecoder(object_pairs_hook=_once, parse_int=str, parse_float=str)

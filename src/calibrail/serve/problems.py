@@ -16,7 +16,7 @@ MEDIA_TYPE: Final = "application/problem+json"
 KIND: Final = "urn:calibrail:problem:"
 
 #: What each type of pydantic's complaints says here, where its own words do not help.
-_WORDS: Final[Mapping[str, str]] = {
+WORDS: Final[Mapping[str, str]] = {
     "missing": "is missing",
     "extra_forbidden": "is not a field of this request; take it out, or correct its name",
     "string_type": "must be a text",
@@ -122,7 +122,7 @@ def misread(error: ValidationError, known: Sequence[str]) -> Problem:
         return Problem(400, "not-json", f"the body is not JSON: {what}; send one JSON object")
     errors = []
     for item in found:
-        complaint = _WORDS.get(item["type"]) or item["msg"].removeprefix("Value error, ")
+        complaint = WORDS.get(item["type"]) or item["msg"].removeprefix("Value error, ")
         errors.append((pointer(*item["loc"]), complaint))
     place, complaint = errors[0]
     detail = f"{place or 'the body'} {complaint}"

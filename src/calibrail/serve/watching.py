@@ -5,6 +5,8 @@ import logging
 from typing import Final
 
 from calibrail.serve.announcing import identity
+from calibrail.serve.bodies import fields_read
+from calibrail.serve.problems import pointer
 from calibrail.serve.service import Service
 
 #: Seconds between two looks at the files.
@@ -30,8 +32,17 @@ async def reload(service: Service, names: list[str] | None = None) -> None:
             refusal = await asyncio.to_thread(guardrails.reload, name)
         service.metrics.reloaded(name, "swapped" if refusal is None else "refused")
         if refusal is None:
-            service.metrics.took_over(before, guardrails.get(name))
-            _log.warning("%s; decides from now on", identity(guardrails.get(name)))
+            after = guardrails.get(name)
+            service.metrics.took_over(before, after)
+            _log.warning("%s; decides from now on", identity(after))
+            old, new = fields_read(before.guardrail), fields_read(after.guardrail)
+            if set(new) != set(old):
+                _log.error(
+                    "%s: the new file reads other fields than the old one; requests that lack one "
+                    "are refused from now on. They must have %s (before: %s)",
+                    name,
+                    *(", ".join(pointer(*path) for path in paths) for paths in (new, old)),
+                )
         else:
             _log.error(
                 "%s: the new file is refused, and %s goes on deciding: %s",
