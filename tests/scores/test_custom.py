@@ -287,3 +287,54 @@ def test_one_in_which_higher_means_faithful_decides_in_its_own_numbers() -> None
 def test_a_tolerance_that_is_no_distance_is_refused(module: Any, tolerance: Any) -> None:
     with pytest.raises(InputError, match="tolerance must be a finite number, 0 or more"):
         CustomScore(module.words, tolerance=tolerance)
+
+
+RAN = "import pathlib\npathlib.Path(__file__).with_name('ran').write_text('x')\n"
+
+
+@pytest.mark.parametrize("name", ["own_source:words", "own_package.inner:words"])
+@pytest.mark.parametrize("combined", [False, True])
+def test_another_source_is_refused_before_it_runs(
+    name: str, combined: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = name.partition(":")[0]
+    file = tmp_path / (module.replace(".", "/") + ".py")
+    file.parent.mkdir(exist_ok=True)
+    (file.parent / "__init__.py").touch()
+    file.write_text(MODULE, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    score = build(parse_spec(f'ensemble:scores="rouge_l,{name}"')) if combined else name
+    calibrate("example:facts", score, alpha=0.2).freeze().save(tmp_path / "g.json")
+
+    def forget() -> None:
+        for known in (module, module.partition(".")[0]):
+            sys.modules.pop(known, None)
+
+    forget()
+    assert Guardrail.load(tmp_path / "g.json").config.digest
+    forget()
+    file.write_text(RAN + MODULE, encoding="utf-8")
+    (file.parent / "__init__.py").write_text(RAN, encoding="utf-8")
+    with pytest.raises(GuardrailError, match=r"SHA-256 [0-9a-f]{64}, frozen is [0-9a-f]{64}.*not"):
+        Guardrail.load(tmp_path / "g.json")
+    assert not (file.parent / "ran").exists()
+    assert module not in sys.modules
+
+
+def test_a_function_from_another_file_is_compared_before_it_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_inner.py").write_text(MODULE, encoding="utf-8")
+    (tmp_path / "own_outer.py").write_text("from own_inner import words\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    score = CustomScore("own_outer:words")
+    assert set(score.fingerprint()["sources"]) == {"own_outer", "own_inner"}
+    calibrate("example:facts", score, alpha=0.2).freeze().save(tmp_path / "g.json")
+    for known in ("own_outer", "own_inner"):
+        sys.modules.pop(known)
+    assert Guardrail.load(tmp_path / "g.json").config.digest
+    sys.modules.pop("own_outer")
+    (tmp_path / "own_outer.py").write_text(RAN, encoding="utf-8")
+    with pytest.raises(GuardrailError, match="it was not imported"):
+        Guardrail.load(tmp_path / "g.json")
+    assert not (tmp_path / "ran").exists()

@@ -1,12 +1,15 @@
 """Is the detector on this machine the one that was frozen?"""
 
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from typing import Final
 
 from calibrail.errors import GuardrailError, InputError
 from calibrail.guardrail.frozen import ScoreSpecConfig, plain
 from calibrail.scores.base import Score
+from calibrail.scores.importable import find_source
 from calibrail.scores.learned import learns, state_bytes, with_state
-from calibrail.scores.registry import ScoreSpec, build
+from calibrail.scores.registry import ScoreSpec, build, members_of
 
 #: How a guardrail whose detector is another one here is made anew.
 RENEW: Final = (
@@ -31,7 +34,9 @@ def frozen_detector(frozen: ScoreSpecConfig, score: Score | None = None) -> Scor
         If its name, parameters, state or fingerprint is not what was frozen.
     """
     if score is None:
-        score = build(ScoreSpec(frozen.name, frozen.params))
+        spec = ScoreSpec(frozen.name, frozen.params)
+        _refuse_other_source(spec, set(_digests(frozen.fingerprint)))
+        score = build(spec)
     if learns(score):
         try:
             score = with_state(score, frozen.state_bytes())
@@ -39,6 +44,41 @@ def frozen_detector(frozen: ScoreSpecConfig, score: Score | None = None) -> Scor
             raise GuardrailError(f"the guardrail cannot be loaded: {error}") from error
     _refuse_other(frozen, score)
     return score
+
+
+def _refuse_other_source(spec: ScoreSpec, frozen: set[str]) -> None:
+    """Refuse a user's own code, before it is imported, whose file is none of those frozen."""
+    for member in members_of(spec):
+        _refuse_other_source(member, frozen)
+    name = spec.params.get("detector")
+    if spec.name != "custom" or not isinstance(name, str):
+        return
+    if (path := find_source(name.partition(":")[0])) is None:
+        # It runs in this process already, or cannot be found, which importing it says.
+        return
+    try:
+        here = sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise GuardrailError(f"cannot read {path} of the detector {name}: {error}") from error
+    if here not in frozen:
+        known = ", ".join(sorted(frozen)) or "none"
+        raise GuardrailError(
+            "the detector on this machine is not the one that was calibrated: the source of "
+            f"{name}, {path}, has SHA-256 {here}, frozen is {known}; it was not imported. Install "
+            f"the frozen one, or {RENEW}"
+        )
+
+
+def _digests(fingerprint: object) -> Iterator[str]:
+    """Yield the digest of every source file that a fingerprint names, its members' too."""
+    if not isinstance(fingerprint, Mapping):
+        return
+    sources = fingerprint.get("sources")
+    yield from sources.values() if isinstance(sources, Mapping) else ()
+    for key, value in fingerprint.items():
+        if key == "source_sha256" and isinstance(value, str) and not sources:
+            yield value
+        yield from _digests(value)
 
 
 def _refuse_other(frozen: ScoreSpecConfig, score: Score) -> None:

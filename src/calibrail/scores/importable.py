@@ -2,8 +2,10 @@
 
 import hashlib
 import importlib
+import importlib.util
 import sys
 from collections.abc import Mapping
+from importlib.machinery import PathFinder
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -76,26 +78,59 @@ def origin(name: str, value: Any) -> Mapping[str, Any]:
     -------
     mapping
         ``source_sha256``, of the file that holds it and of the one that defines it; ``versions``,
-        of the packages that these belong to; of a fitted estimator its ``class`` and a digest of
+        of the packages that these belong to; ``sources``, where several files hold it, the SHA-256
+        of each; of a fitted estimator its ``class`` and a digest of
         its ``state``. What the source calls in other files is not among them.
     """
     kind = type(value)
     fitted = hasattr(value, "get_params")
     # A function may be defined elsewhere than where its name leads.
     modules = {name.partition(":")[0], kind.__module__ if fitted else value.__module__}
-    hasher = hashlib.sha256()
-    for module in sorted(modules - {kind.__module__} if fitted else modules):
+    # Of a fitted object's class the package's version tells, unless it stands in the same file.
+    read = sorted({name.partition(":")[0]} if fitted else modules)
+    hasher, sources = hashlib.sha256(), dict[str, str]()
+    for module in read:
         if (file := getattr(sys.modules.get(module), "__file__", None)) is not None:
-            hasher.update(Path(file).read_bytes())
+            raw = Path(file).read_bytes()
+            hasher.update(raw)
+            sources[module] = hashlib.sha256(raw).hexdigest()
     packages = sorted({module.partition(".")[0] for module in modules})
     versions = {name: getattr(sys.modules.get(name), "__version__", None) for name in packages}
     result: dict[str, Any] = {
         "source_sha256": hasher.hexdigest(),
         "versions": {name: str(known) for name, known in versions.items() if known is not None},
     }
+    if len(sources) > 1:
+        result["sources"] = sources
     if fitted:
         result |= {"class": f"{kind.__module__}.{kind.__qualname__}", "state": _state(value)}
     return result
+
+
+def find_source(module: str) -> Path | None:
+    """Return the file from which a module would be imported, and run nothing of it.
+
+    None where it was imported already, or where no file of it is found. Packages around it are
+    looked through without importing them.
+
+    >>> find_source("no_such_module") is None
+    True
+    """
+    if module in sys.modules:
+        return None
+    name, *rest = module.split(".")
+    try:
+        found = importlib.util.find_spec(name)
+        for part in rest:
+            if found is None or found.submodule_search_locations is None:
+                return None
+            name = f"{name}.{part}"
+            found = PathFinder.find_spec(name, list(found.submodule_search_locations))
+    except (ImportError, ValueError):
+        return None
+    if found is None or not found.has_location or found.origin is None:
+        return None
+    return Path(found.origin)
 
 
 def _state(estimator: Any) -> str:

@@ -7,6 +7,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -62,6 +63,9 @@ FEATURES: Final = (
     *("question_length", "context_length", "question_words"),
     *("theta_qc", "theta_rq", "theta_rc"),
 )
+
+#: The scores whose parameters name others.
+COMBINED: Final = ("crg", "ensemble", "fused", "hybrid")
 
 #: The score where none is named: that with the fewest false alarms at high coverage among those
 #: that need no label to learn, no model and no tuning on the data measured. It is itself a
@@ -179,6 +183,19 @@ def build(spec: ScoreSpec) -> Score:
         return factory(**spec.params)
     except TypeError as error:
         raise InputError(f"the score {spec.name} cannot be built: {error}") from error
+
+
+def members_of(spec: ScoreSpec) -> list[ScoreSpec]:
+    """Return the scores that a combined score names as its members; nothing is built.
+
+    >>> [item.name for item in members_of(ScoreSpec("ensemble", {"scores": "rad,length"}))]
+    ['rad', 'length']
+    """
+    members: list[ScoreSpec] = []
+    for value in spec.params.values() if spec.name in COMBINED else ():
+        with suppress(InputError):
+            members += parse_specs(value) if isinstance(value, str) else []
+    return members
 
 
 def expand(spec: ScoreSpec) -> ScoreSpec:

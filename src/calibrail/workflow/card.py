@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -20,7 +19,7 @@ from calibrail.models.remote import RemoteModel
 from calibrail.report import Document, render_markdown, render_page
 from calibrail.report.documents import card as words
 from calibrail.scores.base import Score
-from calibrail.scores.registry import BUILT_IN, ScoreSpec, available, build, parse_specs
+from calibrail.scores.registry import BUILT_IN, ScoreSpec, available, build, members_of
 from calibrail.settings import checks
 from calibrail.shown import Shown
 from calibrail.writing import write_atomically
@@ -28,7 +27,6 @@ from calibrail.writing import write_atomically
 SCHEMA: Final = "calibrail.card/1"
 
 #: Scores whose parameters name others.
-_COMBINED: Final = ("crg", "ensemble", "fused", "hybrid")
 
 #: How a card is written, by its file's ending.
 ENDINGS: Final = {
@@ -181,11 +179,7 @@ def _runs_code(spec: ScoreSpec) -> bool:
     """Return whether a detector, or a member of it, is code that calibrail does not come with."""
     if spec.name == "custom" or (spec.name not in BUILT_IN and spec.name in available()):
         return True
-    members: list[ScoreSpec] = []
-    for value in spec.params.values() if spec.name in _COMBINED else ():
-        with suppress(InputError):
-            members += parse_specs(value) if isinstance(value, str) else []
-    return any(map(_runs_code, members))
+    return any(map(_runs_code, members_of(spec)))
 
 
 def _reads(config: FrozenConfig, score: Score) -> dict[str, list[str]]:
