@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import errno
-import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from calibrail.errors import CalibrailError
+from calibrail.serve.metrics import TOGETHER, Metrics
 from calibrail.serve.service import Service
 from tests.command_line import calibrail
 from tests.serve.conftest import ANSWER
-from tests.serve.process import Service as Served
 
 Visiting = Callable[..., None]
 
@@ -52,12 +52,13 @@ def test_workers_without_a_place_for_counts_do_not_begin(
     assert "TMPDIR" in done.stderr
 
 
-def test_workers_without_room_for_counts_do_not_begin(surface: Path) -> None:
-    def nearly_full() -> None:
-        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, hard))
+def test_a_process_without_room_for_counts_does_not_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    with Served(surface, "--workers", 2, ready=False, before=nearly_full) as service:
-        assert service.end() == 1
-    assert "cannot count in" in service.stderr and "TMPDIR" in service.stderr
-    assert "Traceback" not in service.stderr and "serving on" not in service.stderr
+    monkeypatch.setenv(TOGETHER, str(tmp_path))
+    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+    with pytest.raises(CalibrailError, match=r"cannot count in .*No space left.*TMPDIR"):
+        Metrics(lambda: True)

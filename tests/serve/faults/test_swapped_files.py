@@ -15,6 +15,7 @@ from calibrail import calibrate
 from calibrail.guardrail import Guardrail
 from calibrail.guardrail.keys import key_id, make_keys, read_public_key
 from calibrail.guardrail.signing import signature_path
+from tests.command_line import calibrail
 from tests.serve.faults.kept import decides_as_ever, nothing_is_invented, verified
 from tests.serve.load import Load
 from tests.serve.process import Service, until
@@ -130,6 +131,6 @@ def test_a_bad_file_does_not_start(guardrail: Guardrail, tmp_path: Path) -> None
     raw = path.read_bytes()
     for content, options in ((raw[:-1], []), (raw, ["--trusted", public])):
         path.write_bytes(content)
-        with Service(path, *options, ready=False) as service:
-            assert service.end() != 0
-            assert str(path) in service.stderr and "Traceback" not in service.stderr
+        ended = calibrail("serve", path, "--port", 0, *options)
+        assert (ended.returncode, ended.stdout) == (1, "")
+        assert str(path) in ended.stderr and "Traceback" not in ended.stderr
