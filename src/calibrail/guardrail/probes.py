@@ -57,9 +57,9 @@ def not_computed(score: Score) -> Literal["column", "endpoint"] | None:
 def local_members(score: Score) -> dict[str, Score]:
     """Return the members, at any depth, that this machine computes; none of them a column.
 
-    >>> from calibrail.scores import build, parse_spec
-    >>> list(local_members(build(parse_spec("ensemble"))))[:2]
-    ['novel_stretch', 'novel_run']
+    >>> from calibrail.scores.registry import ScoreSpec, build
+    >>> list(local_members(build(ScoreSpec("ensemble", {"scores": "rouge_l,length"}))))
+    ['rouge_l', 'length']
     """
     found: dict[str, Score] = {}
     for name, member in getattr(score, "members", {}).items():
