@@ -276,6 +276,49 @@ def test_what_openapi_shows_is_what_is_taken_and_given(visit: Visiting, surface:
     visit(go, surface)
 
 
+def test_openapi_names_every_answer_that_a_route_gives(
+    visit: Visiting, surface: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CALIBRAIL_TOKEN", "secret")
+    trusted = {"Authorization": "Bearer secret"}
+
+    async def go(client: Any, service: Service) -> None:
+        assert (await client.get("/openapi.json")).status_code == 401
+        content = (await client.get("/openapi.json", headers=trusted)).json()
+        assert content["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
+        assert content["security"] == [{"token": []}]
+        for path, routes in content["paths"].items():
+            for method, route in routes.items():
+                other = "GET" if method == "post" else "POST"
+                asked: list[tuple[str, str, dict[str, str]]] = [
+                    (method, path, {}),
+                    (method, path, trusted),
+                    (method, path, {**trusted, "Host": "elsewhere"}),
+                    (other, path, {**trusted, "Content-Type": "application/json"}),
+                ]
+                for parameter in route.get("parameters", []):
+                    asked.append((method, f"{path}?{parameter['name']}=none", trusted))
+                given = set()
+                for how, where, headers in asked:
+                    said = await client.request(how.upper(), where, headers=headers)
+                    given.add(str(said.status_code))
+                    kind = said.headers["content-type"].partition(";")[0]
+                    assert kind in route["responses"][str(said.status_code)]["content"], path
+                assert ("401" in given) == (route.get("security") != []), path
+        assert {
+            item["name"] for item in content["paths"]["/v1/guardrail"]["get"]["parameters"]
+        } == {
+            "guardrail",
+            "format",
+        }
+        service.draining = True
+        said = await client.get("/readyz")
+        assert str(said.status_code) in content["paths"]["/readyz"]["get"]["responses"]
+        service.draining = False
+
+    visit(go, surface)
+
+
 def _examples(said: Any) -> list[Any]:
     parts = (said or {}).get("content", {}).get("application/json", {}).get("examples", {})
     return [part["value"] for part in parts.values()]

@@ -32,7 +32,7 @@ PAGE_HEADERS: Final = {
 def application(service: Service) -> FastAPI:
     """Return the routes of a service."""
     app = FastAPI(title="calibrail", version=version("calibrail"), docs_url=None, redoc_url=None)
-    described.describe(app)
+    described.describe(app, closed=service.token is not None)
 
     @app.exception_handler(Problem)
     async def refused(_: Request, problem: Exception) -> Response:
@@ -76,7 +76,7 @@ def application(service: Service) -> FastAPI:
         loaded = _named(service, request)
         return _json(await selecting.select(service, loaded, asked))
 
-    @app.get("/v1/guardrail")
+    @app.get("/v1/guardrail", openapi_extra=described.GUARDRAIL)
     async def guardrail(request: Request) -> Response:
         """Say what decides, since when, and what it promises: `format` is json, html or md."""
         loaded = _named(service, request, "format")
@@ -102,19 +102,19 @@ def application(service: Service) -> FastAPI:
                     422, "invalid-request", f"format must be json, html or md; got {other!r:.20}"
                 )
 
-    @app.get("/healthz")
+    @app.get("/healthz", openapi_extra=described.HEALTH)
     async def health() -> Response:
         """Say that the process lives, and that starting it anew would not help."""
         service.refuse_dead()
         return _json('{"status": "alive"}')
 
-    @app.get("/readyz")
+    @app.get("/readyz", openapi_extra=described.READY)
     async def ready() -> Response:
         """Say whether the service decides."""
         service.refuse_unready()
         return _json('{"status": "ready"}')
 
-    @app.get("/metrics")
+    @app.get("/metrics", response_class=Response, openapi_extra=described.METRICS)
     async def metrics() -> Response:
         """Give the counts, for Prometheus."""
         return Response(service.metrics.text(), media_type=MEDIA_TYPE)

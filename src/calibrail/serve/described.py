@@ -1,6 +1,6 @@
 """What does the service say of its own routes, for programs that read OpenAPI?"""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -59,13 +59,21 @@ _WHICH: Final = {
     "description": "Which guardrail decides; needed where there are several.",
     "schema": {"type": "string"},
 }
+_FORMAT: Final = {
+    "name": "format",
+    "in": "query",
+    "description": "The certificate as JSON, or the card as a page or as Markdown.",
+    "schema": {"enum": ["json", "html", "md"], "default": "json"},
+}
 _REFUSALS: Final[Mapping[int, Problem]] = {
     400: Problem(400, "not-json", "the body is not JSON; send one JSON object"),
     401: Problem(401, "unauthorized", "this needs the service's token"),
     404: Problem(404, "no-such-guardrail", "no guardrail is called 'faq'; there is legal"),
+    405: Problem(405, "no-such-method", "GET /v1/check: Method Not Allowed; see /openapi.json"),
     408: Problem(408, "too-slow", "the body took longer than 10 s to arrive"),
     413: Problem(413, "too-large", "the body is larger than 1,048,576 bytes"),
     415: Problem(415, "not-json", "send the header Content-Type: application/json"),
+    421: Problem(421, "other-host", "this service answers on this machine: use 127.0.0.1"),
     422: Problem(
         422,
         "invalid-request",
@@ -73,6 +81,7 @@ _REFUSALS: Final[Mapping[int, Problem]] = {
         errors=[("/response", "is missing; this guardrail reads it")],
     ),
     429: Problem(429, "queue-full", "1,024 answers wait, of 1,024 at most"),
+    431: Problem(431, "headers-too-large", "the headers are longer than 65,536 bytes"),
     503: Problem(503, "log-unavailable", "a decision could not be written to the decision log"),
 }
 
@@ -86,8 +95,19 @@ def _route(
     kind: type[BaseModel], asked: Mapping[str, Any], given: Mapping[str, Any], **answer: Any
 ) -> dict[str, Any]:
     """Return what a route takes and gives, with examples of both."""
-    refused = {
-        str(status): {
+    body = _json({"$ref": f"#/components/schemas/{kind.__name__}"}, **asked)
+    done = {"description": "decided", **_json(given, **answer)}
+    return {
+        "parameters": [_WHICH],
+        "requestBody": {"required": True, **body},
+        "responses": {"200": done, **_refused(*_REFUSALS.values())},
+    }
+
+
+def _refused(*problems: Problem) -> dict[str, Any]:
+    """Return the answers that say no."""
+    return {
+        str(problem.status): {
             "description": problem.kind.replace("-", " "),
             "content": {
                 MEDIA_TYPE: {
@@ -96,15 +116,19 @@ def _route(
                 }
             },
         }
-        for status, problem in _REFUSALS.items()
+        for problem in problems
     }
-    body = _json({"$ref": f"#/components/schemas/{kind.__name__}"}, **asked)
-    done = {"description": "decided", **_json(given, **answer)}
-    return {
-        "parameters": [_WHICH],
-        "requestBody": {"required": True, **body},
-        "responses": {"200": done, **refused},
+
+
+def _read(*statuses: int, refused: Iterable[Problem] = (), **content: Any) -> dict[str, Any]:
+    """Return what a route without a body gives."""
+    media = {kind.replace("_", "/", 1): schema for kind, schema in content.items()}
+    done = {
+        "description": "as asked",
+        "content": {kind: {"schema": s} for kind, s in media.items()},
     }
+    problems = [*(_REFUSALS[status] for status in (*statuses, 405, 421, 431)), *refused]
+    return {"responses": {"200": done, **_refused(*problems)}}
 
 
 _ITEMS: Final = {
@@ -133,8 +157,26 @@ SELECT: Final = _route(
 )
 
 
-def describe(app: FastAPI) -> None:
-    """Let an application name the bodies that its routes read themselves."""
+_TOKEN: Final = "The service's CALIBRAIL_TOKEN, where it has one."
+_STATE: Final = {"type": "object", "properties": {"status": {"type": "string"}}}
+_STUCK: Final = Problem(503, "stuck", "the detector has been at one batch for too long")
+#: What further is said of the others.
+GUARDRAIL: Final = {
+    "parameters": [_WHICH, _FORMAT],
+    **_read(
+        *(401, 404, 422),
+        application_json={"type": "object"},
+        text_html={"type": "string"},
+        text_markdown={"type": "string"},
+    ),
+}
+HEALTH: Final = {**_read(application_json=_STATE, refused=[_STUCK]), "security": []}
+READY: Final = HEALTH
+METRICS: Final = _read(401, text_plain={"type": "string"})
+
+
+def describe(app: FastAPI, *, closed: bool) -> None:
+    """Let an application name the bodies that its routes read themselves, and who may ask."""
     plain = app.openapi
 
     def described() -> dict[str, Any]:
@@ -146,7 +188,10 @@ def describe(app: FastAPI) -> None:
                 schema = kind.model_json_schema(ref_template="#/components/schemas/{model}")
                 schemas |= schema.pop("$defs", {})
                 schemas[kind.__name__] = schema
-            content.setdefault("components", {})["schemas"] = schemas
+            token = {"type": "http", "scheme": "bearer", "description": _TOKEN}
+            content["components"] = {"schemas": schemas, "securitySchemes": {"token": token}}
+            # A service without a token takes requests without one.
+            content["security"] = [{"token": []}] if closed else [{"token": []}, {}]
         return content
 
     app.openapi = described  # type: ignore[method-assign]
