@@ -24,7 +24,7 @@ from calibrail.guardrail import Guardrail
 from calibrail.scores.registry import build_column
 from calibrail.validity import KINDS
 from calibrail.validity.distributions import Kind, draw
-from calibrail.workflow.select import METHODS
+from calibrail.workflow.batch_selection import METHODS
 
 RUNS = 200
 #: Probability that any setting at all lies beyond its limit although every promise is kept.

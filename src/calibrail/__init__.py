@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from calibrail.workflow.agree import agree as agree
     from calibrail.workflow.audit import AuditRun as AuditRun
     from calibrail.workflow.audit import audit as audit
+    from calibrail.workflow.batch_selection import BatchSelection as BatchSelection
     from calibrail.workflow.calibrate import calibrate as calibrate
     from calibrail.workflow.card import Card as Card
     from calibrail.workflow.card import card as card
@@ -72,7 +73,6 @@ if TYPE_CHECKING:
     from calibrail.workflow.log import export_log as export_log
     from calibrail.workflow.log import verify_log as verify_log
     from calibrail.workflow.run import Run as Run
-    from calibrail.workflow.select import BatchSelection as BatchSelection
     from calibrail.workflow.select import select as select
     from calibrail.workflow.shift import ShiftRun as ShiftRun
     from calibrail.workflow.shift import shift as shift
@@ -108,7 +108,8 @@ _ROOMS = {
     "workflow.leaderboard": "LeaderboardRun leaderboard",
     "workflow.log": "export_log verify_log",
     "workflow.run": "Run",
-    "workflow.select": "BatchSelection select",
+    "workflow.batch_selection": "BatchSelection",
+    "workflow.select": "select",
     "workflow.shift": "ShiftRun shift",
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names.split()}

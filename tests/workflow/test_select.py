@@ -23,7 +23,7 @@ from calibrail.report.documents.select import document
 from calibrail.report.render_console import print_document
 from calibrail.scores.registry import build_column
 from calibrail.settings import Release, SelectionMethod
-from calibrail.workflow.select import METHODS
+from calibrail.workflow.batch_selection import METHODS
 from tests.answers import write
 
 Rng = np.random.Generator

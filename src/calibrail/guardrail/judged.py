@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal.rule import Groups, Rule
+from calibrail.errors import GuardrailError
+from calibrail.guardrail.frozen import FrozenConfig
 
 #: A score is shown to digits this many times as wide as its tolerance, so that few need a second
 #: look: one in fifteen at most.
@@ -43,6 +45,25 @@ class Judged:
     p_values: NDArray[np.float64]
     shown: NDArray[np.float64]
     certain: NDArray[np.bool_]
+
+
+def frozen_rule(config: FrozenConfig) -> Rule:
+    """Return the thresholds of a frozen guardrail.
+
+    Raises
+    ------
+    GuardrailError
+        If they are not those of its promise and policy.
+    """
+    rule = Rule.from_dict(vars(config))
+    if (config.promise.by is None) != (config.groups is None):
+        raise GuardrailError("by and groups must stand together; calibrate again")
+    if rule.undefined != config.policy.undefined:
+        raise GuardrailError(
+            f"policy.undefined is {config.policy.undefined!r} but the calibration counted "
+            f"undefined scores as {rule.undefined!r}; calibrate again"
+        )
+    return rule
 
 
 def judge(rule: Rule, values: NDArray[np.float64], groups: Groups, tolerance: float) -> Judged:

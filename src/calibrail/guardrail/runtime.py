@@ -20,7 +20,7 @@ from calibrail.guardrail.decision import FAILED, UNDEFINED, Decision
 from calibrail.guardrail.detector import frozen_detector
 from calibrail.guardrail.file import Origin, read_file, write_file
 from calibrail.guardrail.frozen import FrozenConfig
-from calibrail.guardrail.judged import judge
+from calibrail.guardrail.judged import frozen_rule, judge
 from calibrail.guardrail.keys import PublicKey
 from calibrail.guardrail.probed import Probed
 from calibrail.guardrail.probes import compare_probes
@@ -59,14 +59,7 @@ class Guardrail(Shown):
         self._config = config
         self._origin: Origin | None = None
         self._probed: Probed | None = None
-        self._rule = Rule.from_dict(vars(config))
-        if (config.promise.by is None) != (config.groups is None):
-            raise GuardrailError("by and groups must stand together; calibrate again")
-        if (counted := self._rule.undefined) != config.policy.undefined:
-            raise GuardrailError(
-                f"policy.undefined is {config.policy.undefined!r} but the calibration counted "
-                f"undefined scores as {counted!r}; calibrate again"
-            )
+        self._rule = frozen_rule(config)
         self._score = frozen_detector(config.score, score)
 
     def shown(self) -> tuple[Any, ...]:
