@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from calibrail.serve.service import TOKEN_VARIABLE, Service
+from calibrail.errors import InputError
+from calibrail.serve.service import TOKEN_VARIABLE, Service, token
 from tests.serve.conftest import ANSWER
 
 Visiting = Callable[..., None]
@@ -84,10 +85,56 @@ def test_with_a_token_everything_but_health_needs_it(
     visit(go, surface)
 
 
+@pytest.mark.parametrize("ending", ["", "\n", "\r\n"])
+def test_the_end_of_a_line_is_no_part_of_the_token(
+    monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    monkeypatch.setenv(TOKEN_VARIABLE, f"secret{ending}")
+    assert token() == "secret"
+
+
+@pytest.mark.parametrize("given", ["", "\n", "  ", "sec ret", " secret", "s\u00e9cret", "s\udce9"])
+def test_a_token_that_no_client_can_send_is_refused(
+    monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    monkeypatch.setenv(TOKEN_VARIABLE, given)
+    with pytest.raises(InputError, match="visible ASCII") as refused:
+        token()
+    assert "cret" not in str(refused.value)
+
+
+def test_a_header_that_decides_who_asks_is_given_once(
+    visit: Visiting, surface: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TOKEN_VARIABLE, "secret")
+
+    async def go(client: Any, _: Service) -> None:
+        right = ("Authorization", "Bearer secret")
+        for more in (("Authorization", "Bearer wrong"), ("Host", "evil.example")):
+            for pair in ([more, right], [right, more]):
+                headers = [("Host", "127.0.0.1"), *pair]
+                said = await client.get("/metrics", headers=headers)
+                assert said.status_code == 400
+                assert "more than once" in said.json()["detail"]
+
+    visit(go, surface)
+
+
+def test_health_has_a_head(visit: Visiting, surface: Path) -> None:
+    async def go(client: Any, service: Service) -> None:
+        for path in ("/healthz", "/readyz"):
+            assert (await client.head(path)).status_code == 200
+        service.draining = True
+        assert (await client.head("/readyz")).status_code == 503
+
+    visit(go, surface)
+
+
 def test_a_page_elsewhere_cannot_ask(visit: Visiting, surface: Path) -> None:
     async def go(client: Any, _: Service) -> None:
         foreign = await client.post("/v1/check", json=ANSWER, headers={"Host": "evil.example"})
         assert foreign.status_code == 421
+        assert "reverse proxy" in foreign.json()["detail"]
         for kind in ("text/plain", "application/x-www-form-urlencoded"):
             said = await client.post("/v1/check", content=b"{}", headers={"Content-Type": kind})
             assert said.status_code == 415

@@ -129,6 +129,80 @@ with process._ending_at_once():
     assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
 
 
+def test_a_signal_at_the_start_ends_it_and_a_hangup_does_not(model: Path, tmp_path: Path) -> None:
+    def listening(service: Service) -> None:
+        until(lambda: _refuses(service.port) is False, "listening", lambda: service.stderr)
+
+    def bound(service: Service) -> None:
+        until(lambda: _is_taken(service.port), "bound", lambda: service.stderr)
+
+    for place, moment in enumerate((bound, listening)):
+        log = tmp_path / f"log{place}"
+        with Service(model, "--log", log, ready=False) as service:
+            moment(service)
+            service.process.send_signal(signal.SIGHUP)
+            time.sleep(0.05)
+            assert service.terminate() == 0
+            assert "Traceback" not in service.stderr
+
+
+def test_a_signal_while_workers_are_started_ends_all_of_them(surface: Path) -> None:
+    with Service(surface, "--workers", 4, "--drain", 60, ready=False) as service:
+        until(lambda: len(service.processes()) > 2, "begun")
+        os.killpg(service.process.pid, signal.SIGINT)
+        assert service.end() == 0
+        assert "Traceback" not in service.stderr
+
+
+def test_a_file_that_cannot_be_read_to_its_end_holds_up_no_other_and_not_the_end(
+    surface: Path, column: Path, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "first.json", tmp_path / "second.json"
+    for path in (first, second):
+        path.write_bytes(surface.read_bytes())
+    with Service(first, second, "--drain", 60) as service:
+        first.unlink()
+        # Whoever opens it waits for somebody to write.
+        os.mkfifo(first)
+        changed = tmp_path / "changed.json"
+        changed.write_bytes(column.read_bytes())
+        os.replace(changed, second)
+        until(lambda: "second: risk, " in service.stderr, "swapped", lambda: service.stderr)
+        assert service.terminate() == 0
+
+
+def test_one_address_is_one_service(surface: Path) -> None:
+    with Service(surface, ready=False) as first:
+        until(lambda: _is_taken(first.port), "bound", lambda: first.stderr)
+        # The first one does not listen yet.
+        ended = calibrail("serve", surface, "--port", first.port)
+        assert ended.returncode == 1
+        assert "cannot listen" in ended.stderr and "serving on" not in ended.stdout
+        first.wait_until_ready()
+        # A connection that the service ends lingers with the system.
+        assert b" 400 " in first.raw(b"what is this\r\n\r\n")
+        assert first.terminate() == 0
+        with Service(surface, port=first.port) as again:
+            assert again.check(ANSWER).status == 200
+
+
+def _is_taken(port: int) -> bool:
+    with socket.socket() as other:
+        try:
+            other.bind(("127.0.0.1", port))
+        except OSError:
+            return True
+        return False
+
+
+def _refuses(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    except OSError:
+        return True
+    return False
+
+
 def test_what_was_accepted_is_answered_before_the_process_ends(surface: Path) -> None:
     head = b"POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     body = b'{"contexts": ["a b"], "response": "a"}'

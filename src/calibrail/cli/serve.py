@@ -1,5 +1,8 @@
 """``calibrail serve``: a frozen guardrail behind HTTP."""
 
+import contextlib
+import os
+from collections.abc import Iterator
 from functools import partial
 from typing import Annotated
 
@@ -32,6 +35,13 @@ def run(
     The keys of --trusted are read once, when it begins.
     Requests need the token in the environment variable CALIBRAIL_TOKEN, where there is one.
     """
+    with _own_counts():
+        _run(guardrails, serving, calls, trust)
+
+
+def _run(
+    guardrails: list[str], serving: settings.ServeOptions, calls: opt.FreeCalls, trust: opt.Trust
+) -> None:
     try:
         from calibrail.serve.guardrails import named
         from calibrail.serve.process import serve
@@ -50,5 +60,27 @@ def run(
     raise typer.Exit(DONE if finished else FAILURE)
 
 
+@contextlib.contextmanager
+def _own_counts() -> Iterator[None]:
+    """Hide the folder in which other programs count together: the service has one of its own.
+
+    To be entered before prometheus_client is imported, which looks for it once and for all.
+    """
+    folder = os.environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
+    try:
+        yield
+    finally:
+        if folder is not None:
+            os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+
+
 def _tell(address: str) -> None:
-    typer.echo(f"serving on {address}")
+    """Say where it answers, wherever somebody still reads."""
+    said = f"serving on {address}"
+    try:
+        typer.echo(said)
+    except OSError:
+        # What is left in the buffer would fail again at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        with contextlib.suppress(OSError):
+            note(said)

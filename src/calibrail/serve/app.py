@@ -102,12 +102,14 @@ def application(service: Service) -> FastAPI:
                     422, "invalid-request", f"format must be json, html or md; got {other!r:.20}"
                 )
 
+    @app.head("/healthz", include_in_schema=False)
     @app.get("/healthz", openapi_extra=described.HEALTH)
     async def health() -> Response:
         """Say that the process lives, and that starting it anew would not help."""
         service.refuse_dead()
         return _json('{"status": "alive"}')
 
+    @app.head("/readyz", include_in_schema=False)
     @app.get("/readyz", openapi_extra=described.READY)
     async def ready() -> Response:
         """Say whether the service decides."""

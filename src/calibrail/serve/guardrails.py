@@ -185,12 +185,12 @@ class Guardrails:
         """Return why the file that stands there now does not decide, if it does not."""
         return self._files[name].refusal
 
-    def changed(self) -> list[str]:
-        """Return the guardrails whose file is another one since it was read.
+    def changed(self, name: str) -> bool:
+        """Return whether the file of a guardrail is another one since it was read.
 
         A file that still grows is left until it has been the same twice.
         """
-        return [name for name, file in self._files.items() if file.changed()]
+        return self._files[name].changed()
 
     def names(self) -> list[str]:
         """Return all names."""

@@ -21,6 +21,8 @@ from calibrail.serve.service import Service
 _BODIES: Final = 64
 #: What anybody may ask: whoever starts and stops the process has no token.
 OPEN: Final = frozenset({"/healthz", "/readyz"})
+#: Headers on which it depends who asks for what: of two, another party may have read the other.
+_ONCE: Final = (b"host", b"authorization", b"content-type", b"content-encoding")
 _CHARSET: Final = re.compile(r"charset\s*=\s*\"?([^\s;\"]*)")
 _LOCAL: Final = re.compile(r"(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?", re.IGNORECASE)
 
@@ -69,6 +71,10 @@ class Gate:
         held = [0]
         try:
             headers = dict(scope["headers"])
+            for name in _ONCE:
+                if sum(given == name for given, _ in scope["headers"]) > 1:
+                    detail = f"the request has the header {name.decode()} more than once"
+                    raise Problem(400, "invalid-request", f"{detail}; send it once")
             self._admit(scope, headers)
             body = await self._body(headers, receive, held)
             await self._pass_on(body, scope, receive, send)
@@ -95,7 +101,13 @@ class Gate:
     def _admit(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
         if self._local and not _LOCAL.fullmatch(headers.get(b"host", b"").decode("latin-1")):
             # A page elsewhere whose name points here (DNS rebinding) does not know that name.
-            raise Problem(421, "other-host", "this service answers on this machine: use 127.0.0.1")
+            raise Problem(
+                421,
+                "other-host",
+                "this service is bound to this machine alone, and the header Host names another "
+                f"one: ask {self._service.options.host}; have a reverse proxy pass that name on, "
+                "not its own; or bind to another address, with a token",
+            )
         if self._token is not None and scope["path"] not in OPEN:
             kind, _, token = headers.get(b"authorization", b"").partition(b" ")
             if kind.lower() != b"bearer" or not hmac.compare_digest(token.strip(), self._token):

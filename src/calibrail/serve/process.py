@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import gc
 import math
 import os
@@ -27,7 +28,7 @@ from calibrail.serve.app import application
 from calibrail.serve.guardrails import Guardrails
 from calibrail.serve.limits import Gate, is_loopback
 from calibrail.serve.protocol import protocol
-from calibrail.serve.service import TOKEN_VARIABLE, Service
+from calibrail.serve.service import TOKEN_VARIABLE, Service, token
 from calibrail.serve.watching import reload, watch
 from calibrail.serve.workers import Begun, Workers
 from calibrail.settings.option import option_of
@@ -42,6 +43,9 @@ MOST_FILES: Final = 65_536
 HANDLED: Final = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
+#: Seconds that a connection is kept between two requests. Longer than proxies keep theirs, so that
+#: none sends a request on a connection that just ends.
+KEEP_ALIVE: Final = 120
 #: Connections that may wait to be accepted.
 BACKLOG: Final = 2048
 
@@ -80,7 +84,7 @@ def serve(
     CalibrailError
         If a guardrail must not decide, or the address is taken.
     """
-    if not is_loopback(options.host) and not os.environ.get(TOKEN_VARIABLE):
+    if token() is None and not is_loopback(options.host):
         note(
             f"ANYBODY WHO REACHES {options.host} MAY ASK: set {TOKEN_VARIABLE} to a secret that "
             "requests must bring, or bind to 127.0.0.1"
@@ -113,6 +117,7 @@ def _serve_here(
     warnings.filterwarnings("ignore", "NOT PROBED")
     with _ending_at_once(), limit_calls(_within(calls, options.deadline)):
         guardrails = Guardrails(files, load)
+        _listen(listener, options)
         log = None
         if options.log is not None:
             log = DecisionLog(options.log, sync=options.log_sync, texts=options.log_text)
@@ -130,6 +135,9 @@ def _ending_at_once() -> Iterator[None]:
         yield
         return
     before = {number: signal.getsignal(number) for number in HANDLED}
+    # There is nothing to read again yet, and nobody who hangs up.
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     # Not by an exception: where one is raised from a callback, Python drops it, and the signal.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     try:
@@ -182,6 +190,7 @@ async def _run(
         log_level="warning",
         server_header=False,
         backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=math.ceil(options.drain),
         lifespan="off",
         ws="none",
@@ -266,15 +275,36 @@ def _listening(options: ServeOptions) -> Iterator[socket.socket]:
         raise InputError(f"{given} is no address of this machine: {error}") from error
     family, kind, number, _, address = found[0]
     with socket.socket(family, kind, number) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind(address)
+            try:
+                # Without SO_REUSEADDR: with it, two that do not listen yet would share an address.
+                listener.bind(address)
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+                # Connections of a service that has just ended may linger; they are no hindrance.
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                listener.bind(address)
         except OSError as error:
-            raise CalibrailError(
-                f"cannot listen on {options.host} port {options.port}: {error.strerror}; choose "
-                f"another port ({option_of(ServeOptions, 'port', 0)} for a free one)"
-            ) from error
+            raise _taken(options, error) from error
         yield listener
+
+
+def _listen(listener: socket.socket, options: ServeOptions) -> None:
+    """Let connections come; several processes may do so on the same socket."""
+    try:
+        listener.listen(BACKLOG)
+    except OSError as error:
+        raise _taken(options, error) from error
+    # What is left of its connections is then no hindrance to the next one.
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+
+
+def _taken(options: ServeOptions, error: OSError) -> CalibrailError:
+    return CalibrailError(
+        f"cannot listen on {options.host} port {options.port}: {error.strerror}; choose "
+        f"another port ({option_of(ServeOptions, 'port', 0)} for a free one)"
+    )
 
 
 def _address(listener: socket.socket) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from calibrail.data.example import Example
-from calibrail.errors import LogError
+from calibrail.errors import InputError, LogError
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.decision_log import DecisionLog, Entry
 from calibrail.serve.batching import RETRY_AFTER, Batcher, Waiting
@@ -43,10 +43,10 @@ class Service:
         self, options: ServeOptions, guardrails: Guardrails, log: DecisionLog | None = None
     ) -> None:
         self.options, self.guardrails = options, guardrails
-        self.token = os.environ.get(TOKEN_VARIABLE) or None
+        self.token = token()
         self.draining = False
-        #: Held while a guardrail file is loaded.
-        self.reloading = asyncio.Lock()
+        #: By guardrail; held while its file is loaded.
+        self.reloading = {name: asyncio.Lock() for name in guardrails.names()}
         self._log, self._log_error = log, ""
         self.metrics = Metrics(lambda: not self._unready())
         for loaded in guardrails:
@@ -167,3 +167,27 @@ class Service:
 def _stuck() -> Problem:
     detail = "the detector has been at one batch for longer than the deadline; ask another one"
     return Problem(503, "stuck", detail)
+
+
+def token() -> str | None:
+    """Return the token that requests must bring, None where the environment has none.
+
+    A line's end behind it, as files of secrets have it, is no part of it.
+
+    Raises
+    ------
+    InputError
+        If no client could send it.
+    """
+    given = os.environ.get(TOKEN_VARIABLE)
+    if given is None:
+        return None
+    secret = given.removesuffix("\n").removesuffix("\r")
+    if not secret or not all("!" <= letter <= "~" for letter in secret):
+        # It is a secret: the message does not repeat it.
+        what = "is set, but holds nothing" if not secret.strip() else "holds other characters"
+        raise InputError(
+            f"{TOKEN_VARIABLE} {what}; a token consists of visible ASCII characters, without "
+            "blanks: set one, or unset it where anybody who reaches the service may ask"
+        )
+    return secret

@@ -11,8 +11,9 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from types import FrameType
@@ -28,6 +29,8 @@ _FIRST_WAIT: Final = 1.0
 _LONGEST_WAIT: Final = 30.0
 #: Seconds beyond the time for what was accepted, after which a process is killed.
 _GRACE: Final = 5.0
+#: Signals that a terminal sends to all processes at once, and those that begin, too.
+_FOR_ALL: Final = (signal.SIGINT, signal.SIGHUP)
 
 #: Takes what a person should know of the guardrails, a line each, once they decide.
 Begun = Callable[[Sequence[str]], None]
@@ -123,7 +126,7 @@ class Workers:
                     self._failed = True
                     return
             elif now >= again:
-                while len(self._workers) < self._n:
+                while len(self._workers) < self._n and self._stopped is None:
                     self._start()
             wait([worker.process.sentinel for worker in self._workers], _STEP)
             for worker in tuple(self._workers):
@@ -146,9 +149,15 @@ class Workers:
     def _start(self) -> None:
         line, theirs = self._context.Pipe()
         process = self._context.Process(target=_worker, args=(self._work, theirs))
-        process.start()
+        # The first start would start this, too, and let signals through after that.
+        resource_tracker.ensure_running()
+        with _held(_FOR_ALL):
+            process.start()
         theirs.close()
         self._workers.append(_Worker(process, line, time.monotonic()))
+        if self._stopped is not None:
+            # Told before it was there to hear it.
+            self._tell(signal.SIGTERM)
 
     def _ended(self, worker: _Worker) -> None:
         from prometheus_client.multiprocess import mark_process_dead
@@ -190,8 +199,22 @@ class Workers:
                     os.kill(worker.process.pid, number)
 
 
+@contextlib.contextmanager
+def _held(signals: Iterable[int]) -> Iterator[None]:
+    """Let signals wait; a process that is started meanwhile lets them wait, too."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _worker(work: Work, line: Connection) -> None:
     """Work, and end where whoever started it is gone."""
+    for number in _FOR_ALL:
+        # Whoever started this one says what is to be done about it.
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _FOR_ALL)
 
     def follow() -> None:
         with contextlib.suppress(EOFError, OSError):
