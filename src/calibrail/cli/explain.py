@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
+import calibrail
 from calibrail.cli import options as opt
 from calibrail.cli.output import DONE, FAILURE
-from calibrail.data.example import Example
 from calibrail.settings.option import setting
 
 
@@ -33,7 +33,7 @@ def run(guardrail: opt.Guardrail, answer: Answer, trust: opt.Trust, show: opt.Sh
     Exit code 0 whatever the decision is, and 1 where the detector failed.
     """
     loaded = trust.load(guardrail)
-    example = Example(**asdict(answer) | {"columns": dict(answer.columns or {})})
+    example = calibrail.Example(**asdict(answer) | {"columns": dict(answer.columns or {})})
     (decision,) = loaded.decide([example], alone=True)
     code = FAILURE if decision.outcome == "error" else DONE
     content = {"schema": "calibrail.explain/1", **decision.to_dict(evidence=True)}
