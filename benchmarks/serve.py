@@ -138,7 +138,7 @@ def http(folder: Path) -> list[str]:
     in_process = medians(lambda: guardrail.check(**next(answers)), runs=2_000)[0]
     line = guardrail.check(**next(answers)).line()
     found: dict[str, list[float]] = {"service": [], "bare": []}
-    with Service(folder / "surface.json") as service, bare_route(line) as port:
+    with Service(folder / "surface.json") as service, BareRoute(line) as port:
         for _ in range(ROUNDS):
             for name, at in (("service", service.port), ("bare", port)):
                 found[name].append(wrk(at, bodies, connections=1, seconds=4)["p50"])
@@ -413,7 +413,7 @@ def data() -> Path:
     return Path(os.environ.get("CALIBRAIL_DATA", DEFAULT_DATA))
 
 
-class bare_route:  # noqa: N801
+class BareRoute:
     """A process with the bare route."""
 
     def __init__(self, line: str) -> None:

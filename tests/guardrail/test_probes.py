@@ -157,8 +157,8 @@ def test_a_difference_beyond_the_tolerance_is_refused(shift: float) -> None:
 def test_nothing_that_is_remembered_answers_for_this_machine() -> None:
     score = Shifted()
     compare_probes(freeze_probes(score), score)
-    assert score.forgotten == 2
     assert score.batches == [0] + [1] * 32
+    assert score.forgotten >= 32
 
 
 def test_vectors_that_are_remembered_are_computed_anew(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from calibrail.models.api_encoder import ApiEncoder, read_vectors
 from calibrail.models.call_limits import BudgetError, CallLimits, limit_calls
 from calibrail.models.encoder import load_encoder
 from calibrail.models.remote import RemoteModel
-from calibrail.models.store import shared_models, text_key
+from calibrail.models.store import apart, shared_models, text_key
 from calibrail.scores.registry import build, parse_spec
 from tests.chat_server import WIDTH, ChatServer, Line, RefusedError, always, embed, script
 
@@ -93,6 +93,18 @@ def test_the_cache_serves_a_second_run(cache: Path) -> None:
         other = load(server, prompt="query: ")
         other.sentences(texts[:3])
         assert server.seen[-1].body["input"] == [f"query: {text}" for text in texts[:3]]
+
+
+def test_what_is_embedded_apart_is_asked_for_once_and_kept_apart() -> None:
+    texts = [f"text {i}" for i in range(70)]
+    with ChatServer() as server:
+        model = load(server)
+        with apart():
+            said = model.sentences(texts)
+        assert (len(server.seen), model.usage.n_cached) == (2, 0)
+        # Out of the cache: none is left in memory.
+        np.testing.assert_array_equal(model.sentences(texts), said)
+        assert (len(server.seen), model.usage.n_cached) == (2, 70)
 
 
 def test_a_spent_budget_keeps_what_was_embedded(cache: Path) -> None:

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
 from calibrail.models.store import (
     BATCH_TOKENS,
     ResultStore,
+    apart,
     batches,
     blocks,
     shared,
@@ -96,3 +99,22 @@ def test_blocks_keep_the_order_and_both_limits() -> None:
         ["z"],
     ]
     assert list(blocks([], len, 3, 6)) == []
+
+
+def test_what_is_computed_apart_neither_knows_nor_tells() -> None:
+    store, other = ResultStore[int](10), ResultStore[int](10)
+    store.put(b"known", 1)
+    with apart():
+        assert store.get(b"known") is None and store.peek(b"known") is None
+        assert store.get_or(b"known", lambda: store.put(b"known", 2)) == 2
+        assert other.get(b"known") is None
+        store.put(b"further", 3)
+        with apart():
+            assert store.get(b"further") is None
+        assert store.get(b"further") == 3
+        store.clear()
+        assert store.get(b"further") is None
+        with ThreadPoolExecutor(1) as pool:
+            # Another thread is not apart.
+            assert pool.submit(store.get, b"known").result() == 1
+    assert store.get(b"known") == 1 and store.get(b"further") is None

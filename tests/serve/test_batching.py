@@ -323,3 +323,25 @@ def test_a_slow_reply_of_an_endpoint_does_not_hold_up_everybody(
 
     visit(go, column, load=load, deadline=20.0)
     assert held.batches == [["slow"], [""]]
+
+
+def test_the_threads_end_with_the_service(visit: Visiting, column: Path) -> None:
+    def scorers() -> set[threading.Thread]:
+        names = ("scorer ", "late")
+        return {each for each in threading.enumerate() if each.name.startswith(names)} - before
+
+    before = set(threading.enumerate())
+    held, load = holding(column)
+
+    async def go(client: Any, service: Service) -> None:
+        body = {"columns": {"risk": 0.1}}
+        late = await client.post("/v1/check", json=body)
+        assert "(timeout)" in late.json()["reason"]
+        held.may.set()
+        assert (await client.post("/v1/check", json=body)).status_code == 200
+        assert len(scorers()) == 2
+
+    visit(go, column, load=load, deadline=0.2)
+    for thread in scorers():
+        thread.join(30)
+    assert not scorers()

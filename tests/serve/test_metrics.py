@@ -36,7 +36,9 @@ def test_a_count_that_fails_costs_no_decision(
         batch = {"items": [ANSWER] * 3}
         assert (await client.post("/v1/check/batch", json=batch)).status_code == 200
         assert service.metrics.failed
-        assert (await client.get("/readyz")).status_code == 200
+        ready = await client.get("/readyz")
+        assert ready.status_code == 200
+        assert ready.json() == {"status": "ready", "metrics": "incomplete"}
         monkeypatch.undo()
 
     visit(go, surface)

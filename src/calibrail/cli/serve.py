@@ -13,6 +13,7 @@ from calibrail import settings
 from calibrail.cli import options as opt
 from calibrail.cli.output import DONE, FAILURE, note
 from calibrail.errors import CalibrailError
+from calibrail.serve.ending import ending_at_once
 
 
 @opt.takes_settings
@@ -35,7 +36,8 @@ def run(
     The keys of --trusted are read once, when it begins.
     Requests need the token in the environment variable CALIBRAIL_TOKEN, where there is one.
     """
-    with _own_counts():
+    # Before anything else is imported, which takes a while.
+    with ending_at_once(), _own_counts():
         _run(guardrails, serving, calls, trust)
 
 

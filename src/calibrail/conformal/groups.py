@@ -18,6 +18,11 @@ from calibrail.settings.promise import Promise
 Scope = Literal["small groups", "all groups"]
 
 
+def group_name(value: object) -> str:
+    """Return a group as the text that names it; nothing given is the empty name."""
+    return "" if value is None else str(value)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupedCalibration(Record):
     """One threshold per group, and a shared one for groups too small to have their own.

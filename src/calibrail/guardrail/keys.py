@@ -71,6 +71,7 @@ def make_keys(path: Path) -> tuple[Path, str, bool]:
 
 def read_private_key(path: str | PathLike[str]) -> "Ed25519PrivateKey":
     """Read the private key that signs; its passphrase comes from the environment."""
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -85,8 +86,7 @@ def read_private_key(path: str | PathLike[str]) -> "Ed25519PrivateKey":
         )
     try:
         key = load_pem_private_key(raw, passphrase if encrypted else None)
-    except Exception as error:
-        # The library raises ValueError, TypeError and its own errors.
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         why = f"the passphrase in {PASSPHRASE} is not its own, or " if encrypted else ""
         raise GuardrailError(
             f"{path} cannot be read as a private key: {why}it is no PEM file of a private key; "
@@ -117,6 +117,7 @@ def public_key_content(path: str | PathLike[str]) -> bytes:
 
 
 def _public_key(raw: bytes, path: Path) -> "Ed25519PublicKey":
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
@@ -127,8 +128,7 @@ def _public_key(raw: bytes, path: Path) -> "Ed25519PublicKey":
         )
     try:
         key = load_pem_public_key(raw)
-    except Exception as error:
-        # The library raises ValueError and its own errors.
+    except (ValueError, UnsupportedAlgorithm) as error:
         raise GuardrailError(
             f"{path} is no PEM file of a public key, such as `calibrail keygen` writes"
         ) from error

@@ -23,6 +23,8 @@ from calibrail.guardrail.probed import Probed, other_versions
 from calibrail.models.call_limits import BudgetError, account, limit_calls
 from calibrail.models.machine import machine
 from calibrail.models.remote import RemoteModel
+from calibrail.models.store import apart
+from calibrail.scores.alone import scored_alone
 from calibrail.scores.base import DetectorFailure, Score
 from calibrail.scores.column import Column
 
@@ -270,13 +272,13 @@ def _scores(score: Score) -> tuple[NDArray[np.float64], dict[int, str]]:
     """
     examples = probe_examples(score)
     values, reasons = np.full(len(examples), np.nan), dict[int, str]()
-    if callable(forget := getattr(score, "forget", None)):
-        # A vector that is known from before may be another machine's, or another version's.
-        forget()
-    with asked_anew():
+    # What others know stays; nothing of it is taken up, no vector and no reply of an endpoint.
+    with asked_anew(), apart():
+        if callable(forget := getattr(score, "forget", None)):
+            forget()
         for row, example in enumerate(examples):
             try:
-                scores = score.score([example])
+                scores = scored_alone(score, example)
             except (ModelError, BudgetError):
                 raise
             except Exception as error:

@@ -10,6 +10,7 @@ from typing import Any, Self, cast
 import numpy as np
 
 from calibrail.conformal import DECISIONS, Calibration
+from calibrail.conformal.groups import group_name
 from calibrail.conformal.rule import Rule
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.in_memory import Rows
@@ -28,6 +29,7 @@ from calibrail.guardrail.reasons import reason_of
 from calibrail.guardrail.signing import Signature
 from calibrail.models.call_limits import BudgetError
 from calibrail.scale import Scale
+from calibrail.scores.alone import scored_alone
 from calibrail.scores.base import DetectorFailure, Score, Scores
 from calibrail.scores.registry import scale_of
 from calibrail.settings import checks
@@ -323,10 +325,8 @@ class Guardrail(Shown):
 
     def _decided_alone(self, example: Example) -> Decision:
         """Decide about one answer as if no other had been seen before."""
-        if callable(forget := getattr(self._score, "forget", None)):
-            forget()
         try:
-            scores = self._score.score([example])
+            scores = scored_alone(self._score, example)
         except Exception as error:
             return self.failed(example, error)
         return self._decide_scored([example], scores, alone=True)[0]
@@ -337,11 +337,6 @@ class Guardrail(Shown):
         threshold = _finite(self._rule.thresholds(1, self._groups([example]))[0])
         reason = f"{FAILED}: {type(error).__name__}: {error}; policy: {policy}"
         return Decision(example.id, policy, None, threshold, None, reason, scale=self.scale)
-
-
-def group_name(value: object) -> str:
-    """Return a group as the text that names it; nothing given is the empty name."""
-    return "" if value is None else str(value)
 
 
 def _finite(threshold: float) -> float | None:

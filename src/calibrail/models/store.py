@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
+from threading import Lock
 from typing import Any, Final, Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -26,8 +27,57 @@ def text_key(*texts: str) -> bytes:
     )
 
 
+class _Recent(Generic[Result]):
+    """Results by key, the least recently used ones dropped beyond a budget; for any thread."""
+
+    def __init__(self, budget: int) -> None:
+        self._budget = budget
+        self._size = 0
+        self._kept: dict[bytes, tuple[Result, int]] = {}
+        self._lock = Lock()
+
+    def get(self, key: bytes) -> Result | None:
+        with self._lock:
+            kept = self._kept.pop(key, None)
+            if kept is None:
+                return None
+            self._kept[key] = kept
+            return kept[0]
+
+    def peek(self, key: bytes) -> Result | None:
+        with self._lock:
+            return self._kept.get(key, (None, 0))[0]
+
+    def put(self, key: bytes, result: Result, size: int) -> None:
+        with self._lock:
+            self._size += size - self._kept.pop(key, (None, 0))[1]
+            self._kept[key] = (result, size)
+            while self._size > self._budget and len(self._kept) > 1:
+                self._size -= self._kept.pop(next(iter(self._kept)))[1]
+
+
+#: What is kept apart from the rest, by the store that it would be in.
+_apart: ContextVar[dict["ResultStore[Any]", _Recent[Any]] | None] = ContextVar(
+    "apart", default=None
+)
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """Compute, within the block, as if nothing were known; what was known stays for all others.
+
+    A model's last digits depend on what ran beside an input. What is computed here depends on
+    nothing that this or another thread has computed before, and is forgotten at the end.
+    """
+    token = _apart.set({})
+    try:
+        yield
+    finally:
+        _apart.reset(token)
+
+
 class ResultStore(Generic[Result]):
-    """Results by key, the least recently used ones dropped beyond a budget.
+    """Results by key, the least recently used ones dropped beyond a budget; see also `apart`.
 
     Parameters
     ----------
@@ -37,21 +87,21 @@ class ResultStore(Generic[Result]):
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
-        self._size = 0
-        self._kept: dict[bytes, tuple[Result, int]] = {}
+        self._shared = _Recent[Result](budget)
+
+    @property
+    def _results(self) -> _Recent[Result]:
+        if (own := _apart.get()) is None:
+            return self._shared
+        return own.setdefault(self, _Recent(self._budget))
 
     def get(self, key: bytes) -> Result | None:
         """Return a result, or None; it counts as used."""
-        # Taken out in one step: another thread may drop it at any moment.
-        kept = self._kept.pop(key, None)
-        if kept is None:
-            return None
-        self._kept[key] = kept
-        return kept[0]
+        return self._results.get(key)
 
     def peek(self, key: bytes) -> Result | None:
         """Return a result, or None; it does not count as used."""
-        return self._kept.get(key, (None, 0))[0]
+        return self._results.peek(key)
 
     def get_or(self, key: bytes, compute: Callable[[], None]) -> Result:
         """Return a result; where it was dropped, ``compute`` puts it back before."""
@@ -64,15 +114,14 @@ class ResultStore(Generic[Result]):
 
     def put(self, key: bytes, result: Result, size: int = 1) -> None:
         """Keep a result; the newest one is kept even if it exceeds the budget by itself."""
-        self._size += size - self._kept.pop(key, (None, 0))[1]
-        self._kept[key] = (result, size)
-        while self._size > self._budget and len(self._kept) > 1:
-            self._size -= self._kept.pop(next(iter(self._kept)))[1]
+        self._results.put(key, result, size)
 
     def clear(self) -> None:
         """Forget everything."""
-        self._kept.clear()
-        self._size = 0
+        if (own := _apart.get()) is None:
+            self._shared = _Recent(self._budget)
+        else:
+            own.pop(self, None)
 
 
 def shared(kind: Callable[..., Model], *specification: Hashable) -> Model:

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.phrases import percent
+from calibrail.scores.alone import scored_alone
 from calibrail.scores.base import JSON, Demand, Pinning, Score, Scores
 from calibrail.scores.detector import is_number
-from calibrail.scores.ensemble import Members, demands_of, member_items
 from calibrail.scores.learned import FIT_SPLIT, Learning, both_classes, learns
+from calibrail.scores.members import Members, demands_of, member_items
 from calibrail.scores.registry import build, parse_spec, spell
 
 #: Why an example of the fit split has no value.
@@ -215,9 +216,7 @@ class Hybrid(Learning, Members):
             return values
         near = np.abs(values[:, None] - self.state()["band"]).min(axis=1) <= cheap.tolerance
         for row in np.flatnonzero(near).tolist():
-            for model in getattr(cheap, "models", ()):
-                model.forget()
-            values[row] = cheap.score([examples[row]]).values[0]
+            values[row] = scored_alone(cheap, examples[row]).values[0]
         return values
 
 

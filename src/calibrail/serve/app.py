@@ -112,9 +112,10 @@ def application(service: Service) -> FastAPI:
     @app.head("/readyz", include_in_schema=False)
     @app.get("/readyz", openapi_extra=described.READY)
     async def ready() -> Response:
-        """Say whether the service decides."""
+        """Say whether the service decides, and whether it could not count all that it did."""
         service.refuse_unready()
-        return _json('{"status": "ready"}')
+        counts = ', "metrics": "incomplete"' if service.metrics.failed else ""
+        return _json(f'{{"status": "ready"{counts}}}')
 
     @app.get("/metrics", response_class=Response, openapi_extra=described.METRICS)
     async def metrics() -> Response:

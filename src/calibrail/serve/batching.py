@@ -108,6 +108,7 @@ class Batcher:
         self._late = ThreadPoolExecutor(1, "late")
         self._n = 0
         self._open: set[_Request] = set()
+        self._closed = False
 
     @property
     def depth(self) -> int:
@@ -209,6 +210,8 @@ class Batcher:
         while True:
             with self._lock:
                 while not lane.waiting:
+                    if self._closed:
+                        return
                     lane.n_idle += 1
                     lane.ready.wait()
                     lane.n_idle -= 1
@@ -280,7 +283,8 @@ class Batcher:
         decided = [
             (answer, answer.loaded.guardrail.failed(answer.example, error)) for answer in late
         ]
-        self._late.submit(self._context.copy().run, self._give, decided)
+        if decided:
+            self._late.submit(self._context.copy().run, self._give, decided)
 
     async def emptied(self, seconds: float) -> bool:
         """Wait until nothing waits or is scored; return whether that came about in time."""
@@ -288,6 +292,14 @@ class Batcher:
         while self._n and time.monotonic() < end:
             await asyncio.sleep(0.01)
         return not self._n
+
+    def close(self) -> None:
+        """End the threads that wait for answers: there are no more."""
+        with self._lock:
+            self._closed = True
+            for lane in self._lanes.values():
+                lane.ready.notify_all()
+        self._late.shutdown(wait=False)
 
 
 def _decisions(guardrail: Guardrail, examples: list[Example], *, alone: bool) -> list[Decision]:

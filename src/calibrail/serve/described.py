@@ -159,6 +159,11 @@ SELECT: Final = _route(
 
 _TOKEN: Final = "The service's CALIBRAIL_TOKEN, where it has one."
 _STATE: Final = {"type": "object", "properties": {"status": {"type": "string"}}}
+_COUNTS: Final = {"type": "string", "enum": ["incomplete"]}
+_READY_STATE: Final = {
+    "type": "object",
+    "properties": {"status": {"type": "string"}, "metrics": _COUNTS},
+}
 _STUCK: Final = Problem(503, "stuck", "the detector has been at one batch for too long")
 #: What further is said of the others.
 GUARDRAIL: Final = {
@@ -171,7 +176,7 @@ GUARDRAIL: Final = {
     ),
 }
 HEALTH: Final = {**_read(application_json=_STATE, refused=[_STUCK]), "security": []}
-READY: Final = HEALTH
+READY: Final = {**_read(application_json=_READY_STATE, refused=[_STUCK]), "security": []}
 METRICS: Final = _read(401, text_plain={"type": "string"})
 
 

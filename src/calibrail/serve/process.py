@@ -5,7 +5,6 @@ import contextlib
 import errno
 import gc
 import math
-import os
 import signal
 import socket
 import threading
@@ -25,6 +24,7 @@ from calibrail.guardrail.runtime import Guardrail
 from calibrail.models.call_limits import CallLimits, account, limit_calls
 from calibrail.serve import announcing
 from calibrail.serve.app import application
+from calibrail.serve.ending import HANDLED, ending_at_once
 from calibrail.serve.guardrails import Guardrails
 from calibrail.serve.limits import Gate, is_loopback
 from calibrail.serve.protocol import protocol
@@ -39,10 +39,6 @@ from calibrail.settings.serving import ServeOptions
 LAST_CALL: Final = 0.3
 #: Files and connections that a process may have open, where the system lets it.
 MOST_FILES: Final = 65_536
-#: Signals that end the process, or let it read its files again.
-HANDLED: Final = tuple(
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
-)
 #: Seconds that a connection is kept between two requests. Longer than proxies keep theirs, so that
 #: none sends a request on a connection that just ends.
 KEEP_ALIVE: Final = 120
@@ -115,7 +111,7 @@ def _serve_here(
     _open_many_files()
     # What starts, or takes over, says so in its own words.
     warnings.filterwarnings("ignore", "NOT PROBED")
-    with _ending_at_once(), limit_calls(_within(calls, options.deadline)):
+    with ending_at_once(), limit_calls(_within(calls, options.deadline)):
         guardrails = Guardrails(files, load)
         _listen(listener, options)
         log = None
@@ -123,28 +119,6 @@ def _serve_here(
             log = DecisionLog(options.log, sync=options.log_sync, texts=options.log_text)
         with asyncio.Runner(loop_factory=_loop) as runner:
             return runner.run(_run(guardrails, options, log, listener, begun))
-
-
-@contextlib.contextmanager
-def _ending_at_once() -> Iterator[None]:
-    """Let SIGTERM end the process as long as nothing is accepted.
-
-    The first process of a container would ignore it otherwise.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in HANDLED}
-    # There is nothing to read again yet, and nobody who hangs up.
-    if hasattr(signal, "SIGHUP"):
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    # Not by an exception: where one is raised from a callback, Python drops it, and the signal.
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _open_many_files() -> None:

@@ -152,8 +152,10 @@ class Service:
         return None
 
     async def close(self) -> bool:
-        """Finish what waits; return whether all of it was decided in time."""
+        """Finish what waits, and end the threads; return whether all was decided in time."""
         finished = await self.batcher.emptied(self.options.drain)
+        if finished:
+            self.batcher.close()
         if self._log is not None:
             self._log.close()
         return finished

@@ -24,7 +24,8 @@ from calibrail.shown import Shown
 from calibrail.workflow.audit_parts import Beside, Texts, divide, has_angles, leaks
 from calibrail.workflow.context import Context
 from calibrail.workflow.run_folder import write_run
-from calibrail.workflow.scoring import require_usable, resolve_scores, score_source
+from calibrail.workflow.scoring import resolve_scores, score_source
+from calibrail.workflow.usable import require_usable
 from calibrail.workflow.wording import spelled
 
 

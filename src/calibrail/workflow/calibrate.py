@@ -6,6 +6,7 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any, Unpack
 
+from calibrail.conformal.groups import group_name
 from calibrail.conformal.risk_spec import parse_risks
 from calibrail.conformal.risks import RiskControl, control_risks
 from calibrail.conformal.rule import Rule, fit_rule
@@ -13,7 +14,6 @@ from calibrail.data.sources import Source
 from calibrail.data.splits import CALIBRATION
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation import Origin, Others, Sample, evaluate
-from calibrail.guardrail.runtime import group_name
 from calibrail.models.machine import installed_versions
 from calibrail.report.documents.data_notes import data_notes
 from calibrail.scores.custom import ScoreLike
@@ -32,7 +32,8 @@ from calibrail.workflow.independence import independent
 from calibrail.workflow.look import look_at, reported
 from calibrail.workflow.looks import SPLIT, Looks, looked_at
 from calibrail.workflow.run import Run, calibration_digests, score_config
-from calibrail.workflow.scoring import Scored, require_usable, score_only, score_source
+from calibrail.workflow.scoring import Scored, score_only, score_source
+from calibrail.workflow.usable import require_usable
 from calibrail.workflow.wording import worded
 
 

@@ -26,8 +26,9 @@ from calibrail.shown import Shown
 from calibrail.workflow.context import Context
 from calibrail.workflow.lot import lots
 from calibrail.workflow.run_folder import write_run
-from calibrail.workflow.scoring import Scored, require_defined, resolve_scores, score_source
+from calibrail.workflow.scoring import Scored, resolve_scores, score_source
 from calibrail.workflow.sources import source_name
+from calibrail.workflow.usable import require_defined
 from calibrail.workflow.wording import spelled
 
 SCHEMA: Final = "calibrail.shift/1"

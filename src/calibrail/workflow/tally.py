@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.conformal import Counts
+from calibrail.conformal.groups import group_name
 from calibrail.data.copies import Copies, CopyFinder, united
 from calibrail.data.example import Example
 from calibrail.data.splits import group_numbers
 from calibrail.guardrail.decision import Decision
-from calibrail.guardrail.runtime import group_name
 from calibrail.workflow.freshness import KnownBy, told_apart
 from calibrail.workflow.look import LookedAt
 from calibrail.workflow.lot import lot

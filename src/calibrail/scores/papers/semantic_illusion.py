@@ -18,10 +18,10 @@ from calibrail.models.reranker import load_reranker
 from calibrail.scores.base import NO_CONTENT_WORD, Demand, Score, Scores, Valued
 from calibrail.scores.detector import Embedding, ModelScore, filled, is_number, numbers
 from calibrail.scores.embeddings import Rad
-from calibrail.scores.ensemble import Combined, matrix
 from calibrail.scores.entailment import NLI_MODEL, Sec
 from calibrail.scores.evidence import filled_places, quoted
 from calibrail.scores.learned import FIT_SPLIT, both_classes, separation
+from calibrail.scores.members import Combined, matrix
 
 #: Words a side of one matrix product: 16 MiB of similarities.
 TILE: Final = 2048
