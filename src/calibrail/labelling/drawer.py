@@ -256,6 +256,8 @@ class Drawer:
     @property
     def _has_more(self) -> bool:
         """Whether traces may be left that were not set aside."""
+        if self._folder.plan.purpose == "watch":
+            return False
         return self.pool.may_go_on and self.pool.last != self._nothing_after
 
     def _read_on(self) -> Future[_Found]:

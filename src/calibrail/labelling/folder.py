@@ -100,14 +100,18 @@ class LabelFolder:
     ----------
     folder : Path
         That holds ``session.json``.
+    problems : list of str, optional
+        Takes what is wrong with lines of labels, which are left out then; without it the first
+        such line is refused.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, problems: list[str] | None = None) -> None:
         self.path, self.plan = folder, read_plan(folder)
         self.agreed_on = agreed_on(folder)
         self.lock = Lock(folder / LOCK)
         self.draws = Log(folder / "draws.jsonl")
-        self.labels = Log(folder / "labels.jsonl")
+        self.labels = Log(folder / "labels.jsonl", problems)
+        self._problems = problems
         self.handed = Log(folder / "handed.jsonl")
         self.ledger, self.desk = Ledger(self.plan), Desk()
 
@@ -144,7 +148,12 @@ class LabelFolder:
             self.ledger.forget_labels()
             labelled = self.labels.appended() or []
         for line in labelled:
-            self._take(line)
+            try:
+                self._take(line)
+            except DataError as error:
+                if self._problems is None:
+                    raise
+                self._problems.append(str(error))
         happened = self.handed.appended()
         if happened is None:
             self.desk, happened = Desk(), self.handed.appended() or []

@@ -1,7 +1,7 @@
 """What do the files say: what was drawn, who labelled it how, and what counts so far?"""
 
 from array import array
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -135,6 +135,16 @@ class Ledger:
         (self.unsettled.discard if after[0] == "final" else self.unsettled.add)(label.order)
         if label.order <= self._counted:
             self._take_back(label.order)
+
+    def handed_out(self) -> dict[str, int]:
+        """Return the order of each answer handed out, by its alias, and by an id of its own.
+
+        A decision log may hold several answers of one id, each of which is drawn by itself.
+        """
+        draws = [item.draw for item in self.answers if item.draw.handed_out]
+        times = Counter(draw.id for draw in draws)
+        aliases = {draw.alias: draw.order for draw in draws}
+        return aliases | {draw.id: draw.order for draw in draws if times[draw.id] == 1}
 
     def disagreements(self) -> Iterator[int]:
         """Yield the orders of answers about which annotators disagree, as they were drawn."""

@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from calibrail.errors import DataError, InputError
 from calibrail.labelling.store import Line
+
+#: Fields of a draw that stand in its line only where they say something.
+_OPTIONAL: Final = ("column", "chain", "seq", "time", "batch", "share", "log_group")
 
 #: A piece of a response: where it begins and ends, in characters from 0, and its text.
 Span: TypeAlias = tuple[int, int, str]
@@ -38,6 +41,16 @@ class Draw:
         What the column of guesses holds.
     plan : str
         Digest of what was agreed on before the first label.
+    chain, seq : str and int, or None
+        Of an answer drawn from a decision log: its line there; ``digest`` is that of the line.
+    time : str or None
+        When the line was logged.
+    batch : int or None
+        1, 2, ...: the call that drew it.
+    share : float or None
+        Of the lines that the call found, how many it drew.
+    log_group : str or None
+        Group of the answer, where the guardrail has thresholds by group.
     """
 
     order: int
@@ -53,6 +66,12 @@ class Draw:
     guess: float | None = None
     column: float | None = None
     plan: str = ""
+    chain: str | None = None
+    seq: int | None = None
+    time: str | None = None
+    batch: int | None = None
+    share: float | None = None
+    log_group: str | None = None
 
     @property
     def alias(self) -> str:
@@ -62,8 +81,7 @@ class Draw:
     def to_dict(self, *, certify: bool) -> dict[str, Any]:
         """Return the line."""
         left_out = set() if certify else {"score", "flagged", "guess"}
-        if self.column is None:
-            left_out.add("column")
+        left_out |= {name for name in _OPTIONAL if getattr(self, name) is None}
         return {
             name: getattr(self, name) for name in self.__dataclass_fields__ if name not in left_out
         }

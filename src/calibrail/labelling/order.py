@@ -33,7 +33,11 @@ class Order:
         """
         if example.group is not None:
             return self._hash("group", example.group)
-        return self._hash("answer", digest or example.digest())
+        return self.alone(digest or example.digest())
+
+    def alone(self, digest: str) -> str:
+        """Return the place of what is drawn by itself, likewise."""
+        return self._hash("answer", digest)
 
     def within(self, digest: str) -> str:
         """Return the place of an answer among those of its group, likewise."""

@@ -10,7 +10,7 @@ from calibrail.settings import Promise, Requirement
 from calibrail.settings.drawing import Drawing
 
 #: What labels are for.
-Purpose = Literal["certify", "calibrate"]
+Purpose = Literal["certify", "calibrate", "watch"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,11 @@ class SessionPlan(Record):
 
     Attributes
     ----------
-    purpose : {"certify", "calibrate"}
-        Labels for the verdict about a frozen guardrail, or for a threshold.
+    purpose : {"certify", "calibrate", "watch"}
+        Labels for the verdict about a frozen guardrail, for a threshold, or of answers that a
+        guardrail has decided about, drawn from its decision log.
     traces : Traces
-        The answers that are drawn from.
+        The answers that are drawn from; empty where that is a decision log.
     drawing : Drawing
         How they are drawn.
     seed : int

@@ -39,12 +39,15 @@ class Waiting:
         The answer itself.
     copy_of : str or None
         Id of an earlier one of which it is a near copy: it is passed over.
+    fills : int or None
+        Place, from 0, of an answer whose texts were not known when it was set aside, and are these.
     """
 
     unit: str
     digest: str
     example: Example
     copy_of: str | None = None
+    fills: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the line of ``pool.jsonl``."""
@@ -52,6 +55,8 @@ class Waiting:
         content: dict[str, Any] = {"unit": self.unit, "id": example.id, "digest": self.digest}
         if self.copy_of is not None:
             return content | {"copy_of": self.copy_of}
+        if self.fills is not None:
+            content["fills"] = self.fills
         content |= {"group": example.group, "question": example.question}
         content |= {"contexts": list(example.contexts), "response": example.response}
         if example.samples:
@@ -72,7 +77,8 @@ class Waiting:
             samples=tuple(content.get("samples", ())),
             columns=content.get("columns", {}),
         )
-        return cls(content["unit"], content["digest"], example, content.get("copy_of"))
+        copy_of, fills = content.get("copy_of"), content.get("fills")
+        return cls(content["unit"], content["digest"], example, copy_of, fills)
 
 
 def first_units(
@@ -201,6 +207,10 @@ class Pool:
             for raw in stream:
                 self._number += 1
                 item = self._parse(raw, self._number)
+                if item.fills is not None:
+                    self._fill(item, item.fills)
+                    self._read_to += len(raw)
+                    continue
                 self._n_units += item.unit != self.last
                 self.last = item.unit
                 if item.copy_of is not None:
@@ -210,6 +220,15 @@ class Pool:
                     self._units.append(item.unit)
                     self._copies_before.append(self._n_copies)
                 self._read_to += len(raw)
+
+    def _fill(self, item: Waiting, place: int) -> None:
+        """Take in the texts of an answer that was set aside without."""
+        if not 0 <= place < len(self._starts) or self._units[place] != item.unit:
+            raise DataError(
+                f"{self.path}, line {self._number}, holds texts for an answer that does not stand "
+                "where it says; restore it from a copy"
+            )
+        self._starts[place] = self._read_to
 
     def __len__(self) -> int:
         """Return how many answers there are to draw, copies left out."""

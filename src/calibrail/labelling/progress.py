@@ -33,7 +33,10 @@ def counts_of(files: LabelFolder, drawer: Drawer, seat: Seat) -> Counts:
         skipped=len(ledger.unsettled & desk.put_off[seat].keys()),
         disagreements=sum(1 for _ in ledger.disagreements()),
         waiting=len(ledger.unsettled),
-        holding=sum(item.standing == "final" for item in ledger.answers[counted:]),
+        # What a watch takes in counts at once: late labels have their place in the order drawn.
+        holding=0
+        if files.plan.purpose == "watch"
+        else sum(item.standing == "final" for item in ledger.answers[counted:]),
         copies=drawer.pool.copies_before(len(ledger.answers)),
         needed=needed,
         found=n_found,

@@ -1,7 +1,7 @@
 """What do the files of a folder of labels say, without the traces and without a model?"""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -158,9 +158,7 @@ def replay(folder: Path) -> Replay:
     with files.lock():
         files.refresh()
     ledger, path = files.ledger, files.draws.path
-    for answer in ledger.answers:
-        _check_lot(answer.draw, files.plan, path)
-    _check_order([answer.draw for answer in ledger.answers], files.plan, path)
+    check_draws([answer.draw for answer in ledger.answers], files.plan, path)
     labelled = {item.draw.order for item in ledger.answers if item.standing == "final"}
     put_off = {order for orders in files.desk.put_off.values() for order in orders}
     test, points = _course(ledger, files.plan)
@@ -203,13 +201,26 @@ def _course(ledger: Ledger, plan: SessionPlan) -> tuple[UnsureTest | None, tuple
     return test, points
 
 
+def check_draws(draws: Sequence[Draw], plan: SessionPlan, path: Path) -> None:
+    """Refuse draws whose lots, probabilities or places are not those of the seed.
+
+    Raises
+    ------
+    DataError
+        The file and the line are named.
+    """
+    for draw in draws:
+        _check_lot(draw, plan, path)
+    _check_order(draws, plan, path)
+
+
 def _check_lot(draw: Draw, plan: SessionPlan, path: Path) -> None:
     """Refuse an answer that was handed out though the lot fell otherwise, or the other way."""
     where = f"{path}, line {draw.order}"
-    certify = plan.purpose == "certify"
-    if certify and draw.flagged is None:
+    frozen = plan.guardrail is not None
+    if frozen and draw.flagged is None:
         raise DataError(f"{where} says not whether the guardrail flags {draw.id!r}; restore it")
-    least = plan.drawing.floors[0 if draw.flagged else 1] if certify else 0.0
+    least = plan.drawing.floors[0 if draw.flagged else 1] if frozen else 0.0
     if draw.probability < least - _ROUNDING:
         raise DataError(
             f"{where}: probability must be at least {least:g} for a "
@@ -228,20 +239,20 @@ def _check_lot(draw: Draw, plan: SessionPlan, path: Path) -> None:
         )
 
 
-def _check_order(draws: list[Draw], plan: SessionPlan, path: Path) -> None:
+def _check_order(draws: Sequence[Draw], plan: SessionPlan, path: Path) -> None:
     """Refuse answers that stand elsewhere than the seed puts them."""
-    order, last = Order(plan.seed), ("", "")
+    order, last = Order(plan.seed), (0, "", "")
     numbers: dict[str, int] = {}
     for draw in draws:
         unit = order.unit(Example(group=draw.group), draw.digest)
-        place = (unit, order.within(draw.digest))
+        place = (draw.batch or 0, unit, order.within(draw.digest))
         where = f"{path}, line {draw.order}"
         if numbers.setdefault(unit, draw.unit) != draw.unit or place <= last:
             raise DataError(
                 f"{where}: the seed does not draw {draw.id!r} behind the answer before it; the "
                 "lines were changed, added or put in another order: restore the file from a copy"
             )
-        if last[0] == unit and not plan.drawing.whole_groups:
+        if last[1] == unit and not plan.drawing.whole_groups:
             raise DataError(
                 f"{where}: a second answer of the group {draw.group!r} was drawn; restore the file "
                 "from a copy"

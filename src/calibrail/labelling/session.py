@@ -13,7 +13,7 @@ from calibrail.labelling.ledger import Answer
 from calibrail.labelling.lines import Label, Span, checked_spans
 from calibrail.labelling.plan import SessionPlan
 from calibrail.labelling.progress import counts_of
-from calibrail.labelling.tasks import Counts, Task
+from calibrail.labelling.tasks import Counts, Task, task_of
 from calibrail.settings.checks import whole
 
 
@@ -130,12 +130,10 @@ class Session:
             return [self._task(order) for order in orders[:n]]
 
     def handed_out(self) -> dict[str, int]:
-        """Return the order of each answer handed out, by its id and by its alias."""
+        """Return the order of each answer handed out, by its alias and by an id of its own."""
         with self._files.lock():
             self._files.refresh()
-            draws = [item.draw for item in self._files.ledger.answers]
-        aliases = {draw.alias: draw.order for draw in draws if draw.handed_out}
-        return aliases | {draw.id: draw.order for draw in draws if draw.handed_out}
+            return self._files.ledger.handed_out()
 
     def task(self, order: int) -> Task:
         """Return an answer that was handed out."""
@@ -276,6 +274,8 @@ class Session:
 
     def _draw(self, name: str) -> bool:
         """Draw until something is handed out; write down where nothing is left."""
+        if self.plan.purpose == "watch":
+            return False
         if self._drawer.draw():
             return True
         drawn = len(self._files.ledger.answers)
@@ -309,10 +309,11 @@ class Session:
         return next(iter(free), None)
 
     def _task(self, order: int) -> Task:
-        item = self._drawer.pool[order - 1]
-        texts = item.example.question, item.example.contexts, item.example.response
-        alias = self._files.ledger.answers[order - 1].draw.alias
-        return Task(order, item.example.id, *texts, settles=self._settle, alias=alias)
+        if self.plan.purpose == "watch":
+            # Another command may have drawn more since, and found texts.
+            self._drawer.pool.refresh()
+        draw = self._files.ledger.answers[order - 1].draw
+        return task_of(self._drawer.pool[order - 1].example, draw, settles=self._settle)
 
     def _happened(self, event: Event, name: str, order: int) -> None:
         labels = len(self._files.ledger.of_annotator[name])

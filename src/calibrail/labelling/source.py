@@ -9,6 +9,7 @@ from calibrail.errors import DataError
 from calibrail.labelling.folder import POOL_FILE, LabelFolder
 from calibrail.labelling.ledger import Answer, Ledger
 from calibrail.labelling.pool import Pool
+from calibrail.labelling.tasks import has_text
 from calibrail.settings.drawing import Drawing
 from calibrail.settings.option import option_of
 
@@ -16,6 +17,7 @@ from calibrail.settings.option import option_of
 _OPEN: Final = "drawn and not labelled yet"
 _DIVIDED: Final = "annotators disagree, and nobody has settled it"
 _UNSURE: Final = "nobody could tell"
+_NO_TEXT: Final = "no text of it is known"
 _BEHIND: Final = "labelled, but behind an answer that is not settled yet"
 
 
@@ -69,6 +71,9 @@ def _rows(ledger: Ledger, pool: Pool) -> Iterator[Row | Filtered]:
                 f"{answer.draw.order}; restore it from a copy: it holds the texts"
             )
         example = item.example
+        if ledger.plan.purpose == "watch" and not has_text(example):
+            yield Filtered(answer.draw.order, _NO_TEXT)
+            continue
         fields = {
             "id": example.id,
             "group": example.group,

@@ -51,10 +51,13 @@ class Log:
     ----------
     path : Path
         May not exist yet.
+    problems : list of str, optional
+        Takes what is wrong with lines that cannot be read, which are left out then; without it the
+        first of them is refused.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, problems: list[str] | None = None) -> None:
+        self.path, self._problems = path, problems
         self._end = self._number = 0
         self._held: _Held | None = None
         self._rewritten = False
@@ -155,16 +158,21 @@ class Log:
         self._number += 1
         if not raw.strip():
             return None
+        where = f"{self.path}, line {self._number}"
         try:
             content = json.loads(raw)
         except ValueError as error:
-            raise DataError(
-                f"{self.path}, line {self._number} is not JSON ({error}); restore the line, or "
-                "take it out"
-            ) from error
+            self._refuse(f"{where} is not JSON ({error}); restore the line, or take it out", error)
+            return None
         if not isinstance(content, dict):
-            raise DataError(f"{self.path}, line {self._number} must hold a JSON object")
+            self._refuse(f"{where} must hold a JSON object; take it out")
+            return None
         return Line(self._number, content)
+
+    def _refuse(self, why: str, error: Exception | None = None) -> None:
+        if self._problems is None:
+            raise DataError(why) from error
+        self._problems.append(why)
 
 
 def encoded(line: Mapping[str, Any]) -> bytes:

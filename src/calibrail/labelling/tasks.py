@@ -4,12 +4,22 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from calibrail.conformal.certificate import Verdict
+from calibrail.data.example import Example
+from calibrail.labelling.lines import Draw
 
 #: What becomes of an answer of which somebody is unsure, by what the labels are for.
 UNSURE: Final = {
     "certify": "it counts against either verdict",
     "calibrate": "it takes no part in the threshold",
+    "watch": "it counts against whatever is shown, that the promise is kept or that it is broken",
 }
+
+#: What an annotator reads where a decision log holds no text of an answer.
+NO_TEXT: Final = (
+    "The decision log holds no text of this answer, and none was found by its id. Look it up "
+    "where answers are kept: its id is {id}; it was logged at {time} as number {seq} of the chain "
+    "{chain}."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +33,7 @@ class Task:
     id : str
         Of the answer. It may name the model, or the label: no page, terminal or file shows it.
     question, contexts, response
-        Of the answer.
+        Of the answer; where a decision log holds no text of it, the question says so.
     settles : bool
         Whether two annotators disagree about it.
     alias : str
@@ -37,6 +47,30 @@ class Task:
     response: str
     settles: bool = False
     alias: str = ""
+
+
+def task_of(example: Example, draw: Draw, *, settles: bool) -> Task:
+    """Return what an annotator sees of an answer that was drawn.
+
+    Parameters
+    ----------
+    example : Example
+        The answer, as far as its texts are known.
+    draw : Draw
+        How it was drawn.
+    settles : bool
+        Whether annotators disagree about it.
+    """
+    question = example.question
+    if not has_text(example):
+        question = NO_TEXT.format(id=draw.id, time=draw.time, seq=draw.seq, chain=draw.chain)
+    texts = question, example.contexts, example.response
+    return Task(draw.order, example.id, *texts, settles=settles, alias=draw.alias)
+
+
+def has_text(example: Example) -> bool:
+    """Return whether any text of an answer is known."""
+    return bool(example.question or example.contexts or example.response)
 
 
 @dataclass(frozen=True, slots=True)
