@@ -1,9 +1,10 @@
 """What does a logged decision cost beside the bare write of its bytes?
 
 In turn, in one process and on one disk: lines of decisions through ``DecisionLog.write``, and as
-many bytes through ``os.write``, with ``os.fsync`` where the log syncs. Then ``verify`` and
-``export``: lines a second, and the most memory that a process of its own takes, on a log and on one
-of ten times as many lines. ``python benchmarks/decision_log.py [FOLDER]`` measures another disk.
+many bytes through ``os.write``, with ``os.fsync`` where the log syncs. Then what of it the language
+takes, by the length of the answer, and what loading its model takes; ``verify`` and ``export``:
+lines a second, and the most memory that a process of its own takes, on a log and on one of ten
+times as many lines. ``python benchmarks/decision_log.py [FOLDER]`` measures another disk.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from results import write
 
 from calibrail.guardrail import Decision
 from calibrail.guardrail.decision_log import DecisionLog, Entry
+from calibrail.text.language import language_of
 
 #: Decisions that are written together: one request, and what a busy service has in a batch.
 BATCHES = (1, 16, 64)
@@ -29,10 +32,17 @@ ROUNDS = 21
 LINES = {False: 6400, True: 640}
 LOGS = (20_000, 200_000)
 DIGEST = "sha256:" + "a" * 64
+#: Answers of these lengths, in characters, have their language told.
+LENGTHS = (60, 200, 400, 100_000)
+QUESTION = "Which element has the symbol W, and what is it used for?"
+ANSWER = (
+    "Tungsten has the symbol W and atomic number 74. It melts at 3,422 degrees, higher than any "
+    "other metal, which is why lamps, tools and rockets are made with it. "
+)
 REASON = "score 0.4213 is at least the threshold 0.3817"
 
 WORK = """
-import resource, sys, time
+import sys, time
 from pathlib import Path
 from calibrail.guardrail.decision_log.table import export
 from calibrail.guardrail.decision_log.verifying import verify
@@ -43,7 +53,22 @@ if task == "verify":
 else:
     export([folder], folder / "log.parquet")
 seconds = time.perf_counter() - started
-print(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+# Not ru_maxrss: it counts what the process that started this one held.
+peak = Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]
+print(seconds, int(peak) / 1024)
+"""
+
+
+LOADING = """
+import time
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096 / 2**20
+import calibrail.guardrail.decision_log
+import numpy
+from calibrail.text.language import languages_known
+before, started = resident(), time.perf_counter()
+assert languages_known()
+print(time.perf_counter() - started, resident() - before)
 """
 
 
@@ -55,6 +80,9 @@ def main() -> None:
             for batch in BATCHES:
                 rows.append(writing(Path(folder), batch, sync=sync))
                 print(rows[-1], flush=True)
+        rows += ["", "| language of characters | \N{MICRO SIGN}s |", "|---|---|"]
+        rows += map(telling, LENGTHS)
+        rows += ["", "| loading what tells languages | |", "|---|---|", *loading()]
         rows += ["", "| what | lines | lines per second | most memory, MiB |", "|---|---|---|---|"]
         for n in LOGS:
             log = Path(folder) / str(n)
@@ -70,7 +98,8 @@ def main() -> None:
         [
             f"Medians of {ROUNDS} rounds, in each of which the log and the bare writes take turns "
             "on the same disk; ratios are medians of the rounds' ratios. A bare write puts as many "
-            "bytes into a file as a batch of lines has.",
+            "bytes into a file as a batch of lines has. Each answer has a question, a context and "
+            f"{len(ANSWER)} characters, whose lengths and language are logged.",
             "",
             "| sync | decisions per write | decisions per second | \N{MICRO SIGN}s per decision | "
             "bare write | times a bare write |",
@@ -81,9 +110,26 @@ def main() -> None:
     )
 
 
+def telling(length: int) -> str:
+    """Return a row: what telling the language of an answer takes."""
+    text = (ANSWER * (length // len(ANSWER) + 1))[:length]
+    work = partial(language_of, text)
+    seconds = statistics.median(timed(work, 200) for _ in range(ROUNDS))
+    return f"| {length:,} | {1e6 * seconds:.0f} |"
+
+
+def loading() -> list[str]:
+    """Return rows: what a process takes to load the model that tells languages."""
+    command = [sys.executable, "-c", LOADING]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    seconds, memory = map(float, done.stdout.split())
+    return [f"| seconds | {seconds:.2f} |", f"| MiB | {memory:.0f} |"]
+
+
 def entry(number: int) -> Entry:
     decision = Decision(f"request-{number}", "flag", 0.4213, 0.3817, 0.0412, REASON)
-    return Entry(decision, DIGEST, "faq")
+    texts = {"question": QUESTION, "contexts": (ANSWER,), "response": ANSWER}
+    return Entry(decision, DIGEST, "faq", **texts)
 
 
 def writing(folder: Path, batch: int, *, sync: bool) -> str:

@@ -134,6 +134,9 @@ def test_every_decision_becomes_a_row(tmp_path: Path, monkeypatch: pytest.Monkey
     assert [row["id"] for row in rows] == ["a", "b", "u\\ud800", "s"]
     assert [row["kind"] for row in rows] == ["check"] * 3 + ["select"]
     assert [row["released"] for row in rows] == [None] * 3 + [True]
+    traffic = ("question_length", "response_length", "chunks", "language", "group")
+    assert [rows[0][name] for name in traffic] == [1, 1, 2, None, None]
+    assert [rows[2][name] for name in traffic] == [None] * 5
     assert rows[0]["contexts"] == ["c", "d"] and rows[0]["time"].tzinfo is not None
     assert (rows[2]["score"], rows[2]["outcome"]) == (None, "review")
     assert [row["seq"] for row in rows] == [1, 2, 3, 4]
@@ -160,6 +163,8 @@ def test_what_is_no_decision_any_more_is_left_out_and_said(log: Path, tmp_path: 
         {"kind": "opened", "others": [1]},
         {"kind": "opened", "chain": [], "file": "1"},
         {"kind": ["check"], "id": 1, "score": "high"},
+        {"traffic": [1], "id": "a"},
+        {"traffic": {"chunks": "many"}, "id": "a"},
         {"id": {"a": 1}},
     ],
     ids=str,

@@ -54,6 +54,11 @@ class GroupedCalibration(Record):
         """Return the calibration that decides for a group, seen or not."""
         return self.groups.get(group, self.fallback)
 
+    def known(self, value: object) -> str:
+        """Return the name of a group that was calibrated on, small ones too; empty for others."""
+        name = group_name(value)
+        return name if name in self.groups or name in self.small else ""
+
     def thresholds(self, groups: Sequence[str]) -> Floats:
         """Return each answer's threshold, shape (m,)."""
         return np.array([self.of(group).threshold for group in groups], dtype=np.float64)

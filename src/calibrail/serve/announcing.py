@@ -7,6 +7,7 @@ from calibrail.guardrail.signing import signature_path
 from calibrail.phrases import count
 from calibrail.serve.guardrails import Loaded, endpoints
 from calibrail.settings.serving import ServeOptions
+from calibrail.text.language import languages_known
 
 _NO_PROBES: Final = {
     "column": "no probes: its score stands in the data",
@@ -27,7 +28,10 @@ def begun(guardrails: Iterable[Loaded], options: ServeOptions) -> list[str]:
         return [*lines, "decisions are not logged (--log DIR)"]
     texts = " with the texts" if options.log_text else ""
     synced = ", each on disk before it is given" if options.log_sync else ""
-    return [*lines, f"decisions are logged{texts} in {options.log}{synced}"]
+    lines.append(f"decisions are logged{texts} in {options.log}{synced}")
+    if not languages_known():
+        lines.append("the log tells no languages: pip install 'calibrail[serve]' has what does")
+    return lines
 
 
 def identity(loaded: Loaded) -> str:

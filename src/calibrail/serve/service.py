@@ -109,15 +109,13 @@ class Service:
         """
         if self._log is not None:
             entries = [
-                Entry(
+                Entry.of(
+                    loaded.guardrail,
+                    example,
                     decision,
-                    loaded.digest,
-                    loaded.name,
-                    kind,
-                    None if released is None else released[place],
-                    question=example.question,
-                    contexts=example.contexts,
-                    response=example.response,
+                    name=loaded.name,
+                    kind=kind,
+                    released=None if released is None else released[place],
                 )
                 for place, (example, decision) in enumerate(decided)
             ]

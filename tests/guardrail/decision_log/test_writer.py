@@ -12,11 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from calibrail import Example, calibrate
 from calibrail.errors import CalibrailError, InputError, LogError
 from calibrail.guardrail.decision_log import DecisionLog, Entry
 from calibrail.guardrail.decision_log.verifying import verify
 from calibrail.scale import Scale
 from tests.guardrail.decision_log.logs import DIGEST, decided, decision, entry, files, lines
+
+TRAFFIC = ("question", "response", "chunks", "language")
 
 
 def test_a_line_holds_what_was_decided_by_what_and_when(tmp_path: Path) -> None:
@@ -27,13 +30,13 @@ def test_a_line_holds_what_was_decided_by_what_and_when(tmp_path: Path) -> None:
     assert re.fullmatch(rf"\d{{8}}T\d{{6}}-{os.getpid()}-[0-9a-f]{{8}}\.0001\.jsonl", path.name)
     assert (opened["kind"], opened["seq"], opened["file"], opened["others"]) == ("opened", 0, 1, {})
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", first["time"])
-    said = decision("1").to_dict()
+    said, traffic = decision("1").to_dict(), dict.fromkeys(TRAFFIC)
     assert first == {
-        **{"time": first["time"], "guardrail": DIGEST, "name": "faq", **said},
+        **{"time": first["time"], "guardrail": DIGEST, "name": "faq", **said, "traffic": traffic},
         **{"seq": 1, "previous": opened["hash"], "hash": first["hash"]},
     }
     assert (closed["kind"], closed["seq"]) == ("closed", 3)
-    assert list(second)[-5:] == ["kind", "released", "seq", "previous", "hash"]
+    assert list(second)[-6:] == ["kind", "released", "traffic", "seq", "previous", "hash"]
     assert "secret" not in path.read_text()
 
 
@@ -58,6 +61,51 @@ def test_texts_are_kept_only_where_they_are_asked_for(tmp_path: Path) -> None:
         log.write([entry(question="why?", contexts=("one", "two"), response="so")])
     line = lines(tmp_path)[1]
     assert (line["question"], line["contexts"], line["response"]) == ("why?", ["one", "two"], "so")
+
+
+def test_lengths_and_the_language_of_texts_are_logged_without_them(tmp_path: Path) -> None:
+    english = "Mars has two moons, Phobos and Deimos."
+    said = [
+        entry(question="How many?", contexts=("one", "two"), response=english),
+        entry(question="Wie viele Monde hat der Planet Mars?", response="Zwei."),
+        entry(contexts=("x",), response="\ud800 7"),
+        entry(question="q", response="é" * 10**7),
+        entry(question="q", response=english, group="Münch\ud800en"),
+    ]
+    with DecisionLog(tmp_path) as log:
+        log.write(said)
+    found = lines(tmp_path)[1:-1]
+    assert [tuple(line["traffic"][name] for name in TRAFFIC) for line in found] == [
+        *((9, 38, 2, "en"), (36, 5, 0, "de"), (0, 3, 1, None)),
+        *((1, 10**7, 0, None), (1, 38, 0, "en")),
+    ]
+    assert [line.get("group") for line in found] == [None] * 4 + ["Münch\ud800en"]
+    (path,) = files(tmp_path)
+    assert "Phobos" not in path.read_text() and path.stat().st_size < 5000
+    assert verify([tmp_path]).verdict == "whole"
+
+
+@pytest.mark.parametrize("texts", [{"response": None}, {"question": 3}, {"contexts": "one"}])
+def test_what_is_no_text_is_refused_by_its_name(texts: dict[str, object]) -> None:
+    with pytest.raises(InputError, match=f"{next(iter(texts))} must be a"):
+        entry(**texts)
+
+
+def test_an_entry_of_a_guardrail_names_only_groups_that_it_knows(tmp_path: Path) -> None:
+    rows = [
+        Example(response=f"answer {row}", label=row % 2, columns={"risk": row % 7, "by": by})
+        for row, by in enumerate(["de", "en"] * 40 + ["fr"] * 2)
+    ]
+    run = calibrate(rows, "column:column=risk,higher=hallucinated", alpha=0.4, by="by")
+    guardrail = run.freeze()
+    known = [*guardrail.rule.groups.groups, *guardrail.rule.groups.small]
+    answers = [Example(columns={"risk": 1, "by": by}) for by in (*known, "Ann is ill", None)]
+    decisions = guardrail.decide(answers)
+    with DecisionLog(tmp_path) as log:
+        log.write([Entry.of(guardrail, *pair) for pair in zip(answers, decisions, strict=True)])
+    found = lines(tmp_path)[1:-1]
+    assert [line["group"] for line in found] == [*known, "", ""]
+    assert {line["guardrail"] for line in found} == {guardrail.config.digest}
 
 
 def test_a_full_file_is_followed_by_the_next_and_no_batch_is_torn_apart(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ which files there are, ``writer`` how they grow, ``verifying`` what is wrong wit
 (``findings`` what that can be), and ``table`` how they become one table.
 """
 
-from calibrail.guardrail.decision_log.writer import DecisionLog, Entry
+from calibrail.guardrail.decision_log.entry import Entry
+from calibrail.guardrail.decision_log.writer import DecisionLog
 
 __all__ = ["DecisionLog", "Entry"]

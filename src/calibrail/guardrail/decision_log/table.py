@@ -22,16 +22,23 @@ _BYTES: Final = 1 << 24
 
 _TEXTS: Final = (
     *("guardrail", "name", "kind", "id", "outcome", "reason", "column"),
-    *("question", "response", "previous", "hash"),
+    *("group", "language", "question", "response", "previous", "hash"),
 )
+#: Columns of what a line holds of its texts, by the names of its fields.
+_TRAFFIC: Final = {
+    "question_length": "question",
+    "response_length": "response",
+    "chunks": "chunks",
+    "language": "language",
+}
 _NUMBERS: Final = ("score", "threshold", "p_value", "column_value", "column_threshold")
 
 
 def export(folders: Sequence[Path], output: Path) -> tuple[int, int]:
     """Write every decision of a log as a row of a Parquet file, whole or not at all.
 
-    Columns are the fields of a line, ``chain`` and ``file``; rows stand chain by chain in the order
-    of ``seq``.
+    Columns are the fields of a line, those of its ``traffic`` under names of their own, ``chain``
+    and ``file``; rows stand chain by chain in the order of ``seq``.
 
     Returns
     -------
@@ -76,6 +83,8 @@ def _rows(folders: Sequence[Path], skipped: list[int]) -> Iterator[tuple[dict[st
                         skipped[0] += 1
                     if line is not None and line.decides:
                         row = {**line.content, "chain": chain, "file": path.name}
+                        if isinstance(traffic := row.get("traffic"), dict):
+                            row |= {name: traffic.get(key) for name, key in _TRAFFIC.items()}
                         yield {"kind": line.kind, **row}, len(raw)
 
 
@@ -100,6 +109,7 @@ def _schema() -> pa.Schema:
             ("time", pa.timestamp("us", tz="UTC")),
             *((name, pa.string()) for name in _TEXTS),
             *((name, pa.float64()) for name in _NUMBERS),
+            *((name, pa.int64()) for name in _TRAFFIC if name not in _TEXTS),
             ("released", pa.bool_()),
             ("contexts", pa.list_(pa.string())),
             ("seq", pa.int64()),

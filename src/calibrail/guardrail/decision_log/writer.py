@@ -5,7 +5,6 @@ import secrets
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import count
@@ -14,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from calibrail.errors import InputError, LogError
-from calibrail.guardrail.decision import Decision
+from calibrail.errors import LogError
+from calibrail.guardrail.decision_log.entry import Entry
 from calibrail.guardrail.decision_log.folder import chains, file_name, heads
 from calibrail.guardrail.decision_log.lines import (
     CLOSED,
@@ -28,48 +27,10 @@ from calibrail.guardrail.decision_log.lines import (
 )
 from calibrail.models.forks import renewed
 from calibrail.settings import checks
+from calibrail.text.language import languages_known
 
 #: What a line's time, its number and its two hashes take at most.
 _CHAINED: Final = 280
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One decision, as the log takes it.
-
-    Parameters
-    ----------
-    decision : Decision
-        What was decided.
-    guardrail : str
-        The digest of the guardrail that decided.
-    name : str
-        Under which name the service has it.
-    kind : str
-        What was asked: ``check``, or e.g. ``select``. ``opened`` and ``closed`` are the log's own.
-    released : bool, optional
-        For a selection: whether the answer was released.
-    question, response : str
-        The texts, which are written only where the log keeps texts.
-    contexts : sequence of str
-        Likewise.
-    """
-
-    decision: Decision
-    guardrail: str
-    name: str = ""
-    kind: str = "check"
-    released: bool | None = None
-    question: str = ""
-    contexts: Sequence[str] = ()
-    response: str = ""
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.kind, str) or self.kind in ("", OPENED, CLOSED):
-            raise InputError(
-                f"kind must say what was asked, and not be {OPENED!r} or {CLOSED!r}, which are the "
-                f"log's own lines; got {self.kind!r:.80}"
-            )
 
 
 class DecisionLog:
@@ -119,6 +80,8 @@ class DecisionLog:
             self._start_file()
         except OSError as error:
             raise self._error(error) from error
+        # The model that tells languages is there before the first decision waits for its line.
+        languages_known()
 
     def _begin_chain(self) -> None:
         self.chain = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}-{secrets.token_hex(4)}"
@@ -211,6 +174,9 @@ class DecisionLog:
             more["kind"] = entry.kind
         if entry.released is not None:
             more["released"] = entry.released
+        if entry.group is not None:
+            more["group"] = entry.group
+        more["traffic"] = entry.traffic()
         if self._texts:
             more |= {
                 "question": entry.question,
