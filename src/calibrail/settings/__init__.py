@@ -15,6 +15,7 @@ from calibrail.settings.score_threshold import ScoreThreshold
 from calibrail.settings.serving import ServeOptions
 from calibrail.settings.shift import ShiftSplit
 from calibrail.settings.splitting import SplitOptions
+from calibrail.settings.watch import WatchOptions
 
 __all__ = [
     "Beyond",
@@ -33,4 +34,5 @@ __all__ = [
     "ShiftSplit",
     "SplitOptions",
     "Undefined",
+    "WatchOptions",
 ]

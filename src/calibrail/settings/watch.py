@@ -1,0 +1,64 @@
+"""How is a guardrail watched, and how often may a watch be wrong?"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from calibrail.errors import InputError
+from calibrail.record import Record
+from calibrail.settings.checks import column, share, whole
+from calibrail.settings.option import setting
+
+#: The most rows of a stream that serve as its reference: half of them are kept in the state until
+#: they are complete, and the state stays small. A reference of its own may be of any length.
+MOST_REFERENCE: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class WatchOptions(Record):
+    """What a watch compares with what, and what it promises about false alarms.
+
+    Attributes
+    ----------
+    reference : int
+        Answers at the start of the watch, and after each alarm, that later ones are compared with.
+    arl : int
+        Mean number of answers to a false alarm about traffic, at least.
+    delta : float
+        The promise is said to be broken falsely, ever, with at most this probability.
+    seed : int
+        Of the draws that break ties between equal values; same seed, same bytes.
+    by : str or None
+        What the promise is watched by, too: ``group`` or ``language`` of the log.
+
+    Raises
+    ------
+    InputError
+        If a value is outside its domain.
+    """
+
+    reference: int = setting(
+        "Answers at the start, and after each alarm, that later ones are compared with.",
+        1_000,
+        metavar="N",
+    )
+    arl: int = setting(
+        "Mean number of answers to a false alarm about traffic, at least.", 100_000, metavar="N"
+    )
+    delta: float = setting(
+        "Most probable that the promise is ever said to be broken while it is kept.", 0.05
+    )
+    seed: int = setting("Seed of the draws that break ties between equal values.", 0)
+    by: str | None = setting(
+        "Watch the promise in each group of the log, too: group or language.", None, metavar="FIELD"
+    )
+
+    def __post_init__(self) -> None:
+        if whole(self.reference, "reference", least=2) > MOST_REFERENCE:
+            raise InputError(
+                f"reference must be at most {MOST_REFERENCE:,} answers of the stream; got "
+                f"{self.reference:,}: give a longer one as a log of its own"
+            )
+        whole(self.arl, "arl", least=1)
+        object.__setattr__(self, "delta", share(self.delta, "delta"))
+        whole(self.seed, "seed")
+        column(self.by, "by")
