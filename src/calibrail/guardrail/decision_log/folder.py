@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +21,26 @@ def file_name(chain: str, number: int) -> str:
     return f"{chain}.{number:04d}.jsonl"
 
 
+def place_of(name: str) -> tuple[str, int] | None:
+    """Return the chain and the number that a file's name says; None for other names."""
+    match = _NAME.fullmatch(name)
+    return None if match is None else (match["chain"], int(match["number"]))
+
+
+def files_of(folder: Path) -> Iterator[tuple[str, int, Path]]:
+    """Yield chain, number and path of each file of a log in a folder.
+
+    Raises
+    ------
+    OSError
+        The folder cannot be read.
+    """
+    for entry in os.scandir(folder):
+        # What is no file, a pipe say, would hold up whoever reads it.
+        if (place := place_of(entry.name)) is not None and entry.is_file():
+            yield *place, Path(entry.path)
+
+
 def chains(folders: Iterable[Path]) -> dict[str, dict[int, Path]]:
     """Return the files of each chain by their numbers, in order, from one folder or several.
 
@@ -33,16 +53,14 @@ def chains(folders: Iterable[Path]) -> dict[str, dict[int, Path]]:
     """
     found: dict[str, dict[int, Path]] = {}
     for folder in folders:
-        for entry in os.scandir(folder):
-            # What is no file, a pipe say, would hold up whoever reads it.
-            if (match := _NAME.fullmatch(entry.name)) and entry.is_file():
-                numbered, number = found.setdefault(match["chain"], {}), int(match["number"])
-                if number in numbered:
-                    raise DataError(
-                        f"{entry.name} is in {numbered[number].parent} and in {folder}; leave it "
-                        "in one of the two"
-                    )
-                numbered[number] = Path(entry.path)
+        for chain, number, path in files_of(folder):
+            numbered = found.setdefault(chain, {})
+            if number in numbered:
+                raise DataError(
+                    f"{path.name} is in {numbered[number].parent} and in {folder}; leave it "
+                    "in one of the two"
+                )
+            numbered[number] = path
     return {chain: dict(sorted(files.items())) for chain, files in sorted(found.items())}
 
 

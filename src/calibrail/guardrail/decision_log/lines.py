@@ -135,6 +135,11 @@ def ending(raw: bytes) -> tuple[Line | None, bool]:
     return None, raw.startswith(_BEGINNING) or _BEGINNING.startswith(raw)
 
 
+def is_chained(raw: bytes) -> bool:
+    """Return whether a line, changed or not, is one of a log: its time stands first."""
+    return raw.startswith(_BEGINNING) or _SEALED.search(raw) is not None
+
+
 def raw_lines(file: IO[bytes]) -> Iterator[tuple[int, bytes, bool]]:
     """Yield each line's number, from 1, its bytes, and whether it has its end."""
     for number, raw in enumerate(file, start=1):
