@@ -15,7 +15,7 @@ _LISTED: Final = 20
 _REMEMBERED: Final = 2000
 
 #: What is to be known of a log that nobody changed: clocks are not the log's, and a crash tears.
-_NOTES: Final = {"clock_back", "future", "no_chain"}
+_NOTES: Final = {"clock_back", "future", "late", "no_chain"}
 
 
 @dataclass(slots=True)
@@ -153,19 +153,25 @@ class Tally:
         Lines that were read.
     missing : int
         Lines that the numbers of others show to be missing.
+    used : int
+        Lines that were used.
     skipped : dict of str to int
         Lines that are not used, by reason.
     found : dict of str to int
         Findings by code.
     findings : list of Finding
         The first ones.
+    others : dict of str to int
+        Decisions of other guardrails, by digest.
     """
 
     lines: int = 0
     missing: int = 0
+    used: int = 0
     skipped: dict[str, int] = field(default_factory=dict)
     found: dict[str, int] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
+    others: dict[str, int] = field(default_factory=dict)
 
     @property
     def whole(self) -> bool:
@@ -197,9 +203,11 @@ class Tally:
         return {
             "lines": self.lines,
             "missing": self.missing,
+            "used": self.used,
             "skipped": dict(sorted(self.skipped.items())),
             "found": dict(sorted(self.found.items())),
             "findings": [item.to_dict() for item in self.findings],
+            "others": dict(sorted(self.others.items())),
         }
 
     @classmethod
@@ -212,8 +220,8 @@ class Tally:
             It is no such content.
         """
         try:
+            names = ("lines", "missing", "used", "skipped", "found", "others")
             findings = [Finding.from_dict(item) for item in content["findings"]]
-            counted = dict(content["skipped"]), dict(content["found"])
-            return cls(content["lines"], content["missing"], *counted, findings)
+            return cls(**{name: content[name] for name in names}, findings=findings)
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"it does not say what was met in the log: {error!r}") from error
