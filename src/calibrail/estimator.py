@@ -31,11 +31,11 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
     ----------
     alpha : float
         Tolerated miss rate; 1 - alpha of hallucinations are caught.
-    guarantee : {"marginal", "pac", "paper"}
+    guarantee : {"marginal", "pac", "anytime", "paper"}
         ``marginal``: on average over calibration draws. ``pac``: for this very threshold, with
-        probability 1 - delta.
+        probability 1 - delta. ``anytime``: for all thresholds made as answers come in.
     delta : float
-        Error probability of ``pac``.
+        Error probability of ``pac`` and ``anytime``.
     undefined : {"flag", "review", "pass"}
         What happens to answers whose score is NaN. There is no third class: reviewed answers are
         flagged.

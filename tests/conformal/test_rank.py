@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from calibrail.conformal import GUARANTEES, minimum_n, rank
+from calibrail.conformal import GUARANTEES, log_wealth, minimum_n, rank
 from calibrail.errors import InputError
 
 shares = st.floats(0.001, 0.999)
@@ -36,6 +36,57 @@ def test_pac_rank_is_the_largest_allowed_in_exact_arithmetic(n: int, a: int, d: 
     assert rank(n, a / 100, "pac", d / 100) == allowed
 
 
+@given(st.integers(1, 40), st.integers(1, 99), st.integers(1, 99))
+def test_anytime_rank_is_the_largest_allowed_in_exact_arithmetic(n: int, a: int, d: int) -> None:
+    p, delta = Fraction(a, 100), Fraction(d, 100)
+    allowed = 0
+    for k in range(1, n + 1):
+        # The mean over x in (0, p) of x^(k - 1) (1 - x)^(n - k + 1), term by term.
+        m = n - k + 1
+        area = sum(math.comb(m, i) * (-1) ** i * p ** (k + i) / (k + i) for i in range(m + 1))
+        allowed = k if area / p >= p ** (k - 1) * (1 - p) ** m / delta else allowed
+    assert rank(n, a / 100, "anytime", d / 100) == allowed
+
+
+@pytest.mark.parametrize(
+    ("alpha", "n", "k", "delta"),
+    [(0.875, 2, 2, 0.6), (0.875, 8, 6, 0.45), (0.98, 6, 6, 0.75), (0.5, 6, 2, 0.35)],
+)
+def test_a_wealth_that_is_just_reached_suffices_whatever_the_rounding(
+    alpha: float, n: int, k: int, delta: float
+) -> None:
+    # In exact arithmetic the wealth at k - 1 misses is 1 / delta; in floats mostly a little less.
+    assert rank(n, alpha, "anytime", delta) == k
+    assert rank(n, alpha, "anytime", delta * (1 - 1e-8)) == k - 1
+
+
+@pytest.mark.parametrize("n", [1_000, 99_999, 10**6, 10**7])
+@pytest.mark.parametrize("alpha", [1e-4, 0.01, 0.05, 0.5])
+def test_anytime_rank_at_large_n(n: int, alpha: float) -> None:
+    k = rank(n, alpha, "anytime", 0.1)
+    assert k == 0 or log_wealth(k - 1, n, alpha, above=False) >= math.log(10)
+    assert log_wealth(k, n, alpha, above=False) < math.log(10)
+    assert k <= rank(n, alpha, "pac", 0.1) <= rank(n + 1, alpha, "pac", 0.1)
+
+
+def test_only_anytime_keeps_its_promise_where_every_new_answer_makes_a_new_threshold() -> None:
+    # A threshold misses more than alpha exactly where as few as rank - 1 of the n lie at or below
+    # the alpha-quantile: that number is all that has to be drawn.
+    most, alpha, delta, runs = 2_000, 0.1, 0.1, 4_000
+    below = np.cumsum(np.random.default_rng(5).random((runs, most)) < alpha, axis=1)
+    ever, at_the_end = {}, {}
+    for guarantee in ("pac", "anytime"):
+        ranks = np.array([rank(n, alpha, guarantee, delta) for n in range(1, most + 1)])
+        bad = below < ranks
+        ever[guarantee] = int(bad.any(axis=1).sum())
+        at_the_end[guarantee] = int(bad[:, -1].sum())
+    assert binom.sf(at_the_end["pac"] - 1, runs, delta) > 1e-4
+    assert binom.sf(ever["anytime"] - 1, runs, delta) > 1e-4
+    assert binom.sf(ever["pac"] - 1, runs, 3 * delta) < 1e-4
+    # And the promise is not kept by asking for far too much.
+    assert ever["anytime"] > runs * delta / 4
+
+
 @pytest.mark.parametrize("n", [1_000, 99_999, 10**6, 10**7])
 @pytest.mark.parametrize("alpha", [1e-4, 0.01, 0.05, 0.5])
 def test_pac_rank_at_large_n(n: int, alpha: float) -> None:
@@ -54,6 +105,7 @@ def test_the_paper_rank_under_covers(n: int, covers: float) -> None:
 def test_known_minimum_sizes() -> None:
     assert minimum_n(0.05) == 19
     assert minimum_n(0.05, "pac", 0.1) == 45
+    assert minimum_n(0.05, "anytime", 0.1) == 71
     assert minimum_n(0.1) == 9
     assert minimum_n(1 / 3) == 2
 
@@ -78,7 +130,8 @@ def test_ranks_grow_with_alpha_and_delta(n: int, a: float, b: float, delta: floa
     low, high = sorted((a, b))
     for guarantee in GUARANTEES:
         assert rank(n, low, guarantee, delta) <= rank(n, high, guarantee, delta)
-    assert rank(n, delta, "pac", low) <= rank(n, delta, "pac", high)
+    for guarantee in ("pac", "anytime"):
+        assert rank(n, delta, guarantee, low) <= rank(n, delta, guarantee, high)
 
 
 def test_pac_is_never_above_marginal_at_small_delta() -> None:
@@ -102,7 +155,7 @@ def test_other_arguments_are_named() -> None:
         rank(100, 0.1, "pac", 0.0)
     with pytest.raises(InputError, match="n must be at least 0; got -1"):
         rank(-1, 0.1)
-    with pytest.raises(InputError, match="guarantee must be one of marginal, pac, paper"):
+    with pytest.raises(InputError, match="guarantee must be one of marginal, pac, anytime, paper"):
         rank(100, 0.1, "exact")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="alpha must be at least 1e-09 for pac"):
         minimum_n(1e-300, "pac")

@@ -102,7 +102,9 @@ def test_threshold_grows_with_alpha_and_delta(
         return calibrate_threshold(scores, Promise(alpha, allow_flag_all=True, **more)).threshold
 
     assert threshold(low) <= threshold(high)
-    assert threshold(0.3, guarantee="pac", delta=low) <= threshold(0.3, guarantee="pac", delta=high)
+    for guarantee in ("pac", "anytime"):
+        kept = [threshold(0.3, guarantee=guarantee, delta=delta) for delta in (low, high)]
+        assert kept == sorted(kept)
 
 
 def test_order_and_input_type_do_not_matter() -> None:
@@ -150,6 +152,7 @@ def test_json_round_trip() -> None:
     for made in (
         calibrate_threshold(scores, Promise(0.1)),
         calibrate_threshold(scores, Promise(0.1, "pac", 0.2, "review")),
+        calibrate_threshold(scores, Promise(0.1, "anytime", 0.2, "review")),
         calibrate_threshold(scores, Promise(0.1, "paper", undefined="pass")),
         calibrate_threshold(scores, Promise(0.001, allow_flag_all=True)),
     ):

@@ -21,7 +21,10 @@ from calibrail.settings.short import Short, collect, collect_requirement
     [
         ({"alpha": 1.3}, r"alpha must lie in \(0, 1\); got 1.3"),
         ({"alpha": True}, "alpha must be a number; got True"),
-        ({"guarantee": "sure"}, "guarantee must be one of marginal, pac, paper; got 'sure'"),
+        (
+            {"guarantee": "sure"},
+            "guarantee must be one of marginal, pac, anytime, paper; got 'sure'",
+        ),
         ({"undefined": "drop"}, "undefined must be one of flag, review, pass; got 'drop'"),
         ({"min_n": 5}, "min_n is for the thresholds of groups; name their column with by"),
         ({"by": "x", "min_n": 0}, "min_n must be at least 1; got 0"),

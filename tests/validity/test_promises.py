@@ -32,6 +32,10 @@ from calibrail.validity.grid import PROMISES
 Rank = Callable[[int, float, Guarantee, float], int]
 Run = Callable[[Setting], Iterator[Check]]
 ERROR = 1e-4
+GUARANTEE_OF: dict[Run, Guarantee] = {
+    thresholds.training_conditional: "pac",
+    thresholds.anytime_ever: "anytime",
+}
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +60,7 @@ def test_each_simulation_takes_part(small: tuple[Check, ...]) -> None:
     [
         thresholds.marginal_coverage,
         thresholds.training_conditional,
+        thresholds.anytime_ever,
         thresholds.undefined_passed,
         thresholds.p_value_uniformity,
         thresholds.band_coverage,
@@ -67,7 +72,7 @@ def test_one_threshold_keeps_its_promises_over_the_grid(run: Run) -> None:
         for n in SIZES
         for alpha in ALPHAS
         for kind in KINDS
-        if n >= minimum_n(alpha, "pac" if run is thresholds.training_conditional else "marginal")
+        if n >= minimum_n(alpha, GUARANTEE_OF.get(run, "marginal"))
         for check in run(Setting(kind, n, alpha, 1000, seed=7))
     ]
     assert failures(checks, ERROR) == ()
@@ -89,6 +94,13 @@ def test_a_rank_that_promises_too_much_is_noticed(
     monkeypatch.setattr(thresholds, "rank", broken)
     settings = [Setting("continuous", n, 0.05, 5000, seed=7) for n in (60, 100)]
     assert failures([check for at in settings for check in run(at)], ERROR)
+
+
+def test_one_look_too_few_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    at = Setting("continuous", 600, 0.1, 2000, seed=7)
+    assert failures(list(thresholds.anytime_ever(at)), ERROR) == ()
+    monkeypatch.setattr(thresholds, "rank", lambda n, alpha, _, delta: rank(n, alpha, "pac", delta))
+    assert failures(list(thresholds.anytime_ever(at)), ERROR)
 
 
 def changed(

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import binom, nbinom
 
 from calibrail.conformal import validation
-from calibrail.conformal.rank import GUARANTEES, minimum_n, rank
+from calibrail.conformal.rank import minimum_n, rank
 from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import InputError
 from calibrail.settings.checks import one_of
@@ -54,7 +54,7 @@ def ceiling_rank(
     share : float
         In (0, 1]; with 1 all answers are labelled, and this is ``rank``.
     alpha, guarantee, delta
-        The promise, as for ``rank``; not ``paper``.
+        The promise, as for ``rank``; ``marginal`` or ``pac``.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def ceiling_rank(
     (1, 1)
     """
     n, part = validation.whole(n, "n"), _share(share)
-    one_of(guarantee, GUARANTEES[:2], "guarantee")
+    one_of(guarantee, ("marginal", "pac"), "guarantee")
     known = rank(n, alpha, guarantee, delta)
     if part == 1.0 or n == 0:
         return known

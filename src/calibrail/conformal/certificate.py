@@ -101,7 +101,7 @@ def certify_counts(counts: Counts, requirement: Requirement) -> Certificate:
 def joint_certificate(
     calibration: Calibration, counts: Counts, requirement: Requirement
 ) -> Certificate:
-    """Decide about a ``pac`` threshold, whose coverage of 1 - alpha is proven by construction.
+    """Decide about a threshold whose coverage of 1 - alpha is proven: a ``pac`` or ``anytime`` one.
 
     Only the FPR needs a bound; any faithful examples may serve that the threshold never saw. The
     joint confidence is 1 - delta - (1 - confidence) / 2: the error of the construction and that of
@@ -110,7 +110,7 @@ def joint_certificate(
     Parameters
     ----------
     calibration : Calibration
-        With ``guarantee="pac"``.
+        With ``guarantee="pac"`` or ``"anytime"``.
     counts : Counts
         On hallucinated test examples, and on faithful examples that had no part in the threshold.
     requirement : Requirement
@@ -120,12 +120,12 @@ def joint_certificate(
     Raises
     ------
     InputError
-        If the guarantee is not ``pac``, the threshold flags everything for lack of examples, or
+        If the guarantee is neither, the threshold flags everything for lack of examples, or
         delta and 1 - confidence leave no joint confidence.
     """
-    if calibration.guarantee != "pac" or calibration.delta is None or calibration.flag_all:
+    if calibration.delta is None or calibration.flag_all:
         raise InputError(
-            "calibration must hold a pac threshold; got "
+            "calibration must hold a pac or anytime threshold; got "
             f"{'one that flags everything' if calibration.flag_all else calibration.guarantee}"
         )
     proven = float(1 - decimal(calibration.alpha))

@@ -159,7 +159,7 @@ def calibrate_clusters(
     clusters : array-like of int, shape (n,)
         What an example shares with others (its question, its source); any whole numbers.
     promise : Promise
-        As for ``calibrate_threshold``; no ``paper``.
+        As for ``calibrate_threshold``; ``marginal`` or ``pac``.
 
     Raises
     ------
@@ -182,8 +182,8 @@ def calibrate_clusters(
     values, codes = validation.scores(scores), _codes(clusters)
     validation.paired(codes, len(values), "clusters")
     guarantee, undefined = promise.guarantee, promise.undefined
-    if guarantee == "paper":
-        raise InputError("guarantee must be marginal or pac for clusters; got 'paper'")
+    if guarantee not in ("marginal", "pac"):
+        raise InputError(f"guarantee must be marginal or pac for clusters; got {guarantee!r}")
     alpha, delta = float(promise.alpha), float(promise.delta)
     defined = np.sort(values[~np.isnan(values)])
     n_undefined = len(values) - len(defined)

@@ -80,17 +80,18 @@ def joint_flip_tolerance(
 ) -> FlipTolerance | None:
     """Return ``flip_tolerance`` for ``joint_certificate``: coverage rests on calibration labels.
 
-    A ``pac`` threshold is the highest that its promise allows, so usually a single passed answer
+    Such a threshold is the highest that its promise allows, so usually a single passed answer
     that was hallucinated after all would have lowered it, and no flip is tolerated.
     """
     promise, n = calibration.promise, calibration.n
+    kept = promise.alpha, promise.guarantee, promise.delta
     below = int(np.searchsorted(calibration.scores, calibration.threshold))
     below += calibration.n_undefined if calibration.undefined == "pass" else 0
     caught, passed = n - below, counts.n_faithful - counts.false_alarms
 
     def coverage_holds(flips: int) -> bool:
         return all(
-            below + added < rank(n + 2 * added - flips, promise.alpha, "pac", promise.delta)
+            below + added < rank(n + 2 * added - flips, *kept)
             for added in range(max(0, flips - caught), min(flips, passed) + 1)
         )
 

@@ -4,7 +4,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -16,7 +16,7 @@ from calibrail.conformal.rank import decimal, minimum_n
 from calibrail.errors import InputError
 from calibrail.settings import Promise, Requirement
 
-CertifiableGuarantee = Literal["marginal", "pac"]
+CertifiableGuarantee = Literal["marginal", "pac", "anytime"]
 #: A smaller share of the labelled answers is no plan.
 _LEAST_SHARE: Final = 1e-6
 
@@ -28,12 +28,13 @@ class Plan:
     Attributes
     ----------
     alpha, delta : float
-        Tolerated miss rate, and error probability of ``pac``.
+        Tolerated miss rate, and error probability of ``pac`` and ``anytime``.
     minimum : mapping of str to int
-        Fewest hallucinated calibration answers, for ``marginal`` and ``pac``.
+        Fewest hallucinated calibration answers, for ``marginal`` and ``pac``, and for ``anytime``
+        where that is asked for.
     minimum_labels : mapping of str to int, or None
         Fewest labelled answers in all that leave so many to calibrate; None without a base rate.
-    guarantee : {"marginal", "pac"} or None
+    guarantee : {"marginal", "pac", "anytime"} or None
         Promise of the threshold to be calibrated; None where fixed rates were assumed, for
         a threshold that exists.
     assumed : mapping of str to float
@@ -181,9 +182,10 @@ def plan(
     Assume either the true rates of a threshold that exists, ``coverage`` and ``fpr``: all labelled
     answers then are held out and decided about by ``certify_counts``. Or assume a detector,
     ``auroc`` or ``separation``: the threshold is still to be calibrated on a part of the labelled
-    answers, and both its true rates are as random as that part. A ``pac`` threshold then is
-    decided about by ``joint_certificate``, with every faithful answer in the bound on the FPR; any
-    other (``marginal``, or more required than 1 - alpha) by ``certify_counts`` on the rest.
+    answers, and both its true rates are as random as that part. A ``pac`` or ``anytime`` threshold
+    then is decided about by ``joint_certificate``, with every faithful answer in the bound on the
+    FPR; any other (``marginal``, or more required than 1 - alpha) by ``certify_counts`` on the
+    rest.
 
     Parameters
     ----------
@@ -204,7 +206,7 @@ def plan(
     n : sequence of int, optional
         Numbers of labelled answers for ``points``; around ``Plan.n`` when left out.
     withhold : bool
-        Whether a ``pac`` certificate is withheld where the test part caught fewer than
+        Whether a certificate by construction is withheld where the test part caught fewer than
         ``coverage_band`` expects, as ``calibrail calibrate`` does.
 
     Returns
@@ -237,9 +239,12 @@ def plan(
     (2312, 'coverage', 0.851)
     """
     alpha, delta, guarantee = promise.alpha, promise.delta, promise.guarantee
-    minimum = {kind: minimum_n(alpha, kind, delta) for kind in get_args(CertifiableGuarantee)}
     if guarantee == "paper":
-        raise InputError("guarantee must be marginal or pac; got 'paper'")
+        raise InputError("guarantee must be marginal, pac or anytime; got 'paper'")
+    kinds: list[CertifiableGuarantee] = ["marginal", "pac"]
+    if guarantee not in kinds:
+        kinds.append(guarantee)
+    minimum: dict[str, int] = {kind: minimum_n(alpha, kind, delta) for kind in kinds}
     requirement, assumption = requirement or Requirement(), assumption or Assumption()
     rates, assumed = assumption.rates, assumption.to_dict()
     part = 0.5 if calibration_share is None else calibration_share

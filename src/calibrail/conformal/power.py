@@ -75,7 +75,7 @@ class Design:
     @property
     def constructed(self) -> bool:
         """Whether the coverage that is required is proven by the threshold's construction."""
-        calibrated = self.rates is None and self.promise.guarantee == "pac"
+        calibrated = self.rates is None and self.promise.of_this_threshold
         return calibrated and self.required <= float(1 - decimal(self.promise.alpha)) + 1e-12
 
     @property

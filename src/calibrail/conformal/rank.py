@@ -6,26 +6,38 @@ k:
 - ``marginal``: k = floor(alpha (n + 1)), split conformal prediction (Vovk et al., 2005).
 - ``pac``: the largest k with BinomCDF(k - 1; n, alpha) <= delta, the Neyman-Pearson umbrella
   (Tong, Feng and Li, 2018, Science Advances 4(2)).
+- ``anytime``: the largest k for which a bet on "less than alpha is missed" has won 1 / delta at
+  k - 1 misses of n (``calibrail.conformal.eprocess``). Let q be the lowest score with at least
+  alpha of the hallucinations at or below it. A threshold that misses more than alpha lies above q,
+  so that no more than k - 1 of the n lie at or below q, and a bet on that number has won as much.
+  It ever does with probability at most delta (Ville, 1939): whoever makes a new threshold each time
+  an example comes in, and looks at all of them, ever gets one that misses more with that
+  probability.
 - ``paper``: k = ceil((n + 1) alpha), the rank of "The Semantic Illusion" (arXiv 2512.15068). It
   under-covers and serves to reproduce its tables.
 """
 
 import math
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from typing import Final, get_args
 
+import numpy as np
 from scipy.special import bdtrik, betaincc
 
 from calibrail.conformal import validation
+from calibrail.conformal.eprocess import wealth_of_counts
 from calibrail.errors import InputError
 from calibrail.settings.checks import one_of
 from calibrail.settings.promise import Guarantee
 
 GUARANTEES: tuple[Guarantee, ...] = get_args(Guarantee)
 
-#: Below it no possible number of examples would do under ``pac``.
-_LEAST_PAC_ALPHA: Final = 1e-9
+#: Below it no possible number of examples would do under ``pac`` or ``anytime``.
+_LEAST_ALPHA: Final = 1e-9
+#: More examples than any promise asks for, however small alpha.
+_MOST: Final = 10**15
 #: Up to this n a float that lies on delta but for rounding is decided in exact arithmetic.
 _EXACT_N: Final = 1000
 
@@ -39,10 +51,10 @@ def rank(n: int, alpha: float, guarantee: Guarantee = "marginal", delta: float =
         Number of hallucinated calibration examples.
     alpha : float
         Tolerated miss rate, in (0, 1); read as the decimal number that it was written as.
-    guarantee : {"marginal", "pac", "paper"}
+    guarantee : {"marginal", "pac", "anytime", "paper"}
         The promise.
     delta : float
-        Error probability of ``pac``, in (0, 1).
+        Error probability of ``pac`` and ``anytime``, in (0, 1).
 
     Raises
     ------
@@ -63,6 +75,8 @@ def rank(n: int, alpha: float, guarantee: Guarantee = "marginal", delta: float =
     29
     >>> rank(100, 0.05), rank(100, 0.05, "pac"), rank(100, 0.05, "paper")
     (5, 2, 6)
+    >>> rank(100, 0.05, "anytime"), rank(1000, 0.05, "anytime"), rank(1000, 0.05, "pac")
+    (1, 33, 41)
     """
     n = validation.whole(n, "n")
     alpha = validation.share(alpha, "alpha")
@@ -73,7 +87,15 @@ def rank(n: int, alpha: float, guarantee: Guarantee = "marginal", delta: float =
     if guarantee == "paper":
         return min(math.ceil(decimal(alpha) * (n + 1)), n)
     one_of(guarantee, GUARANTEES, "guarantee")
-    return _pac_rank(n, _pac_alpha(alpha), validation.share(delta, "delta"))
+    alpha, delta = _not_tiny(alpha, guarantee), validation.share(delta, "delta")
+    if n == 0:
+        return 0
+    # From where the CDF, made continuous, meets delta: under ``pac`` right but for a rounding
+    # error, except at the far end of the tails; ``anytime`` asks for more as n grows.
+    level = delta if guarantee == "pac" else delta / (1.0 + math.sqrt(n))
+    guess = bdtrik(level, n, alpha)
+    fails = _exceeds if guarantee == "pac" else _falls_short
+    return _first(lambda misses: fails(misses, n, alpha, delta), n, int(guess))
 
 
 def minimum_n(alpha: float, guarantee: Guarantee = "marginal", delta: float = 0.1) -> int:
@@ -91,9 +113,12 @@ def minimum_n(alpha: float, guarantee: Guarantee = "marginal", delta: float = 0.
         n = max(1, math.ceil(1 / decimal(alpha)) - 1)
         return n - 1 if n > 1 and 1 / n <= alpha else n
     one_of(guarantee, GUARANTEES, "guarantee")
-    alpha, delta = _pac_alpha(alpha), validation.share(delta, "delta")
-    # k = 1 needs (1 - alpha)^n <= delta; the loops undo a rounding error of the logarithms.
+    alpha, delta = _not_tiny(alpha, guarantee), validation.share(delta, "delta")
+    # k = 1 needs (1 - alpha)^n <= delta, and ``anytime`` somewhat more.
     n = max(1, math.ceil(math.log(delta) / math.log1p(-alpha)))
+    if guarantee == "anytime":
+        return _first(lambda n: n > 0 and not _falls_short(0, n, alpha, delta), _MOST, n)
+    # The loops undo a rounding error of the logarithms.
     while _exceeds(0, n, alpha, delta):
         n += 1
     while n > 1 and not _exceeds(0, n - 1, alpha, delta):
@@ -106,15 +131,15 @@ def decimal(number: float) -> Fraction:
     return Fraction(repr(float(number)))
 
 
-def _pac_rank(n: int, alpha: float, delta: float) -> int:
-    if n == 0:
-        return 0
-    # From where the CDF, made continuous, meets delta: right but for a rounding error, except at
-    # the far end of the tails. So the steps double, until the rank is enclosed.
-    k, step = min(int(bdtrik(delta, n, alpha)), n - 1), 1
-    low, high = -1, n
+def _first(holds: Callable[[int], bool], most: int, guess: int) -> int:
+    """Return the first number below ``most`` for which ``holds``, as it does for all after it.
+
+    ``most`` if there is none. The steps away from a guess double, until the number is enclosed.
+    """
+    k, step = min(max(guess, 0), most - 1), 1
+    low, high = -1, most
     while high - low > 1:
-        if _exceeds(k, n, alpha, delta):
+        if holds(k):
             high, k = k, k - step
         else:
             low, k = k, k + step
@@ -134,7 +159,21 @@ def _exceeds(count: int, n: int, alpha: float, delta: float) -> bool:
     return exact > decimal(delta)
 
 
-def _pac_alpha(alpha: float) -> float:
-    if alpha < _LEAST_PAC_ALPHA:
-        raise InputError(f"alpha must be at least {_LEAST_PAC_ALPHA:g} for pac; got {alpha!r}")
+def _falls_short(misses: int, n: int, alpha: float, delta: float) -> bool:
+    """Return whether a bet on a rate below alpha has won less than 1 / delta, for misses < n."""
+    below, above = np.array([[misses], [n - misses]], np.float64)
+    won = float(wealth_of_counts(below, above, alpha, above=False)[0])
+    goal = -math.log(delta)
+    if n > _EXACT_N or not math.isclose(won, goal, rel_tol=1e-9, abs_tol=1e-9):
+        return won < goal
+    # The mean of p^misses (1 - p)^(n - misses) over p up to alpha is a binomial tail.
+    p = decimal(alpha)
+    tail = 1 - sum(math.comb(n + 1, i) * p**i * (1 - p) ** (n + 1 - i) for i in range(misses + 1))
+    at_alpha = (n + 1) * math.comb(n, misses) * p ** (misses + 1) * (1 - p) ** (n - misses)
+    return decimal(delta) * tail < at_alpha
+
+
+def _not_tiny(alpha: float, guarantee: Guarantee) -> float:
+    if alpha < _LEAST_ALPHA:
+        raise InputError(f"alpha must be at least {_LEAST_ALPHA:g} for {guarantee}; got {alpha!r}")
     return alpha

@@ -16,7 +16,7 @@ from calibrail.conformal.validation import Bools, Floats
 from calibrail.errors import InputError, TooFewExamplesError
 from calibrail.record import Record
 from calibrail.settings.option import option_of
-from calibrail.settings.promise import Guarantee, Promise, Undefined
+from calibrail.settings.promise import OF_THIS_THRESHOLD, Guarantee, Promise, Undefined
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,10 +33,10 @@ class Calibration(Record):
         Hallucinated calibration examples, those with an undefined score included.
     alpha : float
         Tolerated miss rate.
-    guarantee : {"marginal", "pac", "paper"}
+    guarantee : {"marginal", "pac", "anytime", "paper"}
         What is promised; see ``calibrail.conformal.rank``.
     delta : float or None
-        Error probability of ``pac``.
+        Error probability of ``pac`` and ``anytime``.
     n_undefined : int
         Calibration examples without a score.
     undefined : {"flag", "review", "pass"}
@@ -93,7 +93,7 @@ class Calibration(Record):
             len(defined) + missing,
             validation.share(promise.alpha, "alpha"),
             promise.guarantee,
-            float(promise.delta) if promise.guarantee == "pac" else None,
+            float(promise.delta) if promise.of_this_threshold else None,
             missing,
             promise.undefined,
             k == 0,
@@ -108,7 +108,7 @@ class Calibration(Record):
 
     @property
     def promise(self) -> Promise:
-        """What the threshold was calibrated for; another ``delta`` than 0.1 under ``pac`` alone."""
+        """What the threshold was calibrated for; ``delta`` is 0.1 where it plays no part."""
         delta = 0.1 if self.delta is None else self.delta
         return Promise(self.alpha, self.guarantee, delta, self.undefined, self.flag_all)
 
@@ -127,7 +127,7 @@ class Calibration(Record):
             promise = Promise(
                 content["alpha"],
                 content["guarantee"],
-                content["delta"] if content["guarantee"] == "pac" else 0.1,
+                content["delta"] if content["guarantee"] in OF_THIS_THRESHOLD else 0.1,
                 content["undefined"],
                 content["flag_all"] is True,
             )
@@ -315,7 +315,7 @@ def coverage_band(
 
 def _too_few(n: int, promise: Promise) -> TooFewExamplesError:
     least = minimum_n(promise.alpha, promise.guarantee, promise.delta)
-    delta = f", delta = {promise.delta:g}" if promise.guarantee == "pac" else ""
+    delta = f", delta = {promise.delta:g}" if promise.of_this_threshold else ""
     return TooFewExamplesError(
         f"{n} hallucinated calibration examples are too few for the {promise.guarantee} guarantee "
         f"at alpha = {promise.alpha:g}{delta}: at least {least} are needed. Label {least - n} "

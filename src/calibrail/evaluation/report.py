@@ -115,7 +115,7 @@ class Report(Shown, Record):
         beside = {
             "alpha": promise.alpha,
             "guarantee": promise.guarantee,
-            "delta": promise.delta if promise.guarantee == "pac" else None,
+            "delta": promise.delta if promise.of_this_threshold else None,
             "confidence": self.requirement.confidence,
         }
         scale = Scale.of(self.score)

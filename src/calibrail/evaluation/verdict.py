@@ -35,12 +35,12 @@ def decide(
 ) -> Decision:
     """Return the verdict about ``coverage >= min_coverage`` and ``FPR <= max_fpr``.
 
-    A ``pac`` threshold brings its coverage along by construction (unless more than its target is
-    required), so that its FPR bound may use every faithful example that it never saw. For the
-    other guarantees, both rates are bounded on the test part. One answer of each group and class
-    counts, unless the sample takes all as independent. Where a ``pac`` threshold is certified
-    although the test part caught fewer than chance explains, the certificate is withheld: the
-    samples it combines do not look like one source.
+    A ``pac`` or ``anytime`` threshold brings its coverage along by construction (unless more than
+    its target is required), so that its FPR bound may use every faithful example that it never
+    saw. For the other guarantees, both rates are bounded on the test part. One answer of each group
+    and class counts, unless the sample takes all as independent. Where such a threshold is
+    certified although the test part caught fewer than chance explains, the certificate is withheld:
+    the samples it combines do not look like one source.
 
     Parameters
     ----------
@@ -55,20 +55,20 @@ def decide(
         With a ``min_coverage``; without a ``max_fpr`` nothing can be certified. ``confidence`` is
         the two-sided level of both bounds. The certificate states the joint confidence that
         follows: the same for counts on the test part, ``1 - delta - (1 - confidence) / 2`` for
-        ``pac``.
+        those two.
     """
     calibration, min_coverage = rule.calibration, requirement.min_coverage
     assert min_coverage is not None
     counts = sample.one_per_group(flagged)
     band = tested.coverage_band
     promised = min_coverage <= 1.0 - calibration.alpha + 1e-12
-    pac = calibration.guarantee == "pac"
+    proven = calibration.promise.of_this_threshold
     alone = rule.groups is None and rule.chosen is None
-    construction = alone and pac and promised and not calibration.flag_all
+    construction = alone and proven and promised and not calibration.flag_all
     if construction:
-        proven = min(min_coverage, float(1 - decimal(calibration.alpha)))
+        least = min(min_coverage, float(1 - decimal(calibration.alpha)))
         joint = _with_unseen(counts, flagged, sample)
-        limits = replace(requirement, min_coverage=proven)
+        limits = replace(requirement, min_coverage=least)
         certificate = joint_certificate(calibration, joint, limits)
     else:
         certificate = certify_counts(counts, requirement)
@@ -76,7 +76,7 @@ def decide(
     reason: Reason = "bounds"
     if construction and verdict == "certified" and band and counts.caught < band.lowest:
         verdict, reason = "inconclusive", "caught_too_few"
-    elif verdict == "inconclusive" and requirement.max_fpr is not None and not pac:
+    elif verdict == "inconclusive" and requirement.max_fpr is not None and not proven:
         unsettled = certificate.coverage.lower < certificate.min_coverage
         if unsettled and min_coverage >= 1.0 - calibration.alpha - 1e-12:
             reason = "aims_at_the_requirement"

@@ -8,9 +8,11 @@ from calibrail.record import Record
 from calibrail.settings.checks import column, one_of, share, whole, yes_or_no
 from calibrail.settings.option import setting
 
-Guarantee = Literal["marginal", "pac", "paper"]
+Guarantee = Literal["marginal", "pac", "anytime", "paper"]
 Undefined = Literal["flag", "review", "pass"]
 
+#: Guarantees about the very threshold that comes out, each of which fails with delta at most.
+OF_THIS_THRESHOLD: Final = ("pac", "anytime")
 #: What concerns one threshold of one detector, whatever else a promise holds.
 OF_ONE_THRESHOLD: Final = ("alpha", "guarantee", "delta", "undefined")
 
@@ -23,11 +25,13 @@ class Promise(Record):
     ----------
     alpha : float
         Tolerated miss rate; 1 - alpha is the target coverage.
-    guarantee : {"marginal", "pac", "paper"}
+    guarantee : {"marginal", "pac", "anytime", "paper"}
         ``marginal``: misses at most alpha on average over calibration draws. ``pac``: with
-        probability 1 - delta, this very threshold misses at most alpha.
+        probability 1 - delta, this very threshold misses at most alpha. ``anytime``: with
+        probability 1 - delta no threshold ever misses more, however often a new one is made as
+        calibration examples come in.
     delta : float
-        Error probability of ``pac``.
+        Error probability of ``pac`` and ``anytime``.
     undefined : {"flag", "review", "pass"}
         What happens to answers whose score is undefined; recorded, and counted accordingly. Under
         ``pass`` the promise is one over all calibrations, those refused because too many scores
@@ -61,10 +65,10 @@ class Promise(Record):
     alpha: float = setting("Tolerated miss rate: 1 - alpha of hallucinations are caught.", 0.05)
     guarantee: Guarantee = setting(
         "marginal: on average over calibration draws. pac: for this very threshold, with "
-        "probability 1 - delta.",
+        "probability 1 - delta. anytime: for all thresholds made as examples come in.",
         "marginal",
     )
-    delta: float = setting("Error probability of --guarantee pac.", 0.1)
+    delta: float = setting("Error probability of --guarantee pac and anytime.", 0.1)
     undefined: Undefined = setting("What happens to answers whose score is undefined.", "flag")
     allow_flag_all: bool = setting(
         "With too few examples, flag everything instead of failing.", False
@@ -87,7 +91,7 @@ class Promise(Record):
     def __post_init__(self) -> None:
         share(self.alpha, "alpha")
         one_of(self.guarantee, Guarantee, "guarantee")
-        if self.guarantee == "pac":
+        if self.of_this_threshold:
             share(self.delta, "delta")
         one_of(self.undefined, Undefined, "undefined")
         column(self.by, "by")
@@ -101,6 +105,18 @@ class Promise(Record):
             whole(self.min_n, "min_n", least=1)
         if self.clustered and self.guarantee == "paper":
             raise InputError("clustered needs the guarantee marginal or pac; got paper")
+        if self.clustered and self.guarantee == "anytime":
+            # A group that was counted at one look may have other answers at the next one.
+            raise InputError(
+                "the guarantee anytime counts answer by answer as they come in, and these share "
+                "groups, each of which counts once; use the guarantee pac, give one answer of each "
+                "group, or say that all are independent (assume_independent)"
+            )
+
+    @property
+    def of_this_threshold(self) -> bool:
+        """Whether the promise is about the threshold that comes out, and fails with ``delta``."""
+        return self.guarantee in OF_THIS_THRESHOLD
 
     @property
     def coverage(self) -> float:

@@ -36,14 +36,14 @@ class Simulation(Generic[_Result]):
     ----------
     run : callable
         Takes a setting, yields the results there.
-    guarantee : {"marginal", "pac"} or None
+    guarantee : {"marginal", "pac", "anytime"} or None
         A setting is left out where n is below its minimum.
     kinds : sequence of str
         Score distributions; the first alone where scores play no part.
     each : int
         One of so many of the runs asked for is done: 1 where all runs are one array operation.
     delta : float
-        Of the minimum for ``pac``.
+        Of the minimum for ``pac`` and ``anytime``.
     sizes, alphas : sequences or None
         The only ones of those asked for, where more would take too long.
     """
@@ -70,6 +70,7 @@ _ONE: Final = KINDS[:1]
 PROMISES: Final[tuple[Simulation[Check], ...]] = (
     Simulation(thresholds.marginal_coverage, "marginal"),
     Simulation(thresholds.training_conditional, "pac"),
+    Simulation(thresholds.anytime_ever, "anytime"),
     Simulation(thresholds.undefined_passed, "marginal"),
     Simulation(thresholds.p_value_uniformity),
     Simulation(thresholds.band_coverage, "marginal"),

@@ -34,6 +34,15 @@ def training_conditional(at: Setting) -> Iterator[Check]:
     yield at.check("pac coverage", bad, DELTA, exact=at.pac_error)
 
 
+def anytime_ever(at: Setting) -> Iterator[Check]:
+    """Draw an ``anytime`` threshold that misses too much at any of the looks, one an answer."""
+    scores = draw(at.rng("anytime"), at.kind, (at.runs, at.n))
+    # The k-th smallest is bad where fewer than k of the scores would be good thresholds.
+    good = np.cumsum(below(at.kind, scores) <= at.alpha, axis=1)
+    ranks = np.array([rank(n, at.alpha, "anytime", DELTA) for n in range(1, at.n + 1)])
+    yield at.check("anytime coverage, at every look", (good < ranks).any(axis=1), DELTA)
+
+
 def undefined_passed(at: Setting) -> Iterator[Check]:
     """Miss a fresh hallucination under ``pass``: at most alpha, a refusal releasing nothing."""
     missed, returned = _undefined_passed(at)

@@ -151,7 +151,7 @@ def calibrate(
     state = state_bytes(detector)
     look = look_at(scored, key, promise, assumed=requirement.assume_independent)
     report = looked_at(report, history.record(SPLIT, replace(look, verdict=report.verdict)))
-    tested = reported(scored, everyone=promise.guarantee == "pac", verdict=report.verdict)
+    tested = reported(scored, everyone=promise.of_this_threshold, verdict=report.verdict)
     return Run(
         report=worded(report),
         rule=rule,

@@ -261,7 +261,8 @@ def look_at(scored: Scored, key: str, promise: Promise, *, assumed: bool) -> Loo
 def reported(scored: Scored, *, everyone: bool, verdict: str) -> Look:
     """Return the look of a guardrail's own report: at the test part by the first detector.
 
-    With ``everyone``, at the faithful calibration answers, too, on which a pac certificate rests.
+    With ``everyone``, at the faithful calibration answers, too, on which a certificate rests where
+    the coverage is proven by construction.
     """
     codes, labels = scored.codes, scored.table.labels
     rows = (codes == TEST) | (everyone & (codes > 0) & (labels == 0))

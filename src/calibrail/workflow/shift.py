@@ -159,7 +159,7 @@ def shift(
         "score": spec,
         "alpha": promise.alpha,
         "guarantee": promise.guarantee,
-        "delta": promise.delta if promise.guarantee == "pac" else None,
+        "delta": promise.delta if promise.of_this_threshold else None,
         "confidence": requirement.confidence,
         "undefined": promise.undefined,
         "split": {"by": split.by, "time": split.time, "test": split.test is not None},

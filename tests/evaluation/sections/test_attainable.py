@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -33,12 +35,13 @@ def test_a_target_that_a_threshold_meets_is_attainable() -> None:
     assert section["is_attainable"] and section["steps"][1]["is_used"]
 
 
-def test_the_promise_of_pac_is_the_largest_that_its_rank_allows() -> None:
+@pytest.mark.parametrize("kind", ["pac", "anytime"])
+def test_the_promise_of_this_threshold_is_the_largest_that_its_rank_allows(kind: Any) -> None:
     from calibrail.conformal.rank import rank
 
-    section = offered([0.0] * 33 + [1.0] * 66, [0.0] * 50, 0.5, guarantee="pac", delta=0.1)
+    section = offered([0.0] * 33 + [1.0] * 66, [0.0] * 50, 0.5, guarantee=kind, delta=0.1)
     alpha = 1.0 - section["steps"][1]["promise"]
-    assert rank(99, alpha + 1e-4, "pac", 0.1) >= 34 > rank(99, alpha - 1e-4, "pac", 0.1)
+    assert rank(99, alpha + 1e-4, kind, 0.1) >= 34 > rank(99, alpha - 1e-4, kind, 0.1)
 
 
 def test_many_values_with_most_answers_at_one_leave_a_gap() -> None:

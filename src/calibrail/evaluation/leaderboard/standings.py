@@ -23,6 +23,7 @@ from calibrail.evaluation.leaderboard.board import (
 )
 from calibrail.evaluation.stats.rates import wilson
 from calibrail.scale import Scale
+from calibrail.settings.promise import OF_THIS_THRESHOLD
 
 #: Fewer independent test answers of a class than this is few.
 FEW: Final = 50
@@ -160,7 +161,7 @@ def _target(
     if bool(np.all(ranked >= threshold)):
         return replace(shown, state="flags_all")
     counts = Counts(caught.count, caught.n, fpr.count, fpr.n)
-    delta = promise["delta"] if promise["guarantee"] == "pac" else None
+    delta = promise["delta"] if promise["guarantee"] in OF_THIS_THRESHOLD else None
     limit, level = smallest_limit(counts, coverage, confidence, delta)
     return replace(shown, limit=limit, confidence=None if limit is None else level)
 

@@ -1,11 +1,13 @@
 """Which promises can a score with few distinct values keep at all, and at what price?"""
 
+import math
 from typing import Any, Final
 
 import numpy as np
 from scipy.special import betaincinv
 
 from calibrail.conformal import Calibration, ClusteredCalibration
+from calibrail.conformal.eprocess import lowest_limit
 from calibrail.evaluation.sample import TEST, Sample
 
 #: A score with at most this many distinct calibration values has few thresholds to choose from.
@@ -80,6 +82,9 @@ def _least_alpha(below: int, calibration: Calibration) -> float:
     n = calibration.n
     if isinstance(calibration, ClusteredCalibration):
         return calibration.least_alpha(below)
+    if calibration.guarantee == "anytime":
+        goal = -math.log(calibration.delta or 0.1)
+        return 1.0 - float(lowest_limit(n - below, below, goal))
     if calibration.guarantee == "pac":
         return float(betaincinv(below + 1, n - below, 1.0 - (calibration.delta or 0.1)))
     if calibration.guarantee == "paper":

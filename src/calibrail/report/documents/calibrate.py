@@ -17,6 +17,7 @@ from calibrail.report.documents.error_examples import error_examples
 from calibrail.report.figures import CURVE_RANGE, curve_svg, distributions_svg, drawn_range
 from calibrail.report.slider import operating_points
 from calibrail.scale import Scale
+from calibrail.settings.promise import OF_THIS_THRESHOLD
 
 _Scores = tuple[NDArray[np.float64], NDArray[np.float64]] | None
 
@@ -109,10 +110,12 @@ def _threshold_sentence(report: Json) -> str:
         )
     target, n = percent(1.0 - report["alpha"]), report["n_calibration"]
     how = f"on average over calibration draws (guarantee: {guarantee})"
-    if guarantee == "pac":
+    if guarantee in OF_THIS_THRESHOLD:
         which = "each" if report["by_group"] else "in this very threshold"
+        if guarantee == "anytime":
+            which += " and all that come of more calibration answers"
         confidence = percent(1.0 - (report["delta"] or 0.0))
-        how = f"with {confidence} confidence {which} (guarantee: pac)"
+        how = f"with {confidence} confidence {which} (guarantee: {guarantee})"
     if report["by_group"]:
         return (
             f"Groups of {phrases.plain(report['by_group']['column'])} with enough examples have a "

@@ -6,6 +6,7 @@ from calibrail.phrases import count, percent
 from calibrail.report.blocks import Json
 from calibrail.report.documents import commands
 from calibrail.report.documents.calibrate_findings import alike, looked_before
+from calibrail.settings.promise import OF_THIS_THRESHOLD
 
 #: What each verdict means, for a reader who has never seen one.
 VERDICTS: Final = {
@@ -83,7 +84,7 @@ def next_step(report: Json) -> str:
     if report["max_fpr"] is None:
         return STATE_LIMIT
     caught, required = report["certificate"]["coverage"]["lower"], report["min_coverage"]
-    loose = report["guarantee"] != "pac" and caught < required
+    loose = report["guarantee"] not in OF_THIS_THRESHOLD and caught < required
     if loose and report["by_group"] and required >= 1.0 - report["alpha"] - 1e-12:
         # It aims at what is required: more labels do not change that.
         return "Calibrate again with --guarantee pac, or require less with --min-coverage."

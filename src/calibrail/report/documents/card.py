@@ -180,6 +180,13 @@ def _promises(config: Json) -> Iterator[str]:
                 f"It catches at least {caught} of hallucinated answers{where}. This holds for "
                 f"this very threshold with {sure} confidence (guarantee: pac)."
             )
+        case "anytime":
+            sure = percent(1.0 - (promise["delta"] or 0.0))
+            yield (
+                f"It catches at least {caught} of hallucinated answers{where}. This holds with "
+                f"{sure} confidence for this very threshold and for every other one that was or "
+                "will be made as more labels come in (guarantee: anytime)."
+            )
         case "paper":
             yield (
                 f"It follows the paper's rule for catching {caught} of hallucinated answers"

@@ -4,6 +4,7 @@ from calibrail.phrases import count, number, percent
 from calibrail.report.blocks import Facts, Json, Tile
 from calibrail.report.document import Document
 from calibrail.report.phrases import estimate, interval, share
+from calibrail.settings.promise import OF_THIS_THRESHOLD
 
 
 def document(config: Json) -> Document:
@@ -18,7 +19,7 @@ def document(config: Json) -> Document:
     promise, verdict = config["promise"], headline["verdict"]
     threshold = calibration["threshold"] if config["chosen"] is None else config["chosen"]
     limit = headline["max_fpr"]
-    delta = f", delta {promise['delta']:g}" if promise["guarantee"] == "pac" else ""
+    delta = f", delta {promise['delta']:g}" if promise["guarantee"] in OF_THIS_THRESHOLD else ""
     facts = [
         ("Detector", str(config["score"]["name"])),
         ("Threshold", "flags everything" if threshold is None else number(threshold, 6)),

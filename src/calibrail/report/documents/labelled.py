@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from calibrail.phrases import count, listed, percent
 from calibrail.report.blocks import Facts, Json, Text
 from calibrail.report.document import Document
+from calibrail.settings.promise import OF_THIS_THRESHOLD
 
 _VERDICTS = {
     "certified": "The guardrail is certified: the labels show that it keeps what was asked.",
@@ -175,8 +176,8 @@ def _next(content: Json) -> str:
     if promise is None or not counts["decided"]:
         return f"go on: {again}"
     options = ["--alpha", str(promise["alpha"])]
-    if promise["guarantee"] == "pac":
-        options += ["--guarantee", "pac", "--delta", str(promise["delta"])]
+    if promise["guarantee"] in OF_THIS_THRESHOLD:
+        options += ["--guarantee", promise["guarantee"], "--delta", str(promise["delta"])]
     return (
         "calibrate, best with --max-fpr and the false alarms that you accept, for a verdict, and "
         "with --score for another score than the usual one: "

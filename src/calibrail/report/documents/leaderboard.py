@@ -13,6 +13,7 @@ from calibrail.report.document import Document
 from calibrail.report.documents.leaderboard_table import MARKS, USER_MARKS, brief_table, table
 from calibrail.report.leaderboard_figures import cost_svg, forest_svg
 from calibrail.report.phrases import plain
+from calibrail.settings.promise import OF_THIS_THRESHOLD
 
 
 def document(board: Json, costs: Mapping[str, Mapping[str, float]] | None = None) -> Document:
@@ -135,13 +136,17 @@ def _data_set(item: Json, board: Json, seconds: Mapping[str, float]) -> parts.Se
 _SHADED: Final = 2
 
 
+def _errs(board: Json) -> bool:
+    """Return whether the promise of all rows fails with a probability of its own."""
+    return board["guarantee"] in OF_THIS_THRESHOLD
+
+
 def _answers(item: Json, board: Json) -> str:
     """Say how many answers there are, and what sets and tests the thresholds."""
     n_test = item["n_test"]
     groups = f" in {count(item['n_groups'], 'group')}" if item["counted"] == "groups" else ""
     independent = "independent " if groups else ""
-    is_pac = board["guarantee"] == "pac"
-    promise = f", delta {board['delta']:g}" if is_pac and board["delta"] is not None else ""
+    promise = f", delta {board['delta']:g}" if _errs(board) and board["delta"] is not None else ""
     return (
         f"{count(item['n_examples'], 'labelled answer')}, {item['n_hallucinated']:,} hallucinated. "
         f"{item['n_calibration']:,} hallucinated answers{groups} set every threshold (guarantee: "
@@ -188,7 +193,7 @@ def _how_to_read(board: Json, coverages: list[str]) -> list[str]:
 
 def _add_your_own(board: Json) -> parts.Section:
     sets = board["data_sets"]
-    delta = f" --delta {board['delta']:g}" if board["guarantee"] == "pac" else ""
+    delta = f" --delta {board['delta']:g}" if _errs(board) else ""
     promise = f"--alpha 0.1 --guarantee {board['guarantee']}{delta}"
     return parts.section(
         "Add your own column",

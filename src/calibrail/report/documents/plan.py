@@ -7,6 +7,7 @@ from calibrail.report import blocks as parts
 from calibrail.report.blocks import Json
 from calibrail.report.document import Document
 from calibrail.report.plan_figure import VERDICTS, plan_svg
+from calibrail.settings.promise import OF_THIS_THRESHOLD
 
 
 def document(plan: Json) -> Document:
@@ -52,7 +53,7 @@ def _minimum(plan: Json) -> parts.Section:
         )
     rows = [
         (
-            f"pac, delta = {plan['delta']:g}" if name == "pac" else name,
+            f"{name}, delta = {plan['delta']:g}" if name in OF_THIS_THRESHOLD else name,
             f"{least:,}",
             *([f"{labels[name]:,}"] if labels else []),
         )
@@ -205,7 +206,7 @@ def _next_step(plan: Json) -> str:
         )
     if abs(plan["min_coverage"] - (1.0 - plan["alpha"])) < 1e-9:
         coverage = ""
-    delta = f" --delta {plan['delta']:.10g}" if plan["guarantee"] == "pac" else ""
+    delta = f" --delta {plan['delta']:.10g}" if plan["guarantee"] in OF_THIS_THRESHOLD else ""
     share = plan["calibration_share"]
     part = f" --calibration-share {share:.10g}" if share != 0.5 else ""
     return (
