@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from calibrail.models.call_limits import CallLimits as CallLimits
     from calibrail.models.call_limits import Price as Price
     from calibrail.models.call_limits import limit_calls as limit_calls
+    from calibrail.monitoring.monitor import Monitor as Monitor
+    from calibrail.monitoring.rows import Rows as Rows
     from calibrail.scores import Score as Score
     from calibrail.scores import Scores as Scores
     from calibrail.scores.custom import CustomScore as CustomScore
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from calibrail.settings import ScoreThreshold as ScoreThreshold
     from calibrail.settings import ShiftSplit as ShiftSplit
     from calibrail.settings import SplitOptions as SplitOptions
+    from calibrail.settings import WatchOptions as WatchOptions
     from calibrail.workflow.agree import JudgedRates as JudgedRates
     from calibrail.workflow.agree import agree as agree
     from calibrail.workflow.audit import AuditRun as AuditRun
@@ -90,11 +93,13 @@ _ROOMS = {
     "labelling.session": "Session",
     "labelling.tasks": "Counts Task",
     "models.call_limits": "CallLimits Price limit_calls",
+    "monitoring.monitor": "Monitor",
+    "monitoring.rows": "Rows",
     "scores": "Score Scores",
     "scores.custom": "CustomScore",
     "serve.client": "AsyncClient Client",
     "settings": "Drawing LabelOptions Promise ReadOptions Requirement "
-    "ScoreThreshold ShiftSplit SplitOptions",
+    "ScoreThreshold ShiftSplit SplitOptions WatchOptions",
     "workflow.agree": "JudgedRates agree",
     "workflow.audit": "AuditRun audit",
     "workflow.calibrate": "calibrate",

@@ -9,7 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from calibrail.conformal import validation
 from calibrail.conformal.validation import Bools, Floats
+from calibrail.data.example import Example
 from calibrail.errors import InputError
+from calibrail.guardrail.decision import Decision
+from calibrail.text.language import language_of
 
 #: Where an answer stands in its log: chain, number in it, and the answer's own id.
 Ref = tuple[str, int, str]
@@ -110,6 +113,29 @@ class Rows:
             ref = tuple((str(chain), int(seq), str(name)) for chain, seq, name in ref)
         stopped = _flags(flagged, "flagged", n)
         return cls(values, undefined, failed, stopped, **numbers, language=language, ref=ref)
+
+    @classmethod
+    def decided(
+        cls, decisions: Sequence[Decision], examples: Sequence[Example] | None = None
+    ) -> Self:
+        """Return the rows of decisions, with lengths and languages of what they are about.
+
+        Raises
+        ------
+        InputError
+            If there is not one example for each decision.
+        """
+        if wrong := [item for item in decisions if not isinstance(item, Decision)]:
+            raise InputError(f"a watch takes in Rows or decisions; got {wrong[0]!r:.80}")
+        columns: Columns = {"failed": [item.failed for item in decisions]}
+        if examples is not None:
+            validation.paired(examples, len(decisions), "examples", "decision")
+            columns["question_length"] = [len(item.question) for item in examples]
+            columns["response_length"] = [len(item.response) for item in examples]
+            columns["chunks"] = [len(item.contexts) for item in examples]
+            columns["language"] = [language_of(item.response, item.question) for item in examples]
+        scores = np.array([item.score for item in decisions], np.float64)
+        return cls.of(scores, [item.flagged for item in decisions], **columns)
 
     def __len__(self) -> int:
         """Return the number of rows."""

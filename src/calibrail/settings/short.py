@@ -11,6 +11,7 @@ from calibrail.settings.promise import Guarantee, Promise, Undefined
 from calibrail.settings.reading import ReadOptions
 from calibrail.settings.requirement import Requirement
 from calibrail.settings.splitting import SplitOptions
+from calibrail.settings.watch import WatchOptions
 
 Settings = TypeVar("Settings")
 
@@ -48,6 +49,15 @@ class LabelShort(Limits, total=False):
     settle: bool
     fresh: bool
     elsewhere: str | None
+
+
+class WatchShort(TypedDict, total=False):
+    """Keywords that stand for the fields of the options of a watch."""
+
+    arl: int
+    delta: float
+    seed: int
+    by: str | None
 
 
 class ComparedShort(Short, total=False):
@@ -97,6 +107,20 @@ def collect_requirement(
     return made
 
 
+def collect_watch(
+    options: WatchOptions | None, short: Mapping[str, Any], function: Callable[..., Any]
+) -> WatchOptions:
+    """Return the options of a watch, given as an object or by their fields, as ``collect`` does.
+
+    >>> collect_watch(None, {"arl": 5_000}, print).arl
+    5000
+    """
+    rest = dict(short)
+    made = from_keywords(WatchOptions, options, rest)
+    _refuse_unknown(rest, function)
+    return made
+
+
 def _refuse_unknown(rest: Mapping[str, Any], function: Callable[..., Any]) -> None:
     if not rest:
         return
@@ -134,7 +158,8 @@ def from_keywords(kind: type[Settings], given: Settings | None, rest: dict[str, 
     values = {name: rest.pop(name) for name in names}
     if given is None:
         return kind(**values)
-    what = kind.__name__.removeprefix("Shift").removeprefix("Label").lower()
+    what = kind.__name__.removeprefix("Shift").removeprefix("Label")
+    what = what.removeprefix("Watch").lower()
     if not isinstance(given, kind):
         raise InputError(
             f"{what} must be a {kind.__name__}, e.g. {kind.__name__}(...); got "
