@@ -25,7 +25,9 @@ from calibrail.serve.app import application
 from calibrail.serve.guardrails import Guardrails
 from calibrail.serve.limits import OPEN
 from calibrail.serve.service import TOKEN_VARIABLE, Service
+from calibrail.serve.watches import deciding
 from calibrail.settings import ServeOptions
+from tests.serve.watch import STATUS
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples" / "production"
@@ -57,7 +59,15 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> tuple[set[str], Labels,
     async def running() -> tuple[set[str], str]:
         log = DecisionLog(folder / "log")
         files = Guardrails({"guardrail": folder / "guardrail.json"}, Guardrail.load)
-        made = Service(ServeOptions(), files, log)
+        watch = folder / "watch"
+        made = Service(ServeOptions(log=folder / "log", monitor=watch), files, log)
+        assert made.statuses is not None
+        made.statuses.read()
+        status = {**STATUS, "guardrail": files.get(None).digest}
+        at = deciding(watch, "guardrail")
+        assert at is not None
+        (at / "status.json").write_text(json.dumps(status))
+        made.statuses.read()
         for status in (200, 401, 408, 413, 422, 429, 500):
             made.metrics.requested("/v1/check", status, 0.1)
         decided = files.get(None)
@@ -89,7 +99,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> tuple[set[str], Labels,
         (sample.name.removeprefix("calibrail_guardrail_"), sample.labels["bound"]): sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
-        if "bound" in sample.labels
+        if "bound" in sample.labels and sample.name.startswith("calibrail_guardrail_")
     }
     return paths, series, {**figures, "shown": shown}
 
@@ -140,6 +150,9 @@ def test_the_service_takes_what_a_file_gives_it(name: str, words: list[str]) -> 
     assert [str(path) for path in given["trusted"]] == ["/etc/calibrail-key/key.pub.pem"]
     assert str(given["log"]) == "/var/log/calibrail"
     assert not given["log_text"]
+    # On the volume of the log; the image by itself watches nothing.
+    watch = None if name == "Dockerfile" else Path("/var/log/calibrail/watch")
+    assert given["monitor"] == watch
 
 
 def test_the_image_runs_without_rights_and_without_a_network() -> None:

@@ -6,6 +6,7 @@ from typing import Final
 from calibrail.guardrail.signing import signature_path
 from calibrail.phrases import count
 from calibrail.serve.guardrails import Loaded, endpoints
+from calibrail.serve.watches import announced
 from calibrail.settings.serving import ServeOptions
 from calibrail.text.language import languages_known
 
@@ -31,6 +32,8 @@ def begun(guardrails: Iterable[Loaded], options: ServeOptions) -> list[str]:
     lines.append(f"decisions are logged{texts} in {options.log}{synced}")
     if not languages_known():
         lines.append("the log tells no languages: pip install 'calibrail[serve]' has what does")
+    if options.monitor is not None:
+        lines += announced(options.monitor, guardrails)
     return lines
 
 

@@ -147,6 +147,10 @@ class Metrics:
         else:
             self._registry.register(_Scores(self._scores))
 
+    def show(self, collector: Collector) -> None:
+        """Give with the counts what is counted elsewhere, the same in every process."""
+        self._registry.register(collector)
+
     def text(self) -> bytes:
         """Return what Prometheus reads."""
         self.look()

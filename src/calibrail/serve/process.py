@@ -9,7 +9,7 @@ import signal
 import socket
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,8 @@ from calibrail.serve.guardrails import Guardrails
 from calibrail.serve.limits import Gate, is_loopback
 from calibrail.serve.protocol import protocol
 from calibrail.serve.service import TOKEN_VARIABLE, Service, token
+from calibrail.serve.watchers import Watchers, monitor
+from calibrail.serve.watches import writable
 from calibrail.serve.watching import reload, watch
 from calibrail.serve.workers import Begun, Workers
 from calibrail.settings.option import option_of
@@ -85,18 +87,36 @@ def serve(
             f"ANYBODY WHO REACHES {options.host} MAY ASK: set {TOKEN_VARIABLE} to a secret that "
             "requests must bring, or bind to 127.0.0.1"
         )
-    with _listening(options) as listener:
+    with _listening(options) as listener, _watching(files, options, note) as start_watches:
         address = _address(listener)
 
         def begun(lines: Sequence[str]) -> None:
             for line in lines:
                 note(line)
             tell(address)
+            start_watches()
 
         work = partial(_serve_here, files, options, load, account().limits, listener)
         if options.workers == 1:
             return work(begun)
         return Workers(work, options.workers, options.drain, note).run(begun, listener.close)
+
+
+@contextlib.contextmanager
+def _watching(
+    names: Iterable[str], options: ServeOptions, note: Callable[[str], None]
+) -> Iterator[Callable[[], None]]:
+    """Yield what begins to watch, where that is asked for; the watches end last."""
+    if options.monitor is None or options.log is None:
+        yield lambda: None
+        return
+    writable(options.monitor)
+    command = monitor(options.log)
+    watchers = Watchers(options.monitor, names, command, options.deadline, note)
+    try:
+        yield watchers.start
+    finally:
+        watchers.stop()
 
 
 def _serve_here(

@@ -14,6 +14,7 @@ from calibrail.serve.batching import RETRY_AFTER, Batcher, Waiting
 from calibrail.serve.guardrails import Guardrails, Loaded
 from calibrail.serve.metrics import Metrics
 from calibrail.serve.problems import Problem
+from calibrail.serve.watches import Statuses
 from calibrail.settings.serving import ServeOptions
 
 #: Environment variable of the token that requests must bring.
@@ -51,6 +52,10 @@ class Service:
         self.metrics = Metrics(lambda: not self._unready())
         for loaded in guardrails:
             self.metrics.expect(loaded)
+        self.statuses: Statuses | None = None
+        if options.monitor is not None:
+            self.statuses = Statuses(options.monitor, guardrails)
+            self.metrics.show(self.statuses)
         self.batcher = Batcher(
             max_batch=options.max_batch,
             queue=options.queue,

@@ -11,6 +11,7 @@ from calibrail.serve.announcing import identity
 from calibrail.serve.bodies import fields_read
 from calibrail.serve.problems import pointer
 from calibrail.serve.service import Service
+from calibrail.serve.watches import Statuses
 
 #: Seconds between two looks at the files.
 EVERY: Final = 1.0
@@ -24,9 +25,17 @@ async def watch(service: Service) -> None:
     async with asyncio.TaskGroup() as group:
         for name in service.guardrails.names():
             group.create_task(_follow(service, name))
+        if service.statuses is not None:
+            group.create_task(_read(service.statuses))
         while True:
             await asyncio.sleep(EVERY)
             service.metrics.look()
+
+
+async def _read(statuses: Statuses) -> None:
+    while True:
+        await _aside(statuses.read)
+        await asyncio.sleep(2 * EVERY)
 
 
 async def _follow(service: Service, name: str) -> None:

@@ -40,6 +40,8 @@ class ServeOptions(Record):
         Whether a line is on disk before its decision is given.
     log_text : bool
         Whether lines hold the texts that were judged.
+    monitor : Path or None
+        Folder in which what is logged is watched.
 
     Raises
     ------
@@ -67,6 +69,9 @@ class ServeOptions(Record):
     log: Path | None = setting("Folder of the decision log.", None, metavar="DIR")
     log_sync: bool = setting("Have each line on disk before its decision is given.", False)
     log_text: bool = setting("Keep the texts in the log, too.", False)
+    monitor: Path | None = setting(
+        "Watch in this folder what is logged, as monitor --follow does.", None, metavar="DIR"
+    )
 
     def __post_init__(self) -> None:
         if not isinstance(self.host, str) or not self.host:
@@ -82,9 +87,15 @@ class ServeOptions(Record):
                 )
         yes_or_no(self.log_sync, "log_sync")
         yes_or_no(self.log_text, "log_text")
+        if self.monitor is not None:
+            object.__setattr__(self, "monitor", path(self.monitor, "monitor"))
         if self.log is not None:
             object.__setattr__(self, "log", path(self.log, "log"))
         elif self.log_sync or self.log_text:
             given = option_of(ServeOptions, "log_sync" if self.log_sync else "log_text", True)
             folder = option_of(ServeOptions, "log", "DIR")
             raise InputError(f"{given} is about the decision log; name its folder: {folder}")
+        elif self.monitor is not None:
+            given = option_of(ServeOptions, "monitor", self.monitor)
+            folder = option_of(ServeOptions, "log", "DIR")
+            raise InputError(f"{given} reads the decision log; name its folder: {folder}")
