@@ -19,9 +19,11 @@ from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import InputError
 
 #: Rows whose order among themselves is told by comparing each with each.
-_STEP: Final = 32
+_STEP: Final = 16
 #: Comparisons that are held in memory at once.
 _AT_ONCE: Final = 1 << 22
+#: Bins at most: their numbers are compared as 16 bits.
+_MOST_BINS: Final = 1 << 15
 #: Row i of a step comes after row j.
 _BEFORE: Final = np.tril(np.ones((_STEP, _STEP), bool), -1)
 
@@ -63,8 +65,11 @@ def stream_ranks(bins: ArrayLike, uniforms: ArrayLike, counts: ArrayLike) -> tup
             f"bins and uniforms must have shape (streams, rows), and counts a row per stream; got "
             f"{where.shape}, {u.shape} and {total.shape}"
         )
-    if total.ndim != 2 or (where.size and where.max() >= total.shape[1]):
-        raise InputError(f"counts of shape {total.shape} do not hold a bin {where.max()}")
+    if total.ndim != 2 or (where.size and where.max() >= min(total.shape[1], _MOST_BINS)):
+        raise InputError(
+            f"bins must be among those of counts, of shape {total.shape}, and below {_MOST_BINS}; "
+            f"got bin {where.max()}"
+        )
     ranks = np.empty(u.shape)
     rows = max(1, _AT_ONCE // (_STEP * max(1, len(where)))) * _STEP
     for start in range(0, where.shape[1], rows):
@@ -84,24 +89,24 @@ def _before(bins: Ints, counts: Ints) -> tuple[Ints, Ints, Ints, Ints]:
     padded[:, :rows] = np.where(bins < 0, n_bins, bins)
     place = (np.arange(streams)[:, None] * steps + np.arange(steps * _STEP) // _STEP) * (n_bins + 1)
     cells = np.bincount((place + padded).ravel(), minlength=streams * steps * (n_bins + 1))
-    after = np.cumsum(cells.reshape(streams, steps, n_bins + 1)[:, :, :n_bins], axis=1)
-    after += counts[:, None]
-    held = np.concatenate([counts[:, None], after[:, :-1]], axis=1)
-    below = np.zeros((streams, steps, n_bins + 2), np.int64)
-    np.cumsum(held, axis=2, out=below[:, :, 1:-1])
-    small = padded.reshape(streams, steps, _STEP).astype(np.int16)
-    mine, theirs = small[..., :, None], small[..., None, :]
+    # Held before each step, and after the last one.
+    held = np.zeros((streams, steps + 1, n_bins + 1), np.int64)
+    held[:, 0, :n_bins] = counts
+    held[:, 1:] = cells.reshape(streams, steps, n_bins + 1)
+    np.cumsum(held, axis=1, out=held)
+    below = np.zeros((streams, steps, n_bins + 1), np.int64)
+    np.cumsum(held[:, :-1, :-1], axis=2, out=below[:, :, 1:])
     own = padded.reshape(streams, steps, _STEP)
+    small = np.asarray(own, np.int16)
+    mine, theirs = small[..., :, None], small[..., None, :]
     less = np.take_along_axis(below, own, 2) + _count((theirs < mine) & _BEFORE)
-    equal = np.take_along_axis(below, np.minimum(own + 1, n_bins), 2)
-    equal += _count((theirs <= mine) & _BEFORE) - less
-    n = below[:, :, -2:-1] + _count((theirs < n_bins) & _BEFORE)
-    shape = (streams, steps * _STEP)
-    less, equal, n = (
-        np.broadcast_to(values, own.shape).reshape(shape)[:, :rows] for values in (less, equal, n)
-    )
-    return less, equal, n, after[:, -1] if steps else counts
+    equal = np.take_along_axis(held[:, :-1], own, 2) + _count((theirs == mine) & _BEFORE)
+    present = bins >= 0
+    n = counts.sum(axis=1)[:, None] + np.cumsum(present, axis=1) - present
+    whole = (streams, steps * _STEP)
+    less, equal = (values.reshape(whole)[:, :rows] for values in (less, equal))
+    return less, equal, n, held[:, -1, :n_bins].copy()
 
 
 def _count(marks: Bools) -> Ints:
-    return np.asarray(np.sum(marks, axis=-1, dtype=np.int16), np.int64)
+    return np.asarray(np.sum(marks, axis=-1, dtype=np.int8), np.int64)

@@ -83,7 +83,7 @@ def alarm(bins: Bins, at: int, blocks: Blocks, recent: Recent) -> dict[str, Any]
         "before": bins.summary(before, float(totals[: found.estimate].sum())),
         "after": bins.summary(after, float(totals[found.estimate :].sum())),
         "histogram": {
-            "edges": list(bins.edges),
+            "edges": [float(f"{edge:.6g}") for edge in bins.edges],
             "names": [*bins.languages, *(["rarer", "other"] if bins.feature == "language" else [])],
             "before": before.tolist(),
             "after": after.tolist(),

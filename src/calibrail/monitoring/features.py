@@ -41,6 +41,8 @@ _LEVELS: Final = np.concatenate(
 _OWN_BINS: Final = MOST_BINS - 2
 #: Languages that are told apart at all: more than there are codes, so that only nonsense is not.
 MOST_LANGUAGES: Final = 250
+#: Larger numbers are taken as this one.
+_HUGE: Final = 1e290
 #: What further ones are called.
 OTHER: Final = "other"
 
@@ -157,7 +159,8 @@ def table(rows: Rows, codes: dict[str, int]) -> Floats:
     numbers = np.empty((len(FEATURES), len(rows)))
     for at, feature in enumerate(FEATURES):
         if feature not in ("undefined", "language"):
-            numbers[at] = getattr(rows, feature)
+            # Sums, and the edges beside a number, are to be finite, too.
+            numbers[at] = np.clip(getattr(rows, feature), -_HUGE, _HUGE)
     numbers[UNDEFINED] = np.where(rows.failed, np.nan, rows.undefined)
     for name in dict.fromkeys(rows.language.tolist()):
         if name is not None and name not in codes and len(codes) < MOST_LANGUAGES:

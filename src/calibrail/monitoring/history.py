@@ -1,20 +1,22 @@
 """How often did each bin occur, block after block, in little memory however long ago?
 
 Recent rows are counted in blocks of 16; of older ones every two neighbours are merged, again and
-again, so that a block's length is at most about a sixteenth of its age.
+again, so that a block is never longer than a tenth of the rows since (an exponential histogram:
+Datar, Gionis, Indyk and Motwani, 2002), and their number grows as the logarithm of the rows.
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 
 from calibrail.conformal.validation import Floats, Ints
 
 #: Rows of the shortest blocks, which begin where the row's number is a multiple of it.
-BASE = 16
-#: Blocks that stay as they are on each level, and those that are merged at once.
-_KEPT, _MERGED = 32, 16
+BASE: Final = 16
+#: Blocks that stay as they are on each level, and those that are awaited before any are merged.
+_KEPT: Final = 16
+_MERGED: Final = 8
 
 
 class Blocks(NamedTuple):

@@ -12,7 +12,9 @@ from calibrail.monitoring.features import FEATURES, table
 from calibrail.monitoring.rows import Ref, Rows
 
 #: Rows that are followed in one go, from a multiple of it.
-BLOCK: Final = 256
+BLOCK: Final = 512
+#: Characters of an id that are kept: its chain and number find the rest.
+_LONGEST: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class Part:
     @classmethod
     def of(cls, row: int, rows: Rows, codes: dict[str, int]) -> Self:
         """Return rows as numbers; ``codes`` numbers the languages so far, and is added to."""
-        refs = (None,) * len(rows) if rows.ref is None else rows.ref
+        refs = (None,) * len(rows) if rows.ref is None else tuple(map(_short, rows.ref))
         return cls(row, table(rows, codes), rows.time, rows.flagged, refs)
 
     @classmethod
@@ -91,6 +93,11 @@ class Part:
             np.array(content["flagged"], bool).reshape(n),
             read_refs(content["refs"]),
         )
+
+
+def _short(ref: Ref) -> Ref:
+    chain, seq, name = ref
+    return ref if len(name) <= _LONGEST else (chain, seq, name[: _LONGEST - 1] + "…")
 
 
 def written(values: Floats) -> list[float | None]:

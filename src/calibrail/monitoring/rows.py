@@ -17,6 +17,8 @@ from calibrail.text.language import language_of
 #: Where an answer stands in its log: chain, number in it, and the answer's own id.
 Ref = tuple[str, int, str]
 
+#: Characters of a language's code (RFC 5646, section 4.4.1).
+_LONGEST_CODE: Final = 35
 #: Columns of numbers that are NaN where they are not known.
 _NUMBERS: Final = ("time", "question_length", "response_length", "chunks")
 
@@ -179,7 +181,10 @@ def _languages(given: Sequence[str | None] | None, n: int) -> NDArray[np.object_
     if given is not None:
         validation.paired(given, n, "language", "row")
         for row, code in enumerate(given):
-            if code is not None and not isinstance(code, str):
-                raise InputError(f"language must be a text or None; row {row} has {code!r:.40}")
+            if code is not None and (not isinstance(code, str) or len(code) > _LONGEST_CODE):
+                raise InputError(
+                    f"language must be a code of at most {_LONGEST_CODE} characters, or None; row "
+                    f"{row} has {code!r:.40}"
+                )
             values[row] = code
     return values

@@ -5,8 +5,8 @@ Each feature of each row is ranked among the second half of the reference and al
 e-detector (``conformal.detector``). Given the first half, everything that is counted is
 exchangeable while nothing changes, and so are the rows of a feature that have a value, among them:
 those without one are skipped. After an alarm a new reference is taken from the rows that follow.
-Nothing depends on how the rows are cut into batches: they are followed in blocks of 256 that begin
-at multiples of it, and what is known after a row never depends on later ones.
+Nothing depends on how the rows are cut into batches: they are followed in blocks that begin at
+multiples of their length, and what is known after a row never depends on later ones.
 """
 
 import copy
