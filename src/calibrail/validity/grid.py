@@ -18,6 +18,7 @@ from calibrail.validity import (
     sequential,
     shift,
     thresholds,
+    watch,
 )
 from calibrail.validity.check import DELTA, Check, Observation, Setting
 from calibrail.validity.distributions import KINDS, Kind
@@ -108,6 +109,8 @@ PROMISES: Final[tuple[Simulation[Check], ...]] = (
         Simulation(run, kinds=_ONE, sizes=(100,), alphas=(0.1,))
         for run in (sequential.uniform, sequential.active, sequential.groups)
     ),
+    Simulation(watch.one_feature, sizes=(100, 600), alphas=(0.1,)),
+    Simulation(watch.several_features, sizes=(100,), alphas=(0.1,)),
     Simulation(risks.several_risks, kinds=_ONE, each=80, sizes=(30, 100)),
     Simulation(risks.risk_that_turns, kinds=_ONE, each=80, sizes=(30, 100, 600)),
 )
@@ -117,6 +120,7 @@ OTHERS: Final[tuple[Simulation[Observation], ...]] = (
     Simulation(groups.pooled_over_groups, "marginal", _ONE, each=10),
     Simulation(shift.without_known_ratio, "marginal", _ONE, each=4),
     Simulation(certificates.wrong_labels_ignored, kinds=_ONE),
+    Simulation(watch.clustered, kinds=_ONE, each=10, sizes=(600,), alphas=(0.1,)),
 )
 
 
