@@ -18,6 +18,8 @@ REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference.md"
 #: A name that is added or renamed is so on purpose: here, in the reference and in the changes.
 PUBLIC = [
     "AsyncClient",
+    "AuditBatch",
+    "AuditOptions",
     "AuditRun",
     "BatchSelection",
     "CalibrailError",
@@ -67,6 +69,7 @@ PUBLIC = [
     "WatchOptions",
     "agree",
     "audit",
+    "audit_sample",
     "calibrate",
     "card",
     "certify",

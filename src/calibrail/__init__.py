@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from calibrail.scores.custom import CustomScore as CustomScore
     from calibrail.serve.client import AsyncClient as AsyncClient
     from calibrail.serve.client import Client as Client
+    from calibrail.settings import AuditOptions as AuditOptions
     from calibrail.settings import Drawing as Drawing
     from calibrail.settings import LabelOptions as LabelOptions
     from calibrail.settings import Promise as Promise
@@ -60,6 +61,8 @@ if TYPE_CHECKING:
     from calibrail.workflow.agree import agree as agree
     from calibrail.workflow.audit import AuditRun as AuditRun
     from calibrail.workflow.audit import audit as audit
+    from calibrail.workflow.audit_sample import AuditBatch as AuditBatch
+    from calibrail.workflow.audit_sample import audit_sample as audit_sample
     from calibrail.workflow.batch_selection import BatchSelection as BatchSelection
     from calibrail.workflow.calibrate import calibrate as calibrate
     from calibrail.workflow.card import Card as Card
@@ -98,10 +101,11 @@ _ROOMS = {
     "scores": "Score Scores",
     "scores.custom": "CustomScore",
     "serve.client": "AsyncClient Client",
-    "settings": "Drawing LabelOptions Promise ReadOptions Requirement "
+    "settings": "AuditOptions Drawing LabelOptions Promise ReadOptions Requirement "
     "ScoreThreshold ShiftSplit SplitOptions WatchOptions",
     "workflow.agree": "JudgedRates agree",
     "workflow.audit": "AuditRun audit",
+    "workflow.audit_sample": "AuditBatch audit_sample",
     "workflow.calibrate": "calibrate",
     "workflow.card": "Card card",
     "workflow.certification": "Certification",

@@ -17,7 +17,7 @@ from calibrail.settings.option import speaking_of_flags
 COMMANDS: Final = (
     *("doctor", "score", "calibrate", "compare", "keygen", "export", "verify", "card"),
     *("check", "explain", "certify", "select", "shift", "audit", "agree", "leaderboard"),
-    *("plan", "label", "serve", "cache"),
+    *("plan", "label", "serve", "audit-sample", "cache"),
 )
 
 app = typer.Typer(
@@ -32,7 +32,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for _command in COMMANDS:
-    app.command(_command)(import_module(f"calibrail.cli.{_command}").run)
+    app.command(_command)(import_module(f"calibrail.cli.{_command.replace('-', '_')}").run)
 #: Those of several actions.
 app.add_typer(log.app, name="log")
 

@@ -48,6 +48,8 @@ class Audited:
         What the guardrail said; NaN where undefined.
     group : ndarray of object
         Group (str) where the guardrail has thresholds by group, else None.
+    language : ndarray of object
+        Language (str) where it is known, else None.
     id : ndarray of object
         Of the answer (str); several logged lines may bear one.
     drawing : Drawing
@@ -72,6 +74,7 @@ class Audited:
     batch: Ints
     score: Floats
     group: NDArray[np.object_]
+    language: NDArray[np.object_]
     id: NDArray[np.object_]
     drawing: Drawing = field(default_factory=Drawing)
     guardrail: str = ""
@@ -144,6 +147,7 @@ def _columns(answers: Sequence[Answer]) -> Audited:
         batch=np.array([draw.batch or 0 for draw in draws], np.int64),
         score=_numbers([draw.score for draw in draws]),
         group=_objects([draw.log_group for draw in draws]),
+        language=_objects([draw.log_language for draw in draws]),
         id=_objects([draw.id for draw in draws]),
         n_disagreements=standing.count("disagreement"),
     )

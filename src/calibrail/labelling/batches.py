@@ -1,8 +1,9 @@
 """Which lines of a decision log did each call draw, and is a call there whole after a crash?"""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from calibrail.errors import DataError, InputError, file_errors
@@ -10,10 +11,13 @@ from calibrail.labelling.folder import POOL_FILE, LabelFolder
 from calibrail.labelling.lines import Draw
 from calibrail.labelling.pool import Pool, Waiting
 from calibrail.labelling.store import Log, encoded
+from calibrail.labelling.urn import line_digest
 from calibrail.record import Record
 from calibrail.writing import write_atomically
 
 BATCHES: Final = "batches.jsonl"
+#: How far the log was read, and by which batch.
+_CURSOR: Final = "cursor.json"
 
 #: What a call is about to add to the files; gone once it has.
 _PENDING: Final = ".pending.json"
@@ -44,8 +48,6 @@ class Batch(Record):
         Lines drawn, and those that people are to label.
     first, last : str or None
         Earliest and latest time of the lines found.
-    cursor : mapping
-        How far the log was read.
     """
 
     batch: int
@@ -58,7 +60,6 @@ class Batch(Record):
     handed_out: int
     first: str | None = None
     last: str | None = None
-    cursor: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def share(self) -> float:
@@ -119,6 +120,33 @@ class Batches:
         self._pending = files.path / _PENDING
         self.all: list[Batch] = []
 
+    @property
+    def cursor(self) -> Mapping[str, Any] | None:
+        """How far the last batch has read the log; None before the first one.
+
+        Raises
+        ------
+        DataError
+            The file that says so is missing or damaged.
+        """
+        if not self.all:
+            return None
+        path = self._files.path / _CURSOR
+        remedy = "; restore it from a copy: without it lines would be drawn again"
+        with file_errors(f"cannot read {path}", remedy):
+            raw = path.read_bytes()
+        try:
+            content = json.loads(raw)
+            batch, cursor = content["batch"], content["cursor"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{path} is damaged ({error}){remedy}") from error
+        if batch != len(self.all) or not isinstance(cursor, dict):
+            raise DataError(
+                f"{path} is that of batch {batch}, and {BATCHES} ends with batch {len(self.all)}"
+                f"{remedy}"
+            )
+        return cursor
+
     def refresh(self) -> None:
         """Take in the batches that were added, and add what a crash has left out.
 
@@ -132,13 +160,20 @@ class Batches:
         if self._pending.exists():
             self._finish()
 
-    def add(self, batch: Batch, draws: Sequence[Draw], waiting: Sequence[Waiting]) -> None:
-        """Add a batch with its draws and their texts, one text a draw."""
+    def add(
+        self,
+        batch: Batch,
+        draws: Sequence[Draw],
+        waiting: Sequence[Waiting],
+        cursor: Mapping[str, Any],
+    ) -> None:
+        """Add a batch: its draws, the texts of each, and how far the log was read."""
         content = {
             "batch": batch.to_dict(),
+            "cursor": cursor,
             "draws": [draw.to_dict(certify=True) for draw in draws],
             "pool": [item.to_dict() for item in waiting],
-            "before": {"draws": len(self._files.ledger.answers), "pool": len(self._pool_lines())},
+            "before": {"draws": len(self._files.ledger.answers), "pool": self._n_texts()},
         }
         with file_errors(f"cannot write into {self._files.path}", "; nothing was drawn"):
             write_atomically(self._pending, encoded(content), durable=True)
@@ -153,7 +188,7 @@ class Batches:
         """Add what is not there yet of what a call was to add, texts first."""
         content = self._read_pending()
         before, pool = content["before"], self._files.path / POOL_FILE
-        if len(self._pool_lines()) == before["pool"]:
+        if self._n_texts() == before["pool"]:
             Pool(pool).write(map(Waiting.from_dict, content["pool"]))
         there = len(self._files.ledger.answers) - before["draws"]
         if there < 0:
@@ -163,7 +198,11 @@ class Batches:
             )
         if left := content["draws"][there:]:
             self._files.draws.append(left)
-        if len(self.all) < content["batch"]["batch"]:
+        number = content["batch"]["batch"]
+        read = {"batch": number, "cursor": content["cursor"]}
+        with file_errors(f"cannot write into {self._files.path}"):
+            write_atomically(self._files.path / _CURSOR, encoded(read), durable=True)
+        if len(self.all) < number:
             self._log.append([content["batch"]])
         with file_errors(f"cannot remove {self._pending}"):
             self._pending.unlink()
@@ -182,10 +221,10 @@ class Batches:
             ) from error
         return content
 
-    def _pool_lines(self) -> list[bytes]:
+    def _n_texts(self) -> int:
         path = self._files.path / POOL_FILE
         with file_errors(f"cannot read {path}", "; it holds the texts: restore it from a copy"):
-            return path.read_bytes().splitlines()
+            return path.read_bytes().count(b"\n")
 
     def _take_in(self) -> None:
         lines = self._log.appended()
@@ -221,32 +260,39 @@ class Batches:
 
 
 def check_batches(draws: Sequence[Draw], batches: Sequence[Batch], files: LabelFolder) -> None:
-    """Refuse draws that are not those that the batches count.
+    """Refuse draws that are not those that the batches count, or not of the lines they name.
 
     Raises
     ------
     DataError
-        A line bears another batch or share: it is named.
+        A line bears another batch, share or digest: it is named.
     """
-    numbers = [draw.batch for draw in draws]
+    drawn: Counter[int] = Counter()
+    handed_out: Counter[int] = Counter()
+    for draw in draws:
+        number = draw.batch
+        if number is None or not 1 <= number <= len(batches):
+            raise _changed(files, draw, "batch", f"one of 1 to {len(batches)}", number)
+        share = batches[number - 1].share
+        if draw.share != share:
+            raise _changed(files, draw, "share", f"{share!r}, as {BATCHES} counts", draw.share)
+        digest = None if draw.chain is None else line_digest(draw.chain, draw.seq or 0)
+        if draw.digest != digest:
+            raise _changed(files, draw, "digest", f"{digest!r}, by chain and seq", draw.digest)
+        drawn[number] += 1
+        handed_out[number] += draw.handed_out
     for batch in batches:
-        mine = [draw for draw in draws if draw.batch == batch.batch]
-        handed_out = sum(draw.handed_out for draw in mine)
-        if (len(mine), handed_out) != (batch.drawn, batch.handed_out):
+        found = drawn[batch.batch], handed_out[batch.batch]
+        if found != (batch.drawn, batch.handed_out):
             raise DataError(
                 f"{files.path / BATCHES}, line {batch.batch}: it counts {batch.drawn} draws, "
-                f"{batch.handed_out} of them handed out, and {files.draws.path} holds {len(mine)} "
-                f"and {handed_out}; restore both from a copy"
+                f"{batch.handed_out} of them handed out, and {files.draws.path} holds {found[0]} "
+                f"and {found[1]}; restore both from a copy"
             )
-        wrong = next((draw for draw in mine if draw.share != batch.share), None)
-        if wrong is not None:
-            raise DataError(
-                f"{files.draws.path}, line {wrong.order}: share must be {batch.share!r}, as "
-                f"{BATCHES} counts; got {wrong.share!r}; restore the line from a copy"
-            )
-    unknown = (place for place, n in enumerate(numbers) if n is None or not n >= 1)
-    if (place := next(unknown, None)) is not None:
-        raise DataError(
-            f"{files.draws.path}, line {place + 1}: batch must be 1, 2, ...; got "
-            f"{numbers[place]!r}; restore the line from a copy"
-        )
+
+
+def _changed(files: LabelFolder, draw: Draw, field: str, due: str, got: object) -> DataError:
+    return DataError(
+        f"{files.draws.path}, line {draw.order}: {field} must be {due}; got {got!r}; restore the "
+        "line from a copy"
+    )

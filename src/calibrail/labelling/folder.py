@@ -14,12 +14,15 @@ from calibrail.labelling.ledger import Ledger
 from calibrail.labelling.lines import Draw, Label, parse_draw, parse_label
 from calibrail.labelling.plan import SessionPlan
 from calibrail.labelling.store import Line, Lock, Log
+from calibrail.writing import write_atomically
 
 PLAN: Final = "session.json"
 GUARDRAIL: Final = "guardrail.json"
 POOL_FILE: Final = "pool.jsonl"
 QUARANTINE: Final = "quarantine.jsonl"
 LOCK: Final = ".lock"
+#: Held by who draws from a decision log, while others label.
+DRAWING: Final = ".drawing"
 
 #: Of the digest of what was agreed on, as each draw bears it.
 DIGITS: Final = 16
@@ -57,7 +60,8 @@ def made(folder: Path) -> Iterator[None]:
     except BaseException:
         if new and not begun(folder):
             # Rows that say why nothing can be labelled stay, and the folder with them.
-            (folder / LOCK).unlink(missing_ok=True)
+            for name in (LOCK, DRAWING):
+                (folder / name).unlink(missing_ok=True)
             with suppress(OSError):
                 folder.rmdir()
         raise
@@ -85,6 +89,12 @@ def read_plan(folder: Path) -> SessionPlan:
         return SessionPlan.from_dict(content)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is damaged: {error}; restore it from a copy") from error
+
+
+def write_plan(folder: Path, plan: SessionPlan) -> None:
+    """Write down what is agreed on before the first label."""
+    text = json.dumps(plan.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+    write_atomically(folder / PLAN, f"{text}\n".encode("utf-8", "surrogatepass"), durable=True)
 
 
 def agreed_on(folder: Path) -> str:

@@ -137,14 +137,14 @@ class Ledger:
             self._take_back(label.order)
 
     def handed_out(self) -> dict[str, int]:
-        """Return the order of each answer handed out, by its alias, and by an id of its own.
+        """Return the order of each answer handed out, by its alias and by its id.
 
-        A decision log may hold several answers of one id, each of which is drawn by itself.
+        It is 0 for an id of several: a decision log may hold such, each drawn by itself.
         """
         draws = [item.draw for item in self.answers if item.draw.handed_out]
         times = Counter(draw.id for draw in draws)
         aliases = {draw.alias: draw.order for draw in draws}
-        return aliases | {draw.id: draw.order for draw in draws if times[draw.id] == 1}
+        return aliases | {draw.id: draw.order if times[draw.id] == 1 else 0 for draw in draws}
 
     def disagreements(self) -> Iterator[int]:
         """Yield the orders of answers about which annotators disagree, as they were drawn."""

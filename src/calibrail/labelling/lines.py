@@ -9,7 +9,7 @@ from calibrail.errors import DataError, InputError
 from calibrail.labelling.store import Line
 
 #: Fields of a draw that stand in its line only where they say something.
-_OPTIONAL: Final = ("column", "chain", "seq", "time", "batch", "share", "log_group")
+_OPTIONAL: Final = ("column", "chain", "seq", "time", "batch", "share", "log_group", "log_language")
 
 #: A piece of a response: where it begins and ends, in characters from 0, and its text.
 Span: TypeAlias = tuple[int, int, str]
@@ -51,6 +51,8 @@ class Draw:
         Of the lines that the call found, how many it drew.
     log_group : str or None
         Group of the answer, where the guardrail has thresholds by group.
+    log_language : str or None
+        Language of the answer, where it is known.
     """
 
     order: int
@@ -72,6 +74,7 @@ class Draw:
     batch: int | None = None
     share: float | None = None
     log_group: str | None = None
+    log_language: str | None = None
 
     @property
     def alias(self) -> str:

@@ -76,6 +76,9 @@ class SessionPlan(Record):
     elsewhere : str or None
         SHA-256 of the file of labels that were made elsewhere, whose lots decided what is labelled;
         None where the seed does.
+    per_day : float or None
+        Answers of a decision log that people are to label for each day, unless a later call names
+        another number.
     balance : Balance or None
         How many traces those labels stand for, beside how many there are.
     """
@@ -94,5 +97,6 @@ class SessionPlan(Record):
     elsewhere: str | None = None
     guardrail_file: str | None = None
     balance: Balance | None = None
+    per_day: float | None = None
 
     schema: ClassVar = "calibrail.labels/1"

@@ -3,7 +3,7 @@
 import heapq
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -41,6 +41,8 @@ class Waiting:
         Id of an earlier one of which it is a near copy: it is passed over.
     fills : int or None
         Place, from 0, of an answer whose texts were not known when it was set aside, and are these.
+    lengths : mapping of str to int
+        Where no text is known: how long question and response are, and how many chunks there are.
     """
 
     unit: str
@@ -48,6 +50,7 @@ class Waiting:
     example: Example
     copy_of: str | None = None
     fills: int | None = None
+    lengths: Mapping[str, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the line of ``pool.jsonl``."""
@@ -63,6 +66,8 @@ class Waiting:
             content["samples"] = list(example.samples)
         if example.columns:
             content["columns"] = dict(example.columns)
+        if self.lengths:
+            content["lengths"] = dict(self.lengths)
         return content
 
     @classmethod
@@ -77,8 +82,8 @@ class Waiting:
             samples=tuple(content.get("samples", ())),
             columns=content.get("columns", {}),
         )
-        copy_of, fills = content.get("copy_of"), content.get("fills")
-        return cls(content["unit"], content["digest"], example, copy_of, fills)
+        more = {name: content[name] for name in ("copy_of", "fills", "lengths") if name in content}
+        return cls(content["unit"], content["digest"], example, **more)
 
 
 def first_units(

@@ -130,7 +130,7 @@ class Session:
             return [self._task(order) for order in orders[:n]]
 
     def handed_out(self) -> dict[str, int]:
-        """Return the order of each answer handed out, by its alias and by an id of its own."""
+        """Return the order of each answer handed out, by alias and id; 0 for an id of several."""
         with self._files.lock():
             self._files.refresh()
             return self._files.ledger.handed_out()

@@ -71,7 +71,7 @@ def _rows(ledger: Ledger, pool: Pool) -> Iterator[Row | Filtered]:
                 f"{answer.draw.order}; restore it from a copy: it holds the texts"
             )
         example = item.example
-        if ledger.plan.purpose == "watch" and not has_text(example):
+        if ledger.plan.purpose == "watch" and not (has_text(example) or example.columns):
             yield Filtered(answer.draw.order, _NO_TEXT)
             continue
         fields = {

@@ -2,8 +2,8 @@
 
 import hashlib
 import heapq
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -49,8 +49,12 @@ class Candidate:
         Whether the answer was not passed.
     group : str or None
         Where the guardrail has thresholds by group.
+    language : str or None
+        Where it is known.
     example : Example
-        Its id, and its texts where the log holds them.
+        Its id, and its texts and the column of its score where the log holds them.
+    lengths : mapping of str to int
+        How long its texts are, where the log holds none.
     """
 
     chain: str
@@ -59,7 +63,9 @@ class Candidate:
     score: float | None
     flagged: bool
     group: str | None
+    language: str | None
     example: Example
+    lengths: Mapping[str, int] = field(default_factory=dict)
 
 
 class Urn:
@@ -186,6 +192,7 @@ def draw_lines(
             batch=batch,
             share=len(found) / n_rows,
             log_group=item.group,
+            log_language=item.language,
         )
         for number, (item, digest, guess, chance, handed_out) in enumerate(
             found, start=len(answers) + 1

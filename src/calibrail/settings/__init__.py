@@ -3,6 +3,7 @@
 Light to import: no numpy, no models, so that the command line can show its help at once.
 """
 
+from calibrail.settings.auditing import AuditOptions
 from calibrail.settings.beyond import Beyond
 from calibrail.settings.detectors import Detectors
 from calibrail.settings.drawing import Drawing
@@ -18,6 +19,7 @@ from calibrail.settings.splitting import SplitOptions
 from calibrail.settings.watch import WatchOptions
 
 __all__ = [
+    "AuditOptions",
     "Beyond",
     "Detectors",
     "Drawing",

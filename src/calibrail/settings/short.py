@@ -89,7 +89,7 @@ def collect(
     """
     rest = dict(short)
     made = (from_keywords(Promise, promise, rest), from_keywords(Requirement, requirement, rest))
-    _refuse_unknown(rest, function)
+    refuse_unknown(rest, function)
     return made
 
 
@@ -103,7 +103,7 @@ def collect_requirement(
     """
     rest = dict(short)
     made = from_keywords(Requirement, requirement, rest)
-    _refuse_unknown(rest, function)
+    refuse_unknown(rest, function)
     return made
 
 
@@ -117,11 +117,18 @@ def collect_watch(
     """
     rest = dict(short)
     made = from_keywords(WatchOptions, options, rest)
-    _refuse_unknown(rest, function)
+    refuse_unknown(rest, function)
     return made
 
 
-def _refuse_unknown(rest: Mapping[str, Any], function: Callable[..., Any]) -> None:
+def refuse_unknown(rest: Mapping[str, Any], function: Callable[..., Any]) -> None:
+    """Refuse keywords that a function does not know; its arguments are listed.
+
+    Raises
+    ------
+    InputError
+        If there is one.
+    """
     if not rest:
         return
     name = next(iter(rest))
@@ -158,8 +165,10 @@ def from_keywords(kind: type[Settings], given: Settings | None, rest: dict[str, 
     values = {name: rest.pop(name) for name in names}
     if given is None:
         return kind(**values)
-    what = kind.__name__.removeprefix("Shift").removeprefix("Label")
-    what = what.removeprefix("Watch").lower()
+    what = kind.__name__
+    for prefix in ("Shift", "Label", "Watch", "Audit"):
+        what = what.removeprefix(prefix)
+    what = what.lower()
     if not isinstance(given, kind):
         raise InputError(
             f"{what} must be a {kind.__name__}, e.g. {kind.__name__}(...); got "

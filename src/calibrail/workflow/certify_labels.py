@@ -19,7 +19,6 @@ from calibrail.conformal.sequential_certificate import SequentialCertificate
 from calibrail.conformal.unsure import UnsureTest
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.evaluation.agree.judge_vs_human import kappa
-from calibrail.guardrail.file import read_file
 from calibrail.guardrail.frozen import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.labelling.folder import GUARDRAIL, read_plan
@@ -29,8 +28,10 @@ from calibrail.report.documents import label as words
 from calibrail.report.documents.agree_words import say
 from calibrail.report.documents.label_doubts import doubts
 from calibrail.settings import Requirement, checks
+from calibrail.settings.option import either
 from calibrail.workflow.certification import Certification
 from calibrail.workflow.freshness import Freshness, without_proof
+from calibrail.workflow.frozen import frozen_config
 from calibrail.workflow.label_looks import look_at_labels
 from calibrail.workflow.look import Look, told, void
 from calibrail.workflow.looks import Looks, left_of
@@ -78,13 +79,19 @@ def certify_labels(
     """
     place = checks.path(folder, "labels")
     plan = read_plan(place)
+    if plan.purpose == "watch":
+        raise InputError(
+            f"the answers in {place} were drawn from a decision log, batch by batch, and what they "
+            f"show over time is watched, not certified: name the folder with "
+            f"{either('--labels', 'labels=')} to `calibrail monitor`"
+        )
     if plan.requirement is None or plan.guardrail is None:
         raise InputError(
             f"the labels in {place} are for a threshold, not about a guardrail: calibrate on them, "
             "or label for the verdict on one in another folder"
         )
     history = Looks(looks)
-    frozen = _config(place / GUARDRAIL if guardrail is None else guardrail)
+    frozen, _ = frozen_config(place / GUARDRAIL if guardrail is None else guardrail)
     if frozen.digest != plan.guardrail:
         raise InputError(
             f"the labels in {place} are about another guardrail: their digest is "
@@ -261,15 +268,6 @@ def _refuse_other(given: Requirement, begun: Requirement, folder: Path) -> None:
             "risks and assume_independent are for held-out answers; leave them out: what labels "
             "show was agreed on before the first one"
         )
-
-
-def _config(guardrail: Guardrail | FrozenConfig | str | PathLike[str]) -> FrozenConfig:
-    """Return what a guardrail holds; its detector, which may be a large model, is not built."""
-    if isinstance(guardrail, FrozenConfig):
-        return guardrail
-    if isinstance(guardrail, str | PathLike):
-        return read_file(guardrail).config
-    return Guardrail.of(guardrail).config
 
 
 def _check_flags(found: Replay, frozen: FrozenConfig) -> None:

@@ -1,10 +1,8 @@
 """How do labels begin: what is read, what is agreed on, and what is written down of it?"""
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from calibrail.conformal import parse_risk
 from calibrail.data.columns import ALL_COLUMNS
@@ -16,7 +14,7 @@ from calibrail.guardrail.runtime import Guardrail
 from calibrail.labelling.balance import balance
 from calibrail.labelling.elsewhere import read_lots
 from calibrail.labelling.enough import hallucinated_needed
-from calibrail.labelling.folder import GUARDRAIL, PLAN, POOL_FILE, QUARANTINE
+from calibrail.labelling.folder import GUARDRAIL, POOL_FILE, QUARANTINE, write_plan
 from calibrail.labelling.guess import GuessColumn
 from calibrail.labelling.order import Order
 from calibrail.labelling.plan import SessionPlan, Traces
@@ -125,7 +123,7 @@ def begin(
         if guardrail is not None:
             write_atomically(folder / GUARDRAIL, guardrail.config.to_bytes(), durable=True)
         # The last one: without it nothing has begun.
-        write_atomically(folder / PLAN, _json(plan.to_dict()), durable=True)
+        write_plan(folder, plan)
     return plan
 
 
@@ -225,8 +223,3 @@ def limits(guardrail: Guardrail, requirement: Requirement | None) -> Requirement
 
 def _risks(guardrail: Guardrail) -> tuple[str, ...]:
     return tuple(guardrail.config.requirement.risks)
-
-
-def _json(content: Mapping[str, Any]) -> bytes:
-    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
-    return text.encode("utf-8", "surrogatepass") + b"\n"

@@ -14,7 +14,7 @@ from calibrail.labelling.folder import GUARDRAIL
 from calibrail.labelling.plan import SessionPlan
 from calibrail.record import Record, plain
 from calibrail.settings import LabelOptions, ReadOptions
-from calibrail.settings.option import changed, option_of
+from calibrail.settings.option import changed, either, option_of
 from calibrail.workflow.freshness import Fresh
 from calibrail.workflow.label_begin import Asked, file_states, limits, open_traces
 
@@ -43,7 +43,10 @@ def read_again(
 
 def frozen_guardrail(folder: Path, plan: SessionPlan, given: Guardrail | None) -> Guardrail | None:
     """Return the guardrail of the labels: the one given if it is that, or the copy kept of it."""
-    if plan.guardrail is None or (given is not None and given.config.digest == plan.guardrail):
+    if plan.guardrail is None or plan.purpose == "watch":
+        # What was logged is decided already.
+        return given
+    if given is not None and given.config.digest == plan.guardrail:
         return given
     kept = Guardrail.load(folder / GUARDRAIL)
     if kept.config.digest != plan.guardrail:
@@ -58,6 +61,11 @@ def refuse_another(folder: Path, plan: SessionPlan, asked: Asked, frozen: Guardr
     """Refuse what is said now if it is not what the labels were begun with, by name."""
     options, requirement = asked.options, asked.requirement
     anew = "or name another folder to begin anew; nothing was changed"
+    if plan.purpose == "watch" and (asked.promise or asked.requirement) is not None:
+        raise InputError(
+            f"the answers in {folder} were drawn from a decision log to watch a guardrail, not for "
+            f"a verdict or a threshold: go on without limits, {anew}"
+        )
     for_verdict, for_threshold = "the verdict on a guardrail", "a threshold"
     if plan.purpose == "certify" and asked.promise is not None:
         is_for, asked_for = for_verdict, for_threshold
@@ -84,14 +92,14 @@ def refuse_another(folder: Path, plan: SessionPlan, asked: Asked, frozen: Guardr
     ]
     for now, then in records:
         if now is not None:
-            others += _changes(type(now), plain(now), {} if then is None else plain(then))
+            others += changes(type(now), plain(now), {} if then is None else plain(then))
     said = {name: getattr(options, name) for name in ("seed", "shared", "guess")}
     if options.elsewhere is not None:
         said["elsewhere"] = read_lots(options.elsewhere, plan.drawing).sha256
-    others += _changes(LabelOptions, said, plan.to_dict())
+    others += changes(LabelOptions, said, plan.to_dict())
     if asked.reading is not None:
-        others += _changes(
-            ReadOptions, plain(changed(asked.reading)), plain(plan.reading["settings"])
+        others += changes(
+            ReadOptions, plain(changed(asked.reading)), plain(plan.reading.get("settings", {}))
         )
     if others:
         raise InputError(
@@ -100,7 +108,7 @@ def refuse_another(folder: Path, plan: SessionPlan, asked: Asked, frozen: Guardr
         )
 
 
-def _changes(kind: Any, now: Mapping[str, Any], then: Mapping[str, Any]) -> Iterator[str]:
+def changes(kind: Any, now: Mapping[str, Any], then: Mapping[str, Any]) -> Iterator[str]:
     """Say which settings are others than they were; None is as it was."""
     for name, value in now.items():
         if value is not None and value != (before := then.get(name)):
@@ -124,6 +132,12 @@ def refuse_changed(
     """Refuse traces that are not those that the labels were begun with."""
     if traces is None:
         return
+    if plan.purpose == "watch":
+        raise InputError(
+            f"the answers in {folder} come from a decision log, not from {spoken(traces)}: leave "
+            "that out to label them; `calibrail audit-sample` draws more of them, and fills in "
+            f"texts with {either('--traces', 'traces=')}"
+        )
     used = reading or ReadOptions(**plan.reading["settings"])
     if (files := file_states(traces, used)) and files == plan.traces.files:
         return

@@ -91,6 +91,11 @@ def _take(
             f"no answer with the id {row.id!r} was handed out to be labelled{hint}; correct the "
             "id, or take the row out"
         )
+    if not order:
+        raise InputError(
+            f"the id {row.id!r} is that of several answers that were handed out; name the one that "
+            "is meant by what stands for its id in an exported file, such as no17-3f2a9c1b"
+        )
     label, task = words(row.label), session.task(order)
     if (text := changed_text(row, task)) is not None:
         raise InputError(

@@ -94,6 +94,11 @@ def _of_origin(origin: Json | None, left_out: Json) -> Iterator[str]:
             f"Answers drawn that take no part: {reasons}. What is promised and measured here is "
             "about answers like the others."
         )
+    if origin["purpose"] == "watch":
+        yield (
+            "These answers were drawn from a decision log, as many for each day whatever its "
+            "traffic: quiet days weigh as much here as busy ones."
+        )
     if origin["purpose"] == "certify":
         yield (
             "These answers were labelled for the verdict on a guardrail, and labelling stops when "

@@ -64,6 +64,10 @@ def begun_before(looks: Sequence[Json]) -> str:
 
 def _decided(content: Json) -> str:
     counts, plan = content["counts"], content["plan"]
+    if plan["purpose"] == "watch":
+        if counts["waiting"]:
+            return f"Drawn from the log, and still to label: {count(counts['waiting'], 'answer')}."
+        return "Every answer that was drawn from the log is labelled."
     drawn = " Every answer of the traces is drawn." if counts["exhausted"] else ""
     if plan["purpose"] == "certify":
         if content["withheld"]:
@@ -146,9 +150,11 @@ def _exchanged(content: Json) -> Iterator[str]:
             parts.append(f"{len(taken['problems']):,} not taken, see below")
         yield f"From {taken['file']}: {', '.join(parts)}."
     if files := content.get("exported"):
+        waits = "watch" if content["plan"]["purpose"] == "watch" else "verdict"
         yield (
             f"Wrote {listed(list(files))} for {content['annotator']}. Nobody else is asked for "
-            "these answers, and the verdict waits for their labels: bring them back with --import."
+            f"these answers, and the {waits} waits for their labels: bring them back with "
+            "--import."
         )
 
 
@@ -160,6 +166,13 @@ def _next(content: Json) -> str:
     again = shlex.join(["calibrail", "label", "-o", "LABELS", *content["options"]])
     if counts["disagreements"] and not counts["decided"]:
         return f"settle what annotators disagree about: {again} --settle"
+    if plan["purpose"] == "watch":
+        if counts["waiting"]:
+            return f"go on: {again}"
+        return (
+            "see what the labels show: calibrail monitor GUARDRAIL LOG -o WATCH --labels LABELS; "
+            "draw more: calibrail audit-sample GUARDRAIL LOG -o LABELS"
+        )
     if plan["purpose"] == "certify":
         certify = "calibrail certify GUARDRAIL --labels LABELS"
         if content["verdict"] in _VERDICTS or content["withheld"]:

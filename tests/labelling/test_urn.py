@@ -1,0 +1,117 @@
+"""Are lines of a log drawn by lot, uniformly, and weighed by probabilities that are true?"""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from scipy.stats import chi2
+
+from calibrail.data.example import Example
+from calibrail.labelling.ledger import Ledger
+from calibrail.labelling.lines import Label
+from calibrail.labelling.plan import SessionPlan, Traces
+from calibrail.labelling.urn import Candidate, Urn, draw_lines
+from calibrail.settings import Drawing
+
+LIMITS = (0.9, 0.2)
+
+
+def candidate(seq: int, score: float | None = 0.0) -> Candidate:
+    flagged = score is None or score >= 0.5
+    return Candidate("chain", seq, None, score, flagged, None, None, Example(id=f"t{seq}"))
+
+
+def urn(seed: int, items: list[Candidate], most: int = 100) -> Urn:
+    found = Urn(seed, most)
+    for item in items:
+        found.offer(item.chain, item.seq, item.time, lambda item=item: item)
+    return found
+
+
+def files(seed: int, drawing: Drawing) -> Any:
+    plan = SessionPlan("watch", Traces(), drawing, seed, guardrail="sha256:0")
+    return SimpleNamespace(plan=plan, ledger=Ledger(plan), agreed_on="0" * 64)
+
+
+def test_every_line_is_as_likely_drawn_and_every_place_as_likely_its_own() -> None:
+    items, budget, seeds = [candidate(seq) for seq in range(24)], 6, 2000
+    drawn = np.zeros(24)
+    first = np.zeros(24)
+    pairs = np.zeros((24, 24))
+    for seed in range(seeds):
+        found = urn(seed, items)
+        lines = draw_lines(
+            found.candidates(), files(seed, Drawing()), LIMITS, budget=budget, n_rows=24
+        )
+        seqs = [line.seq for line in lines]
+        assert len(seqs) == budget and lines[0].share == budget / 24
+        drawn[seqs] += 1
+        first[seqs[0]] += 1
+        pairs[np.ix_(seqs, seqs)] += 1
+    # The squared deviations of samples without replacement have (N - 1) / N of a binomial's mean.
+    share = budget / 24
+    deviation = ((drawn - seeds * share) ** 2 / (seeds * share * (1 - share))).sum() * 23 / 24
+    assert deviation < chi2.isf(1e-4, 23)
+    assert ((first - seeds / 24) ** 2 / (seeds / 24)).sum() < chi2.isf(1e-4, 23)
+    both = pairs[np.triu_indices(24, 1)]
+    chance = budget * (budget - 1) / (24 * 23)
+    assert np.abs(both - seeds * chance).max() < 5.0 * np.sqrt(seeds * chance)
+
+
+def test_the_order_of_reading_and_what_else_is_kept_change_no_draw() -> None:
+    items = [candidate(seq) for seq in range(300)]
+    there = [item.seq for item in urn(3, items, most=20).candidates()]
+    random.Random(1).shuffle(items)
+    assert [item.seq for item in urn(3, items, most=20).candidates()] == there
+    assert [item.seq for item in urn(3, items, most=300).candidates()][:20] == there
+    assert [item.seq for item in urn(4, items, most=20).candidates()] != there
+
+
+def active(seed: int) -> Any:
+    """Return a folder in which 30 answers are drawn and labelled: high scores hallucinated."""
+    found = files(seed, Drawing("active", floor=0.1))
+    rng = np.random.default_rng(seed)
+    items = [candidate(seq, float(rng.random())) for seq in range(1000, 1030)]
+    for line in draw_lines(items, found, LIMITS, budget=30, n_rows=30):
+        found.ledger.drawn(line)
+        if line.handed_out:
+            assert line.score is not None
+            label = int(line.score > rng.random())
+            found.ledger.labelled(Label(line.id, label, "ada", "", line.probability, line.order))
+    return found
+
+
+def test_weighted_by_their_probabilities_labels_stand_for_all_lines_drawn() -> None:
+    rng = np.random.default_rng(5)
+    scores = rng.random(80)
+    truths = (rng.random(80) < scores).astype(int)
+    errors, handed_out = [], []
+    for seed in range(400):
+        items = urn(seed, [candidate(seq, float(scores[seq])) for seq in range(80)]).candidates()
+        lines = draw_lines(items, active(seed), LIMITS, budget=20, n_rows=80)
+        handed_out.append(sum(line.handed_out for line in lines))
+        assert lines[-1].handed_out or len(lines) == 80
+        assert all(line.probability >= (0.1 if line.flagged else 0.2) for line in lines)
+        # The lots of what is drawn make up for each other, whenever drawing stops (Wald).
+        errors.append(
+            sum((line.handed_out / line.probability - 1.0) * truths[line.seq] for line in lines)
+        )
+    assert max(handed_out) == 20 and np.mean(handed_out) > 19
+    assert abs(np.mean(errors)) < 4.0 * np.std(errors) / np.sqrt(len(errors))
+    assert np.std(errors) > 0.5
+
+
+def test_probabilities_follow_the_labels_so_far_and_none_of_the_lines_own() -> None:
+    items = [candidate(seq, score) for seq, score in enumerate((0.05, 0.45, 0.55, 0.95, None))]
+    fresh = draw_lines(items, files(0, Drawing("active")), LIMITS, budget=9, n_rows=5)
+    learnt = draw_lines(items, active(0), LIMITS, budget=9, n_rows=5)
+    assert {line.guess for line in fresh} == {0.5}
+    guesses = [line.guess for line in learnt[:4]]
+    assert all(guess is not None for guess in guesses) and guesses == sorted(guesses)
+    assert learnt[0].probability < learnt[1].probability
+    # Nobody said how many faithful answers may be flagged: coverage alone counts.
+    coverage = draw_lines(items, active(0), (0.9, None), budget=9, n_rows=5)
+    assert coverage[3].probability < coverage[1].probability
