@@ -147,19 +147,6 @@ def test_labels_that_come_are_read_from_then_on(
     assert len(said) == 1 and "labels from now on" in said[0]
 
 
-def test_one_service_at_a_time_watches_into_a_folder(
-    begin: Callable[..., Watchers], tmp_path: Path, said: list[str]
-) -> None:
-    folder = let_decide(tmp_path, FIRST)
-    first = begin("runs")
-    until(lambda: len(pids(folder)) == 1, "begun")
-    begin("runs")
-    until(lambda: bool(said), "said")
-    assert "as another service does" in said[0] and len(pids(folder)) == 1
-    first.stop()
-    until(lambda: len(pids(folder)) == 2, "taken over")
-
-
 def test_the_command_is_that_of_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "audit").mkdir()
     words = monitor(Path("decisions"))(tmp_path)

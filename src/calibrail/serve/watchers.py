@@ -12,17 +12,11 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from calibrail.serve.metrics import TOGETHER
 from calibrail.serve.service import TOKEN_VARIABLE
 from calibrail.serve.watches import AUDIT, GUARDRAIL, deciding
-
-try:
-    import fcntl
-except ImportError:
-    # Windows has none: two services must not be given the same folder there.
-    fcntl = None  # type: ignore[assignment]
 
 #: Seconds between two looks at the processes.
 _STEP: Final = 0.5
@@ -33,8 +27,6 @@ _LONGEST_WAIT: Final = 300.0
 _WELL: Final = 60.0
 #: Seconds to save its state in, after which a watch is killed: it goes on from the state before.
 _GRACE: Final = 5.0
-#: Whose presence lets one service at a time watch into a folder.
-_LOCK: Final = ".lock"
 
 #: Makes the command that watches in a folder.
 Command = Callable[[Path], list[str]]
@@ -103,35 +95,13 @@ class Watchers:
                 watch.process.kill()
 
     def _run(self) -> None:
-        lock = self._alone()
-        while lock is not None and not self._stopped.is_set():
+        while not self._stopped.is_set():
             try:
                 self._look()
             except Exception as error:
                 self._note(f"the watches could not be looked at: {error!r}")
             self._stopped.wait(_STEP)
         self._end()
-        if lock is not None:
-            lock.close()
-
-    def _alone(self) -> BinaryIO | None:
-        """Wait until no other service watches into the folder; None where this one ends first."""
-        said = ""
-        while not self._stopped.is_set():
-            try:
-                file = (self._root / _LOCK).open("ab")
-                if fcntl is not None:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return file
-            except BlockingIOError:
-                why = "as another service does"
-            except OSError as error:
-                why = f"since it cannot be written: {error.strerror or error}"
-            if why != said:
-                self._note(f"nothing is watched in {self._root} yet, {why}")
-            said = why
-            self._stopped.wait(_STEP)
-        return None
 
     def _look(self) -> None:
         now, wanted = time.monotonic(), {}

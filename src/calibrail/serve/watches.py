@@ -221,7 +221,7 @@ class _Families:
         for feature, value in _part(traffic, "now").items():
             self._set("log_e", value, name, str(feature))
         threshold = _number(traffic.get("threshold"))
-        self._set("log_e_alarm", math.log(threshold) if threshold else None, name)
+        self._set("log_e_alarm", math.log(threshold) if threshold and threshold > 0 else None, name)
         if (state := promise.get("state")) in _STATES:
             self._set("promise_broken", state == "broken", name)
             for each in _STATES:
@@ -249,4 +249,7 @@ def _part(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
+    # Not every whole number that JSON spells is a float.
+    with contextlib.suppress(OverflowError):
+        return float(value) if isinstance(value, int | float) else None
+    return None
