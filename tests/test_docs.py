@@ -20,6 +20,7 @@ import pytest
 
 from calibrail.cli import app
 from calibrail.cli.output import INCONCLUSIVE, REJECTED
+from calibrail.data.reading import read
 from calibrail.guardrail import Decision, Guardrail
 from calibrail.guardrail.decision_log import DecisionLog, Entry
 from calibrail.labelling.session import Session
@@ -117,6 +118,14 @@ def _furnished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def _logs_some(guardrail: Guardrail) -> None:
+    """Log what a guardrail says of a few answers, as its service does."""
+    answers = list(read("example:facts", labelled=False))[:40]
+    decided = zip(answers, guardrail.decide(answers), strict=True)
+    with DecisionLog("log", texts=True) as log:
+        log.write([Entry.of(guardrail, *pair) for pair in decided])
+
+
 def _in_process(asking: Asking) -> dict[str, Any]:
     """What a client is made with, so that the guardrail of the folder answers in the process."""
 
@@ -165,6 +174,7 @@ def test_what_a_page_shows_runs(page: Path, desk: Path, capsys: pytest.CaptureFi
     if "guardrail.json" in needs and "calibrail export" not in needs.split("guardrail.json")[0]:
         run("calibrail calibrate example:facts --score novelty --alpha 0.2 -o runs/made")
         run("calibrail export runs/made -o guardrail.json")
+        _logs_some(Guardrail.load("guardrail.json"))
     if "runs/first" in needs and "-o runs/first" not in needs:
         run("calibrail calibrate example:facts --score novelty --alpha 0.2 -o runs/first")
     names: dict[str, object] = {"__name__": "page"}
