@@ -268,3 +268,26 @@ def test_decisions_are_watched_with_what_they_are_about(
 def test_what_it_says_can_be_written_as_strict_json(watched: Monitor) -> None:
     json.dumps([watched.traffic(), watched.timeline()], allow_nan=False)
     assert repr(watched).startswith("Monitor(5,300 answers of sha256:")
+
+
+def test_the_state_stays_below_a_mebibyte_at_its_largest(
+    guardrail: calibrail.Guardrail, stream: Stream
+) -> None:
+    refs = [("20260101T000000-7-0a0b0c0d", row, "i" * 300) for row in range(9_000)]
+    long = stream(9_000, ref=refs, language=[f"l{row % 60}" for row in range(9_000)])
+    # Half of the largest reference that a stream gives, one by one.
+    half = Monitor(guardrail, reference=10_000).update(long.part(0, 4_999))
+    assert len(half.to_state()) < 2**20
+    full = Monitor(guardrail, reference=2_000).update(long)
+    traffic = full._traffic
+    assert traffic.history is not None
+    # As after 100 million rows, a hundred alarms and more than a year and a half of days.
+    held = traffic.history.blocks()
+    part = held.part(slice(len(held.row) - 20, None))
+    big = part._replace(counts=part.counts + 10**5, totals=part.totals + 0.1)
+    traffic.history._levels += [big] * 13
+    alarm = Monitor(guardrail, reference=600, arl=100).update(long.part(0, 2_000))
+    alarm.update(stream(900, score=np.random.default_rng(0).normal(3, 1, 900), ref=refs[:900]))
+    traffic.alarms = (alarm.traffic()["alarms"] * 100)[:100]
+    full._timeline.periods = full._timeline.periods[:1] * 512
+    assert len(traffic.alarms) == 100 and len(full.to_state()) < 2**20

@@ -1,8 +1,9 @@
 """How often did each bin occur, block after block, in little memory however long ago?
 
 Recent rows are counted in blocks of 16; of older ones every two neighbours are merged, again and
-again, so that a block is never longer than a tenth of the rows since (an exponential histogram:
-Datar, Gionis, Indyk and Motwani, 2002), and their number grows as the logarithm of the rows.
+again, so that a block is never longer than an eighth of the rows since it began (an exponential
+histogram: Datar, Gionis, Indyk and Motwani, 2002), and their number grows as the logarithm of the
+rows.
 """
 
 from collections.abc import Mapping
