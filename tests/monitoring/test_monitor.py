@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 import calibrail
 from calibrail import Monitor, Rows, WatchOptions
@@ -198,6 +199,65 @@ def test_a_period_of_its_own_serves_as_reference(
     assert alarm["feature"] == "chunks" and 400 < alarm["row"] < 450
     resumed = Monitor.restore(monitor.to_state(), guardrail)
     assert resumed.traffic() == monitor.traffic()
+
+
+def test_false_alarms_are_as_rare_as_promised(
+    guardrail: calibrail.Guardrail,
+) -> None:
+    watches, arl, reference, rows = 300, 200, 30, 230
+    alarms = 0
+    for seed in range(watches):
+        # Six features that are ties, rare or follow from one another.
+        rng = np.random.default_rng(seed)
+        score = rng.integers(0, 3, rows) / 2.0
+        length = np.where(rng.random(rows) < 0.3, np.nan, 7.0 * score + rng.integers(0, 2, rows))
+        score[rng.random(rows) < 0.05] = np.nan
+        monitor = Monitor(guardrail, reference=reference, arl=arl, seed=seed)
+        monitor.update(
+            Rows.of(
+                score,
+                score > 0.5,
+                question_length=length,
+                response_length=np.nan_to_num(length) ** 2,
+                chunks=rng.poisson(0.05, rows),
+                language=rng.choice(["en", "de", "fr", None], rows, p=[0.7, 0.2, 0.02, 0.08]),
+            )
+        )
+        alarms += monitor.traffic()["alarm"]
+    # At most t / (2 arl) of them within t rows: more than this has a probability of 1e-4.
+    share = (rows - reference) / (2 * arl)
+    assert 0 < alarms <= stats.binom.ppf(1 - 1e-4, watches, share)
+
+
+@given(data=st.data())
+@settings(max_examples=25, deadline=None)
+def test_no_stream_is_too_strange(guardrail: calibrail.Guardrail, data: st.DataObject) -> None:
+    n = data.draw(st.integers(0, 700))
+    rng = np.random.default_rng(data.draw(st.integers(0, 1_000)))
+    strange = np.array([0.0, -0.0, 5e-324, 1e308, 1.0, 1.0, np.nan])
+
+    def numbers() -> np.ndarray:
+        kinds = [strange[rng.integers(0, 7, n)], np.full(n, np.nan), np.ones(n), rng.random(n)]
+        return kinds[data.draw(st.integers(0, 3))]
+
+    score = numbers() * data.draw(st.sampled_from([1.0, -1.0]))
+    names = np.array([None, "en", "zz", *(f"x{at}" for at in range(300))], object)
+    rows = Rows.of(
+        score,
+        rng.random(n) < 0.5,
+        failed=np.isnan(score) & (rng.random(n) < 0.5),
+        time=np.clip(numbers(), 0.0, 1e200) * data.draw(st.sampled_from([1.0, 1e9])),
+        question_length=numbers(),
+        chunks=numbers(),
+        language=names[rng.integers(0, data.draw(st.sampled_from([1, 2, 303])), n)],
+    )
+    short = {"reference": data.draw(st.integers(2, 60)), "arl": data.draw(st.integers(1, 40))}
+    whole, cut = Monitor(guardrail, **short).update(rows), data.draw(st.integers(0, n))
+    halves = Monitor(guardrail, **short).update(rows.part(0, cut))
+    halves = Monitor.restore(halves.to_state(), guardrail).update(rows.part(cut, n))
+    assert halves.to_state() == whole.to_state()
+    assert sum(period["n"] for period in whole.timeline()) == n == halves.n
+    json.dumps([whole.traffic(), whole.timeline()], allow_nan=False)
 
 
 ALONE: dict[str, Any] = {

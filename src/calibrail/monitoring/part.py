@@ -14,7 +14,7 @@ from calibrail.monitoring.rows import Ref, Rows
 #: Rows that are followed in one go, from a multiple of it.
 BLOCK: Final = 512
 #: Characters of an id that are kept: its chain and number find the rest.
-_LONGEST: Final = 80
+_LONGEST: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,9 @@ class Part:
     @classmethod
     def of(cls, row: int, rows: Rows, codes: dict[str, int]) -> Self:
         """Return rows as numbers; ``codes`` numbers the languages so far, and is added to."""
-        refs = (None,) * len(rows) if rows.ref is None else tuple(map(_short, rows.ref))
+        refs: tuple[Ref | None, ...] = (None,) * len(rows)
+        if rows.ref is not None:
+            refs = tuple(ref if len(ref[2]) <= _LONGEST else _short(ref) for ref in rows.ref)
         return cls(row, table(rows, codes), rows.time, rows.flagged, refs)
 
     @classmethod
@@ -97,7 +99,7 @@ class Part:
 
 def _short(ref: Ref) -> Ref:
     chain, seq, name = ref
-    return ref if len(name) <= _LONGEST else (chain, seq, name[: _LONGEST - 1] + "…")
+    return chain, seq, name[: _LONGEST - 1] + "…"
 
 
 def written(values: Floats) -> list[float | None]:

@@ -10,7 +10,7 @@ from calibrail.settings.option import setting
 
 #: The most rows of a stream that serve as its reference: half of them are kept in the state until
 #: they are complete, and the state stays small. A reference of its own may be of any length.
-MOST_REFERENCE: Final = 20_000
+MOST_REFERENCE: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
