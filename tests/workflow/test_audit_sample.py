@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from scipy.stats import chi2
 
 import calibrail
-from calibrail import DataError, Drawing, Guardrail, InputError
+from calibrail import DataError, Drawing, Example, Guardrail, InputError
 from calibrail.labelling.audited import audited
+from calibrail.ui.server import Page
+from calibrail.workflow.audited_labels import audited_labels
 from tests.labelling.logs import BEGIN, examples, logged
 from tests.labelling.rows import frozen, label_some, lines, truth, write
 
@@ -154,8 +161,6 @@ class Killed(BaseException):
 
 def dies_at(step: int, patch: pytest.MonkeyPatch) -> list[int]:
     """Let a program die before so many steps that change files, and in the middle of a write."""
-    import os
-
     done: list[int] = []
     writing, replacing, unlinking = os.write, os.replace, Path.unlink
 
@@ -390,6 +395,8 @@ def test_what_does_not_go_together_is_refused_by_name(tmp_path: Path, guardrail:
         calibrail.audit_sample(frozen(0.3), log, audit)
     with pytest.raises(InputError, match="calibrail monitor"):
         calibrail.certify(guardrail, labels=audit)
+    with pytest.raises(DataError, match="calibrail monitor"):
+        calibrail.certify(guardrail, audit, max_fpr=0.2)
     with pytest.raises(InputError, match="come from a decision log"):
         calibrail.label([{"id": "a", "response": "b"}], audit)
     with pytest.raises(InputError, match="were drawn from a decision log"):
@@ -432,3 +439,87 @@ def test_labels_of_logged_answers_set_a_threshold(tmp_path: Path, guardrail: Gua
     report = run.report.to_dict()
     assert any("drawn from a decision log" in note for note in report["notes"])
     assert report["data"]["n_examples"] == 110
+
+
+def test_through_the_front_door_every_logged_answer_is_as_likely_drawn(
+    tmp_path: Path, guardrail: Guardrail
+) -> None:
+    log = logged(tmp_path / "log", guardrail, examples(30), hours=12, texts=False)
+    drawn: Counter[str] = Counter()
+    seeds, budget = 80, 6
+    for seed in range(seeds):
+        folder = tmp_path / f"a{seed}"
+        calibrail.audit_sample(guardrail, log, folder, per_day=budget, seed=seed)
+        drawn.update(ids(folder))
+    share = budget / 30
+    deviations = [(drawn[f"t{n}"] - seeds * share) ** 2 for n in range(30)]
+    assert sum(drawn.values()) == seeds * budget
+    assert sum(deviations) / (seeds * share * (1 - share)) * 29 / 30 < chi2.isf(1e-4, 29)
+
+
+def test_calls_at_once_draw_one_after_the_other(tmp_path: Path, guardrail: Guardrail) -> None:
+    log, audit = tmp_path / "log", tmp_path / "audit"
+    logged(log, guardrail, examples(200), hours=12)
+    with ThreadPoolExecutor(4) as pool:
+        calls = [
+            pool.submit(calibrail.audit_sample, guardrail, log, audit, per_day=7) for _ in range(4)
+        ]
+        outcomes = Counter(call.result().outcome for call in calls)
+    assert outcomes == {"drawn": 1, "nothing new": 3}
+    assert len(audited(audit)) == 7
+
+
+def test_who_labels_sees_what_is_drawn_meanwhile(tmp_path: Path, guardrail: Guardrail) -> None:
+    log, audit = tmp_path / "log", tmp_path / "audit"
+    logged(log, guardrail, examples(40), hours=12)
+    calibrail.audit_sample(guardrail, log, audit, per_day=2)
+    with calibrail.label(None, audit) as session:
+        page = Page(session, "ada", lambda _: None)
+        assert "that the promise is kept or that it is broken" in page.state()["unsure"]
+        label_some(session, "ada", 2)
+        state = page.state()
+        assert state["task"] is None and not state["counts"]["waiting"]
+        logged(log, guardrail, examples(40, 40), begin=hours(24), hours=12)
+        calibrail.audit_sample(guardrail, log, audit)
+        state = page.state()
+        assert state["task"]["response"] and state["counts"]["waiting"] == 2
+        label_some(session, "ada", 2)
+    assert audited(audit).settled.all()
+
+
+def test_groups_and_languages_of_the_log_are_known_of_each_draw(tmp_path: Path) -> None:
+    rows = [
+        Example(
+            response=f"answer {place}",
+            label=place % 2,
+            columns={"risk": place % 2 + place % 7 / 10, "team": "ab"[place // 2 % 2]},
+        )
+        for place in range(400)
+    ]
+    score = "column:column=risk,higher=hallucinated"
+    guardrail = calibrail.calibrate(rows, score, alpha=0.2, by="team", min_n=20).freeze()
+    answers = [
+        replace(item, columns={"risk": place / 40, "team": "ab"[place % 2]})
+        for place, item in enumerate(examples(40))
+    ]
+    log = logged(tmp_path / "log", guardrail, answers, hours=12)
+    calibrail.audit_sample(guardrail, log, tmp_path / "audit", per_day=12)
+    found = audited(tmp_path / "audit")
+    wanted = ["ab"[int(id[1:]) % 2] for id in found.id.tolist()]
+    assert found.group.tolist() == wanted and set(wanted) == {"a", "b"}
+    assert len(audited_labels(tmp_path / "audit", guardrail.config)) == 12
+    assert set(found.language.tolist()) == {"en"}
+
+
+def test_flags_and_labels_are_those_of_the_guardrail(tmp_path: Path, guardrail: Guardrail) -> None:
+    log, audit = tmp_path / "log", tmp_path / "audit"
+    logged(log, guardrail, examples(40), hours=12)
+    calibrail.audit_sample(guardrail, log, audit, per_day=8)
+    assert len(audited_labels(audit, guardrail.config)) == 8
+    with pytest.raises(InputError, match="about another guardrail"):
+        audited_labels(audit, frozen(0.3).config)
+    rows = lines(audit / "draws.jsonl")
+    rows[4]["flagged"] = not rows[4]["flagged"]
+    write(audit / "draws.jsonl", rows)
+    with pytest.raises(DataError, match=r"line 5: the guardrail's decision on a score"):
+        audited_labels(audit, guardrail.config)

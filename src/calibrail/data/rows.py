@@ -92,7 +92,8 @@ class Origin:
     Parameters
     ----------
     purpose : str
-        ``calibrate``, or ``certify``: then labelling stops when a verdict falls.
+        ``calibrate``; ``certify``, where labelling stops when a verdict falls; or ``watch``, where
+        answers are drawn from a decision log as it grows.
     design : str
         How answers were drawn.
     seed : int

@@ -191,8 +191,14 @@ def certify(
 
 
 def _refuse_stopped(examples: Reading, guardrail: Guardrail) -> None:
-    """Refuse labels that were drawn until a verdict fell: one look at them is one too many."""
+    """Refuse labels of a folder that is looked at while it grows: one look is one too many."""
     origin = examples.origin
+    if origin is not None and origin.purpose == "watch":
+        raise DataError(
+            f"{examples.source} holds labels of answers that are drawn from a decision log as it "
+            "grows; what they show, whenever one looks, is told by `calibrail monitor` with "
+            f"{either('--labels', 'labels=...')}. A verdict by itself needs answers labelled for it"
+        )
     if origin is None or origin.purpose != "certify":
         return
     remedy = (

@@ -11,13 +11,12 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from calibrail.conformal import DECISIONS, Certificate
+from calibrail.conformal import Certificate
 from calibrail.conformal.bound import exact_bound
 from calibrail.conformal.labels_left import LabelsLeft, labels_left
-from calibrail.conformal.rule import Rule
 from calibrail.conformal.sequential_certificate import SequentialCertificate
 from calibrail.conformal.unsure import UnsureTest
-from calibrail.errors import DataError, InputError, file_errors
+from calibrail.errors import InputError, file_errors
 from calibrail.evaluation.agree.judge_vs_human import kappa
 from calibrail.guardrail.frozen import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail
@@ -31,7 +30,7 @@ from calibrail.settings import Requirement, checks
 from calibrail.settings.option import either
 from calibrail.workflow.certification import Certification
 from calibrail.workflow.freshness import Freshness, without_proof
-from calibrail.workflow.frozen import frozen_config
+from calibrail.workflow.frozen import frozen_config, refuse_other_flags
 from calibrail.workflow.label_looks import look_at_labels
 from calibrail.workflow.look import Look, told, void
 from calibrail.workflow.looks import Looks, left_of
@@ -101,7 +100,15 @@ def certify_labels(
     if requirement is not None:
         _refuse_other(requirement, plan.requirement, place)
     found = replay(place)
-    _check_flags(found, frozen)
+    draws = [item.draw for item in found.answers]
+    refuse_other_flags(
+        frozen,
+        np.array([np.nan if draw.score is None else draw.score for draw in draws], np.float64),
+        np.array([bool(draw.flagged) for draw in draws], np.bool_),
+        # Those of traces stand in a column that is not kept.
+        [None] * len(draws),
+        place / "draws.jsonl",
+    )
     test = found.test
     assert test is not None
     made, expect = test.certificate(), _expected(found, test)
@@ -268,26 +275,6 @@ def _refuse_other(given: Requirement, begun: Requirement, folder: Path) -> None:
             "risks and assume_independent are for held-out answers; leave them out: what labels "
             "show was agreed on before the first one"
         )
-
-
-def _check_flags(found: Replay, frozen: FrozenConfig) -> None:
-    """Refuse flags that the frozen threshold does not give to the scores beside them."""
-    if frozen.promise.by is not None:
-        # The thresholds are those of groups, whose column stands in the traces alone.
-        return
-    scored = [item.draw for item in found.answers if item.draw.score is not None]
-    values = np.array([draw.score for draw in scored], np.float64)
-    if not len(values):
-        return
-    codes = Rule.from_dict(vars(frozen)).decide(values, None, frozen.score.tolerance)
-    for draw, code in zip(scored, codes, strict=True):
-        outcome = DECISIONS[code]
-        if (outcome != "pass") != draw.flagged:
-            raise DataError(
-                f"{found.folder / 'draws.jsonl'}, line {draw.order}: the guardrail's decision on a "
-                f"score of {draw.score:.6g} is {outcome}, and flagged says "
-                f"{str(draw.flagged).lower()}; restore the line from a copy"
-            )
 
 
 def _expected(found: Replay, test: UnsureTest) -> LabelsLeft:

@@ -1,9 +1,15 @@
 """What does a guardrail hold, without its detector, which may be a large model?"""
 
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
-from calibrail.conformal import parse_risk
+import numpy as np
+
+from calibrail.conformal import DECISIONS, parse_risk
+from calibrail.conformal.rule import Rule
+from calibrail.conformal.validation import Bools, Floats
+from calibrail.errors import DataError
 from calibrail.guardrail.file import read_file
 from calibrail.guardrail.frozen import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail
@@ -35,3 +41,47 @@ def frozen_limits(config: FrozenConfig) -> tuple[float | None, float | None]:
         limit if limit is not None and 0.0 < limit < 1.0 else None for limit in (coverage, fpr)
     )
     return least, most
+
+
+def refuse_other_flags(
+    config: FrozenConfig,
+    scores: Floats,
+    flagged: Bools,
+    groups: Sequence[str | None],
+    path: Path,
+) -> None:
+    """Refuse flags that the frozen threshold does not give to the scores beside them.
+
+    Parameters
+    ----------
+    config : FrozenConfig
+        The guardrail.
+    scores, flagged : ndarray of shape (n,)
+        Of answers drawn; NaN where undefined, of which the policy says what becomes.
+    groups : sequence of str or None
+        Theirs; where the guardrail has thresholds by group, answers without one are not looked at.
+    path : Path
+        The file, whose line n holds the n-th answer.
+
+    Raises
+    ------
+    DataError
+        The line is named.
+    """
+    rule = Rule.from_dict(vars(config))
+    known = ~np.isnan(scores)
+    if rule.groups is not None:
+        known &= np.array([group is not None for group in groups], np.bool_)
+    places = np.flatnonzero(known)
+    if not len(places):
+        return
+    named = None if rule.groups is None else [str(groups[place]) for place in places.tolist()]
+    codes = rule.decide(scores[places], named, config.score.tolerance)
+    for place, code in zip(places.tolist(), codes.tolist(), strict=True):
+        outcome = DECISIONS[code]
+        if (outcome != "pass") != flagged[place]:
+            raise DataError(
+                f"{path}, line {place + 1}: the guardrail's decision on a score of "
+                f"{scores[place]:.6g} is {outcome}, and flagged says "
+                f"{str(bool(flagged[place])).lower()}; restore the line from a copy"
+            )

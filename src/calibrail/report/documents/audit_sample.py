@@ -33,7 +33,11 @@ def document(content: Json) -> Document:
     days = len(content["days"])
     facts = [
         ("New in the log", count(content["n_rows"], "answer")),
-        *([("From", content["first"]), ("Until", content["last"])] if content["first"] else []),
+        *(
+            (name, f"{content[end][:10]} {content[end][11:16]} UTC")
+            for name, end in (("From", "first"), ("Until", "last"))
+            if content[end] is not None
+        ),
         ("A day", f"{content['per_day']:g} to label"),
         *([("Days counted", f"{days:,}")] if days else []),
         ("Drawn in all", f"{content['n_drawn_so_far']:,} in {_batches(content)}"),
