@@ -78,10 +78,12 @@ if TYPE_CHECKING:
     from calibrail.workflow.leaderboard import leaderboard as leaderboard
     from calibrail.workflow.log import export_log as export_log
     from calibrail.workflow.log import verify_log as verify_log
+    from calibrail.workflow.monitor import monitor as monitor
     from calibrail.workflow.run import Run as Run
     from calibrail.workflow.select import select as select
     from calibrail.workflow.shift import ShiftRun as ShiftRun
     from calibrail.workflow.shift import shift as shift
+    from calibrail.workflow.watch import Watch as Watch
 
 #: Where each public name is defined. Type checkers read the imports above, Python this.
 _ROOMS = {
@@ -116,10 +118,12 @@ _ROOMS = {
     "workflow.label": "label",
     "workflow.leaderboard": "LeaderboardRun leaderboard",
     "workflow.log": "export_log verify_log",
+    "workflow.monitor": "monitor",
     "workflow.run": "Run",
     "workflow.batch_selection": "BatchSelection",
     "workflow.select": "select",
     "workflow.shift": "ShiftRun shift",
+    "workflow.watch": "Watch",
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names.split()}
 

@@ -25,7 +25,7 @@ def entries(guardrail: Guardrail, risks: Sequence[float | None], start: int = 0)
     """Return what a log takes of answers with these risks; None is one without a score."""
     examples = [
         Example(
-            "How many?", ("One.", "Two."), f"It is {row}.", id=f"t{row}", columns={"risk": risk}
+            "How many?", ("One.", "Two."), f"It is {row:06}.", id=f"t{row}", columns={"risk": risk}
         )
         for row, risk in enumerate(risks, start)
     ]

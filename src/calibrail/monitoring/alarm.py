@@ -53,7 +53,8 @@ class Recent:
     def to_dict(self) -> dict[str, Any]:
         """Return what ``from_dict`` reads."""
         refs = [None if ref is None else [*ref] for ref in self.refs]
-        return {"row": self.row, "bins": self.bins.tolist(), "refs": refs}
+        bins = self.bins.tolist() if refs else []
+        return {"row": self.row, "bins": bins, "refs": refs}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], features: int) -> Self:

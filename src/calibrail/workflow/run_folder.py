@@ -58,16 +58,21 @@ def write_run(
         if isinstance(content, bytes):
             write_atomically(path / name, content)
         else:
-            write_atomically(path / name, _json_parts(content))
+            write_atomically(path / name, json_parts(content))
     write_page(document.naming(RUN=path), path / page)
-    for old in figures.glob("*.svg"):
-        old.unlink()
-    for name, svg in figure_files(document).items():
-        write_atomically(figures / f"{name}.svg", svg.encode("utf-8", "replace"))
+    write_figures(document, figures)
     return path
 
 
-def _json_parts(content: Mapping[str, Any]) -> Iterator[bytes]:
+def write_figures(document: Document, folder: Path) -> None:
+    """Write a document's figures; those of an earlier one are removed."""
+    for old in folder.glob("*.svg"):
+        old.unlink()
+    for name, svg in figure_files(document).items():
+        write_atomically(folder / f"{name}.svg", svg.encode("utf-8", "replace"))
+
+
+def json_parts(content: Mapping[str, Any]) -> Iterator[bytes]:
     """Yield JSON without NaN, in parts: whole it takes hundreds of bytes a number."""
     encoder = json.JSONEncoder(indent=2, ensure_ascii=False, allow_nan=False)
     for part in encoder.iterencode(content):

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from calibrail import Guardrail
+from calibrail.guardrail.decision_log import DecisionLog
+from tests.command_line import calibrail
+from tests.workflow.logs import column_guardrail, entries, logged
+
+FEW = ("--reference", 20, "--arl", 2000)
+
+
+@pytest.fixture(scope="module")
+def guardrail() -> Guardrail:
+    return column_guardrail()
+
+
+@pytest.fixture(scope="module")
+def file(guardrail: Guardrail, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("guardrail") / "g.json"
+    guardrail.save(path)
+    return path
+
+
+@pytest.fixture
+def log(tmp_path: Path, guardrail: Guardrail) -> Path:
+    return logged(tmp_path / "log", guardrail, [0.1, 0.5, 1.5, None] * 10)
+
+
+def test_a_watch_is_written_and_goes_on(
+    tmp_path: Path, log: Path, guardrail: Guardrail, file: Path
+) -> None:
+    folder = tmp_path / "w"
+    done = calibrail("monitor", file, log, "-o", folder, *FEW)
+    assert done.returncode == 0, done.stderr
+    assert "wrote" in done.stderr
+    logged(log, guardrail, [0.1], start=40)
+    done = calibrail("monitor", file, log, "-o", folder, *FEW, "--json")
+    printed = json.loads(done.stdout)
+    assert printed == json.loads((folder / "status.json").read_bytes())
+    assert printed["n"] == 41 and printed["log"]["chains"] == 2
+    done = calibrail("monitor", file, log, "-o", folder)
+    assert done.returncode == 2 and "begun with --reference 20; it is 1000 now" in done.stderr
+    assert "name a new folder" in done.stderr
+
+
+def test_standard_input_is_watched(
+    tmp_path: Path, log: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (path,) = log.iterdir()
+    raw = path.read_bytes()
+    half = raw.index(b"\n", len(raw) // 2) + 1
+    for given in (raw[:half], raw[half:]):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
+        done = calibrail("monitor", file, "-", "-o", tmp_path / "w", *FEW, "--json")
+        assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["n"] == 40 and found["log"]["whole"]
+
+
+def test_what_check_writes_is_watched(tmp_path: Path, file: Path) -> None:
+    rows = [{"id": f"r{row}", "response": "x", "risk": row % 5 / 3} for row in range(30)]
+    traces, decisions = tmp_path / "traces.jsonl", tmp_path / "decisions.jsonl"
+    traces.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert calibrail("check", file, traces, "-o", decisions).returncode == 0
+    done = calibrail("monitor", file, decisions, "-o", tmp_path / "w", "--json", *FEW)
+    found = json.loads(done.stdout)
+    assert (found["n"], found["from"]) == (30, None)
+    assert [item["code"] for item in found["log"]["findings"]] == ["no_chain"]
+    # Decisions of another guardrail bear no digest, but its rule gives other outcomes.
+    other = tmp_path / "other.json"
+    column_guardrail(alpha=0.9).save(other)
+    done = calibrail("monitor", other, decisions, "-o", tmp_path / "v", "--json", *FEW)
+    skipped = json.loads(done.stdout)["log"]["skipped"]
+    assert skipped["outcome"] > 0
+
+
+def test_what_cannot_be_read_or_written_is_an_error(tmp_path: Path, log: Path, file: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "empty").mkdir()
+    (path,) = log.iterdir()
+    for words, code, why in (
+        ((tmp_path / "none", "-o", tmp_path / "w"), 1, "No such file"),
+        ((tmp_path / "empty", "-o", tmp_path / "w"), 1, "there is no decision log in"),
+        ((log, "-o", tmp_path / "file"), 1, "is a file, and -o names a folder"),
+        ((log, "-o", tmp_path / "w", "--arl", 0), 2, "arl must be at least 1"),
+        ((log, "-o", tmp_path / "w", "--max-fpr", 1.5), 2, "max_fpr"),
+        ((log,), 2, "-o"),
+    ):
+        done = calibrail("monitor", file, *words)
+        assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
+        assert why in done.stderr, done.stderr
+    path.rename(log / f"{path.name}.moved")
+    (log / path.name).mkdir()
+    (log / f"{path.name}.moved").rename(log / path.name.replace(".0001.", ".0002."))
+    done = calibrail("monitor", file, log, "-o", tmp_path / "w", "--json")
+    # A folder in the place of a file is no part of the log.
+    assert done.returncode == 0 and json.loads(done.stdout)["n"] == 40
+
+
+def test_a_watch_that_follows_ends_in_order(
+    tmp_path: Path, log: Path, guardrail: Guardrail, file: Path, repository: Path
+) -> None:
+    folder = tmp_path / "w"
+    words = [sys.executable, "-m", "calibrail", "monitor", file, log, "-o", folder, "--follow"]
+    environment = os.environ | {"PYTHONPATH": str(repository / "src")}
+    process = subprocess.Popen(
+        list(map(str, (*words, *FEW))),
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+    def n() -> int:
+        path = folder / "status.json"
+        return int(json.loads(path.read_bytes())["n"]) if path.exists() else 0
+
+    try:
+        _until(lambda: n() == 40, process)
+        with DecisionLog(log) as chain:
+            chain.write(entries(guardrail, [0.1] * 5, 40))
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 0 and "Traceback" not in err, err
+    assert out and n() >= 40
+    done = calibrail("monitor", file, log, "-o", folder, *FEW, "--json")
+    assert json.loads(done.stdout)["n"] == 45
+
+
+def _until(holds: object, process: subprocess.Popen[str]) -> None:
+    assert callable(holds)
+    for _ in range(1200):
+        if holds():
+            return
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    raise AssertionError("it did not come about")

@@ -1,0 +1,274 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrail
+from calibrail import DataError, Guardrail, InputError
+from calibrail.guardrail.decision_log import DecisionLog
+from calibrail.workflow import watch as watches
+from tests.workflow.logs import column_guardrail, entries, logged
+
+#: Few answers make the reference, so that small logs raise alarms.
+FEW: dict[str, Any] = {"reference": 60, "arl": 2_000}
+
+
+@pytest.fixture(scope="module")
+def guardrail() -> Guardrail:
+    return column_guardrail()
+
+
+def risks(n: int, *, moved: int = 0, seed: int = 0) -> list[float | None]:
+    """Return scores of answers, the last of them higher."""
+    rng = np.random.default_rng(seed)
+    values = rng.uniform(0.0, 1.0, n)
+    values[n - moved :] += 0.8
+    return [None if value < 0.03 else round(float(value), 3) for value in values]
+
+
+def kept(folder: Path) -> list[bytes]:
+    return [(folder / name).read_bytes() for name in ("state.json", "status.json")]
+
+
+def written(folder: Path, guardrail: Guardrail, values: list[float | None], **log: Any) -> Path:
+    with DecisionLog(folder, **log) as chain:
+        for begin in range(0, len(values), 50):
+            chain.write(entries(guardrail, values[begin : begin + 50], begin))
+    return folder
+
+
+def test_a_log_becomes_a_status(tmp_path: Path, guardrail: Guardrail) -> None:
+    log = written(tmp_path / "log", guardrail, risks(400, moved=150), texts=True)
+    watch = calibrail.monitor(guardrail, log, tmp_path / "w", **FEW)
+    content = watch.to_dict()
+    assert content == json.loads((tmp_path / "w" / "status.json").read_bytes())
+    assert content["schema"] == "calibrail.watch/1"
+    assert content["guardrail"] == guardrail.config.digest
+    assert content["n"] == watch.n == sum(item["n"] for item in content["timeline"]) == 400
+    assert content["log"]["lines"] == 402 and content["log"]["skipped"] == {"no_decision": 2}
+    assert content["log"]["whole"] and content["log"]["chains"] == 1
+    assert content["options"]["arl"] == 2_000
+    alarm = content["traffic"]["alarms"][0]
+    assert watch.alarm and alarm["feature"] == "score"
+    # To the length of a block.
+    assert abs(alarm["since"]["row"] - 250) <= 64
+    # Each answer behind the alarm has the texts that the log holds of it.
+    assert alarm["examples"]
+    for example in alarm["examples"]:
+        row = int(example["id"].removeprefix("t"))
+        assert example["text"]["response"] == f"It is {row:06}." and row >= 240
+        assert example["seq"] == row + 1
+    assert (watch.promise, content["promise"]["n_labels"]) == ("undecided", 0)
+    assert content["promise"]["limits"]["coverage"] == pytest.approx(0.9)
+
+
+def test_without_texts_in_the_log_alarms_have_none(tmp_path: Path, guardrail: Guardrail) -> None:
+    log = written(tmp_path / "log", guardrail, risks(400, moved=150))
+    content = calibrail.monitor(guardrail, log, **FEW).to_dict()
+    examples = content["traffic"]["alarms"][0]["examples"]
+    assert examples and all("text" not in item for item in examples)
+    assert "It is" not in json.dumps(content)
+
+
+@pytest.mark.parametrize("max_bytes", [1 << 26, 20_000])
+def test_a_log_cut_anywhere_gives_the_bytes_of_one_run(
+    tmp_path: Path, guardrail: Guardrail, max_bytes: int
+) -> None:
+    log = written(tmp_path / "log", guardrail, risks(300, moved=80), max_bytes=max_bytes)
+    calibrail.monitor(guardrail, log, tmp_path / "once", **FEW)
+    paths = sorted(log.iterdir())
+    size = sum(path.stat().st_size for path in paths)
+    for cuts in ([1], [700], [size - 1], [size // 3, size // 2, size // 2 + 100]):
+        part, folder = tmp_path / "log-part", tmp_path / "parts"
+        for old in (part, folder):
+            shutil.rmtree(old, ignore_errors=True)
+        part.mkdir()
+        for cut in (*cuts, size):
+            left = cut
+            for path in paths:
+                if left > 0:
+                    (part / path.name).write_bytes(path.read_bytes()[:left])
+                left -= path.stat().st_size
+            if cut >= 200:
+                calibrail.monitor(guardrail, part, folder, **FEW)
+        assert kept(folder) == kept(tmp_path / "once"), cuts
+    # Once more changes nothing, from a copy elsewhere either.
+    log.rename(tmp_path / "moved")
+    calibrail.monitor(guardrail, tmp_path / "moved", folder, **FEW)
+    assert kept(folder) == kept(tmp_path / "once")
+
+
+def test_several_chains_read_in_parts_are_one_stream(tmp_path: Path, guardrail: Guardrail) -> None:
+    values, log = risks(240), tmp_path / "log"
+    given = entries(guardrail, values)
+    workers = [DecisionLog(log) for _ in range(3)]
+    for row, item in enumerate(given[:150]):
+        workers[row % 3].write([item])
+    calibrail.monitor(guardrail, log, tmp_path / "parts", **FEW)
+    for row, item in enumerate(given[150:]):
+        workers[row % 3].write([item])
+    for chain in workers:
+        chain.close()
+    parts = calibrail.monitor(guardrail, log, tmp_path / "parts", **FEW)
+    once = calibrail.monitor(guardrail, log, tmp_path / "once", **FEW)
+    assert kept(tmp_path / "parts") == kept(tmp_path / "once")
+    assert parts.to_dict()["log"]["chains"] == 3 and once.n == 240
+
+
+def test_a_kill_between_state_and_status_loses_nothing(
+    tmp_path: Path, guardrail: Guardrail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = written(tmp_path / "log", guardrail, risks(100))
+    calibrail.monitor(guardrail, log, tmp_path / "once", **FEW)
+    write = watches.write_atomically
+
+    def killed(path: Path, *content: Any, **options: Any) -> None:
+        if path.name == "status.json":
+            raise KeyboardInterrupt
+        write(path, *content, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(watches, "write_atomically", killed)
+        with pytest.raises(KeyboardInterrupt):
+            calibrail.monitor(guardrail, log, tmp_path / "w", **FEW)
+    assert [path.name for path in (tmp_path / "w").glob("*.json")] == ["state.json"]
+    calibrail.monitor(guardrail, log, tmp_path / "w", **FEW)
+    assert kept(tmp_path / "w") == kept(tmp_path / "once")
+
+
+def test_a_full_disk_leaves_the_watch_as_it_was(
+    tmp_path: Path, guardrail: Guardrail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = logged(tmp_path / "log", guardrail, risks(20))
+    calibrail.monitor(guardrail, log, tmp_path / "w", **FEW)
+    before = kept(tmp_path / "w")
+    logged(tmp_path / "log", guardrail, risks(20), start=20)
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(DataError, match="No space left on device; make room"):
+            calibrail.monitor(guardrail, log, tmp_path / "w", **FEW)
+    assert kept(tmp_path / "w") == before
+    assert calibrail.monitor(guardrail, log, tmp_path / "w", **FEW).n == 40
+
+
+def test_another_watch_in_the_folder_is_refused(tmp_path: Path, guardrail: Guardrail) -> None:
+    log, folder = logged(tmp_path / "log", guardrail, risks(20)), tmp_path / "w"
+    calibrail.monitor(guardrail, log, folder, max_fpr=0.3, **FEW)
+    other = column_guardrail(alpha=0.2)
+    for given, options, why in (
+        (other, {"max_fpr": 0.3, **FEW}, "the watch of another guardrail: its digest is sha256:"),
+        (guardrail, FEW, "max_fpr 0.3; it is null now"),
+        (guardrail, {"max_fpr": 0.3, **FEW, "arl": 99}, "arl 2000; it is 99 now"),
+        (guardrail, {"max_fpr": 0.3, "arl": 2_000, "reference": log}, "reference 60; it is 1000"),
+    ):
+        with pytest.raises(InputError, match=why):
+            calibrail.monitor(given, log, folder, **options)
+    state = json.loads((folder / "state.json").read_bytes())
+    for changed, why in (
+        ({**state, "schema": "calibrail.watch_state/9"}, "another version of calibrail"),
+        ({**state, "cursor": {}}, "no state of a watch"),
+        ({**state, "monitor": {}}, "no state of a watch"),
+        ([], "no state of a watch"),
+    ):
+        (folder / "state.json").write_text(json.dumps(changed))
+        with pytest.raises(DataError, match=why):
+            calibrail.monitor(guardrail, log, folder, max_fpr=0.3, **FEW)
+
+
+def test_lines_of_others_and_changed_ones_are_counted(tmp_path: Path, guardrail: Guardrail) -> None:
+    log, other = tmp_path / "log", column_guardrail(alpha=0.2)
+    logged(log, other, risks(5))
+    with pytest.raises(DataError, match="none of the 5 decisions in this log was made by this"):
+        calibrail.monitor(guardrail, log, tmp_path / "w")
+    assert not (tmp_path / "w" / "state.json").exists()
+    logged(log, guardrail, [0.1, 0.2, 0.3])
+    path = max(log.iterdir(), key=lambda item: b'"id": "t2"' in item.read_bytes() and item.name)
+    for path in log.iterdir():
+        raw = path.read_bytes()
+        if guardrail.config.digest.encode() in raw:
+            path.write_bytes(raw.replace(b'"id": "t1"', b'"id": "tx"'))
+    found = calibrail.monitor(guardrail, log, tmp_path / "w").to_dict()
+    assert found["n"] == 2 and found["log"]["other_guardrails"] == {other.config.digest: 5}
+    assert found["log"]["skipped"] == {"changed": 1, "no_decision": 4, "other_guardrail": 5}
+    assert [(item["code"], item["line"]) for item in found["log"]["findings"]] == [("changed", 3)]
+    assert not found["log"]["whole"]
+
+
+def test_an_empty_log_is_a_watch_of_nothing(tmp_path: Path, guardrail: Guardrail) -> None:
+    log = logged(tmp_path / "log", guardrail, [])
+    found = calibrail.monitor(guardrail, log, tmp_path / "w").to_dict()
+    assert (found["n"], found["timeline"], found["from"]) == (0, [], None)
+    (tmp_path / "none").mkdir()
+    with pytest.raises(DataError, match="there is no decision log in"):
+        calibrail.monitor(guardrail, tmp_path / "none")
+
+
+def test_another_log_serves_as_the_reference(tmp_path: Path, guardrail: Guardrail) -> None:
+    before = written(tmp_path / "before", guardrail, risks(200))
+    log = written(tmp_path / "log", guardrail, risks(200, moved=200, seed=1))
+    options = {"arl": 2_000, "reference": before}
+    watch = calibrail.monitor(guardrail, log, tmp_path / "w", **options)
+    assert watch.alarm and watch.to_dict()["traffic"]["alarms"][0]["row"] < 100
+    assert not calibrail.monitor(guardrail, before, arl=100_000, reference=before).alarm
+    # The reference is kept: it may be gone when the watch goes on.
+    state = (tmp_path / "w" / "state.json").read_bytes()
+    assert calibrail.monitor(guardrail, log, tmp_path / "w", **options).state == state
+    with pytest.raises(DataError, match="holds no decision of this guardrail"):
+        calibrail.monitor(column_guardrail(alpha=0.2), before, reference=log)
+
+
+def test_a_log_is_followed_while_it_grows(
+    tmp_path: Path, guardrail: Guardrail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("calibrail.workflow.watching._LOOK", 0.01)
+    monkeypatch.setattr("calibrail.workflow.watching._STATUS", 0.01)
+    log, folder, stop = tmp_path / "log", tmp_path / "w", threading.Event()
+    log.mkdir()
+    found: list[calibrail.Watch] = []
+    watching = threading.Thread(
+        target=lambda: found.append(calibrail.monitor(guardrail, log, folder, follow=stop, **FEW))
+    )
+    watching.start()
+    try:
+        with DecisionLog(log) as chain:
+            given = entries(guardrail, risks(90))
+            for n in (30, 60, 90):
+                chain.write(given[n - 30 : n])
+                while not (folder / "status.json").exists() or (
+                    json.loads((folder / "status.json").read_bytes())["n"] < n
+                ):
+                    assert watching.is_alive()
+            with pytest.raises(DataError, match="another process keeps its watch in"):
+                calibrail.monitor(guardrail, log, folder, **FEW)
+    finally:
+        stop.set()
+        watching.join(30)
+    assert found[0].n == 90 and found[0].state == (folder / "state.json").read_bytes()
+    once = calibrail.monitor(guardrail, log, tmp_path / "once", **FEW)
+    going_on = calibrail.monitor(guardrail, log, folder, **FEW)
+    assert going_on.to_dict() == once.to_dict() and kept(folder) == kept(tmp_path / "once")
+
+
+def test_wrong_arguments_are_named(tmp_path: Path, guardrail: Guardrail) -> None:
+    log = logged(tmp_path / "log", guardrail, [0.1])
+    for options, why in (
+        ({"alr": 5}, "unknown argument 'alr'; did you mean arl"),
+        ({"arl": 0}, "arl must be at least 1"),
+        ({"max_fpr": 2}, "max_fpr"),
+        ({"options": 3}, "must be a WatchOptions"),
+    ):
+        with pytest.raises(InputError, match=why):
+            calibrail.monitor(guardrail, log, **options)
+    with pytest.raises(InputError, match="logs must be paths"):
+        calibrail.monitor(guardrail, 3)  # type: ignore[arg-type]
