@@ -23,7 +23,7 @@ def test_options_come_back_from_what_is_written_of_them() -> None:
         ({"arl": 0}, "arl must be at least 1"),
         ({"delta": 1.0}, "delta must lie in"),
         ({"seed": -1}, "seed must be at least 0"),
-        ({"by": ""}, "by must name a column"),
+        ({"by": "product"}, "by must be one of group, language"),
     ],
 )
 def test_a_value_outside_its_domain_is_refused(wrong: dict[str, Any], message: str) -> None:

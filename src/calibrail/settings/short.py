@@ -11,7 +11,7 @@ from calibrail.settings.promise import Guarantee, Promise, Undefined
 from calibrail.settings.reading import ReadOptions
 from calibrail.settings.requirement import Requirement
 from calibrail.settings.splitting import SplitOptions
-from calibrail.settings.watch import WatchOptions
+from calibrail.settings.watch import WatchedBy, WatchOptions
 
 Settings = TypeVar("Settings")
 
@@ -57,7 +57,7 @@ class WatchShort(TypedDict, total=False):
     arl: int
     delta: float
     seed: int
-    by: str | None
+    by: WatchedBy | None
 
 
 class ComparedShort(Short, total=False):

@@ -1,12 +1,15 @@
 """How is a guardrail watched, and how often may a watch be wrong?"""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from calibrail.errors import InputError
 from calibrail.record import Record
-from calibrail.settings.checks import column, share, whole
+from calibrail.settings.checks import one_of, share, whole
 from calibrail.settings.option import setting
+
+#: What answers may be grouped by: fields of the lines of a decision log.
+WatchedBy = Literal["group", "language"]
 
 #: The most rows of a stream that serve as its reference: half of them are kept in the state until
 #: they are complete, and the state stays small. A reference of its own may be of any length.
@@ -27,8 +30,8 @@ class WatchOptions(Record):
         The promise is said to be broken falsely, ever, with at most this probability.
     seed : int
         Of the draws that break ties between equal values; same seed, same bytes.
-    by : str or None
-        What the promise is watched by, too: ``group`` or ``language`` of the log.
+    by : {"group", "language"}, optional
+        Whether the promise is watched in each group, or language, of the log, too.
 
     Raises
     ------
@@ -48,7 +51,7 @@ class WatchOptions(Record):
         "Most probable that the promise is ever said to be broken while it is kept.", 0.05
     )
     seed: int = setting("Seed of the draws that break ties between equal values.", 0)
-    by: str | None = setting(
+    by: WatchedBy | None = setting(
         "Watch the promise in each group of the log, too: group or language.", None, metavar="FIELD"
     )
 
@@ -61,4 +64,5 @@ class WatchOptions(Record):
         whole(self.arl, "arl", least=1)
         object.__setattr__(self, "delta", share(self.delta, "delta"))
         whole(self.seed, "seed")
-        column(self.by, "by")
+        if self.by is not None:
+            one_of(self.by, WatchedBy, "by")
