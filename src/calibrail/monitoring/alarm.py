@@ -68,7 +68,7 @@ def alarm(bins: Bins, at: int, blocks: Blocks, recent: Recent) -> dict[str, Any]
     """Return what is said of an alarm of feature ``at``, raised by the last of the rows.
 
     ``since`` is the first row after the change, to the length of a block, with the ends of its
-    interval; ``before`` is the counted half of the reference and the rows up to the estimate, and
+    interval; ``before`` is the counted part of the reference and the rows up to the estimate, and
     ``after`` the rest; ``examples`` are the latest answers after the change in the bins that
     gained the largest shares.
     """

@@ -1,8 +1,8 @@
 """Has the traffic changed, in which feature, since when, and by how much?
 
-Each feature of each row is ranked among the second half of the reference and all rows since
-(``conformal.stream_ranks``), in bins that the first half of the reference fixed; its ranks feed an
-e-detector (``conformal.detector``). Given the first half, everything that is counted is
+Each feature of each row is ranked among the counted part of the reference and all rows since
+(``conformal.stream_ranks``), in bins that the first quarter of the reference fixed; its ranks feed
+an e-detector (``conformal.detector``). Given that quarter, everything that is counted is
 exchangeable while nothing changes, and so are the rows of a feature that have a value, among them:
 those without one are skipped. After an alarm a new reference is taken from the rows that follow.
 Nothing depends on how the rows are cut into batches: they are followed in blocks that begin at
@@ -21,7 +21,13 @@ from calibrail.conformal.detector import N_BETS, alarm_threshold, shiryaev_rober
 from calibrail.conformal.stream_ranks import stream_ranks
 from calibrail.conformal.validation import Floats, Ints
 from calibrail.monitoring.alarm import Recent, alarm
-from calibrail.monitoring.features import FEATURES, MOST_BINS, Bins, learn_bins
+from calibrail.monitoring.features import (
+    FEATURES,
+    MOST_BINS,
+    Bins,
+    learn_bins,
+    rows_for_bins,
+)
 from calibrail.monitoring.history import BASE, Blocks, History
 from calibrail.monitoring.moments import moment
 from calibrail.monitoring.part import BLOCK, Part, written
@@ -33,7 +39,7 @@ MOST_ALARMS: Final = 100
 
 @dataclass(slots=True)
 class Reference:
-    """What rows are compared with: its first half fixes bins, its second half is counted.
+    """What rows are compared with: its first quarter fixes bins, the rest is counted.
 
     Attributes
     ----------
@@ -57,9 +63,9 @@ class Reference:
     end: float = math.nan
 
     @property
-    def half(self) -> int:
+    def n_for_bins(self) -> int:
         """Rows that fix the bins."""
-        return self.size // 2
+        return rows_for_bins(self.size)
 
     def take(self, part: Part) -> None:
         """Count further rows."""
@@ -125,20 +131,20 @@ class Traffic:
         return highest
 
     def _learn(self, part: Part, languages: Sequence[str]) -> int:
-        """Take rows into the reference until one of its halves is complete; return how many."""
+        """Take rows into the reference until it is complete; return how many."""
         reference, taken = self.reference, 0
-        for half in (reference.half, reference.size):
-            n = min(len(part) - taken, half - reference.n)
+        for end in (reference.n_for_bins, reference.size):
+            n = min(len(part) - taken, end - reference.n)
             if n <= 0:
                 continue
             piece = part.cut(taken, taken + n)
             reference.take(piece)
             taken += n
-            if half == reference.half:
+            if end == reference.n_for_bins:
                 self.sample.append(piece.values.copy())
             else:
                 self._count(piece, languages)
-            if reference.n == reference.half:
+            if reference.n == reference.n_for_bins:
                 self._fix_bins(languages, part.row + taken)
         return taken
 

@@ -11,9 +11,9 @@ from calibrail.settings.option import setting
 #: What answers may be grouped by: fields of the lines of a decision log.
 WatchedBy = Literal["group", "language"]
 
-#: The most rows of a stream that serve as its reference: half of them are kept in the state until
-#: they are complete, and the state stays small. A reference of its own may be of any length.
-MOST_REFERENCE: Final = 10_000
+#: The most rows of a stream that serve as its reference: a quarter of them is kept in the state
+#: until it is complete, and the state stays small. A reference of its own may be of any length.
+MOST_REFERENCE: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)

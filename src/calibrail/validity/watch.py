@@ -14,7 +14,7 @@ from scipy.special import ndtr, ndtri
 from calibrail.conformal.detector import N_BETS, alarm_threshold, shiryaev_roberts
 from calibrail.conformal.stream_ranks import stream_ranks
 from calibrail.conformal.validation import Floats, Ints
-from calibrail.monitoring.features import FEATURES, Bins, learn_bins
+from calibrail.monitoring.features import FEATURES, Bins, learn_bins, rows_for_bins
 from calibrail.validity.check import Check, Observation, Setting
 from calibrail.validity.distributions import Kind, as_score
 
@@ -52,8 +52,8 @@ def follow(
     Parameters
     ----------
     reference, stream : ndarray of float64, shape (streams, rows)
-        Values of the feature, NaN where a row has none; languages as numbers from 0. The first half
-        of a reference decides about the bins, the second half is counted.
+        Values of the feature, NaN where a row has none; languages as numbers from 0. The first part
+        of a reference decides about the bins, the rest is counted.
     thresholds : tuple of float
         At which an alarm is raised; a stream is left once all are reached.
     feature : str
@@ -80,13 +80,13 @@ def _first(
     feature: str,
     rng: np.random.Generator,
 ) -> Floats:
-    half = reference.shape[1] // 2
-    bins = [_bins(row[:half], feature) for row in reference]
+    begin = rows_for_bins(reference.shape[1])
+    bins = [_bins(row[:begin], feature) for row in reference]
     widest = max(item.n for item in bins)
     counts = np.stack(
         [
             np.bincount(counted[counted >= 0], minlength=widest)
-            for counted in _in_bins(bins, reference[:, half:])
+            for counted in _in_bins(bins, reference[:, begin:])
         ]
     )
     won, first = np.zeros((len(stream), N_BETS)), np.full((len(stream), len(thresholds)), np.inf)
