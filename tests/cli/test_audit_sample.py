@@ -114,3 +114,27 @@ def test_what_cannot_be_done_says_what_to_do(tmp_path: Path, guardrail: Path) ->
     ):
         done = calibrail(*command)
         assert (done.returncode, words in done.stderr) == (2, True), done.stderr
+
+
+def test_a_log_that_was_changed_or_whose_clock_jumps_is_told(
+    tmp_path: Path, guardrail: Path
+) -> None:
+    log, audit = tmp_path / "log", tmp_path / "audit"
+    logged(log, frozen(), examples(20), hours=12)
+    logged(log, frozen(), examples(4, 30), begin=BEGIN + timedelta(days=40_000), hours=400)
+    logged(log, frozen(0.3), examples(5, 40), hours=2)
+    path = next(file for file in log.iterdir() if '"t7"' in file.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    assert '"id": "t7"' in text
+    path.write_text(text.replace('"id": "t7"', '"id": "t8"'), encoding="utf-8")
+    arguments = ("audit-sample", guardrail, log, "-o", audit, "--per-day", 30)
+    content = json.loads(calibrail(*arguments, "--json").stdout)
+    # Days that lie in the future have no budget; their answers are drawn from all the same.
+    assert content["days"] == ["2026-03-02"] and content["n_rows"] == 23
+    assert content["n_drawn"] == 23 and content["last"] < "2026-03-03"
+    assert content["log"]["skipped"]["changed"] == 1
+    assert content["log"]["skipped"]["other_guardrail"] == 5
+    done = calibrail(*arguments[:4], tmp_path / "again", *arguments[5:])
+    said = " ".join(done.stdout.split())
+    assert "1 changed after they were written" in said and "5 of other guardrails" in said
+    assert "calibrail log verify says which" in said

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_killed_at_any_moment_it_loses_at_most_the_answer_on_screen(tmp_path: Path) -> None:
-    source, whole, cut = write(tmp_path / "t.jsonl", traces(400)), tmp_path / "w", tmp_path / "c"
+    source, whole, cut = write(tmp_path / "t.jsonl", traces(1200)), tmp_path / "w", tmp_path / "c"
     guardrail = tmp_path / "g.json"
     frozen().save(guardrail)
     asked = {"guardrail": str(guardrail), "max_fpr": 0.55}
