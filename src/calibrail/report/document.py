@@ -69,6 +69,8 @@ class Document:
         Where the headline is one.
     summary : str
         What the headline means, in a sentence or two.
+    lead : sequence of Bullet
+        The few questions that the document answers first, each a title with its answer.
     brief : str, optional
         What a terminal says in place of headline and summary.
     tiles : sequence of Tile
@@ -94,6 +96,7 @@ class Document:
     headline: str = ""
     verdict: Verdict = ""
     summary: str = ""
+    lead: Sequence[Bullet] = ()
     brief: str | None = None
     tiles: Sequence[Tile] = ()
     blocks: Sequence[Block | None] = ()

@@ -85,6 +85,8 @@ def print_document(document: Document, console: Console) -> None:
     else:
         _paragraph(console, document.headline, "strong")
         _paragraph(console, document.summary)
+    if document.lead:
+        console.print(_facts(parts.Facts([(item.title, item.text) for item in document.lead])), "")
     title = count(len(document.warnings), "warning")
     warnings = parts.Bullets(title, document.warnings, "warning")
     _blocks((*document.blocks, warnings, parts.Bullets("Notes", document.notes)), console)

@@ -39,6 +39,8 @@ def render_markdown(document: Document) -> str:
         lines += [f"**{_text(document.headline)}**", ""]
     if document.summary:
         lines += [_text(document.summary), ""]
+    if document.lead:
+        lines += [*_bullets(document.lead), ""]
     if document.tiles:
         columns = (*parts.texts(""), *parts.texts("Value", "Interval", "Asked"))
         rows = [(tile.name, tile.value, tile.interval, tile.asked) for tile in document.tiles]

@@ -1,0 +1,193 @@
+"""How does a watch say its answers: three sentences, times, features and what they changed to?"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Final
+
+from calibrail.phrases import count, listed, number, percent
+from calibrail.report.blocks import Bullet, Json
+from calibrail.report.phrases import capital, group_label, interval, plain
+
+#: What is watched, by its name in the file.
+FEATURES: Final[Mapping[str, str]] = {
+    "score": "scores",
+    "undefined": "answers without a score",
+    "question_length": "length of questions",
+    "response_length": "length of answers",
+    "chunks": "number of chunks",
+    "language": "languages",
+}
+
+#: What the numbers of a feature are.
+UNITS: Final[Mapping[str, str]] = {
+    "question_length": " characters",
+    "response_length": " characters",
+    "chunks": " chunks",
+}
+
+#: What the middle value of a feature is called.
+MEDIANS: Final[Mapping[str, str]] = {
+    "score": "score",
+    "question_length": "length of questions",
+    "response_length": "length of answers",
+}
+
+#: The two rates of a promise: what each is called, of which answers, and which end is asked.
+RATES: Final = {
+    "coverage": ("caught", "hallucinated", "at least"),
+    "fpr": ("flagged", "faithful", "at most"),
+}
+
+#: What is wrong where a rate is beyond its limit.
+WRONG: Final = {"coverage": "too little is caught", "fpr": "too many false alarms"}
+
+#: Beside what each way to tell prevalence rests on.
+ASSUMPTIONS: Final[Mapping[str, str]] = {
+    "within_class_scores": "holds while the scores of hallucinated answers, and those of faithful "
+    "ones, are spread as they were on the held-out answers: only their mix may have changed",
+    "audited": "holds whatever has changed, since people labelled answers drawn by lot",
+    "judge": "holds while the judge errs among all flagged, and among all passed answers as often "
+    "as among those that people labelled, too",
+}
+
+
+def day(time: str | None) -> str:
+    """Return the day of a time, as logs write it."""
+    return "an unknown time" if time is None else time[:10]
+
+
+def minute(time: str | None) -> str:
+    """Return a time to the minute, in UTC."""
+    return "" if time is None else f"{datetime.fromisoformat(time):%Y-%m-%d %H:%M}"
+
+
+def place(at: Json) -> str:
+    """Return where a row stands: its time, or its number where no line has one."""
+    return minute(at["time"]) or f"answer {at['row']:,}"
+
+
+def since(alarm: Json) -> str:
+    """Return since when traffic has differed, with the interval."""
+    found = alarm["since"]
+    low, high, when = place(found["lower"]), place(found["upper"]), place(found)
+    if found["time"] is None:
+        return f"{when} ({low.removeprefix('answer ')} to {high.removeprefix('answer ')})"
+    if low[:10] != high[:10]:
+        return f"{when[:10]} ({low[:10]} to {high[:10]})"
+    return f"{when} ({low[11:]} to {high[11:]})"
+
+
+def moved(alarm: Json) -> str:
+    """Return what became of a feature, and by how much."""
+    feature, before, after = alarm["feature"], alarm["before"], alarm["after"]
+    named = FEATURES.get(feature, plain(feature))
+    if "shares" in before:
+        most, shares = _most_changed(before["shares"], after["shares"])
+        named, (old, new) = f"answers in {plain(most)}", map(percent, shares)
+    elif "share" in before:
+        old, new = (_known(part["share"], percent) for part in (before, after))
+    else:
+        old, new = (_known(part["median"], number) for part in (before, after))
+        named = f"the median {MEDIANS.get(feature, named)}"
+        new += UNITS.get(feature, "") + _beyond(alarm["histogram"])
+    return f"{named} went from {old} to {new}"
+
+
+def _known(value: float | None, said: Callable[[float], str]) -> str:
+    return "none" if value is None else said(value)
+
+
+def _most_changed(before: Json, after: Json) -> tuple[str, tuple[float, float]]:
+    """Return the name whose share changed most, with both; of two, the one that grew."""
+    shares = {name: (before.get(name, 0.0), after.get(name, 0.0)) for name in {**before, **after}}
+
+    def change(name: str) -> tuple[float, bool]:
+        old, new = shares[name]
+        return round(abs(new - old), 9), new > old
+
+    most = max(shares, key=change)
+    return most, shares[most]
+
+
+def _beyond(histogram: Json) -> str:
+    """Say what share lies above the edge at which both distributions differ most."""
+    edges, parts = histogram["edges"], (histogram["before"], histogram["after"])
+    if not edges or not all(map(sum, parts)):
+        return ""
+    above = [[1.0 - sum(part[: at + 1]) / sum(part) for part in parts] for at in range(len(edges))]
+    at = max(range(len(edges)), key=lambda place: abs(above[place][1] - above[place][0]))
+    old, new = (percent(max(0.0, share)) for share in above[at])
+    return f" (above {number(edges[at])}: from {old} to {new} of answers)"
+
+
+def lead(status: Json) -> list[Bullet]:
+    """Return the three answers that everybody looks for first."""
+    return [
+        Bullet(capital(_traffic(status)), "Traffic"),
+        Bullet(capital(_promise(status["promise"])), "Promise"),
+        Bullet(capital(_prevalence(status["prevalence"])), "Hallucinations"),
+    ]
+
+
+def _traffic(status: Json) -> str:
+    traffic, n = status["traffic"], status["n"]
+    reference = traffic["reference"]
+    if traffic["alarms"]:
+        latest = traffic["alarms"][-1]
+        more = traffic["n_alarms"]
+        others = f" It is the last of {more:,} changes." if more > 1 else ""
+        return (
+            f"changed since {since(latest)}: {moved(latest)}.{others} That answers differ does "
+            "not say that the promise is broken."
+        )
+    if not reference["complete"]:
+        return (
+            f"too early to tell: later answers are compared with the first {reference['size']:,}, "
+            f"of which {reference['n']:,} are here."
+        )
+    seen = n if reference["given"] else n - reference["n"]
+    whom = "those of the reference" if reference["given"] else f"the first {reference['n']:,}"
+    return (
+        f"no change seen in {count(seen, 'answer')}, compared with {whom}. What is small or began "
+        "just now may not be seen yet."
+    )
+
+
+def _promise(promise: Json) -> str:
+    if not any(promise["limits"].values()):
+        return "nothing is watched: the guardrail promises neither rate; name a limit (--max-fpr)."
+    decided = promise["decided"]
+    if decided is not None:
+        group = "" if decided["group"] is None else f" of the group {group_label(decided['group'])}"
+        said = f": {rates(promise)}" if promise["n_labels"] else ""
+        return f"broken ({WRONG[decided['rate']]}{group}), shown on {day(decided['time'])}{said}."
+    if not promise["n_labels"]:
+        return "unknown: no answer has been labelled yet, and only labels tell whether it is kept."
+    if promise["state"] == "kept":
+        return f"kept so far: {rates(promise)}."
+    return f"undecided, for which there are too few labels: {rates(promise)}."
+
+
+def rates(promise: Json) -> str:
+    """Return both rates beside what was promised."""
+    parts = []
+    for name, (verb, whom, end) in RATES.items():
+        value, limit = promise[name], promise["limits"][name]
+        if value["estimate"] is None:
+            continue
+        asked = "" if limit is None else f"; promised: {end} {percent(limit)}"
+        parts.append(
+            f"{percent(value['estimate'])} of {whom} answers were {verb} ({interval(value)}{asked})"
+        )
+    return listed(parts)
+
+
+def _prevalence(prevalence: Json) -> str:
+    if prevalence["lower"] is None or (prevalence["lower"] <= 0.0 and prevalence["upper"] >= 1.0):
+        return "how many there are cannot be told without labels here."
+    how = {"flags": "from flags alone", "labels": "from labels", "judge": "with the judge's labels"}
+    assumption = ASSUMPTIONS[prevalence["assumption"]]
+    return (
+        f"{interval(prevalence)} of answers are hallucinated, {how[prevalence['method']]}; this "
+        f"{assumption}."
+    )
