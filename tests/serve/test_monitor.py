@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 
+import calibrail
 from calibrail.guardrail import Guardrail
 from calibrail.serve.watches import place
 from tests.serve.conftest import ANSWER, NOVEL
@@ -22,16 +25,15 @@ def folder_of(root: Path, guardrail: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("workers", [1, 2])
 def test_no_decision_suffers_from_a_watch_that_dies_or_a_status_that_hangs(
-    surface: Path, tmp_path: Path, workers: int
+    surface: Path, tmp_path: Path
 ) -> None:
     root = tmp_path / "watch"
     folder = folder_of(root, surface)
     # The watch cannot keep its state and ends; who reads the status waits for ever.
     (folder / "state.json").mkdir(parents=True)
     os.mkfifo(folder / "status.json")
-    given = ("--log", tmp_path / "log", "--monitor", root, "--workers", workers)
+    given = ("--log", tmp_path / "log", "--monitor", root, "--workers", 2)
     with Service(surface, *given) as service:
         until(lambda: "the watch of surface ended with" in service.stderr, "ended")
         for answer in (ANSWER, NOVEL) * 10:
@@ -43,3 +45,50 @@ def test_no_decision_suffers_from_a_watch_that_dies_or_a_status_that_hangs(
         assert service.terminate() == 0
         assert f"surface is watched in {folder}" in service.stderr
         until(lambda: not service.processes(), "gone")
+
+
+def test_what_is_logged_is_watched_across_kills_and_another_guardrail(
+    surface: Path, column: Path, tmp_path: Path
+) -> None:
+    root, log, path = tmp_path / "watch", tmp_path / "log", tmp_path / "faq.json"
+    path.write_bytes(surface.read_bytes())
+    folder = folder_of(root, path)
+    rows = 'calibrail_watch_rows_total{guardrail="faq"}'
+    with Service(path, "--log", log, "--monitor", root) as service:
+
+        def watching() -> list[int]:
+            return [pid for pid in service.processes() if b"calibrail.serve.watched" in said(pid)]
+
+        def check(n: int) -> None:
+            for number in range(n):
+                assert service.check({**ANSWER, "id": str(number)}).status == 200
+
+        def watched(n: int) -> None:
+            until(lambda: service.metric(rows) == n, f"{n} watched", lambda: service.stderr)
+
+        check(12)
+        until(lambda: (folder / "status.json").exists(), "watched", lambda: service.stderr)
+        (first,) = watching()
+        os.kill(first, signal.SIGKILL)
+        check(5)
+        watched(17)
+        assert "the watch of faq ended with -9; decisions go on" in service.stderr
+        path.write_bytes(column.read_bytes())
+        after = folder_of(root, path)
+        until(after.exists, "swapped", lambda: service.stderr)
+        assert service.check({"columns": {"risk": 0.5}}).status == 200
+        watched(1)
+        assert service.terminate() == 0
+        until(lambda: not service.processes(), "gone")
+    status = json.loads((folder / "status.json").read_bytes())
+    alone = calibrail.monitor(folder / "guardrail.json", log)
+    assert (status["n"], status["log"]["whole"]) == (17, True) == (alone.n, True)
+    assert status["traffic"] == alone.to_dict()["traffic"]
+    assert json.loads((after / "status.json").read_bytes())["n"] == 1
+
+
+def said(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
