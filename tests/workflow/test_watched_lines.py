@@ -100,7 +100,7 @@ def test_decisions_of_others_and_answers_that_set_the_threshold_are_counted(
     assert list(tally.others.values()) == [2]
     # An older line tells the lengths of its texts only by them.
     old = lines[0]._replace(content={**lines[0].content, "traffic": None})
-    assert rows_of([old]).response_length.tolist() == [8] and rows_of([old]).chunks.tolist() == [2]
+    assert rows_of([old]).response_length.tolist() == [13] and rows_of([old]).chunks.tolist() == [2]
 
 
 def test_thresholds_of_groups_are_told_from_the_line(tmp_path: Path) -> None:

@@ -222,7 +222,14 @@ class Traffic:
         self._restart(Reference(self.options.reference))
 
     def summary(self) -> dict[str, Any]:
-        """Return what the status of a watch says of traffic; see ``docs/watch.md``."""
+        """Return what the status of a watch says of traffic, as strict JSON can hold it.
+
+        ``alarm`` is true from the first alarm on; ``since``, ``feature`` and ``e_value`` are those
+        of the latest one (None, None and the highest detector now where there is none). A feature
+        raises an alarm where its detector reaches ``threshold``; ``now`` holds the logarithms of
+        the detectors, and is empty while a reference is taken. ``alarms`` holds the last 100 of
+        ``n_alarms``, each with the ``row``, the ``time``, and what `alarm.alarm` says of it.
+        """
         latest = self.alarms[-1] if self.alarms else None
         names = [item.feature for item in self.bins or []]
         reference = self.reference
