@@ -1,0 +1,67 @@
+"""Do labels that are not there yet only ever make a bet worth less?"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from calibrail.errors import InputError
+from calibrail.monitoring import draws
+from calibrail.monitoring.draws import RATES
+from calibrail.settings import Drawing
+from tests.monitoring.drawn import drawn
+
+LIMITS = {"coverage": 0.9, "fpr": 0.2}
+
+
+@pytest.mark.parametrize("design", ["uniform", "active"])
+def test_whatever_a_waiting_answer_is_no_factor_is_larger_than_with_its_label(design: str) -> None:
+    full = drawn(40, 0.8, 0.3, design=design, seed=3)
+    places = np.flatnonzero(full.handed_out)[[1, 4, 9, 17]]
+    settled, label = full.settled.copy(), full.label.copy()
+    settled[places], label[places] = False, np.nan
+    held_back = replace(full, settled=settled, label=label)
+    for rate, claim in itertools.product(RATES, ("kept", "broken")):
+        shown = draws.bets_on(held_back, rate, claim, LIMITS[rate])
+        for truth in itertools.product((0.0, 1.0), repeat=len(places)):
+            label = full.label.copy()
+            label[places] = truth
+            known = draws.bets_on(replace(full, label=label), rate, claim, LIMITS[rate])
+            assert np.all(shown.changes <= known.changes + 1e-12)
+            assert np.all(shown.from_start <= known.from_start + 1e-9)
+        assert np.any(shown.changes < known.changes) or np.any(shown.changes[places] < 0.0)
+
+
+def test_answers_that_nobody_can_tell_count_as_those_that_wait() -> None:
+    full = drawn(30)
+    at = np.array([3, 11])
+    label, settled, unsure = full.label.copy(), full.settled.copy(), full.unsure.copy()
+    label[at], settled[at[0]], unsure[at[1]] = np.nan, False, True
+    mixed = replace(full, label=label, settled=settled, unsure=unsure)
+    assert np.flatnonzero(draws.unknown(mixed)).tolist() == at.tolist()
+    assert np.flatnonzero(draws.waiting(mixed)).tolist() == [3]
+    for claim, sign in (("broken", 1.0), ("kept", -1.0)):
+        expected = np.where(full.flagged[at], sign, -sign) > 0.0
+        assert draws.hardest_labels(mixed, claim)[at].tolist() == expected.tolist()
+
+
+def test_batches_that_are_hardly_labelled_yet_are_left_out_at_the_end() -> None:
+    full = drawn(50)
+    assert draws.labelled_until(full) == 50
+    assert draws.batch_starts(full).tolist() == [0, 10, 20, 30, 40]
+    for n_waiting, until in ((5, 50), (6, 40), (15, 40), (16, 30), (50, 0)):
+        settled = np.arange(50) < 50 - n_waiting
+        held_back = replace(full, settled=settled, label=np.where(settled, full.label, np.nan))
+        assert draws.labelled_until(held_back) == until
+    # A batch in the middle does not hold up those after it.
+    settled = np.arange(50) // 10 != 2
+    assert draws.labelled_until(replace(full, settled=settled)) == 50
+    assert draws.labelled_until(draws.nothing_drawn()) == 0
+
+
+def test_whole_groups_are_refused() -> None:
+    with pytest.raises(InputError, match="draw single answers"):
+        draws.checked(replace(drawn(5), drawing=Drawing(whole_groups=True)))

@@ -1,0 +1,267 @@
+"""Is a promise said to be broken only where it is, and found to be where it is?"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from calibrail.conformal.sequential import SequentialTest
+from calibrail.conformal.unsure import UnsureTest
+from calibrail.labelling.audited import Audited
+from calibrail.monitoring import draws, promise
+from calibrail.monitoring.promise import promise_status
+from calibrail.monitoring.watched import Watched
+from calibrail.settings import Requirement
+from tests.monitoring.drawn import drawn
+
+LIMITS = (0.9, 0.2)
+DESIGNS = ["uniform", "active"]
+
+
+def known(full: Audited, there: np.ndarray) -> Audited:
+    """Return what is known once so many labels are there."""
+    there = there | ~full.handed_out
+    return replace(full, settled=there, label=np.where(there, full.label, np.nan))
+
+
+def strict(status: dict[str, Any]) -> str:
+    return json.dumps(status, allow_nan=False, sort_keys=True)
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_intervals_and_wealth_are_those_of_the_test_while_labelling(design: str) -> None:
+    full = drawn(300, design=design, seed=1)
+    rng = np.random.default_rng(2)
+    there = rng.random(300) < 0.9
+    status = promise_status(known(full, there), LIMITS)
+    waiting = full.handed_out & ~there
+    more = {}
+    if design == "active":
+        more = {"probability": full.probability, "guess": full.guess}
+    test = UnsureTest.of(SequentialTest(Requirement(0.2, 0.9, 0.95), full.drawing)).update(
+        full.flagged, np.where(there, full.label, np.nan), waiting, **more
+    )
+    made = test.certificate()
+    assert status["n_pending"] == int(waiting.sum())
+    for name, bound in (("coverage", made.coverage), ("fpr", made.fpr)):
+        shown = {key: status[name][key] for key in bound.to_dict()}
+        assert shown == pytest.approx(bound.to_dict())
+        assert status[name]["log_wealth_kept"] <= test.log_wealth()[0 if name == "coverage" else 2]
+
+
+def test_the_states() -> None:
+    assert promise_status(None, LIMITS)["state"] == "undecided"
+    assert promise_status(drawn(20), LIMITS)["state"] == "undecided"
+    kept = promise_status(drawn(600), LIMITS)
+    assert kept["state"] == "kept" and kept["decided"] is None
+    assert kept["coverage"]["lower"] >= 0.9 and kept["fpr"]["upper"] <= 0.2
+    since = kept["since"]["draw"]
+    assert promise_status(drawn(600), LIMITS, delta=1e-6)["since"] is None
+    full = drawn(600)
+    rows = np.arange(600) < since
+    one_less = replace(known(full, rows), batch=np.arange(1, 601))
+    assert promise_status(one_less, LIMITS)["state"] == "kept"
+    one_less = replace(known(full, np.arange(600) < since - 1), batch=np.arange(1, 601))
+    assert promise_status(one_less, LIMITS)["state"] == "undecided"
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize("rate", ["coverage", "fpr"])
+def test_a_break_after_300_labels_is_found(design: str, rate: str) -> None:
+    n = 300 + 500
+    late = np.arange(n) >= 300
+    rates = {"coverage": np.full(n, 0.95), "fpr": np.full(n, 0.1)}
+    rates[rate] = np.where(late, 0.6, 0.95) if rate == "coverage" else np.where(late, 0.5, 0.1)
+    status = promise_status(drawn(n, **rates, design=design, seed=4), LIMITS)
+    decided = status["decided"]
+    assert status["state"] == "broken" and decided["rate"] == rate
+    assert decided["draw"] > 300 and decided["log_wealth"] >= decided["at"] == np.log(2 / 0.05)
+    assert status["since"]["time"] == decided["time"] is not None
+    assert status["lately"]["alarm"] and abs(status["lately"]["since"]["draw"] - 300) < 60
+    assert status["lately"]["first"]["draw"] > 300
+
+
+def test_broken_is_for_ever_and_kept_is_not() -> None:
+    n = 1500
+    rates = np.where(np.arange(n) < 300, 0.5, 0.99)
+    whole = drawn(n, rates, seed=5)
+    parts = [draws.some(whole, np.arange(n) < 300), whole]
+    first, later = (promise_status(part, LIMITS) for part in parts)
+    assert later["coverage"]["estimate"] > first["coverage"]["estimate"]
+    assert later["decided"]["draw"] == first["decided"]["draw"]
+    assert not later["lately"]["alarm"]
+    # Labels that were changed since do not take it back either.
+    mended = replace(parts[0], label=np.where(parts[0].flagged, 1.0, 0.0))
+    again = promise_status(mended, LIMITS, decided=first["decided"])
+    assert again["state"] == "broken" and not again["decided"]["shown"]
+    assert promise_status(mended, LIMITS)["state"] == "kept"
+    turned = drawn(n, np.where(np.arange(n) < 700, 0.96, 0.87), 0.05, seed=6)
+    early = draws.some(turned, np.arange(n) < 700)
+    assert promise_status(early, LIMITS)["state"] == "kept"
+    assert promise_status(turned, LIMITS)["state"] == "undecided"
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_labels_in_any_order_never_show_more_than_all_of_them(design: str) -> None:
+    full = drawn(160, 0.5, 0.5, design=design, groups=3, seed=7)
+    rng = np.random.default_rng(8)
+    limits = {"coverage": 0.9, "fpr": 0.2}
+    ends = Watched(full, limits, 0.05, 160).broken()
+    seen_broken = False
+    order = rng.permutation(np.flatnonzero(full.handed_out))
+    for n_there in range(0, len(order), 7):
+        there = np.isin(np.arange(160), order[:n_there])
+        now = Watched(known(full, there), limits, 0.05, 160)
+        for rate, path in now.broken().items():
+            assert np.all(path <= ends[rate] + 1e-9)
+        fallen = now.decided(now.broken()) is not None
+        assert fallen or not seen_broken
+        seen_broken = fallen
+    status = promise_status(full, LIMITS, by="group")
+    assert seen_broken and status["state"] == "broken"
+    assert status["decided"]["draw"] <= 160
+
+
+def delayed(full: Audited, kind: str, rng: np.random.Generator) -> list[np.ndarray]:
+    """Return which labels are there at each look: one after every ten draws, and at the end."""
+    n = len(full)
+    hallucinated = full.label == 1.0
+    delay = {
+        "none": np.zeros(n),
+        "random": rng.exponential(30.0, n),
+        # Bad news first, and good news the later the more bad news there was.
+        "by labels": np.where(hallucinated & ~full.flagged, 0.0, np.cumsum(hallucinated) * 2.0),
+        "for ever": np.where(rng.random(n) < 0.2, np.inf, 0.0),
+    }[kind]
+    due = np.arange(n) + delay
+    return [due <= look for look in [*range(0, n, 10), n]]
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize("kind", ["none", "random", "by labels", "for ever"])
+def test_rates_on_the_limit_are_rarely_called_broken_at_any_look(design: str, kind: str) -> None:
+    runs, delta, rng = 150, 0.2, np.random.default_rng(9)
+    fallen = 0
+    for run in range(runs):
+        full = drawn(100, 0.9, 0.2, base=0.5, design=design, seed=1000 + run)
+        limits = {"coverage": 0.9, "fpr": 0.2}
+        looks = delayed(full, kind, rng)
+        chosen = looks if kind != "none" else looks[-1:]
+        # With every label there the wealth at its highest is that of every look so far.
+        watched = (Watched(known(full, there), limits, delta, 100) for there in chosen[::5])
+        fallen += any(item.decided(item.broken()) is not None for item in watched)
+    assert fallen <= binom.isf(1e-4, runs, delta)
+
+
+def test_groups_have_their_own_share_of_the_error() -> None:
+    rng = np.random.default_rng(10)
+    n = 1200
+    third = np.arange(n) % 3 == 2
+    full = drawn(n, np.where(third, 0.6, 0.99), 0.1, groups=3, seed=11)
+    status = promise_status(full, LIMITS, by="group")
+    assert [item["group"] for item in status["groups"]] == ["g0", "g1", "g2"]
+    assert [item["delta"] for item in status["groups"]] == [0.0125, 0.025 / 6, 0.025 / 12]
+    assert [item["state"] for item in status["groups"]][2] == "broken"
+    assert status["delta_all"] == 0.025 and status["coverage"]["confidence"] == 0.975
+    assert sum(item["n_labels"] for item in status["groups"]) == n == status["n_labels"]
+    mine = status["groups"][2]["decided"]
+    assert mine["draw"] % 3 == 0 and full.group[mine["draw"] - 1] == mine["group"] == "g2"
+    assert full.batch[mine["draw"] - 1] == mine["batch"]
+    assert status["state"] == "broken"
+    # A group unknown belongs to none; all answers count for all.
+    names = full.group.copy()
+    names[rng.random(n) < 0.5] = None
+    some = promise_status(replace(full, group=names), LIMITS, by="group")
+    assert sum(item["n_labels"] for item in some["groups"]) < n == some["n_labels"]
+    assert promise_status(replace(full, language=names), LIMITS, by="language")["groups"]
+
+
+@pytest.mark.parametrize("by", [None, "group"])
+def test_false_alarms_about_all_and_groups_together(
+    by: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(promise, "_POINTS", 1)
+    runs, delta = 80, 0.3
+    fallen = sum(
+        promise_status(
+            drawn(80, 0.9, 0.2, base=0.5, groups=4, seed=2000 + run), LIMITS, delta, by=by
+        )["state"]
+        == "broken"
+        for run in range(runs)
+    )
+    assert fallen <= binom.isf(1e-4, runs, delta)
+
+
+def test_intervals_hold_the_mean_rate_at_all_times_while_rates_drift(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(promise, "_POINTS", 10)
+    runs, n, outside, rng = 80, 200, 0, np.random.default_rng(12)
+    for run in range(runs):
+        # The rate follows what was caught last: a bad label makes bad ones likelier.
+        rates = np.clip(0.85 + 0.15 * np.sin(np.arange(n) / 20 + rng.random()), 0.0, 1.0)
+        full = drawn(n, rates, base=0.5, seed=3000 + run)
+        of_class = full.label == 1.0
+        course = promise_status(full, LIMITS, delta=0.2)["course"]
+        at = np.array(course["draw"]) - 1
+        total = np.maximum(np.cumsum(of_class), 1)
+        mean = (np.cumsum(rates * of_class) / total)[at]
+        seen = np.cumsum(of_class)[at] > 0
+        low, high = (np.array(course["coverage"][end]) for end in ("lower", "upper"))
+        outside += bool(np.any(seen & ((mean < low) | (mean > high))))
+    assert outside <= binom.isf(1e-4, runs, 0.2)
+
+
+def test_one_limit_alone_has_the_whole_error() -> None:
+    full = drawn(100, 0.5)
+    status = promise_status(full, (0.9, None))
+    assert status["limits"] == {"coverage": 0.9, "fpr": None}
+    assert status["coverage"]["wanted"] == pytest.approx(np.log(1 / 0.05))
+    assert status["fpr"]["wanted"] is None and status["fpr"]["n"] > 0
+    assert status["state"] == "broken" and status["decided"]["rate"] == "coverage"
+    # What cannot be bet on is not watched.
+    assert promise_status(full, (1.0, None))["state"] == "undecided"
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_the_status_is_strict_json_and_the_same_each_time(design: str) -> None:
+    full = drawn(150, 0.7, design=design, groups=2, seed=13)
+    assert strict(promise_status(full, LIMITS, by="group")) == strict(
+        promise_status(full, LIMITS, by="group")
+    )
+    for n in (0, 1, 2):
+        few = promise_status(drawn(n, design=design, groups=2), LIMITS, by="group")
+        assert json.loads(strict(few))["n_drawn"] == n
+    timeless = replace(full, time=np.full(150, np.nan))
+    assert promise_status(timeless, LIMITS)["course"]["time"][-1] is None
+    course = promise_status(full, LIMITS)["course"]
+    assert len(course["draw"]) <= 60 and course["draw"][-1] == 150
+    assert all(len(course[name]) == len(course["draw"]) for name in ("time", "log_e_lately"))
+
+
+def test_the_latest_labels_have_plain_intervals() -> None:
+    full = drawn(400, seed=14)
+    latest = promise_status(full, LIMITS)["lately"]["latest"]
+    assert latest["n"] == promise.LATEST and latest["from"]["draw"] == 301
+    rows = (np.arange(400) >= 300) & (full.label == 1.0)
+    assert latest["coverage"]["count"] == int(full.flagged[rows].sum())
+    assert latest["coverage"]["method"] == "clopper-pearson"
+
+
+def test_a_false_alarm_of_late_breaks_takes_as_many_labels_as_stated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(promise, "_POINTS", 1)
+    runs, n = 80, 300
+    first = []
+    for run in range(runs):
+        full = drawn(n, 0.9, 0.2, base=0.5, seed=4000 + run)
+        at = promise_status(full, LIMITS)["lately"]["first"]
+        first.append(at["draw"] if at else np.inf)
+    # P(T <= t) <= t / 1,001.
+    assert np.sum(np.array(first) <= n) <= binom.isf(1e-4, runs, n / 1001)
