@@ -78,6 +78,11 @@ def test_what_is_logged_is_watched_across_kills_and_another_guardrail(
         until(after.exists, "swapped", lambda: service.stderr)
         assert service.check({"columns": {"risk": 0.5}}).status == 200
         watched(1)
+        # One that hangs holds nobody up, and is killed in the end.
+        for pid in watching():
+            os.kill(pid, signal.SIGSTOP)
+        assert service.check({"columns": {"risk": 0.5}}).status == 200
+        assert service.ask("GET", "/healthz").status == 200
         assert service.terminate() == 0
         until(lambda: not service.processes(), "gone")
     status = json.loads((folder / "status.json").read_bytes())
