@@ -74,7 +74,6 @@ def run(
     changed or labels decide nothing yet; 3 where labels show that the promise is broken.
     """
     from calibrail.guardrail.file import read_file
-    from calibrail.workflow.watch import has_document
 
     # The detector, which may be a large model, is not built.
     read_file(guardrail, trust.keys)
@@ -92,7 +91,7 @@ def run(
         min_coverage=limits.min_coverage,
     )
     show.finish(
-        "watch" if has_document() else [f"promise: {found.promise}", f"traffic: {found.alarm}"],
+        "watch",
         found.to_dict(),
         f"wrote {output}",
         code=REJECTED if found.promise == "broken" else DONE,

@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from calibrail.errors import file_errors
+from calibrail.report.documents import watch as words
 from calibrail.settings import checks
 from calibrail.shown import Shown
 from calibrail.workflow.run_folder import json_parts, write_figures, write_page
@@ -94,8 +93,7 @@ class Watch(Shown):
         self.save_state(self.state, path)
         with _writing(path):
             write_atomically(path / STATUS, json_parts(self.content), durable=True)
-            if page and has_document():
-                words = import_module("calibrail.report.documents.watch")
+            if page:
                 document = words.document(self.content, **self.details())
                 write_page(document, path / PAGE)
                 write_figures(document, path / "figures")
@@ -106,11 +104,6 @@ class Watch(Shown):
         """Write what a watch needs to go on; it survives a power cut."""
         with _writing(folder):
             write_atomically(folder / STATE, state, durable=True)
-
-
-def has_document() -> bool:
-    """Whether there is a page of a watch."""
-    return find_spec("calibrail.report.documents.watch") is not None
 
 
 def _writing(folder: Path) -> Any:

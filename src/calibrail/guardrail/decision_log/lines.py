@@ -106,7 +106,8 @@ def unsealed(raw: bytes) -> Line:
     if seal != _SEAL % digest.encode():
         raise LineError("its content is not what was written: its hash does not fit")
     try:
-        content = json.loads(raw)
+        # As json.loads takes bytes, without guessing their encoding.
+        content = json.loads(raw.decode("utf-8", "surrogatepass"))
         seq, previous, time = (content[name] for name in ("seq", "previous", "time"))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise LineError("it is no line of a decision log") from error

@@ -96,7 +96,8 @@ class Reader:
             if raw.code == "changed":
                 place.lose()
             return None
-        if (raw.number == 1) != (_opening(raw.line) == (raw.chain, raw.file)):
+        opening = raw.number == 1 or raw.line.content.get("kind") == OPENED
+        if opening and (raw.number != 1 or _opening(raw.line) != (raw.chain, raw.file)):
             self._tally.find("opening", raw.name, raw.number)
         return self._take(raw.line, raw.chain, place, raw.name, raw.number)
 
@@ -177,7 +178,7 @@ class Reader:
             seconds = math.nan
         else:
             place.latest = max(place.latest, line.time)
-        if not line.decides:
+        if "kind" in line.content and not line.decides:
             tally.skip("no_decision")
             place.closed = line.kind == CLOSED
             return None

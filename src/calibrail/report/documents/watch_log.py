@@ -18,6 +18,7 @@ SKIPPED: Final[Mapping[str, str]] = {
     "no_decision": "No decisions",
     "malformed": "Without the fields of a decision",
     "outcome": "Not decided as the guardrail decides",
+    "time": "Without a time",
     "other_guardrail": "Decisions of other guardrails",
     "seen_before": "Of answers that set the threshold",
 }
@@ -28,6 +29,7 @@ FINDINGS: Final[Mapping[str, str]] = {
     "late": "came later than files of its chain that follow it, and is not read",
     "no_chain": "is no chain of a log: nothing tells whether lines of it were changed",
     "clock_back": "its clock went back by {seconds:,} s",
+    "time": "has a time that is none: {time}",
     "future": "was written in the future: {time}",
     "malformed": "is no decision: a field is missing, or is none",
     "outcome": "says {outcome} of the score {score}, and the guardrail says {rule}",
