@@ -10,6 +10,7 @@ from calibrail.monitoring.history import Blocks
 from calibrail.monitoring.rows import Ref
 
 NOBODY = np.full(1, np.nan)
+LAST = {"row": 163, "time": "1970-01-01T02:43:00Z"}
 
 
 def history(*counts: list[int]) -> Blocks:
@@ -24,8 +25,11 @@ def test_examples_are_the_latest_since_the_change_of_the_bins_that_gained() -> N
     bins = Bins("undefined", (0.5,))
     fell = np.array([[1, 0, 1] * 16 + [0, 1] * 8])
     refs: list[Ref | None] = [("c", row, f"id {row}") for row in range(100, 164)]
-    event = alarm(bins, 0, blocks, Recent.none().then(100, fell, refs))
+    event = alarm(bins, 0, blocks, Recent.none().then(100, fell, refs), LAST)
     assert event["since"]["row"] == 132 and event["since"]["time"] == "1970-01-01T02:12:00Z"
+    # The change may lie within the block before, or within the one that looks changed.
+    ends = event["since"]["lower"]["row"], event["since"]["upper"]["row"]
+    assert event["since"]["row"] == 132 and ends == (116, 148)
     assert event["before"] == {"n": 132, "share": 13 / 132}
     assert event["after"] == {"n": 32, "share": 21 / 32}
     assert event["histogram"]["before"] == [119, 13] and event["histogram"]["after"] == [11, 21]
@@ -37,7 +41,8 @@ def test_examples_are_the_latest_since_the_change_of_the_bins_that_gained() -> N
 def test_rows_without_a_place_in_a_log_are_named_by_their_number() -> None:
     blocks = history([90, 10], [15, 1], [0, 16])
     recent = Recent.none().then(100, np.array([[0] * 16 + [1] * 16]), [None] * 32)
-    event = alarm(Bins("undefined", (0.5,)), 0, blocks, recent)
+    event = alarm(Bins("undefined", (0.5,)), 0, blocks, recent, LAST)
+    assert event["since"]["upper"] == LAST
     assert event["examples"][0] == {"row": 131} and len(event["examples"]) == MOST_EXAMPLES
 
 

@@ -61,7 +61,7 @@ def test_an_alarm_says_what_changed_since_when_and_by_how_much(watched: Monitor)
     assert said["alarm"] and said["feature"] == last["feature"]
     assert first["feature"] == "response_length" and N_BEFORE < first["row"] < N_BEFORE + 200
     since = first["since"]
-    assert since["lower"]["row"] <= N_BEFORE <= since["upper"]["row"] + 16
+    assert since["lower"]["row"] <= N_BEFORE <= since["upper"]["row"]
     assert since["lower"]["row"] <= since["row"] <= since["upper"]["row"] <= first["row"]
     assert since["time"] == calibrail_time(since["row"])
     assert first["before"]["mean"] == pytest.approx(500, abs=15)

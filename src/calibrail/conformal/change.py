@@ -30,7 +30,11 @@ _NEARLY: Final = 9.0
 
 
 class ChangePoint(NamedTuple):
-    """The first block after a change: the likeliest, and the ends of the interval."""
+    """The first block after a change: the likeliest, and the ends of the interval.
+
+    A change within block j looks like one at the beginning of block j or j + 1: in rows, the
+    interval reaches from the beginning of block ``lower - 1`` to the end of block ``upper``.
+    """
 
     estimate: int
     lower: int

@@ -64,20 +64,27 @@ class Recent:
         return cls(content["row"], bins, refs)
 
 
-def alarm(bins: Bins, at: int, blocks: Blocks, recent: Recent) -> dict[str, Any]:
-    """Return what is said of an alarm of feature ``at``, raised by the last of the rows.
+def alarm(
+    bins: Bins, at: int, blocks: Blocks, recent: Recent, last: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what is said of an alarm of feature ``at``, raised by the row and time ``last``.
 
     ``since`` is the first row after the change, to the length of a block, with the ends of its
-    interval; ``before`` is the counted part of the reference and the rows up to the estimate, and
-    ``after`` the rest; ``examples`` are the latest answers after the change in the bins that
-    gained the largest shares.
+    interval: a change within a block looks like one at either of its ends, so that the interval
+    reaches from the block before the first likely one to the end of the last. ``before`` is the
+    counted part of the reference and the rows up to the estimate, and ``after`` the rest;
+    ``examples`` are the latest answers after the change in the bins that gained most.
     """
     counts = blocks.counts[:, at, : bins.n]
     found = change_point(counts)
     before, after = counts[: found.estimate].sum(axis=0), counts[found.estimate :].sum(axis=0)
     totals = blocks.totals[:, at]
     gained = after / max(1, after.sum()) - before / max(1, before.sum())
-    ends = {name: _place(blocks, getattr(found, name)) for name in ("lower", "upper")}
+    further = found.upper + 1 < len(counts)
+    ends = {
+        "lower": _place(blocks, max(1, found.lower - 1)),
+        "upper": _place(blocks, found.upper + 1) if further else dict(last),
+    }
     since = _place(blocks, found.estimate)
     return {
         "since": since | ends,

@@ -214,8 +214,8 @@ class Traffic:
         """Keep an alarm at the last of the rows, and begin anew after it."""
         assert self.bins is not None and self.history is not None
         at = int(detector.argmax())
-        event = alarm(self.bins[at], at, self.history.blocks(), self.recent)
         head = {"row": part.row + len(part) - 1, "time": moment(float(part.time[-1]))}
+        event = alarm(self.bins[at], at, self.history.blocks(), self.recent, head)
         feature = {"feature": self.bins[at].feature, "e_value": float(detector[at])}
         self.alarms = [*self.alarms, head | feature | event][-MOST_ALARMS:]
         self.n_alarms += 1
