@@ -90,6 +90,7 @@ def test_what_is_logged_is_watched_across_kills_and_another_guardrail(
     assert (status["n"], status["log"]["whole"]) == (17, True) == (alone.n, True)
     assert status["traffic"] == alone.to_dict()["traffic"]
     assert json.loads((after / "status.json").read_bytes())["n"] == 1
+    assert (folder / "watch.html").is_file()
 
 
 def said(pid: int) -> bytes:
