@@ -33,7 +33,7 @@ FAMILIES = {
     "covariate shift": ("covariate",),
     "several risks": ("several", "a"),
     "verdicts at any time": ("sequential,",),
-    "false alarms of a watch": ("watch,",),
+    "a watch": ("watch,", "promise,"),
 }
 
 

@@ -120,15 +120,22 @@ def rows_per_alarm(first: Floats, rows: int) -> float:
 
 
 def threshold_for(statistic: Floats, size: int, wanted: float) -> float:
-    """Return the lowest threshold at which streams give an alarm in at least so many rows."""
-    rows = statistic.shape[1] * size
-    values = np.unique(statistic.max(axis=1))
-    low, high = -1, len(values) - 1
+    """Return the threshold at which the rows per first alarm come closest to the wanted ones.
+
+    Statistics with few values cannot have any number of rows: it may be more, or fewer.
+    """
+    values, rows = np.unique(statistic.max(axis=1)), statistic.shape[1] * size
+
+    def length(at: int) -> float:
+        return rows_per_alarm(first_above(statistic, float(values[at]), size), rows)
+
+    # The last value is above none of the statistics: no alarm at all.
+    low, high = 0, len(values) - 1
     while high - low > 1:
         middle = (low + high) // 2
-        enough = rows_per_alarm(first_above(statistic, float(values[middle]), size), rows) >= wanted
-        low, high = (low, middle) if enough else (middle, high)
-    return float(values[high])
+        low, high = (low, middle) if length(middle) >= wanted else (middle, high)
+    short, long = length(low), length(high)
+    return float(values[low if wanted / short < long / wanted else high])
 
 
 class RiskBoundary:

@@ -14,6 +14,7 @@ from calibrail.validity import (
     ceilings,
     certificates,
     groups,
+    promise,
     risks,
     sequential,
     shift,
@@ -111,6 +112,10 @@ PROMISES: Final[tuple[Simulation[Check], ...]] = (
     ),
     Simulation(watch.one_feature, sizes=(100, 600), alphas=(0.1,)),
     Simulation(watch.several_features, sizes=(100,), alphas=(0.1,)),
+    *(
+        Simulation(run, kinds=_ONE, each=each, sizes=(100,), alphas=(0.1,))
+        for run, each in ((promise.uniform, 1), (promise.active, 1), (promise.late, 10))
+    ),
     Simulation(risks.several_risks, kinds=_ONE, each=80, sizes=(30, 100)),
     Simulation(risks.risk_that_turns, kinds=_ONE, each=80, sizes=(30, 100, 600)),
 )

@@ -24,6 +24,7 @@ from calibrail.validity.from_files import (
     sessions,
     simulate_from_files,
     thresholds,
+    watching,
 )
 from calibrail.validity.from_files.population import LARGE_ARE_HARD, TENS
 from calibrail.workflow.tally import Tally
@@ -49,6 +50,7 @@ SMALL: list[tuple[Run, int, float, int]] = [
     (looks.calibrate_growing, 160, 0.05, 1),
     (looks.seeds_tried, 160, 0.05, 1),
     (labelled.until_calibrated, 80, 0.2, 2),
+    (watching.false_alarms, 300, 0.2, 2),
 ]
 
 

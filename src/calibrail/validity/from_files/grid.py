@@ -18,6 +18,7 @@ from calibrail.validity.from_files import (
     labelled,
     sessions,
     thresholds,
+    watching,
 )
 from calibrail.validity.from_files import looks as looking
 
@@ -70,6 +71,7 @@ FROM_FILES: Final = (
     FromFile(copied.broken_certified, 120, 0.05, each=2),
     FromFile(batches.drift_seen, 240, 0.05),
     FromFile(labelled.until_calibrated, 300, 0.2, each=2),
+    FromFile(watching.false_alarms, 1000, 0.2, each=5),
     FromFile(command_line.commands_and_calls, 200, 0.05, each=250),
 )
 
