@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from calibrail.settings import LabelOptions as LabelOptions
     from calibrail.settings import Promise as Promise
     from calibrail.settings import ReadOptions as ReadOptions
+    from calibrail.settings import RecalibrateOptions as RecalibrateOptions
     from calibrail.settings import Requirement as Requirement
     from calibrail.settings import ScoreThreshold as ScoreThreshold
     from calibrail.settings import ShiftSplit as ShiftSplit
@@ -79,6 +80,8 @@ if TYPE_CHECKING:
     from calibrail.workflow.log import export_log as export_log
     from calibrail.workflow.log import verify_log as verify_log
     from calibrail.workflow.monitor import monitor as monitor
+    from calibrail.workflow.recalibrate import Recalibration as Recalibration
+    from calibrail.workflow.recalibrate import recalibrate as recalibrate
     from calibrail.workflow.run import Run as Run
     from calibrail.workflow.select import select as select
     from calibrail.workflow.shift import ShiftRun as ShiftRun
@@ -103,8 +106,8 @@ _ROOMS = {
     "scores": "Score Scores",
     "scores.custom": "CustomScore",
     "serve.client": "AsyncClient Client",
-    "settings": "AuditOptions Drawing LabelOptions Promise ReadOptions Requirement "
-    "ScoreThreshold ShiftSplit SplitOptions WatchOptions",
+    "settings": "AuditOptions Drawing LabelOptions Promise ReadOptions RecalibrateOptions "
+    "Requirement ScoreThreshold ShiftSplit SplitOptions WatchOptions",
     "workflow.agree": "JudgedRates agree",
     "workflow.audit": "AuditRun audit",
     "workflow.audit_sample": "AuditBatch audit_sample",
@@ -119,6 +122,7 @@ _ROOMS = {
     "workflow.leaderboard": "LeaderboardRun leaderboard",
     "workflow.log": "export_log verify_log",
     "workflow.monitor": "monitor",
+    "workflow.recalibrate": "Recalibration recalibrate",
     "workflow.run": "Run",
     "workflow.batch_selection": "BatchSelection",
     "workflow.select": "select",

@@ -17,7 +17,7 @@ from calibrail.settings.option import speaking_of_flags
 COMMANDS: Final = (
     *("doctor", "score", "calibrate", "compare", "keygen", "export", "verify", "card"),
     *("check", "explain", "certify", "select", "shift", "audit", "agree", "leaderboard"),
-    *("plan", "label", "audit-sample", "monitor", "serve", "cache"),
+    *("plan", "label", "audit-sample", "monitor", "recalibrate", "serve", "cache"),
 )
 
 app = typer.Typer(

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calibrail.conformal import validation
+from calibrail.conformal.audited import AuditedCalibration
 from calibrail.conformal.clusters import ClusteredCalibration, calibrate_clusters
 from calibrail.conformal.groups import GroupedCalibration, calibrate_groups
 from calibrail.conformal.rank import minimum_n
@@ -110,7 +111,11 @@ class Rule(Record):
         """Rebuild a rule; every calibration in it is checked against its own scores."""
         try:
             calibration = content["calibration"]
-            build = ClusteredCalibration if "clusters" in calibration else Calibration
+            build: type[Calibration] = Calibration
+            if "clusters" in calibration:
+                build = ClusteredCalibration
+            elif "weights" in calibration:
+                build = AuditedCalibration
             groups, upper = content.get("groups"), content.get("upper")
             return cls(
                 build.from_dict(calibration),

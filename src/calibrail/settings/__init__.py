@@ -10,6 +10,7 @@ from calibrail.settings.drawing import Drawing
 from calibrail.settings.labelling import LabelOptions
 from calibrail.settings.promise import Guarantee, Promise, Undefined
 from calibrail.settings.reading import ReadOptions, ReadShort
+from calibrail.settings.recalibrating import RecalibrateOptions
 from calibrail.settings.release import Release, SelectionMethod
 from calibrail.settings.requirement import Requirement
 from calibrail.settings.score_threshold import ScoreThreshold
@@ -28,6 +29,7 @@ __all__ = [
     "Promise",
     "ReadOptions",
     "ReadShort",
+    "RecalibrateOptions",
     "Release",
     "Requirement",
     "ScoreThreshold",

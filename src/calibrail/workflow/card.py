@@ -234,5 +234,7 @@ def _without_scores(calibration: dict[str, Any] | None) -> dict[str, Any] | None
     if calibration is None:
         return None
     return {
-        name: value for name, value in calibration.items() if name not in ("scores", "clusters")
+        name: value
+        for name, value in calibration.items()
+        if name not in ("scores", "clusters", "weights")
     }

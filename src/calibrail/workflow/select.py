@@ -17,6 +17,7 @@ from calibrail.conformal import (
     p_values,
     storey_share,
 )
+from calibrail.conformal.audited import AuditedCalibration
 from calibrail.conformal.pvalues import add_tolerance
 from calibrail.data.example import Example
 from calibrail.data.sources import Source, spoken
@@ -171,6 +172,12 @@ def selected(
     # What is undefined is NaN.
     p, scores = np.array(numbers, dtype=np.float64)
     n, n_grouped = calibration.n, batch.n_grouped
+    if isinstance(calibration, AuditedCalibration):
+        raise InputError(
+            "the answers that set this guardrail's threshold do not all count alike, so that its "
+            "p-values select nothing: select with a guardrail that `calibrail calibrate` made, or "
+            "recalibrate from answers drawn uniformly that are all labelled"
+        )
     if isinstance(calibration, ClusteredCalibration):
         n = calibration.n_clusters
         if n_grouped:

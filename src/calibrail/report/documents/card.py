@@ -64,9 +64,9 @@ def document(card: Json) -> Document:
             listing("What it promises", list(_promises(config))),
             listing("What it does not promise", list(_limits(config))),
             section(
-                "What the held-out data shows",
+                f"What the {_seen_on(config)} show",
                 measures.table(
-                    "What the held-out data shows",
+                    f"What the {_seen_on(config)} show",
                     measures.rates(headline, headline),
                     headline["coverage"]["confidence"],
                 ),
@@ -79,6 +79,11 @@ def document(card: Json) -> Document:
         warnings=[Bullet(f"{capital(title(code))}.") for code in headline["warnings"]],
         footer="Every figure on this page is in the guardrail's file.",
     )
+
+
+def _seen_on(config: Json) -> str:
+    """Return what the answers are called that the figures of the file are about."""
+    return "audited answers" if config["data"]["format"] == "audit" else "held-out answers"
 
 
 def detector(config: Json) -> str:
@@ -220,12 +225,12 @@ def _limits(config: Json) -> Iterator[str]:
         "on how many answers are hallucinated in the first place."
     )
     if promise["beta"] is None and not config["requirement"]["risks"]:
-        measured = "they were measured on held-out answers alone"
+        measured = f"they were measured on {_seen_on(config)} alone"
         if headline["max_fpr"] is not None and headline["verdict"] == "certified":
-            measured = "what is known of them is the verdict above, on held-out answers"
+            measured = f"what is known of them is the verdict above, on {_seen_on(config)}"
         yield f"False alarms are not part of the promise: {measured}."
     if headline["verdict"] != "certified":
-        yield "It is not certified: held-out answers do not show that it meets what was asked."
+        yield f"It is not certified: {_seen_on(config)} do not show that it meets what was asked."
 
 
 def _data(config: Json) -> Iterator[tuple[str, str]]:
@@ -244,6 +249,10 @@ def _data(config: Json) -> Iterator[tuple[str, str]]:
                 data["n_quarantined"], "row that could not be used", "rows that could not be used"
             ),
         )
+    if data["format"] == "audit":
+        yield "Threshold from", f"{count(n, 'hallucinated answer')}, on which its coverage was seen"
+        yield "Drawn", f"from a decision log by lot, seed {data['seed']}"
+        return
     yield "Threshold from", f"{count(n, 'hallucinated answer')}, none of which tested it"
     if data["seed"] is not None:
         yield "Split", f"by lot, seed {data['seed']}"

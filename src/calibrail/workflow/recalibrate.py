@@ -1,0 +1,298 @@
+"""Which threshold do the answers audited in production allow, and what would it change?"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final, TypeAlias, Unpack
+
+import numpy as np
+
+from calibrail.conformal import Calibration
+from calibrail.conformal.audited import AuditedScores, calibrate_audited, grid_of
+from calibrail.conformal.audited_verdict import AuditedVerdict, audited_rates, audited_verdict
+from calibrail.conformal.rule import Rule
+from calibrail.errors import DataError, InputError, file_errors
+from calibrail.guardrail.decision_log.cursor import Cursor, Tally
+from calibrail.guardrail.decision_log.tail import log_sources, read_on
+from calibrail.guardrail.file import write_file
+from calibrail.guardrail.frozen import FrozenConfig, Headline
+from calibrail.guardrail.runtime import Guardrail
+from calibrail.report.documents import recalibrate as words
+from calibrail.settings import Promise, RecalibrateOptions, Requirement, checks
+from calibrail.settings.short import Limits, collect_requirement
+from calibrail.shown import Shown
+from calibrail.workflow.audited_part import AuditedPart
+from calibrail.workflow.frozen import frozen_config
+from calibrail.workflow.run_folder import write_page
+from calibrail.workflow.watched_lines import rows_of, usable
+from calibrail.writing import write_atomically
+
+SCHEMA: Final = "calibrail.recalibration/1"
+#: Answers of each kind that the comparison names.
+_LISTED: Final = 20
+
+Logs: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Recalibration(Shown):
+    """A new guardrail that audited answers allow, beside the old one; nothing is replaced by it.
+
+    Attributes
+    ----------
+    config : FrozenConfig
+        The content of the new guardrail's file.
+    content : mapping
+        Thresholds, verdict, what either guardrail does on the same answers.
+    """
+
+    shown_as = "recalibrate"
+
+    config: FrozenConfig
+    content: Mapping[str, Any]
+
+    def shown(self) -> tuple[Any, ...]:
+        """Return what the page says."""
+        return (self.content,)
+
+    @property
+    def verdict(self) -> str:
+        """``certified``, ``rejected`` or ``inconclusive``."""
+        return self.config.headline.verdict
+
+    @property
+    def guardrail(self) -> Guardrail:
+        """The new guardrail, with its detector built."""
+        return Guardrail(self.config)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as strict JSON can hold it."""
+        return dict(self.content)
+
+    def save(self, path: str | PathLike[str], *, sign: str | PathLike[str] | None = None) -> Path:
+        """Write the guardrail's file, and beside it the comparison as JSON and as a page.
+
+        Parameters
+        ----------
+        path : path
+            Of the new guardrail; ``NAME.recalibration.json`` and ``NAME.html`` stand beside it.
+        sign : path, optional
+            Private Ed25519 key (PEM): ``PATH.dsse`` then holds the signature.
+
+        Returns
+        -------
+        Path
+            The page.
+        """
+        file = checks.path(path, "path")
+        page = file.with_suffix(".html")
+        text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+        with file_errors(f"cannot write {file}", "; name another place"):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(
+                file.with_suffix(".recalibration.json"), f"{text}\n".encode("utf-8", "replace")
+            )
+            write_page(words.document(self.to_dict()).naming(NEW=file), page)
+            write_file(self.config, file, sign)
+        return page
+
+
+def recalibrate(
+    guardrail: Guardrail | FrozenConfig | str | PathLike[str],
+    labels: str | PathLike[str],
+    logs: Logs | None = None,
+    requirement: Requirement | None = None,
+    options: RecalibrateOptions | None = None,
+    **limits: Unpack[Limits],
+) -> Recalibration:
+    """Make a new guardrail from answers that people audited: same detector, new threshold.
+
+    The threshold keeps the guarantee ``anytime``: with probability 1 - delta none that is made so,
+    whenever and however often, ever misses more than alpha. Nothing is scored again. Answers that
+    have no label yet, or of which nobody can tell, count as what speaks against the threshold.
+
+    Parameters
+    ----------
+    guardrail : Guardrail, FrozenConfig or path
+        The one that decided about the answers.
+    labels : path
+        Folder that ``calibrail audit-sample`` made.
+    logs : path or sequence of paths, optional
+        Its decision logs: how much of all that they hold either threshold flags.
+    requirement : Requirement, optional
+        ``max_fpr`` and ``min_coverage``; what the guardrail was to meet when left out.
+    options : RecalibrateOptions, optional
+        ``delta``, and since when answers take part.
+    **limits
+        In a short call, fields of the requirement.
+
+    Returns
+    -------
+    Recalibration
+        Its ``save`` writes the new guardrail. Nothing uses it unasked.
+
+    Raises
+    ------
+    TooFewExamplesError
+        The labels show of no threshold that it keeps the promise; says what is missing.
+    InputError
+        The guardrail has more than one threshold, or the labels are about another one.
+    DataError
+        A file of the folder is damaged, or the log holds no decision of this guardrail.
+    """
+    config, _ = frozen_config(guardrail)
+    rule = Rule.from_dict(vars(config))
+    _refuse_many(config, rule)
+    choices = checks.optional(options, RecalibrateOptions, "options")
+    asked = collect_requirement(requirement, dict(limits), recalibrate)
+    required = _required(config, asked)
+    folder = checks.path(labels, "labels")
+    part = AuditedPart.read(folder, config, choices.since)
+    answers = part.answers
+    delta = config.promise.delta if choices.delta is None else choices.delta
+    promise = Promise(config.promise.alpha, "anytime", delta, config.promise.undefined)
+    grid = grid_of(rule.calibration)
+    calibration = calibrate_audited(answers, promise, grid)
+    verdict = audited_verdict(answers, calibration, required, grid)
+    content = {
+        "schema": SCHEMA,
+        "old": config.digest,
+        "score": {"name": config.score.name, "params": config.score.params},
+        "promise": promise.to_dict(),
+        "before": config.promise.to_dict(),
+        "labels": part.counted(),
+        "threshold": {
+            "old": _finite(rule.calibration.threshold),
+            "new": _finite(calibration.threshold),
+        },
+        "rank": calibration.rank,
+        "n": calibration.n,
+        "n_open_missed": getattr(calibration, "n_open", 0),
+        **verdict.to_dict(),
+        "level": float(required.confidence),
+        "comparison": _comparison(part, calibration, float(required.confidence)),
+        "log": None if logs is None else _logged(config, answers, calibration, logs),
+    }
+    new = _frozen(config, calibration, promise, required, part, verdict, content)
+    return Recalibration(new, {**content, "new": new.digest})
+
+
+def _refuse_many(config: FrozenConfig, rule: Rule) -> None:
+    """Refuse a guardrail that more than one promise decides for."""
+    kinds = {
+        "groups have thresholds of their own (by)": rule.groups is not None,
+        "answers are reviewed between two thresholds (beta)": rule.upper is not None,
+        "its threshold was chosen to keep several risks (risk)": rule.chosen is not None,
+        "everything is flagged": rule.calibration.flag_all,
+    }
+    if why := [reason for reason, holds in kinds.items() if holds]:
+        raise InputError(
+            f"this guardrail is not one threshold with one promise: {why[0]}; calibrate it anew on "
+            "labelled answers, e.g. calibrail calibrate AUDIT"
+        )
+
+
+def _required(config: FrozenConfig, asked: Requirement) -> Requirement:
+    """Return what is asked, and where nothing is, what was asked of the guardrail."""
+    then = config.requirement
+    if asked.risks:
+        raise InputError("risks are kept by a choice among thresholds; leave them out")
+    usual = asked.confidence == Requirement().confidence
+    return Requirement(
+        max_fpr=then.max_fpr if asked.max_fpr is None else asked.max_fpr,
+        min_coverage=then.min_coverage if asked.min_coverage is None else asked.min_coverage,
+        confidence=then.confidence if usual else asked.confidence,
+    )
+
+
+def _comparison(part: AuditedPart, calibration: Calibration, level: float) -> dict[str, Any]:
+    """Return what either threshold does on the same answers, and which of them it changes.
+
+    One threshold is above the other, so that all changes go the same way, and the differences are
+    the shares of either class that change.
+    """
+    answers, ids = part.answers, part.found.id[part.taken]
+    old, new = answers.flagged, answers.flags(calibration.threshold)
+    changed = old != new
+    sides = {}
+    for name, flags, floors in (
+        ("old", old, answers.drawing.floors),
+        ("new", new, answers.floors(calibration.threshold)),
+        ("changed", changed, answers.floors()),
+    ):
+        coverage, fpr = audited_rates(answers, flags, level, floors)
+        sides[name] = {"coverage": coverage.to_dict(), "fpr": fpr.to_dict()}
+    listed = {}
+    for name, label in (("hallucinated", 1.0), ("faithful", 0.0)):
+        rows = np.flatnonzero(changed & (answers.label == label))
+        listed[name] = [
+            {"id": ids[row], "score": float(answers.score[row]), "flagged": bool(new[row])}
+            for row in rows[:_LISTED].tolist()
+        ]
+    direction = "same" if not changed.any() else "more" if bool(new[changed].all()) else "fewer"
+    return {**sides, "new_flags": direction, "answers": listed}
+
+
+def _logged(
+    config: FrozenConfig, answers: AuditedScores, calibration: Calibration, logs: Logs
+) -> dict[str, Any]:
+    """Return how much of a log either threshold flags."""
+    cursor, tally = Cursor(), Tally()
+    n, old, new = 0, 0, 0
+    for lines in read_on(log_sources(logs), cursor, tally):
+        if not (kept := usable(lines, config, tally)):
+            continue
+        rows = rows_of(kept)
+        as_logged = replace(answers, score=rows.score, flagged=rows.flagged)
+        n += len(kept)
+        old += int(np.count_nonzero(rows.flagged))
+        new += int(np.count_nonzero(as_logged.flags(calibration.threshold)))
+    if not n:
+        others = ", ".join(f"{name[:19]}... ({count:,})" for name, count in tally.others.items())
+        raise DataError(
+            "the log holds no decision of this guardrail"
+            + (f", but of others: {others}" if others else "")
+            + "; name the log that the answers were drawn from"
+        )
+    return {"n": n, "old": old, "new": new, **tally.to_dict()}
+
+
+def _frozen(
+    config: FrozenConfig,
+    calibration: Calibration,
+    promise: Promise,
+    required: Requirement,
+    part: AuditedPart,
+    verdict: AuditedVerdict,
+    content: Mapping[str, Any],
+) -> FrozenConfig:
+    """Return the new guardrail: what is not about the threshold stays as it was frozen."""
+    headline = Headline(
+        verdict=verdict.verdict,
+        reason=words.reason(content),
+        max_fpr=verdict.max_fpr,
+        min_coverage=verdict.min_coverage,
+        confidence=verdict.confidence,
+        coverage=verdict.coverage.to_dict(),
+        fpr=verdict.fpr.to_dict(),
+        auroc=None,
+        warnings=[],
+    )
+    made = config.model_copy(
+        update={
+            **Rule(calibration).to_dict(),
+            "promise": promise,
+            "requirement": required,
+            "data": part.record(config, verdict.verdict),
+            "headline": headline,
+            "digest": "",
+        }
+    )
+    # Through the bytes and back, so that what is returned is what a file holds.
+    return FrozenConfig.from_bytes(made.to_bytes())
+
+
+def _finite(threshold: float) -> float | None:
+    return float(threshold) if np.isfinite(threshold) else None
