@@ -11,9 +11,13 @@ from pathlib import Path
 
 import pytest
 
+import calibrail as package
 from calibrail import Guardrail
 from calibrail.guardrail.decision_log import DecisionLog
 from tests.command_line import calibrail
+from tests.labelling.logs import examples
+from tests.labelling.logs import logged as timed
+from tests.labelling.rows import frozen
 from tests.workflow.logs import column_guardrail, entries, logged
 
 FEW = ("--reference", 20, "--arl", 2000)
@@ -147,3 +151,18 @@ def _until(holds: object, process: subprocess.Popen[str]) -> None:
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
     raise AssertionError("it did not come about")
+
+
+def test_a_broken_promise_has_an_exit_code_of_its_own(tmp_path: Path) -> None:
+    file, audit, log = tmp_path / "g.json", tmp_path / "audit", tmp_path / "log"
+    frozen().save(file)
+    timed(log, frozen(), examples(90))
+    assert calibrail("audit-sample", file, log, "-o", audit, "--per-day", 90).returncode == 0
+    words = ("monitor", file, log, "-o", tmp_path / "w", "--labels", audit, "--max-fpr", 0.3)
+    assert calibrail(*words).returncode == 0
+    with package.label(None, audit) as session:
+        while (task := session.next("ada")) is not None:
+            session.put("ada", task.order, 1)
+    done = calibrail(*words)
+    assert done.returncode == 3 and "BROKEN" in done.stdout, done.stdout
+    assert json.loads(calibrail(*words, "--json").stdout)["promise"]["state"] == "broken"

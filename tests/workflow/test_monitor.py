@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ import calibrail
 from calibrail import DataError, Guardrail, InputError
 from calibrail.guardrail.decision_log import DecisionLog
 from calibrail.workflow import watch as watches
+from tests.labelling.logs import examples
+from tests.labelling.logs import logged as timed
+from tests.labelling.rows import frozen
 from tests.workflow.logs import column_guardrail, entries, logged
 
 #: Few answers make the reference, so that small logs raise alarms.
@@ -210,7 +214,7 @@ def test_an_empty_log_is_a_watch_of_nothing(tmp_path: Path, guardrail: Guardrail
     found = calibrail.monitor(guardrail, log, tmp_path / "w").to_dict()
     assert (found["n"], found["timeline"], found["from"]) == (0, [], None)
     (tmp_path / "none").mkdir()
-    with pytest.raises(DataError, match="there is no decision log in"):
+    with pytest.raises(DataError, match=r"there is no decision log in"):
         calibrail.monitor(guardrail, tmp_path / "none")
 
 
@@ -272,3 +276,72 @@ def test_wrong_arguments_are_named(tmp_path: Path, guardrail: Guardrail) -> None
             calibrail.monitor(guardrail, log, **options)
     with pytest.raises(InputError, match="logs must be paths"):
         calibrail.monitor(guardrail, 3)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[Guardrail, Path, Path]:
+    """A guardrail, its log, and answers drawn from that to be labelled."""
+    folder, guardrail = tmp_path_factory.mktemp("drawn"), frozen()
+    log = timed(folder / "log", guardrail, examples(150))
+    calibrail.audit_sample(guardrail, log, folder / "audit", per_day=120, seed=1)
+    return guardrail, log, folder / "audit"
+
+
+def label(audit: Path, n: int, says: Callable[[str], int]) -> None:
+    with calibrail.label(None, audit) as session:
+        for _ in range(n):
+            task = session.next("ada")
+            assert task is not None
+            session.put("ada", task.order, says(task.id))
+
+
+def test_labels_show_whether_the_promise_is_kept(
+    tmp_path: Path, drawn: tuple[Guardrail, Path, Path]
+) -> None:
+    guardrail, log, audit = drawn
+    flagged = {item.id: item.flagged for item in guardrail.decide(examples(150))}
+    right, wrong = shutil.copytree(audit, tmp_path / "r"), shutil.copytree(audit, tmp_path / "w")
+    folder = tmp_path / "watch"
+    options: dict[str, Any] = {"max_fpr": 0.5, "labels": right}
+    before = calibrail.monitor(guardrail, log, folder, **options)
+    n = before.to_dict()["labels"]["n_handed_out"]
+    assert before.to_dict()["promise"]["n_pending"] == n >= 100
+    label(right, n, lambda id: int(flagged[id]))
+    kept_so_far = calibrail.monitor(guardrail, log, folder, **options)
+    found = kept_so_far.to_dict()
+    assert (kept_so_far.promise, found["promise"]["n_labels"]) == ("kept", n)
+    assert found["promise"]["coverage"]["estimate"] == 1.0
+    assert found["promise"]["limits"] == {"coverage": 0.8, "fpr": 0.5}
+    # All that passed was hallucinated.
+    label(wrong, n, lambda id: int(not flagged[id]))
+    options["labels"] = wrong
+    broken = calibrail.monitor(guardrail, log, folder, **options)
+    assert broken.promise == "broken"
+    decided = broken.to_dict()["promise"]["decided"]
+    assert decided["rate"] in ("coverage", "fpr") and decided["time"].startswith("2026-03-0")
+    # That stands, whatever becomes of the labels; and the same files give the same bytes.
+    written = kept(folder)
+    calibrail.monitor(guardrail, log, folder, **options)
+    assert kept(folder) == written
+    options["labels"] = right
+    after = calibrail.monitor(guardrail, log, folder, **options)
+    assert after.promise == "broken" and not after.to_dict()["promise"]["decided"]["shown"]
+
+
+def test_labels_that_cannot_count_are_named(
+    tmp_path: Path, drawn: tuple[Guardrail, Path, Path]
+) -> None:
+    guardrail, log, audit = drawn
+    with pytest.raises(InputError, match=r"the labels in .* are about another guardrail"):
+        calibrail.monitor(
+            frozen(0.3), timed(tmp_path / "o", frozen(0.3), examples(3)), labels=audit
+        )
+    with pytest.raises(DataError, match=r"there are no labels in"):
+        calibrail.monitor(guardrail, log, labels=tmp_path / "none")
+    strange = shutil.copytree(audit, tmp_path / "strange")
+    label(strange, 2, lambda _: 0)
+    with (strange / "labels.jsonl").open("a") as file:
+        file.write("no JSON\n")
+    found = calibrail.monitor(guardrail, log, labels=strange).to_dict()
+    assert found["labels"]["n_problems"] == 1 and "line 3" in found["labels"]["problems"][0]
+    assert found["promise"]["n_labels"] == 2

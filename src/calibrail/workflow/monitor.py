@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from contextlib import nullcontext
 from os import PathLike
-from pathlib import Path
 from threading import Event
 from typing import Any, Final, TypeAlias, Unpack
 
@@ -37,7 +36,6 @@ def monitor(
     options: WatchOptions | None = None,
     *,
     labels: str | PathLike[str] | None = None,
-    judge_labels: str | PathLike[str] | None = None,
     reference: Logs | int | None = None,
     follow: Event | None = None,
     **short: Unpack[MonitorShort],
@@ -63,8 +61,6 @@ def monitor(
         fields by themselves: ``arl=50_000``; ``max_fpr`` and ``min_coverage``, too.
     labels : path, optional
         Folder of ``calibrail audit-sample``, in which people label.
-    judge_labels : path, optional
-        Labels of a judge, by the answers' ids.
     reference : path, sequence of paths, or int, optional
         A log that the traffic is compared with; or the number of its own first answers that it is.
     follow : threading.Event, optional
@@ -93,12 +89,12 @@ def monitor(
     compared = None if reference is None else log_sources(reference)
     folder = None if output is None else checks.path(output, "output")
     names = str(file or "guardrail.json"), *map(str, sources)
-    given = [None if item is None else Path(item) for item in (labels, judge_labels)]
+    drawn = None if labels is None else checks.path(labels, "labels")
     with nullcontext() if folder is None else alone(folder):
         watching = Watching(
             Watched(config, sources, names),
             options,
-            WatchLabels(config, limits, *given),
+            WatchLabels(config, limits, drawn),
             compared,
             folder,
         )

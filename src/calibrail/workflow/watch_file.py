@@ -38,6 +38,8 @@ class WatchFile:
         What was met in it.
     first, last : str or None
         Earliest and latest time of what was used.
+    decided : mapping or None
+        With which label the promise was seen to be broken: that stands, whatever becomes of labels.
     """
 
     guardrail: str
@@ -47,6 +49,7 @@ class WatchFile:
     tally: Tally = field(default_factory=Tally)
     first: str | None = None
     last: str | None = None
+    decided: Mapping[str, Any] | None = None
 
     def to_bytes(self) -> bytes:
         """Return the file's bytes: the same for the same watch."""
@@ -56,6 +59,7 @@ class WatchFile:
             "asked": dict(self.asked),
             "from": self.first,
             "to": self.last,
+            "decided": self.decided,
             "cursor": self.cursor.to_dict(),
             "log": self.tally.to_dict(),
             "monitor": json.loads(self.monitor.to_state()),
@@ -96,6 +100,7 @@ class WatchFile:
                 Tally.from_dict(content["log"]),
                 content["from"],
                 content["to"],
+                content["decided"],
             )
 
 

@@ -1,13 +1,20 @@
 """What do the labels of a watched guardrail show, so far?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from calibrail.errors import InputError
+from calibrail.errors import CalibrailError, DataError, InputError
 from calibrail.guardrail.frozen import FrozenConfig
+from calibrail.labelling.audited import Audited, audited
+from calibrail.monitoring.promise import promise_status
 from calibrail.settings import Requirement
+from calibrail.settings.watch import WatchOptions
 from calibrail.workflow.frozen import frozen_limits
+
+#: Problems of labels that are named; all are counted.
+_NAMED: Final = 20
 
 
 class WatchLabels:
@@ -21,58 +28,89 @@ class WatchLabels:
         Limits in place of the frozen ones.
     folder : Path, optional
         Of ``calibrail audit-sample``.
-    judge : Path, optional
-        Labels of a judge.
+
+    Raises
+    ------
+    InputError
+        The labels are not those of answers drawn from a log, or are about another guardrail.
+    DataError
+        The folder is damaged, or cannot be read.
     """
 
     def __init__(
-        self,
-        config: FrozenConfig,
-        asked: Requirement,
-        folder: Path | None = None,
-        judge: Path | None = None,
+        self, config: FrozenConfig, asked: Requirement, folder: Path | None = None
     ) -> None:
-        self.folder, self._judge, self._config = folder, judge, config
-        self._delta = 0.05
-        if folder is not None or judge is not None:
-            raise InputError("labels do not count in a watch yet; leave them out")
+        self.folder, self._digest = folder, config.digest
         coverage, fpr = frozen_limits(config)
         self.limits = {
             "min_coverage": coverage if asked.min_coverage is None else asked.min_coverage,
             "max_fpr": fpr if asked.max_fpr is None else asked.max_fpr,
         }
+        self._seen = self._files()
+        self._audited = self._read()
+        self._trouble: str | None = None
 
     def changed(self) -> bool:
-        """Whether there may be new labels."""
-        return False
+        """Take up labels that came meanwhile; return whether there may be any.
 
-    def status(
-        self, timeline: Sequence[Mapping[str, Any]]
-    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None]:
-        """Return what the labels say of the promise, of the prevalence, and of themselves."""
-        nothing = {"estimate": None, "lower": 0.0, "upper": 1.0, "n": 0}
-        promise = {
-            "state": "undecided",
-            "limits": {"coverage": self.limits["min_coverage"], "fpr": self.limits["max_fpr"]},
-            "delta": self._delta,
-            "coverage": nothing,
-            "fpr": nothing,
-            "n_labels": 0,
-            "n_pending": 0,
-            "n_unsure": 0,
-            "since": None,
-            "decided": None,
-            "lately": {"alarm": False, "since": None, "log_e": 0.0, "arl": 1000},
-            "groups": [],
-            "course": {},
+        Where the folder cannot be read any more, what was read of it before goes on to count, and
+        the trouble is named.
+        """
+        if (now := self._files()) == self._seen:
+            return False
+        self._seen = now
+        try:
+            self._audited, self._trouble = self._read(), None
+        except CalibrailError as error:
+            self._trouble = str(error)
+        return True
+
+    def promise(
+        self, options: WatchOptions, decided: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Return whether the promise is kept; what was decided before stands."""
+        limits = self.limits["min_coverage"], self.limits["max_fpr"]
+        return promise_status(self._audited, limits, options.delta, by=options.by, decided=decided)
+
+    def status(self) -> dict[str, Any] | None:
+        """Return what became of the labels; None without a folder."""
+        if self._audited is None:
+            return None
+        found = self._audited
+        problems = [*filter(None, [self._trouble]), *found.problems]
+        return {
+            "n_drawn": len(found),
+            "n_handed_out": int(found.handed_out.sum()),
+            "n_settled": int((found.settled & found.handed_out).sum()),
+            "n_disagreements": found.n_disagreements,
+            "design": found.drawing.design,
+            "n_problems": len(problems),
+            "problems": problems[:_NAMED],
         }
-        prevalence: dict[str, Any] = {
-            **nothing,
-            "method": "flags",
-            "assumption": None,
-            "flags": None,
-            "labels": None,
-            "judge": None,
-            "periods": [],
-        }
-        return promise, prevalence, None
+
+    def _read(self) -> Audited | None:
+        if self.folder is None:
+            return None
+        if not self.folder.is_dir():
+            raise DataError(
+                f"there are no labels in {self.folder}; name the folder that `calibrail "
+                "audit-sample` made"
+            )
+        found = audited(self.folder)
+        if found.guardrail != self._digest:
+            raise InputError(
+                f"the labels in {self.folder} are about another guardrail: their digest is "
+                f"{found.guardrail:.19}..., and that of the one given {self._digest:.19}...; draw "
+                "answers for this one with `calibrail audit-sample`"
+            )
+        return found
+
+    def _files(self) -> dict[str, tuple[int, int]]:
+        """Return the size of each file of the folder, and when it was written."""
+        found: dict[str, tuple[int, int]] = {}
+        if self.folder is not None:
+            with suppress(OSError):
+                for path in self.folder.glob("*.json*"):
+                    state = path.stat()
+                    found[path.name] = state.st_size, state.st_mtime_ns
+        return found

@@ -6,11 +6,11 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.guardrail.decision_log.cursor import Cursor, Tally
@@ -34,6 +34,19 @@ _PAGE: Final = 60.0
 _ON_THE_WAY: Final = 30.0
 
 _LOCK: Final = ".lock"
+
+PREVALENCE: Final[Mapping[str, Any]] = {
+    "estimate": None,
+    "lower": 0.0,
+    "upper": 1.0,
+    "n": 0,
+    "method": "flags",
+    "assumption": None,
+    "flags": None,
+    "labels": None,
+    "judge": None,
+    "periods": [],
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +193,8 @@ class Watching:
         traffic = dict(file.monitor.traffic())
         traffic["alarms"] = self._texts.fill(traffic["alarms"])
         timeline = file.monitor.timeline()
-        promise, prevalence, labels = self._labels.status(timeline)
+        promise = self._labels.promise(self._options, file.decided)
+        file.decided = promise["decided"] if promise["state"] == "broken" else None
         content = status(
             watched.config.digest,
             self._options,
@@ -188,8 +202,8 @@ class Watching:
             traffic,
             timeline,
             promise,
-            prevalence,
-            labels,
+            PREVALENCE,
+            self._labels.status(),
         )
         folder = self._labels.folder
         return Watch(
