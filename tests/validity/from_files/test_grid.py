@@ -51,6 +51,7 @@ SMALL: list[tuple[Run, int, float, int]] = [
     (looks.seeds_tried, 160, 0.05, 1),
     (labelled.until_calibrated, 80, 0.2, 2),
     (watching.false_alarms, 300, 0.2, 2),
+    (watching.kept_promises, 40, 0.05, 2),
 ]
 
 

@@ -72,6 +72,7 @@ FROM_FILES: Final = (
     FromFile(batches.drift_seen, 240, 0.05),
     FromFile(labelled.until_calibrated, 300, 0.2, each=2),
     FromFile(watching.false_alarms, 1000, 0.2, each=5),
+    FromFile(watching.kept_promises, 200, 0.05, each=5),
     FromFile(command_line.commands_and_calls, 200, 0.05, each=250),
 )
 

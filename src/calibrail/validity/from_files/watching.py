@@ -1,4 +1,4 @@
-"""How often does ``calibrail monitor`` raise a false alarm about a log that grows?"""
+"""How often does ``calibrail monitor`` raise a false alarm about a log that grows, or a promise?"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+import calibrail
 from calibrail import Example, Guardrail
 from calibrail.guardrail.decision_log import DecisionLog, Entry
 from calibrail.validity.check import Check, Setting
@@ -15,6 +16,8 @@ from calibrail.validity.from_files.population import ALONE, Answers
 
 #: Answers that are compared with, and how often the log is looked at while it grows.
 _REFERENCE, _LOOKS = 200, 2
+#: By so little is a promise kept.
+_LITTLE: Final = 1e-6
 #: Texts are made of the first ones of these.
 _WORDS: Final = ("one", "two", "three", "four", "five", "six", "seven", "eight")
 
@@ -74,3 +77,37 @@ def write_log(
                 for example, decision in zip(examples, decisions, strict=True)
             ]
         )
+
+
+def kept_promises(at: Setting) -> Iterator[Check]:
+    """Say that a promise is broken which is just kept: at most alpha = delta.
+
+    Half of the answers are drawn from the log, labelled in parts, and looked at after each.
+    """
+    rng, failed = at.rng("kept promises"), []
+    with folder() as place:
+        guardrail = frozen(place, ALONE, rng)
+        guardrail.save(place / "guardrail.json")
+        threshold = guardrail.calibration.threshold
+        limits = ALONE.coverage(threshold) - _LITTLE, ALONE.fpr(threshold) + _LITTLE
+        for run in range(at.runs):
+            log, watch = place / f"log {run}", place / f"watch {run}"
+            audit = place / f"audit {run}"
+            answers = ALONE.draw(rng, 2 * at.n)
+            truth = dict(zip(answers.names.tolist(), answers.labels.tolist(), strict=True))
+            seen = []
+            write_log(log, guardrail, answers, np.arange(len(answers)), rng)
+            command("audit-sample", "guardrail.json", log, "-o", audit, "--per-day", at.n)
+            for look in range(1, _LOOKS + 1):
+                with calibrail.label(None, audit) as session:
+                    for _ in range(at.n * look // _LOOKS - at.n * (look - 1) // _LOOKS):
+                        if (task := session.next("one")) is not None:
+                            session.put("one", task.order, int(truth[task.id]))
+                said = command(
+                    *("monitor", "guardrail.json", log, "-o", watch, "--labels", audit),
+                    *("--min-coverage", limits[0], "--max-fpr", limits[1], "--delta", at.alpha),
+                )
+                seen.append(said["promise"]["state"] == "broken")
+            failed.append(any(seen))
+    what = "monitor, kept promise called broken"
+    yield at.check(what, failed, at.alpha, design=f"labels by one person, {_LOOKS} looks")
