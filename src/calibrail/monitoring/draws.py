@@ -139,3 +139,8 @@ def place(audited: Audited, row: int) -> dict[str, Any]:
         "batch": int(audited.batch[row]),
         "time": moment(float(audited.time[row])),
     }
+
+
+def first(audited: Audited, n: int) -> Bools:
+    """Return which draws are the first n."""
+    return np.asarray(np.arange(len(audited)) < n)

@@ -1,0 +1,151 @@
+"""How many answers are hallucinated, as far as bounds of other shares tell?
+
+If a test is positive with probability h where something is there and l where it is not, the share
+of positives is seen = p h + (1 - p) l, so p = (seen - l) / (h - l) (Rogan and Gladen, 1978). p is
+monotone in each of the three while the other two stand still, whatever these are: over a box of
+three intervals its ends lie in corners. Where the three intervals hold together with 1 - delta, so
+does what follows. The same of a mixture of two shares, and of what is hallucinated among flagged
+and passed answers, from which coverage and FPR follow by Bayes' rule.
+"""
+
+from collections.abc import Iterable
+from itertools import product
+from typing import Final, Literal, NamedTuple
+
+import numpy as np
+
+from calibrail.conformal.betting import FRACTIONS, mixture
+from calibrail.conformal.validation import Floats
+
+#: Halvings of [0, 1]: ends are as exact as anybody reads them.
+_HALVINGS: Final = 30
+
+#: Why nothing follows: the test is positive as often where nothing is there, as far as is known; or
+#: no share of the two classes gives as many positives as there are.
+Unbounded = Literal["not_told_apart", "contradiction"]
+
+
+class Interval(NamedTuple):
+    """Ends of an interval within [0, 1]."""
+
+    lower: float
+    upper: float
+
+    @property
+    def width(self) -> float:
+        """How far its ends are apart."""
+        return self.upper - self.lower
+
+
+#: What is known of a share of which nothing is known.
+ANYTHING: Final = Interval(0.0, 1.0)
+
+
+def share_behind(
+    seen: Interval, where_there: Interval, where_not: Interval
+) -> tuple[Interval, Unbounded | None]:
+    """Return the interval of p = (seen - l) / (h - l), and why it is [0, 1] where nothing follows.
+
+    Parameters
+    ----------
+    seen : Interval
+        Of the share of positives.
+    where_there, where_not : Interval
+        Of h and of l.
+
+    Examples
+    --------
+    >>> share_behind(Interval(0.3, 0.34), Interval(0.85, 0.95), Interval(0.05, 0.15))
+    (Interval(lower=0.1875, upper=0.3625), None)
+    >>> share_behind(Interval(0.3, 0.34), Interval(0.2, 0.95), Interval(0.05, 0.2))
+    (Interval(lower=0.0, upper=1.0), 'not_told_apart')
+    """
+    if where_there.lower <= where_not.upper:
+        return ANYTHING, "not_told_apart"
+    corners = [(s - l) / (h - l) for s, h, l in product(seen, where_there, where_not)]  # noqa: E741
+    lower, upper = min(corners), max(corners)
+    if lower > 1.0 or upper < 0.0:
+        return ANYTHING, "contradiction"
+    return Interval(max(0.0, lower), min(1.0, upper)), None
+
+
+def mixed_share(flagged: Interval, in_flagged: Interval, in_passed: Interval) -> Interval:
+    """Return the interval of a share among all, from those among flagged and passed answers.
+
+    >>> mixed_share(Interval(0.25, 0.5), Interval(0.5, 0.75), Interval(0.0, 0.25))
+    Interval(lower=0.125, upper=0.5)
+    """
+    return _over_corners(
+        f * share + (1.0 - f) * other for f, share, other in product(flagged, in_flagged, in_passed)
+    )
+
+
+def rates_behind(
+    flagged: Interval, in_flagged: Interval, in_passed: Interval
+) -> tuple[Interval, Interval]:
+    """Return the intervals of coverage and FPR, from the shares of hallucinated answers.
+
+    >>> coverage, fpr = rates_behind(Interval(0.5, 0.5), Interval(0.75, 0.75), Interval(0.0, 0.25))
+    >>> coverage, fpr
+    (Interval(lower=0.75, upper=1.0), Interval(lower=0.2, upper=0.25))
+    """
+    coverage = _over_corners(
+        _part(f * share, (1.0 - f) * other)
+        for f, share, other in product(flagged, in_flagged, in_passed)
+    )
+    fpr = _over_corners(
+        _part(f * (1.0 - share), (1.0 - f) * (1.0 - other))
+        for f, share, other in product(flagged, in_flagged, in_passed)
+    )
+    return coverage, fpr
+
+
+def weighted_share(
+    estimated: Floats, floor: float, confidence: float, *, times: float = 1.0
+) -> Interval:
+    """Return the interval, at all times, of the mean of W, as bets with fixed stakes give it.
+
+    Parameters
+    ----------
+    estimated : ndarray of float64, shape (n,)
+        W of each draw (see ``betting``), in [1 - 1 / floor, 1 / floor].
+    floor : float
+        Least probability of a label.
+    confidence : float
+        Two-sided level.
+    times : float
+        As if each draw had been made so often.
+    """
+    goal = float(np.log(2.0 / (1.0 - confidence)))
+    return Interval(
+        _least(estimated, floor, goal, times),
+        1.0 - _least(1.0 - estimated, floor, goal, times),
+    )
+
+
+def _least(estimated: Floats, floor: float, goal: float, times: float) -> float:
+    """Return the lowest c against which a bet on a mean above it has not won ``goal``.
+
+    A factor is 1 + f (W - c) / (c + m), f a fraction and m = 1 / floor - 1: it is positive, and the
+    higher the lower c is, so that bisection finds the end.
+    """
+    if not len(estimated):
+        return 0.0
+    most = 1.0 / floor - 1.0
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2.0
+        gains = (estimated - middle) / (middle + most)
+        won = float(mixture(np.log1p(gains[:, None] * FRACTIONS).sum(axis=0) * times))
+        low, high = (middle, high) if won >= goal else (low, middle)
+    return low
+
+
+def _part(of: float, other: float) -> float | None:
+    """Return a share; None of nothing, beside which other corners have the ends."""
+    return of / (of + other) if of + other > 0.0 else None
+
+
+def _over_corners(values: Iterable[float | None]) -> Interval:
+    found = [value for value in values if value is not None]
+    return Interval(max(0.0, min(found)), min(1.0, max(found))) if found else ANYTHING

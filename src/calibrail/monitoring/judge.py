@@ -1,0 +1,201 @@
+"""May a judge replace people: what do its labels show, where people labelled some answers, too?
+
+A judge's label is no label. Among the flagged answers, and among the passed ones, the share that
+the judge calls hallucinated is (share) TPR + (1 - share) FPR, with the judge's own error rates,
+which are bounded from draws that people labelled. Six bounds (both rates and the judge's share, in
+each stratum) and that of the flag rate hold together with 1 - delta, each at delta / 7; from their
+corners follow the shares of hallucinated answers, and with these prevalence, coverage and FPR. It
+holds while the judge errs among all answers of a stratum as among those that people labelled.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from calibrail.conformal import confidence_sequence, validation
+from calibrail.conformal.eprocess import lowest_limit
+from calibrail.conformal.prevalence import (
+    ANYTHING,
+    Interval,
+    mixed_share,
+    rates_behind,
+    share_behind,
+    weighted_share,
+)
+from calibrail.errors import InputError
+from calibrail.labelling.audited import Audited
+from calibrail.monitoring import draws
+from calibrail.monitoring.shares import ASSUMPTIONS, Json, flag_rate
+from calibrail.monitoring.watched import Watched
+from calibrail.settings.drawing import Drawing
+
+#: Bounds that hold together.
+_BOUNDS: Final = 7
+#: More labels than this are not counted.
+_MOST: Final = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a judge says of logged answers, all of them or some chosen without a look at any.
+
+    Attributes
+    ----------
+    labels : mapping of str to int
+        By the answer's id: 1 hallucinated, 0 faithful.
+    flagged, passed : (int, int)
+        Among the logged rows that were flagged, and passed, and that it labelled: how many it calls
+        hallucinated, and how many there are.
+
+    Raises
+    ------
+    InputError
+        If a label is neither, or a count exceeds its rows.
+    """
+
+    labels: Mapping[str, int]
+    flagged: tuple[int, int]
+    passed: tuple[int, int]
+
+    def __post_init__(self) -> None:
+        for name, label in self.labels.items():
+            if label not in (0, 1):
+                raise InputError(
+                    f"a judge's label must be 1 (hallucinated) or 0; {name!r} has {label!r:.40}"
+                )
+        for side in ("flagged", "passed"):
+            count, n = getattr(self, side)
+            validation.counts(count, n, (f"{side} judged hallucinated", f"{side} judged"))
+
+
+def judge_status(judged: Judged, audited: Audited, rows: tuple[int, int], delta: float) -> Json:
+    """Return prevalence, coverage and FPR as a judge's labels bound them.
+
+    Parameters
+    ----------
+    judged : Judged
+        What the judge says.
+    audited : Audited
+        Drawn answers that people label, in the order drawn.
+    rows : (int, int)
+        Flagged rows of the log, and all rows.
+    delta : float
+        Error of all bounds together.
+
+    Returns
+    -------
+    dict
+        Besides the intervals ``flagged`` and ``passed``: the judge's share, its error rates, and
+        ``reason``, where nothing follows; ``saved``: how many more labels of people alone would
+        give an interval as narrow, from draws like those so far (None: more than can be said, or
+        there is nothing to go by).
+    """
+    level = 1.0 - delta / _BOUNDS
+    parts = {name: _stratum(judged, audited, name, level) for name in ("flagged", "passed")}
+    rate = flag_rate(*rows, level)
+    ends = [Interval(item["lower"], item["upper"]) for item in (rate, *parts.values())]
+    reasons = [part["reason"] for part in parts.values() if part["reason"] is not None]
+    prevalence, (coverage, fpr) = mixed_share(*ends), rates_behind(*ends)
+    shares = [item["estimate"] for item in (rate, *parts.values())]
+    estimates: list[float | None] = [None, None, None]
+    if None not in shares:
+        points = [Interval(share, share) for share in shares]
+        estimates = [item.lower for item in (mixed_share(*points), *rates_behind(*points))]
+    intervals = zip(estimates, (prevalence, coverage, fpr), strict=True)
+    shown = [{"estimate": e, "lower": i.lower, "upper": i.upper} for e, i in intervals]
+    return {
+        **shown[0],
+        "confidence": 1.0 - delta,
+        "assumption": ASSUMPTIONS["judge"],
+        "reason": reasons[0] if len(reasons) == len(parts) else None,
+        "n": sum(part["n"] for part in parts.values()),
+        "flag_rate": rate,
+        "coverage": shown[1],
+        "fpr": shown[2],
+        **parts,
+        "saved": labels_saved(audited, rows, delta, prevalence.width),
+    }
+
+
+def _stratum(judged: Judged, audited: Audited, name: str, level: float) -> Json:
+    """Return what the judge's labels say of the flagged, or of the passed answers."""
+    said = np.array([judged.labels.get(item, -1) for item in audited.id.tolist()], np.int64)
+    both = (said >= 0) & (audited.flagged == (name == "flagged"))
+    part = replace(draws.some(audited, both), flagged=said[both] == 1)
+    if draws.weighted(part):
+        # Whatever the judge says, the floor is that of the stratum; a drawing has two.
+        floor = part.drawing.floors[0 if name == "flagged" else 1]
+        part = replace(part, drawing=Drawing("active", floor / 2.0))
+    tpr, fpr = Watched(part, {}, 1.0 - level, len(part)).course([len(part)])[0]
+    count, n = getattr(judged, name)
+    positive = flag_rate(count, n, level)
+    seen, high, low = (
+        Interval(item["lower"], item["upper"]) for item in (positive, tpr.to_dict(), fpr.to_dict())
+    )
+    share, reason = share_behind(seen, high, low)
+    estimate = None
+    rates = (positive["estimate"], tpr.estimate, fpr.estimate)
+    if reason is None and rates[0] is not None and rates[1] is not None and rates[2] is not None:
+        estimate = float(np.clip((rates[0] - rates[2]) / (rates[1] - rates[2]), 0.0, 1.0))
+    return {
+        "estimate": estimate,
+        "lower": share.lower,
+        "upper": share.upper,
+        "reason": reason,
+        "n": tpr.n + fpr.n,
+        "positive": positive,
+        "tpr": tpr.to_dict(),
+        "fpr": fpr.to_dict(),
+    }
+
+
+def labels_saved(audited: Audited, rows: tuple[int, int], delta: float, width: float) -> int | None:
+    """Return how many more labels alone would give an interval of at most this width, 0 if none.
+
+    The labels are as many times those that there are, with the same shares; intervals are those of
+    ``shares.labels_status`` at the same error, with the flag rate known as well as it is now.
+    """
+    known = draws.some(audited, ~draws.unknown(audited))
+    n = int(np.count_nonzero(~np.isnan(known.label)))
+    reached = _width_of(known, rows, delta)
+    if not n or width >= ANYTHING.width:
+        return 0 if n and reached(1.0) <= width else None
+    if reached(1.0) <= width:
+        return 0
+    low, high = n, 2 * n
+    while high <= _MOST and reached(high / n) > width:
+        low, high = high, 2 * high
+    if high > _MOST:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reached(middle / n) <= width else (middle, high)
+    return high - n
+
+
+def _width_of(known: Audited, rows: tuple[int, int], delta: float) -> Callable[[float], float]:
+    """Return how wide an interval is from so many times the labels that there are."""
+    level = 1.0 - delta / 3.0
+    flagged, passed = (draws.some(known, known.flagged == side) for side in (True, False))
+    seen = confidence_sequence(*rows, level)
+    rate = Interval(float(seen[0]), float(seen[1]))
+    goal = float(np.log(2.0 / (1.0 - level)))
+
+    def share(part: Audited, floor: float, times: float) -> Interval:
+        masses = draws.masses(part, part.label)
+        if draws.weighted(part):
+            return weighted_share(masses, floor, level, times=times)
+        hits = float(masses.sum()) * times
+        misses = len(part) * times - hits
+        lower, upper = lowest_limit(hits, misses, goal), 1.0 - lowest_limit(misses, hits, goal)
+        return Interval(float(lower), float(upper))
+
+    def width(times: float) -> float:
+        floors = known.drawing.floors
+        return mixed_share(
+            rate, share(flagged, floors[0], times), share(passed, floors[1], times)
+        ).width
+
+    return width

@@ -1,0 +1,214 @@
+"""What do flags alone, and what do labels say of the share of hallucinated answers?
+
+From flags alone: the flag rate is a mixture of coverage and FPR, and the bounds of all three that
+hold together leave an interval, while the scores within each class are spread as they were on the
+answers that the frozen bounds come from. From labels: the shares of hallucinated answers among
+flagged and among passed draws, mixed by the flag rate of all rows. With a judge: see ``judge``.
+
+The error is split evenly among the ways that there are, chosen beforehand by what is given, so that
+the narrowest interval may be read. All-time intervals hold the mean over all rows, or draws, so
+far. Those of a period hold for it alone: nobody chose when to look at it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from calibrail.conformal import clopper_pearson, confidence_sequence, validation
+from calibrail.conformal.prevalence import (
+    ANYTHING,
+    Interval,
+    Unbounded,
+    mixed_share,
+    share_behind,
+    weighted_share,
+)
+from calibrail.conformal.validation import Bools, Floats
+from calibrail.guardrail.frozen import Headline
+from calibrail.labelling.audited import Audited, seconds
+from calibrail.monitoring import draws
+
+#: What each way rests on.
+ASSUMPTIONS: Final = {"flags": "within_class_scores", "labels": "audited", "judge": "judge"}
+#: Batches whose shares drawn differ by more than this weigh differently in the log.
+_ALIKE: Final = 1.5
+
+Json = dict[str, Any]
+
+
+def flags_status(flag_rate: Json, headline: Headline, delta: float) -> Json:
+    """Return what the flag rate says at the worst corner of the frozen bounds.
+
+    Parameters
+    ----------
+    flag_rate : dict
+        Of all rows, or of a period, with its interval at delta / 3.
+    headline : Headline
+        What the report said of coverage and FPR.
+    delta : float
+        Error of all three intervals together.
+    """
+    notes: list[str] = []
+    level = 1.0 - delta / 3.0
+    bounds = {name: _frozen(getattr(headline, name), level, notes) for name in ("coverage", "fpr")}
+    interval, reason = ANYTHING, None
+    if flag_rate["n"]:
+        interval, reason = share_behind(
+            _interval(flag_rate), _interval(bounds["coverage"]), _interval(bounds["fpr"])
+        )
+    coverage, fpr = (bounds[name]["estimate"] for name in ("coverage", "fpr"))
+    estimate = None
+    if flag_rate["n"] and reason is None and None not in (coverage, fpr) and coverage > fpr:
+        estimate = min(1.0, max(0.0, (flag_rate["estimate"] - fpr) / (coverage - fpr)))
+    shown: Unbounded | str | None = reason if flag_rate["n"] else "nothing_logged"
+    return {
+        **_rate(estimate, interval),
+        "confidence": 1.0 - delta,
+        "assumption": ASSUMPTIONS["flags"],
+        "reason": shown,
+        "notes": sorted(set(notes)),
+        "flag_rate": flag_rate,
+        **bounds,
+    }
+
+
+def labels_status(audited: Audited, flag_rate: Json, delta: float, *, ever: bool = True) -> Json:
+    """Return what labels of drawn answers say, mixed by the flag rate.
+
+    Parameters
+    ----------
+    audited : Audited
+        Draws to count; those without a final label count as either.
+    flag_rate : dict
+        With its interval at delta / 3.
+    delta : float
+        Error of all three intervals together.
+    ever : bool
+        Whether intervals have to hold at all times, or for one look.
+    """
+    parts = {
+        name: stratum(audited, side, 1.0 - delta / 3.0, ever=ever)
+        for name, side in (("flagged", True), ("passed", False))
+    }
+    interval = mixed_share(*map(_interval, (flag_rate, parts["flagged"], parts["passed"])))
+    estimates = (flag_rate["estimate"], *(part["estimate"] for part in parts.values()))
+    estimate = None
+    if None not in estimates:
+        rate, flagged, passed = estimates
+        estimate = rate * flagged + (1.0 - rate) * passed
+    share = audited.share[audited.share > 0.0]
+    uneven = len(share) and float(share.max() / share.min()) > _ALIKE
+    return {
+        **_rate(estimate, interval),
+        "confidence": 1.0 - delta,
+        "assumption": ASSUMPTIONS["labels"],
+        "reason": None if len(audited) else "nothing_drawn",
+        "notes": ["shares_differ"] if uneven else [],
+        "n": int(np.count_nonzero(~draws.unknown(audited) & ~np.isnan(audited.label))),
+        "n_unknown": int(np.count_nonzero(draws.unknown(audited))),
+        "flag_rate": flag_rate,
+        **parts,
+    }
+
+
+def stratum(audited: Audited, flagged: bool, level: float, *, ever: bool = True) -> Json:
+    """Return the share of hallucinated answers among flagged or passed draws, with its interval."""
+    part = draws.some(audited, audited.flagged == flagged)
+    unknown = draws.unknown(part)
+    n = int(np.count_nonzero(~unknown & ~np.isnan(part.label)))
+    if draws.weighted(part):
+        floor = part.drawing.floors[0 if flagged else 1]
+        lower, upper = (
+            weighted_share(draws.masses(part, np.where(unknown, given, part.label)), floor, level)
+            for given in (0.0, 1.0)
+        )
+        known = draws.some(part, ~unknown)
+        masses = draws.masses(known, known.label)
+        estimate = float(np.clip(masses.mean(), 0.0, 1.0)) if len(known) else None
+        return {**_rate(estimate, Interval(lower.lower, upper.upper)), "n": n}
+    hits, of = int(np.nansum(part.label[~unknown])), len(part)
+    some = int(np.count_nonzero(unknown))
+    at = confidence_sequence if ever else clopper_pearson
+    interval = Interval(float(at(hits, of, level)[0]), float(at(hits + some, of, level)[1]))
+    return {**_rate(hits / n if n else None, interval), "n": n}
+
+
+def flag_rate(flagged: int, n: int, level: float, *, ever: bool = True) -> Json:
+    """Return the share of rows that are flagged, with its interval."""
+    lower, upper = (confidence_sequence if ever else clopper_pearson)(flagged, n, level)
+    interval = Interval(float(lower), float(upper))
+    return {**_rate(flagged / n if n else None, interval), "count": flagged, "n": n}
+
+
+def counted(periods: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+    """Return flagged rows and all rows, without those on which the detector failed.
+
+    What becomes of these is a policy, and never a pass.
+    """
+    failed = sum(item["failed"] for item in periods)
+    flagged = sum(item["flagged"] for item in periods) - failed
+    return max(0, flagged), sum(item["n"] for item in periods) - failed
+
+
+def periods_status(
+    timeline: Sequence[Mapping[str, Any]],
+    headline: Headline,
+    audited: Audited | None,
+    delta: float,
+) -> list[Json]:
+    """Return flag rate and prevalence of each period of a timeline, each for one look."""
+    begins = [seconds(item["from"]) for item in timeline]
+    starts = np.array([np.nan if begin is None else begin for begin in begins])
+    known = audited is not None and not np.isnan(starts).any()
+    found = []
+    for number, item in enumerate(timeline):
+        flagged, n = counted([item])
+        rate = flag_rate(flagged, n, 1.0 - delta / 3.0, ever=False)
+        labels = None
+        if audited is not None and known and n:
+            mine = _within(audited.time, starts, number)
+            if mine.any():
+                labels = labels_status(draws.some(audited, mine), rate, delta, ever=False)
+        flags = flags_status(rate, headline, delta)
+        found.append(
+            {
+                "from": item["from"],
+                "to": item["to"],
+                "flag_rate": _ends(rate) if n else None,
+                "flags": _ends(flags) if flags["reason"] is None else None,
+                "labels": None if labels is None else {**_ends(labels), "n": labels["n"]},
+            }
+        )
+    return found
+
+
+def _within(time: Floats, starts: Floats, number: int) -> Bools:
+    """Return which draws were logged in a period: it ends where the next one begins."""
+    last = starts[number + 1] if number + 1 < len(starts) else np.inf
+    return np.asarray((time >= starts[number]) & (time < last))
+
+
+def _frozen(known: Mapping[str, Any], level: float, notes: list[str]) -> Json:
+    """Return a frozen rate with exact bounds at a level, or with its own where it has no counts."""
+    count, n = known.get("count"), known.get("n")
+    if isinstance(count, int) and isinstance(n, int):
+        return {**_rate(count / n if n else None, Interval(*clopper_pearson(count, n, level)))}
+    notes.append("bounds_as_frozen")
+    ends = (known.get("lower"), known.get("upper"))
+    if None in ends:
+        return _rate(known.get("estimate"), ANYTHING)
+    validation.number(known["lower"], "lower")
+    return _rate(known.get("estimate"), Interval(float(known["lower"]), float(known["upper"])))
+
+
+def _interval(item: Mapping[str, Any]) -> Interval:
+    return Interval(item["lower"], item["upper"])
+
+
+def _rate(estimate: float | None, interval: Interval) -> Json:
+    return {"estimate": estimate, "lower": interval.lower, "upper": interval.upper}
+
+
+def _ends(item: Mapping[str, Any]) -> Json:
+    return {name: item[name] for name in ("estimate", "lower", "upper")}
