@@ -23,7 +23,7 @@ ERROR = 1e-3
 FIGURE = "validity.png"
 #: Promises by the first word of their name, as the figure colours them.
 FAMILIES = {
-    "one threshold": ("marginal", "pac", "anytime", "p-value", "coverage"),
+    "one threshold": ("marginal", "pac", "anytime", "recalibration,", "p-value", "coverage"),
     "certificates": ("wrong", "certificate", "group", "Holm"),
     "bands": ("Berk-Jones", "DKW"),
     "clusters": ("clusters,",),

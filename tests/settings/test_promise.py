@@ -29,6 +29,7 @@ from calibrail.settings.short import Short, collect, collect_requirement
         ({"min_n": 5}, "min_n is for the thresholds of groups; name their column with by"),
         ({"by": "x", "min_n": 0}, "min_n must be at least 1; got 0"),
         ({"clustered": True, "guarantee": "paper"}, "clustered needs the guarantee marginal"),
+        ({"clustered": True, "guarantee": "anytime"}, "use the guarantee pac, give one answer of"),
         ({"beta": 0.0}, r"beta must lie in \(0, 1\)"),
     ],
 )

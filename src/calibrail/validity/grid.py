@@ -15,6 +15,7 @@ from calibrail.validity import (
     certificates,
     groups,
     promise,
+    recalibration,
     risks,
     sequential,
     shift,
@@ -115,6 +116,10 @@ PROMISES: Final[tuple[Simulation[Check], ...]] = (
     *(
         Simulation(run, kinds=_ONE, each=each, sizes=(100,), alphas=(0.1,))
         for run, each in ((promise.uniform, 1), (promise.active, 1), (promise.late, 10))
+    ),
+    *(
+        Simulation(run, kinds=_ONE, each=each, sizes=(100, 600), alphas=(0.1,))
+        for run, each in ((recalibration.uniform, 5), (recalibration.active, 50))
     ),
     Simulation(risks.several_risks, kinds=_ONE, each=80, sizes=(30, 100)),
     Simulation(risks.risk_that_turns, kinds=_ONE, each=80, sizes=(30, 100, 600)),
