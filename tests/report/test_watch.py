@@ -28,7 +28,7 @@ def test_the_three_answers_come_first() -> None:
     assert [item.title for item in lead] == ["Traffic", "Promise", "Hallucinations"]
     traffic, promise, hallucinations = (item.text for item in lead)
     assert "since 2026-09-23 (2026-09-22 to 2026-09-23)" in traffic
-    assert "from 300 to 362 characters (above 340: from 2% to 66.7% of answers)" in traffic
+    assert "from 301 to 360 characters (above 340: from 2% to 66.7% of answers)" in traffic
     assert "last of 2 changes" in traffic and "does not say that the promise is broken" in traffic
     assert promise.startswith("Broken (too little is caught), shown on 2026-11-12: 88%")
     assert "80 to 93%; promised: at least 90%" in promise
@@ -50,11 +50,11 @@ def test_a_share_and_values_that_are_not_known_have_words() -> None:
     nothing: dict[str, Any] = {"edges": [0.5], "before": [0, 0], "after": [3, 1]}
     alarm = {
         "feature": "score",
-        "before": {"median": None},
-        "after": {"median": 0.4},
+        "before": {"mean": None},
+        "after": {"mean": 0.4},
         "histogram": nothing,
     }
-    assert words.moved(alarm) == "the median score went from none to 0.4"
+    assert words.moved(alarm) == "the mean score went from none to 0.4"
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_the_next_step_follows_from_the_state() -> None:
     waiting = printed(made.year("kept"), **names, labels="people")
     assert waiting.endswith("calibrail label -o people")
     broken = printed(made.year(), **names, labels="people")
-    assert "calibrail recalibrate 'g b.json' --labels people log -o new.json" in broken
+    assert "calibrail recalibrate 'g b.json' log --labels people -o new.json" in broken
 
 
 def test_a_break_that_changed_labels_do_not_show_any_more_stays_one() -> None:

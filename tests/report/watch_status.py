@@ -265,7 +265,7 @@ def year(state: str = "broken") -> dict[str, Any]:
             "judge": None,
             "periods": periods,
         },
-        "labels": {"n_drawn": 1880, "n_labels": 1820, "n_pending": 60, "problems": []},
+        "labels": {"n_drawn": 1880, "n_problems": 0, "problems": []},
         "log": {
             **log(total),
             "lines": total + 400,

@@ -338,7 +338,7 @@ def _finish(plot: Plot, at: Moments, what: str, bottom: float | None = 0.0) -> N
         axes.xaxis.set_major_formatter(ConciseDateFormatter(places))
     else:
         axes.set_xlabel(at.unit)
-    if len(at.x) > 1:
+    if len(set(at.x)) > 1:
         axes.set_xlim(at.x[0], at.x[-1])
     axes.tick_params(colors=QUIET)
     plot.legend(3, handlelength=1.8)

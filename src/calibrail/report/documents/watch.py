@@ -114,6 +114,7 @@ def _is_bounded(value: Json) -> bool:
 def _flags(status: Json) -> parts.Section | None:
     if not status["timeline"]:
         return None
+    band = ", with its interval" if status["prevalence"]["periods"] else ""
     marks = (
         " Upright lines: alarms that traffic has changed, each with the time within which the "
         "change lies."
@@ -125,7 +126,7 @@ def _flags(status: Json) -> parts.Section | None:
         parts.Figure(
             "flags",
             partial(figures.flags_svg, status),
-            f"Share of flagged answers in each period, with its interval.{marks}",
+            f"Share of flagged answers in each period{band}.{marks}",
         ),
         where="page",
     )
@@ -310,7 +311,7 @@ def _next_step(status: Json) -> str:
     if promise["state"] == "broken":
         return (
             "Make a new guardrail from the labels; nothing is swapped by itself: calibrail "
-            "recalibrate GUARDRAIL --labels AUDIT LOG -o new.json"
+            "recalibrate GUARDRAIL LOG --labels AUDIT -o new.json"
         )
     if promise["n_pending"]:
         waiting = count(promise["n_pending"], "drawn answer waits", "drawn answers wait")
@@ -335,6 +336,6 @@ def _commands(
         f"calibrail audit-sample {file} {log} -o {audit} --per-day 20   # draw answers",
         f"calibrail label -o {audit}   # people label them",
         f"calibrail monitor {file} {log} --labels {audit} -o WATCH   # and look again",
-        f"calibrail recalibrate {file} --labels {audit} {log} -o new.json   # a new guardrail",
+        f"calibrail recalibrate {file} {log} --labels {audit} -o new.json   # a new guardrail",
     )
     return parts.section("What to do", parts.Code("\n".join(lines), where="page"), where="page")

@@ -105,6 +105,6 @@ def labels(status: Json) -> parts.Section | None:
     return parts.section(
         "Labels",
         parts.Facts(facts),
-        _findings(title, problems, len(problems), "page"),
-        _findings(title, problems[:_MOST], len(problems), "terminal"),
+        _findings(title, problems, found["n_problems"], "page"),
+        _findings(title, problems[:_MOST], found["n_problems"], "terminal"),
     )

@@ -25,11 +25,17 @@ UNITS: Final[Mapping[str, str]] = {
     "chunks": " chunks",
 }
 
-#: What the middle value of a feature is called.
-MEDIANS: Final[Mapping[str, str]] = {
+#: What one value of a feature is called.
+MEANS: Final[Mapping[str, str]] = {
     "score": "score",
     "question_length": "length of questions",
     "response_length": "length of answers",
+}
+
+#: Languages that are counted together.
+NEW: Final[Mapping[str, str]] = {
+    "other": "answers in languages that the reference lacks",
+    "rarer": "answers in the reference's rarer languages",
 }
 
 #: The two rates of a promise: what each is called, of which answers, and which end is asked.
@@ -83,12 +89,13 @@ def moved(alarm: Json) -> str:
     named = FEATURES.get(feature, plain(feature))
     if "shares" in before:
         most, shares = _most_changed(before["shares"], after["shares"])
-        named, (old, new) = f"answers in {plain(most)}", map(percent, shares)
+        named, (old, new) = NEW.get(most, f"answers in {plain(most)}"), map(percent, shares)
     elif "share" in before:
         old, new = (_known(part["share"], percent) for part in (before, after))
     else:
-        old, new = (_known(part["median"], number) for part in (before, after))
-        named = f"the median {MEDIANS.get(feature, named)}"
+        # Medians are those of bins, which end where the reference does.
+        old, new = (_known(part["mean"], number) for part in (before, after))
+        named = f"the mean {MEANS.get(feature, named)}"
         new += UNITS.get(feature, "") + _beyond(alarm["histogram"])
     return f"{named} went from {old} to {new}"
 
