@@ -17,7 +17,7 @@ from calibrail.guardrail.decision_log import DecisionLog
 from calibrail.workflow import watch as watches
 from tests.labelling.logs import examples
 from tests.labelling.logs import logged as timed
-from tests.labelling.rows import frozen
+from tests.labelling.rows import frozen, truth
 from tests.workflow.logs import column_guardrail, entries, logged
 
 #: Few answers make the reference, so that small logs raise alarms.
@@ -345,3 +345,33 @@ def test_labels_that_cannot_count_are_named(
     found = calibrail.monitor(guardrail, log, labels=strange).to_dict()
     assert found["labels"]["n_problems"] == 1 and "line 3" in found["labels"]["problems"][0]
     assert found["promise"]["n_labels"] == 2
+
+
+def test_prevalence_follows_from_flags_labels_and_a_judge(
+    tmp_path: Path, drawn: tuple[Guardrail, Path, Path]
+) -> None:
+    guardrail, log, audit = drawn
+    audit = shutil.copytree(audit, tmp_path / "audit")
+    label(audit, 140, truth)
+    flags = calibrail.monitor(guardrail, log).to_dict()["prevalence"]
+    assert flags["method"] == "flags" and flags["labels"] is flags["judge"] is None
+    assert 0.0 <= flags["lower"] <= flags["upper"] <= 1.0
+    people = calibrail.monitor(guardrail, log, labels=audit).to_dict()["prevalence"]
+    assert people["labels"]["lower"] <= 1 / 3 <= people["labels"]["upper"]
+    judge = tmp_path / "judge.csv"
+    rows = [f"t{row},{truth(f't{row}')}" for row in range(150)]
+    judge.write_text("\n".join(["id,label", *rows, "elsewhere,1", "t3,0", "x,maybe"]))
+    found = calibrail.monitor(guardrail, log, labels=audit, judge_labels=judge).to_dict()
+    judged, counts = found["prevalence"]["judge"], found["labels"]["judge"]
+    assert judged["flagged"]["n"] + judged["passed"]["n"] == judged["n"] > 0
+    assert judged["lower"] <= 1 / 3 <= judged["upper"]
+    assert (counts["n_labels"], counts["n_not_in_log"], counts["n_problems"]) == (151, 1, 2)
+    assert "row 152" in counts["problems"][0]
+    for options, error, why in (
+        ({"judge_labels": judge}, InputError, "count only beside labels of people"),
+        ({"labels": audit, "judge_labels": tmp_path / "no"}, DataError, "cannot read the judge's"),
+    ):
+        with pytest.raises(error, match=why):
+            calibrail.monitor(guardrail, log, **options)
+    with pytest.raises(InputError, match=r"standard input cannot be read twice"):
+        calibrail.monitor(guardrail, "-", labels=audit, judge_labels=judge)

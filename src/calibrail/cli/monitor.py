@@ -22,6 +22,11 @@ class Evidence:
     labels: Path | None = setting(
         "Folder of `calibrail audit-sample`, in which people label.", None, metavar="AUDIT"
     )
+    judge_labels: Path | None = setting(
+        "Labels of a judge by id: they count through its errors where people labelled, too.",
+        None,
+        metavar="FILE",
+    )
     reference_log: Path | None = setting(
         "Log that traffic is compared with, in place of its own first answers.", None, metavar="LOG"
     )
@@ -79,6 +84,7 @@ def run(
         output,
         watch,
         labels=evidence.labels,
+        judge_labels=evidence.judge_labels,
         reference=evidence.reference_log,
         follow=stop,
         max_fpr=limits.max_fpr,

@@ -14,6 +14,7 @@ from calibrail.settings.short import WatchShort, from_keywords, refuse_unknown
 from calibrail.settings.watch import WatchOptions
 from calibrail.workflow.frozen import frozen_config
 from calibrail.workflow.watch import Watch
+from calibrail.workflow.watch_judge import JudgeLabels
 from calibrail.workflow.watch_labels import WatchLabels
 from calibrail.workflow.watching import Watched, Watching, alone
 
@@ -36,6 +37,7 @@ def monitor(
     options: WatchOptions | None = None,
     *,
     labels: str | PathLike[str] | None = None,
+    judge_labels: str | PathLike[str] | None = None,
     reference: Logs | int | None = None,
     follow: Event | None = None,
     **short: Unpack[MonitorShort],
@@ -61,6 +63,9 @@ def monitor(
         fields by themselves: ``arl=50_000``; ``max_fpr`` and ``min_coverage``, too.
     labels : path, optional
         Folder of ``calibrail audit-sample``, in which people label.
+    judge_labels : path, optional
+        A judge's labels of logged answers, by ``id``: of all, or of some chosen without a look at
+        any. They count only through bounds on its errors where people labelled, too.
     reference : path, sequence of paths, or int, optional
         A log that the traffic is compared with; or the number of its own first answers that it is.
     follow : threading.Event, optional
@@ -89,12 +94,15 @@ def monitor(
     compared = None if reference is None else log_sources(reference)
     folder = None if output is None else checks.path(output, "output")
     names = str(file or "guardrail.json"), *map(str, sources)
+    judge = None
+    if judge_labels is not None:
+        judge = JudgeLabels(checks.path(judge_labels, "judge_labels"), config, sources)
     drawn = None if labels is None else checks.path(labels, "labels")
     with nullcontext() if folder is None else alone(folder):
         watching = Watching(
             Watched(config, sources, names),
             options,
-            WatchLabels(config, limits, drawn),
+            WatchLabels(config, limits, drawn, judge),
             compared,
             folder,
         )

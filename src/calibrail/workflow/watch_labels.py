@@ -1,6 +1,6 @@
 """What do the labels of a watched guardrail show, so far?"""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -8,10 +8,13 @@ from typing import Any, Final
 from calibrail.errors import CalibrailError, DataError, InputError
 from calibrail.guardrail.frozen import FrozenConfig
 from calibrail.labelling.audited import Audited, audited
+from calibrail.monitoring.prevalence import prevalence_status
 from calibrail.monitoring.promise import promise_status
 from calibrail.settings import Requirement
+from calibrail.settings.option import either
 from calibrail.settings.watch import WatchOptions
 from calibrail.workflow.frozen import frozen_limits
+from calibrail.workflow.watch_judge import JudgeLabels
 
 #: Problems of labels that are named; all are counted.
 _NAMED: Final = 20
@@ -28,6 +31,8 @@ class WatchLabels:
         Limits in place of the frozen ones.
     folder : Path, optional
         Of ``calibrail audit-sample``.
+    judge : JudgeLabels, optional
+        What a judge says.
 
     Raises
     ------
@@ -38,9 +43,18 @@ class WatchLabels:
     """
 
     def __init__(
-        self, config: FrozenConfig, asked: Requirement, folder: Path | None = None
+        self,
+        config: FrozenConfig,
+        asked: Requirement,
+        folder: Path | None = None,
+        judge: JudgeLabels | None = None,
     ) -> None:
-        self.folder, self._digest = folder, config.digest
+        if judge is not None and folder is None:
+            raise InputError(
+                "a judge's labels count only beside labels of people: name the folder of "
+                f"`calibrail audit-sample`, {either('--labels AUDIT', 'labels=...')}"
+            )
+        self.folder, self._config, self._judge = folder, config, judge
         coverage, fpr = frozen_limits(config)
         self.limits = {
             "min_coverage": coverage if asked.min_coverage is None else asked.min_coverage,
@@ -72,6 +86,14 @@ class WatchLabels:
         limits = self.limits["min_coverage"], self.limits["max_fpr"]
         return promise_status(self._audited, limits, options.delta, by=options.by, decided=decided)
 
+    def prevalence(
+        self, options: WatchOptions, timeline: Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        """Return how many of the logged answers are hallucinated."""
+        judged = None if self._judge is None else self._judge.judged()
+        headline = self._config.headline
+        return prevalence_status(timeline, headline, self._audited, judged, options.delta)
+
     def status(self) -> dict[str, Any] | None:
         """Return what became of the labels; None without a folder."""
         if self._audited is None:
@@ -86,6 +108,7 @@ class WatchLabels:
             "design": found.drawing.design,
             "n_problems": len(problems),
             "problems": problems[:_NAMED],
+            "judge": None if self._judge is None else self._judge.status(),
         }
 
     def _read(self) -> Audited | None:
@@ -97,10 +120,10 @@ class WatchLabels:
                 "audit-sample` made"
             )
         found = audited(self.folder)
-        if found.guardrail != self._digest:
+        if found.guardrail != self._config.digest:
             raise InputError(
                 f"the labels in {self.folder} are about another guardrail: their digest is "
-                f"{found.guardrail:.19}..., and that of the one given {self._digest:.19}...; draw "
+                f"{found.guardrail:.19}..., and that of the one given {self._config.digest:.19}...; draw "
                 "answers for this one with `calibrail audit-sample`"
             )
         return found

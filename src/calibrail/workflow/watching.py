@@ -6,11 +6,11 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.guardrail.decision_log.cursor import Cursor, Tally
@@ -34,19 +34,6 @@ _PAGE: Final = 60.0
 _ON_THE_WAY: Final = 30.0
 
 _LOCK: Final = ".lock"
-
-PREVALENCE: Final[Mapping[str, Any]] = {
-    "estimate": None,
-    "lower": 0.0,
-    "upper": 1.0,
-    "n": 0,
-    "method": "flags",
-    "assumption": None,
-    "flags": None,
-    "labels": None,
-    "judge": None,
-    "periods": [],
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +189,7 @@ class Watching:
             traffic,
             timeline,
             promise,
-            PREVALENCE,
+            self._labels.prevalence(self._options, timeline),
             self._labels.status(),
         )
         folder = self._labels.folder

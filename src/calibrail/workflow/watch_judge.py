@@ -1,0 +1,101 @@
+"""Which of the logged answers did a judge label, and what does it say of them?"""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from calibrail.data import read
+from calibrail.errors import DataError, InputError
+from calibrail.guardrail.decision_log.cursor import Cursor, Tally
+from calibrail.guardrail.decision_log.tail import LogSource, read_on
+from calibrail.guardrail.frozen import FrozenConfig
+from calibrail.monitoring.judge import Judged
+from calibrail.settings import ReadOptions
+from calibrail.workflow.watched_lines import usable
+
+#: Rows that are named; all are counted.
+_NAMED: Final = 20
+
+
+class JudgeLabels:
+    """A judge's labels of logged answers, by their ids; counted in the log as it grows.
+
+    Parameters
+    ----------
+    file : Path
+        Rows with ``id`` and ``label``, in any format that calibrail reads.
+    config : FrozenConfig
+        The guardrail.
+    sources : sequence of Path or "-"
+        Its log, which is read once more for these labels.
+
+    Raises
+    ------
+    DataError
+        The file cannot be read, or no row of it can be used.
+    InputError
+        The log comes on standard input, which cannot be read twice.
+    """
+
+    def __init__(self, file: Path, config: FrozenConfig, sources: Sequence[LogSource]) -> None:
+        if "-" in sources:
+            raise InputError(
+                "a judge's labels are looked up in the log, and standard input cannot be read "
+                "twice; name its files in place of -"
+            )
+        self._file, self._config, self._sources = file, config, sources
+        self._seen: object = None
+        self._labels: dict[str, int] = {}
+        self._take_up()
+
+    def _take_up(self) -> bool:
+        """Read the file where it has changed; return whether it has."""
+        try:
+            state = self._file.stat()
+        except OSError as error:
+            raise DataError(f"cannot read the judge's labels {self._file}: {error}") from error
+        if (now := (state.st_size, state.st_mtime_ns)) == self._seen:
+            return False
+        with TemporaryDirectory() as folder:
+            quarantine = Path(folder) / "quarantine.jsonl"
+            rows = read(self._file, ReadOptions(quarantine=quarantine), require=())
+            labels = {row.id: int(row.label) for row in rows if row.label is not None}
+            self._n_problems, self._problems = rows.n_quarantined, _problems(quarantine)
+        self._labels, self._seen = labels, now
+        self._cursor, self._counts, self._ids = Cursor(), Counter[tuple[bool, int]](), set[str]()
+        return True
+
+    def judged(self) -> Judged:
+        """Return what the judge says, counted among all lines of the log so far."""
+        self._take_up()
+        tally = Tally()
+        for block in read_on(self._sources, self._cursor, tally):
+            for line in usable(block, self._config, tally):
+                if (label := self._labels.get(line.content["id"])) is not None:
+                    self._counts[line.content["outcome"] != "pass", label] += 1
+                    self._ids.add(line.content["id"])
+        flagged, passed = (
+            (self._counts[side, 1], self._counts[side, 0] + self._counts[side, 1])
+            for side in (True, False)
+        )
+        return Judged(self._labels, flagged, passed)
+
+    def status(self) -> dict[str, Any]:
+        """Return what became of the rows of the file."""
+        return {
+            "n_labels": len(self._labels),
+            "n_not_in_log": len(self._labels) - len(self._ids),
+            "n_problems": self._n_problems,
+            "problems": self._problems,
+        }
+
+
+def _problems(quarantine: Path) -> list[str]:
+    if not quarantine.exists():
+        return []
+    with quarantine.open(encoding="utf-8") as file:
+        rows = [json.loads(line) for _, line in zip(range(_NAMED), file, strict=False)]
+    return [f"judge's labels, row {row['row']}: {row['field']}: {row['reason']}" for row in rows]
