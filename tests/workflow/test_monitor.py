@@ -366,7 +366,7 @@ def test_prevalence_follows_from_flags_labels_and_a_judge(
     assert judged["flagged"]["n"] + judged["passed"]["n"] == judged["n"] > 0
     assert judged["lower"] <= 1 / 3 <= judged["upper"]
     assert (counts["n_labels"], counts["n_not_in_log"], counts["n_problems"]) == (151, 1, 2)
-    assert "row 152" in counts["problems"][0]
+    assert "row 153" in counts["problems"][0]
     for options, error, why in (
         ({"judge_labels": judge}, InputError, "count only beside labels of people"),
         ({"labels": audit, "judge_labels": tmp_path / "no"}, DataError, "cannot read the judge's"),

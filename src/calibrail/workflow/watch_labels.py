@@ -123,8 +123,9 @@ class WatchLabels:
         if found.guardrail != self._config.digest:
             raise InputError(
                 f"the labels in {self.folder} are about another guardrail: their digest is "
-                f"{found.guardrail:.19}..., and that of the one given {self._config.digest:.19}...; draw "
-                "answers for this one with `calibrail audit-sample`"
+                f"{found.guardrail:.19}..., and that of the one given "
+                f"{self._config.digest:.19}...; draw answers for this one with "
+                "`calibrail audit-sample`"
             )
         return found
 
