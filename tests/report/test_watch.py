@@ -30,7 +30,9 @@ def test_the_three_answers_come_first() -> None:
     assert "since 2026-09-23 (2026-09-22 to 2026-09-23)" in traffic
     assert "from 301 to 360 characters (above 340: from 2% to 66.7% of answers)" in traffic
     assert "last of 2 changes" in traffic and "does not say that the promise is broken" in traffic
-    assert promise.startswith("Broken (too little is caught), shown on 2026-11-12: 88%")
+    assert promise.startswith(
+        "Broken (too little is caught), shown by answers up to 2026-11-12: 88%"
+    )
     assert "80 to 93%; promised: at least 90%" in promise
     assert hallucinations.startswith("4.5 to 9.8% of answers are hallucinated, from labels")
     assert "labelled answers drawn by lot" in hallucinations
@@ -94,7 +96,7 @@ def test_a_break_that_changed_labels_do_not_show_any_more_stays_one() -> None:
     assert "they were changed since" in printed(status)
     status = made.few()
     status["promise"] |= {"state": "broken", "decided": made.year()["promise"]["decided"]}
-    assert "Broken (too little is caught), shown on 2026-11-12." in printed(status)
+    assert "Broken (too little is caught), shown by answers up to 2026-11-12." in printed(status)
 
 
 def test_a_guardrail_that_promises_nothing_says_so() -> None:

@@ -167,7 +167,8 @@ def _promise(promise: Json) -> str:
     if decided is not None:
         group = "" if decided["group"] is None else f" of the group {group_label(decided['group'])}"
         said = f": {rates(promise)}" if promise["n_labels"] else ""
-        return f"broken ({WRONG[decided['rate']]}{group}), shown on {day(decided['time'])}{said}."
+        drawn = f"shown by answers up to {day(decided['time'])}"
+        return f"broken ({WRONG[decided['rate']]}{group}), {drawn}{said}."
     if not promise["n_labels"]:
         return "unknown: no answer has been labelled yet, and only labels tell whether it is kept."
     if promise["state"] == "kept":
