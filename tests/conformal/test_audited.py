@@ -228,3 +228,34 @@ def test_more_answers_are_asked_for_where_that_helps() -> None:
     assert near.verdict == "inconclusive" and near.needed is not None and near.needed > 100
     below = audited_verdict(answers, made, Requirement(max_fpr=rate - 0.02), grid)
     assert below.verdict == "inconclusive" and below.needed is None
+
+
+@pytest.mark.parametrize("design", ["uniform", "active"])
+def test_what_a_log_rounds_speaks_against_the_threshold_and_its_verdict(design: str) -> None:
+    tolerance, within = 1e-4, 0.05
+    exact = drawn(np.random.default_rng(10), 3000, design)
+    raw = exact.score
+    # As wide as a log may round, and to where the decision stays the same.
+    logged = np.where(np.round(raw, 1) >= OLD.threshold, np.round(raw, 1), raw)
+    logged = np.where((logged >= OLD.threshold) == exact.flagged, logged, raw)
+    answers = dataclasses.replace(
+        part(exact, slice(None), score=logged - within), tolerance=tolerance, spread=2 * within
+    )
+    grid = grid_of(OLD)
+    made = calibrate_audited(answers, PROMISE, grid)
+    for threshold in (made.threshold, OLD.threshold - 0.03, OLD.threshold + 0.4):
+        decided = raw + tolerance >= threshold
+        assert not np.any(answers.flags(threshold) & ~decided)
+        assert not np.any(decided & ~answers.flags(threshold, most=True))
+        # No bet is larger than what the least probability of either kind allows.
+        floors = answers.floors(threshold)
+        for flags in (answers.flags(threshold), answers.flags(threshold, most=True)):
+            for rows, floor in ((flags, floors[0]), (~flags, floors[1])):
+                assert np.all(answers.probability[rows] >= floor - 1e-12)
+    assert made.threshold <= calibrate_audited(exact, PROMISE, grid).threshold
+    wide, sharp = (
+        audited_verdict(item, made, Requirement(max_fpr=0.7), grid) for item in (answers, exact)
+    )
+    assert wide.coverage.estimate is not None and sharp.coverage.estimate is not None
+    assert wide.coverage.estimate <= sharp.coverage.estimate
+    assert wide.fpr.upper >= sharp.fpr.upper

@@ -94,7 +94,8 @@ class AuditedScores:
     Attributes
     ----------
     score : ndarray of float64
-        Higher = more likely hallucinated; NaN where there is none.
+        Higher = more likely hallucinated, as low as what was logged leaves open; NaN where there is
+        none.
     flagged : ndarray of bool
         What the guardrail that made the log decided; what stays so where there is no score.
     label : ndarray of float64
@@ -109,6 +110,8 @@ class AuditedScores:
         The one that decided then.
     tolerance : float
         Of the score: what lies as little below a threshold is flagged.
+    spread : float
+        How much higher a score may have been: a log rounds it.
     """
 
     score: Floats
@@ -120,6 +123,7 @@ class AuditedScores:
     drawing: Drawing
     threshold: float
     tolerance: float = 0.0
+    spread: float = 0.0
 
     @property
     def weighted(self) -> bool:
@@ -131,9 +135,10 @@ class AuditedScores:
         """Those to be labelled that have no label."""
         return np.asarray(self.handed_out & np.isnan(self.label))
 
-    def flags(self, threshold: float) -> Bools:
-        """Return what another threshold of the same detector decides."""
-        decided = flags_under("flag", self.score, threshold, self.tolerance)
+    def flags(self, threshold: float, *, most: bool = False) -> Bools:
+        """Return what another threshold of the same detector flags: surely, or at the ``most``."""
+        within = self.tolerance + (self.spread if most else 0.0)
+        decided = flags_under("flag", self.score, threshold, within)
         return np.asarray(np.where(np.isnan(self.score), self.flagged, decided))
 
     def estimated(self, open_as: Bools) -> Floats:
@@ -158,7 +163,7 @@ class AuditedScores:
         Nothing of it depends on the answers: it says how much may be bet on each of them.
         """
         flagged, passed = self.drawing.floors
-        lower = threshold is not None and threshold <= self.threshold
+        lower = threshold is not None and threshold <= self.threshold - self.spread
         return min(flagged, passed), passed if lower else min(flagged, passed)
 
 
@@ -232,7 +237,7 @@ def fpr_shown(
     On an FPR ``above`` the limit, or below it. Open answers count as what speaks against the bet.
     """
     for threshold in thresholds.tolist():
-        flags = answers.flags(threshold)
+        flags = answers.flags(threshold, most=not above)
         # Of (1 - W)(F - limit), with the sign of the bet.
         side = np.where(flags, 1.0, 0.0) - max_fpr
         side = side if above else -side

@@ -91,22 +91,23 @@ def audited_verdict(
         The thresholds that were tried, where answers are weighted.
     """
     level, limit = float(requirement.confidence), requirement.max_fpr
-    flags = answers.flags(calibration.threshold)
-    coverage, fpr = audited_rates(answers, flags, level, answers.floors(calibration.threshold))
+    coverage, fpr = threshold_rates(answers, calibration.threshold, level)
+    # What a log rounds may have been flagged, or not.
+    most, least = (answers.flags(calibration.threshold, most=most) for most in (True, False))
     promised = float(1 - decimal(calibration.alpha))
     required = promised if requirement.min_coverage is None else float(requirement.min_coverage)
     goal = math.log(2.0 / (1.0 - level))
     at_most, needed = None, None
     if not answers.weighted:
-        alarms, passed = _faithful(answers, flags, worst=True)
+        alarms, passed = _faithful(answers, most, worst=True)
         at_most = 1.0 - float(lowest_limit(passed, alarms, goal))
     if limit is None or not 0.0 < limit < 1.0:
         kept, broken = limit is not None and limit >= 1.0, limit == 0.0 and fpr.lower > 0.0
     elif answers.weighted:
         kept, broken = _shown_in_order(answers, calibration.threshold, grid, limit, goal)
     else:
-        kept = _won(*_faithful(answers, flags, worst=True), limit, goal, above=False)
-        broken = _won(*_faithful(answers, flags, worst=False), limit, goal, above=True)
+        kept = _won(*_faithful(answers, most, worst=True), limit, goal, above=False)
+        broken = _won(*_faithful(answers, least, worst=False), limit, goal, above=True)
         needed = 0 if kept or broken else _further(fpr, limit, goal)
     reason: VerdictReason = "fpr_shown" if kept else "fpr_refuted" if broken else "fpr_open"
     verdict: Verdict = "certified" if kept else "rejected" if broken else "inconclusive"
@@ -125,6 +126,19 @@ def audited_verdict(
         confidence=joint_confidence(calibration.delta or 0.0, level),
         needed=needed,
     )
+
+
+def threshold_rates(answers: AuditedScores, threshold: float, level: float) -> tuple[Bound, Bound]:
+    """Return the confidence sequences of a threshold's coverage and FPR.
+
+    Where a log rounds a score so that its decision is open, it counts as not caught, and as a false
+    alarm.
+    """
+    floors = answers.floors(threshold)
+    coverage, fpr = audited_rates(answers, answers.flags(threshold), level, floors)
+    if answers.spread:
+        fpr = audited_rates(answers, answers.flags(threshold, most=True), level, floors)[1]
+    return coverage, fpr
 
 
 def audited_rates(

@@ -90,7 +90,7 @@ def judge(rule: Rule, values: NDArray[np.float64], groups: Groups, tolerance: fl
     thresholds = rule.thresholds(len(values), groups)
     if tolerance == 0.0:
         return Judged(codes, thresholds, p_values, values, np.ones(len(values), dtype=np.bool_))
-    digits = math.floor(-math.log10(_WIDTH * tolerance))
+    digits = _digits(tolerance)
     rounded = np.round(values, digits)
     faithful = rule.decide(rounded, groups, tolerance) == codes
     certain = missing | faithful
@@ -101,3 +101,16 @@ def judge(rule: Rule, values: NDArray[np.float64], groups: Groups, tolerance: fl
         certain &= missing | (before == after)
     certain &= missing | (np.round(low, digits) == np.round(high, digits))
     return Judged(codes, thresholds, p_values, np.where(faithful, rounded, values), certain)
+
+
+def shown_within(tolerance: float) -> float:
+    """Return how far a score that is shown may lie from the one that was decided about.
+
+    >>> shown_within(0.0), shown_within(1e-4)
+    (0.0, 0.005)
+    """
+    return 0.0 if tolerance == 0.0 else 0.5 * 10.0 ** -_digits(tolerance)
+
+
+def _digits(tolerance: float) -> int:
+    return math.floor(-math.log10(_WIDTH * tolerance))

@@ -12,6 +12,7 @@ from calibrail.conformal.rule import Rule
 from calibrail.conformal.validation import Bools
 from calibrail.errors import InputError, file_errors
 from calibrail.guardrail.frozen import DataRecord, FrozenConfig
+from calibrail.guardrail.judged import shown_within
 from calibrail.labelling.audited import Audited, seconds
 from calibrail.labelling.folder import POOL_FILE, read_plan
 from calibrail.labelling.pool import Pool
@@ -60,12 +61,15 @@ class AuditedPart:
         """
         found = audited_labels(folder, config)
         taken = _taken(found, since)
-        names = ("score", "flagged", "label", "handed_out", "probability", "guess")
+        names = ("flagged", "label", "handed_out", "probability", "guess")
+        within = shown_within(config.score.tolerance)
         answers = AuditedScores(
+            score=found.score[taken] - within,
             **{name: getattr(found, name)[taken] for name in names},
             drawing=found.drawing,
             threshold=Rule.from_dict(vars(config)).calibration.threshold,
             tolerance=config.score.tolerance,
+            spread=2.0 * within,
         )
         return cls(folder, found, taken, answers, since)
 

@@ -11,8 +11,14 @@ import numpy as np
 
 from calibrail.conformal import Calibration
 from calibrail.conformal.audited import AuditedScores, calibrate_audited, grid_of
-from calibrail.conformal.audited_verdict import AuditedVerdict, audited_rates, audited_verdict
+from calibrail.conformal.audited_verdict import (
+    AuditedVerdict,
+    audited_rates,
+    audited_verdict,
+    threshold_rates,
+)
 from calibrail.conformal.rule import Rule
+from calibrail.conformal.validation import Bools
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.guardrail.decision_log.cursor import Cursor, Tally
 from calibrail.guardrail.decision_log.tail import log_sources, read_on
@@ -213,26 +219,39 @@ def _comparison(part: AuditedPart, calibration: Calibration, level: float) -> di
     One threshold is above the other, so that all changes go the same way, and the differences are
     the shares of either class that change.
     """
-    answers, ids = part.answers, part.found.id[part.taken]
-    old, new = answers.flagged, answers.flags(calibration.threshold)
+    answers = part.answers
+    ids, scores = part.found.id[part.taken], part.found.score[part.taken]
+    old = answers.flagged
+    new = _decided(answers, calibration.threshold)
     changed = old != new
-    sides = {}
-    for name, flags, floors in (
-        ("old", old, answers.drawing.floors),
-        ("new", new, answers.floors(calibration.threshold)),
-        ("changed", changed, answers.floors()),
-    ):
-        coverage, fpr = audited_rates(answers, flags, level, floors)
-        sides[name] = {"coverage": coverage.to_dict(), "fpr": fpr.to_dict()}
+    rates = {
+        "old": audited_rates(answers, old, level, answers.drawing.floors),
+        "new": threshold_rates(answers, calibration.threshold, level),
+        "changed": audited_rates(answers, changed, level, answers.floors()),
+    }
+    sides = {
+        name: {"coverage": coverage.to_dict(), "fpr": fpr.to_dict()}
+        for name, (coverage, fpr) in rates.items()
+    }
     listed = {}
     for name, label in (("hallucinated", 1.0), ("faithful", 0.0)):
         rows = np.flatnonzero(changed & (answers.label == label))
         listed[name] = [
-            {"id": ids[row], "score": float(answers.score[row]), "flagged": bool(new[row])}
+            {"id": ids[row], "score": float(scores[row]), "flagged": bool(new[row])}
             for row in rows[:_LISTED].tolist()
         ]
     direction = "same" if not changed.any() else "more" if bool(new[changed].all()) else "fewer"
     return {**sides, "new_flags": direction, "answers": listed}
+
+
+def _decided(answers: AuditedScores, threshold: float) -> Bools:
+    """Return what a threshold decides about what another one has decided about.
+
+    A lower one flags all that the higher one does, whatever a log leaves open.
+    """
+    flags = answers.flags(threshold)
+    lower = threshold <= answers.threshold
+    return np.asarray(flags | answers.flagged if lower else flags & answers.flagged)
 
 
 def _logged(
@@ -245,10 +264,11 @@ def _logged(
         if not (kept := usable(lines, config, tally)):
             continue
         rows = rows_of(kept)
-        as_logged = replace(answers, score=rows.score, flagged=rows.flagged)
+        score = rows.score - answers.spread / 2.0
+        as_logged = replace(answers, score=score, flagged=rows.flagged)
         n += len(kept)
         old += int(np.count_nonzero(rows.flagged))
-        new += int(np.count_nonzero(as_logged.flags(calibration.threshold)))
+        new += int(np.count_nonzero(_decided(as_logged, calibration.threshold)))
     if not n:
         others = ", ".join(f"{name[:19]}... ({count:,})" for name, count in tally.others.items())
         raise DataError(
