@@ -47,8 +47,9 @@ class Rivals:
         rows = max(NULL_LABELS, max(STARTS) + MOST)
         self.stated = RiskBoundary.of_mapie(STATED, rows)
         self.stated_error = error(self.stated, missed)
-        # In halves of the logarithm: the highest level that errs no more often.
-        low, high = np.log(1e-3), np.log(0.99)
+        # In halves of the logarithm: the highest level that errs no more often. One above 1 is none
+        # that the class takes; its boundary goes on.
+        low, high = np.log(1e-3), np.log(1.99)
         for _ in range(12):
             middle = (low + high) / 2.0
             made = RiskBoundary.of_mapie(float(np.exp(middle)), rows)
@@ -172,7 +173,8 @@ def main() -> None:
         f"(stated: {STATED:.0%} for coverage and FPR together, of which this is one); MAPIE at "
         f"level {STATED:g} in {rivals.stated_error:.2%}, and at {rivals.matched.level:.3g} in "
         f"{rivals.matched_error:.2%}. MAPIE keeps half of its level for a reference, and half of "
-        "the rest for another side.",
+        "the rest for another side; where its level is above 1 the class would not take it, and "
+        "its boundary alone is brought to the same error.",
         "",
         "## Simulated",
         "",
