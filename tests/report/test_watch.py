@@ -152,3 +152,11 @@ def test_figures_need_neither_times_nor_labels() -> None:
     assert "since answer 106,100 (105,800 to 106,272)" in document.lead[0].text
     assert set(figure_files(watch.document(made.few()))) == {"flags", "traffic"}
     assert not figure_files(watch.document(made.few(0)))
+
+
+def test_a_judge_says_what_it_saved_and_a_way_that_tells_nothing_why() -> None:
+    status = made.year("kept")
+    status["prevalence"]["judge"] = made.rate(0.07, 0.05, 0.09) | {"reason": None, "saved": 1200}
+    assert "people alone would have to label 1,200 more answers" in printed(status)
+    status["prevalence"]["flags"] |= {"lower": 0.0, "upper": 1.0, "reason": "contradiction"}
+    assert "nothing follows: no mix of both classes" in printed(status)

@@ -279,7 +279,7 @@ def _prevalence(status: Json) -> parts.Section:
         (
             parts.Cell(names[name], style="strong" if name == prevalence["method"] else ""),
             interval(prevalence[name]),
-            words.ASSUMPTIONS[codes[name]],
+            _basis(prevalence[name], codes[name]),
         )
         for name in names
         if prevalence.get(name)
@@ -295,6 +295,21 @@ def _prevalence(status: Json) -> parts.Section:
         if prevalence["periods"]
         else None,
     )
+
+
+def _basis(way: Json, code: str) -> str:
+    """Say what a way rests on; why it tells nothing; and what a judge has saved."""
+    if reason := way.get("reason"):
+        return f"nothing follows: {words.REASONS.get(reason, plain(reason))}"
+    if "saved" not in way:
+        return words.ASSUMPTIONS[code]
+    saved = way["saved"]
+    spared = (
+        "how many labels it saves cannot be told"
+        if saved is None
+        else (f"people alone would have to label {saved:,} more answers for an interval as narrow")
+    )
+    return f"{words.ASSUMPTIONS[code]}; {spared}"
 
 
 def _warnings(status: Json) -> Iterator[str]:

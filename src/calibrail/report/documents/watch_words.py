@@ -32,6 +32,13 @@ MEANS: Final[Mapping[str, str]] = {
     "response_length": "length of answers",
 }
 
+#: Why a way to tell how many there are tells nothing.
+REASONS: Final[Mapping[str, str]] = {
+    "not_told_apart": "as far as is known, as many are flagged where nothing is hallucinated",
+    "contradiction": "no mix of both classes gives what is seen: scores within them have changed",
+    "nothing_drawn": "no answer was drawn for people",
+}
+
 #: Languages that are counted together.
 NEW: Final[Mapping[str, str]] = {
     "other": "answers in languages that the reference lacks",
