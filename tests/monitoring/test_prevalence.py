@@ -189,3 +189,14 @@ def test_no_draws_yet_say_nothing_and_cost_their_part() -> None:
     assert status["lower"] < alone["lower"] and status["flags"]["confidence"] == 0.975
     with pytest.raises(InputError, match="labels of people"):
         prevalence_status([], headline(), judged=Judged({}, (0, 0), (0, 0)))
+
+
+def test_counts_of_audited_answers_are_not_taken_for_all_of_them() -> None:
+    ends = {"estimate": 0.94, "lower": 0.85, "upper": 0.99, "count": 940, "n": 1000}
+    known = {"coverage": {**ends, "method": "betting", "confidence": 0.95}}
+    status = prevalence_status([period(4000, 1800)], headline(**known))
+    assert status["flags"]["notes"] == ["bounds_as_frozen"]
+    assert (status["flags"]["coverage"]["lower"], status["flags"]["coverage"]["upper"]) == (
+        ends["lower"],
+        ends["upper"],
+    )

@@ -192,7 +192,9 @@ def _within(time: Floats, starts: Floats, number: int) -> Bools:
 def _frozen(known: Mapping[str, Any], level: float, notes: list[str]) -> Json:
     """Return a frozen rate with exact bounds at a level, or with its own where it has no counts."""
     count, n = known.get("count"), known.get("n")
-    if isinstance(count, int) and isinstance(n, int):
+    # Counts of audited answers are not all that their interval rests on: weights, open answers.
+    alone = known.get("method") not in ("betting", "beta-mixture")
+    if alone and isinstance(count, int) and isinstance(n, int):
         return {**_rate(count / n if n else None, Interval(*clopper_pearson(count, n, level)))}
     notes.append("bounds_as_frozen")
     ends = (known.get("lower"), known.get("upper"))
