@@ -8,14 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from calibrail.conformal import confidence_sequence
 from calibrail.conformal.betting import estimated_labels
 from calibrail.conformal.prevalence import (
     ANYTHING,
     Interval,
+    drawn_share,
     mixed_share,
     rates_behind,
     share_behind,
-    weighted_share,
 )
 
 SHARE = st.floats(0.0, 1.0)
@@ -63,23 +64,44 @@ def test_more_flags_than_any_share_gives_are_a_contradiction() -> None:
 def test_nothing_known_says_nothing() -> None:
     none = Interval(0.0, 0.0)
     assert rates_behind(none, ANYTHING, none)[0] == ANYTHING
-    assert weighted_share(np.zeros(0), 0.2, 0.95) == ANYTHING
+    assert drawn_share(np.zeros(0), np.zeros(0), 0.95) == ANYTHING
 
 
-@pytest.mark.parametrize("floor", [1.0, 0.2])
-def test_weighted_shares_hold_at_all_times(floor: float) -> None:
-    rng, runs, outside = np.random.default_rng(1), 120, 0
+@pytest.mark.parametrize("floor", [None, 0.2])
+@pytest.mark.parametrize("drifting", [False, True])
+def test_shares_of_all_rows_hold_at_all_times(floor: float | None, drifting: bool) -> None:
+    rng, runs, outside, n = np.random.default_rng(1), 100, 0, 160
+    chance, rows = np.full(n, 0.3), np.ones(n)
+    if drifting:
+        # Where there is more traffic there are more hallucinations.
+        busy = np.arange(n) // 20 % 2 == 1
+        chance, rows = np.where(busy, 0.5, 0.1), np.where(busy, 3.0, 1.0)
+    mean = np.cumsum(rows * chance) / np.cumsum(rows)
     for _ in range(runs):
-        hallucinated = rng.random(160) < 0.3
-        guess = np.clip(rng.normal(0.3 + 0.3 * hallucinated, 0.2), 0.0, 1.0)
-        q = np.clip(guess, floor, 1.0)
-        labels = np.where(rng.random(160) < q, hallucinated, np.nan)
-        mass = estimated_labels(labels, q, guess)
-        ends = [weighted_share(mass[:n], floor, 0.8) for n in range(5, 161, 12)]
-        outside += any(not end.lower <= 0.3 <= end.upper for end in ends)
+        mass = (rng.random(n) < chance).astype(float)
+        if floor is not None:
+            guess = np.clip(rng.normal(0.3 + 0.3 * mass, 0.2), 0.0, 1.0)
+            q = np.clip(guess, floor, 1.0)
+            mass = estimated_labels(np.where(rng.random(n) < q, mass, np.nan), q, guess)
+        looks = range(5, n + 1, 12)
+        ends = [drawn_share(mass[:at], rows[:at], 0.8, floor=floor) for at in looks]
+        outside += any(
+            not end.lower <= mean[at - 1] <= end.upper for at, end in zip(looks, ends, strict=True)
+        )
     assert outside <= binom.isf(1e-4, runs, 0.2)
-    assert ends[-1].width < 0.75
+    assert ends[-1].width < 0.85
     # As if each draw had been made four times: the same as drawing it four times.
-    assert weighted_share(mass, floor, 0.8, times=4.0) == pytest.approx(
-        weighted_share(np.repeat(mass, 4), floor, 0.8)
-    )
+    four = drawn_share(np.repeat(mass, 4), np.repeat(rows, 4), 0.8, floor=floor)
+    assert drawn_share(mass, rows, 0.8, floor=floor, times=4.0) == pytest.approx(four)
+
+
+def test_draws_that_stand_for_as_many_rows_pay_twice_the_error() -> None:
+    labels = (np.random.default_rng(2).random(200) < 0.2).astype(float)
+    expected = confidence_sequence(int(labels.sum()), 200, 0.975)
+    found = drawn_share(labels, np.full(200, 37.5), 0.95)
+    assert (found.lower, found.upper) == pytest.approx((float(expected[0]), float(expected[1])))
+    # Rows that differ by a tenth cost one more step, and weigh.
+    rows = np.where(labels == 1.0, 1.1, 1.0)
+    rows[0] = 1.0
+    uneven = drawn_share(labels, rows, 0.95)
+    assert uneven.upper > found.upper and uneven.lower < found.lower

@@ -11,7 +11,6 @@ import pytest
 from scipy.stats import binom
 
 from calibrail.conformal import confidence_sequence
-from calibrail.conformal.prevalence import Interval, mixed_share
 from calibrail.errors import InputError
 from calibrail.monitoring import draws
 from calibrail.monitoring.judge import Judged, judge_status, labels_saved
@@ -93,29 +92,23 @@ def test_a_judge_that_tells_nothing_bounds_nothing() -> None:
 
 def test_what_is_saved_is_what_a_direct_count_gives() -> None:
     full = drawn(60, COVERAGE, FPR, base=BASE, seed=6)
-    delta, width = 0.05, 0.3
-    hits = [full.label[full.flagged == side].sum() for side in (True, False)]
-    sizes = [np.count_nonzero(full.flagged == side) for side in (True, False)]
-    rate = Interval(*map(float, confidence_sequence(*ROWS, 1 - delta / 3)))
+    delta, width = 0.05, 0.12
+    hits = int(full.label.sum())
 
     def width_of(times: int) -> float:
-        ends = (
-            Interval(*map(float, confidence_sequence(int(h) * times, n * times, 1 - delta / 3)))
-            for h, n in zip(hits, sizes, strict=True)
-        )
-        return mixed_share(rate, *ends).width
+        lower, upper = confidence_sequence(hits * times, 60 * times, 1 - delta / 2)
+        return float(upper - lower)
 
-    saved = labels_saved(full, ROWS, delta, width)
-    assert saved is not None and saved > 0
+    saved = labels_saved(full, delta, width)
+    assert saved is not None and saved > 60
     times = (60 + saved) / 60
     assert width_of(int(np.floor(times))) >= width >= width_of(int(np.ceil(times)))
     for times in (2, 3, 5):
-        assert labels_saved(full, ROWS, delta, width_of(times)) == pytest.approx(
-            60 * (times - 1), abs=1
-        )
-    assert labels_saved(full, ROWS, delta, width_of(1)) == 0
-    assert labels_saved(full, ROWS, delta, 1e-6) is None
-    assert labels_saved(draws.nothing_drawn(), ROWS, delta, 0.5) is None
+        again = labels_saved(full, delta, width_of(times))
+        assert again == pytest.approx(60 * (times - 1), abs=1)
+    assert labels_saved(full, delta, width_of(1) + 1e-9) == 0
+    assert labels_saved(full, delta, 1e-6) is None
+    assert labels_saved(draws.nothing_drawn(), delta, 0.5) is None
 
 
 def test_a_good_judge_saves_labels_and_a_bad_one_none() -> None:

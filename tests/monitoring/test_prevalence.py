@@ -107,6 +107,8 @@ def test_a_rate_without_counts_has_its_frozen_bounds_and_says_so() -> None:
     status = prevalence_status([period(4000, 1800)], headline(**known))
     assert status["flags"]["notes"] == ["bounds_as_frozen"]
     assert status["flags"]["coverage"]["lower"] == 0.92
+    grouped = prevalence_status([period(4000, 1800)], headline(), clustered=True)
+    assert grouped["flags"]["notes"] == ["clustered"]
     nothing = prevalence_status([period(4000, 1800)], headline(coverage={"estimate": None}))
     assert nothing["flags"]["reason"] == "not_told_apart"
 
@@ -174,12 +176,15 @@ def test_each_period_has_the_labels_of_its_draws() -> None:
     assert unknown["labels"] == status["labels"]
 
 
-def test_batches_drawn_unevenly_are_noted() -> None:
-    full = drawn(100)
-    uneven = replace(full, share=np.where(np.arange(100) < 50, 0.01, 0.1))
-    for audited, notes in ((full, []), (uneven, ["shares_differ"])):
-        status = prevalence_status([period(1000, 400)], headline(), audited)
-        assert status["labels"]["notes"] == notes
+def test_each_draw_stands_for_the_rows_that_it_was_drawn_from() -> None:
+    full = drawn(2000, base=0.3, seed=6)
+    busy = np.arange(2000) >= 1000
+    label = np.where(busy, np.arange(2000) % 2 == 0, 0.0)
+    uneven = replace(full, label=label.astype(float), share=np.where(busy, 0.01, 0.04))
+    status = prevalence_status([period(125_000, 50_000)], headline(), uneven)["labels"]
+    # Four in five rows are from the busy time, when half were hallucinated.
+    assert status["estimate"] == pytest.approx(0.4)
+    assert 0.25 < status["lower"] < 0.4 < status["upper"] < 0.55
 
 
 def test_no_draws_yet_say_nothing_and_cost_their_part() -> None:

@@ -15,10 +15,13 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 
 from calibrail.conformal.betting import FRACTIONS, mixture
+from calibrail.conformal.eprocess import lowest_limit
 from calibrail.conformal.validation import Floats
 
 #: Halvings of [0, 1]: ends are as exact as anybody reads them.
 _HALVINGS: Final = 30
+#: Between scales of the rows that a draw may stand for; and what rounding makes of their logarithm.
+_STEP, _ROUNDING = 1.25, 1e-9
 
 #: Why nothing follows: the test is positive as often where nothing is there, as far as is known; or
 #: no share of the two classes gives as many positives as there are.
@@ -100,43 +103,68 @@ def rates_behind(
     return coverage, fpr
 
 
-def weighted_share(
-    estimated: Floats, floor: float, confidence: float, *, times: float = 1.0
+def drawn_share(
+    estimated: Floats,
+    rows: Floats,
+    confidence: float,
+    *,
+    floor: float | None = None,
+    times: float = 1.0,
 ) -> Interval:
-    """Return the interval, at all times, of the mean of W, as bets with fixed stakes give it.
+    """Return the interval, at all times, of a share of all rows, from draws that stand for some.
+
+    A draw that stands for v rows counts with w = v / scale <= 1: its bet is a factor f^w. As
+    E[f^w] <= (E f)^w and the logarithm is concave, bets with fixed stakes are about the mean of
+    all rows so far, whatever drifts. The scale is the first v times a power of 1.25, the lowest
+    that no v so far exceeds; the k-th such power has 1 / (k (k + 1)) of the capital.
 
     Parameters
     ----------
     estimated : ndarray of float64, shape (n,)
-        W of each draw (see ``betting``), in [1 - 1 / floor, 1 / floor].
-    floor : float
-        Least probability of a label.
+        Of each draw its label, or W (see ``betting``) where ``floor`` is given.
+    rows : ndarray of float64, shape (n,)
+        How many rows each draw stands for, known before its label; only their ratios matter.
     confidence : float
         Two-sided level.
+    floor : float, optional
+        Least probability of a label.
     times : float
         As if each draw had been made so often.
+
+    Examples
+    --------
+    >>> labels = np.array([1.0] * 20 + [0.0] * 80)
+    >>> [round(end, 3) for end in drawn_share(labels, np.ones(100), 0.95)]
+    [0.097, 0.338]
     """
-    goal = float(np.log(2.0 / (1.0 - confidence)))
+    if not len(estimated):
+        return ANYTHING
+    powers = np.ceil(np.log(np.max(rows) / rows[0]) / np.log(_STEP) - _ROUNDING)
+    k = 1.0 + max(0.0, float(powers))
+    weight = np.minimum(1.0, rows / (rows[0] * _STEP ** (k - 1.0))) * times
+    goal = float(np.log(2.0 * k * (k + 1.0) / (1.0 - confidence)))
+    if floor is None:
+        hits = float(np.sum(weight * estimated))
+        misses = float(np.sum(weight)) - hits
+        lower, upper = lowest_limit(hits, misses, goal), 1.0 - lowest_limit(misses, hits, goal)
+        return Interval(float(lower), float(upper))
     return Interval(
-        _least(estimated, floor, goal, times),
-        1.0 - _least(1.0 - estimated, floor, goal, times),
+        _least(estimated, weight, floor, goal), 1.0 - _least(1.0 - estimated, weight, floor, goal)
     )
 
 
-def _least(estimated: Floats, floor: float, goal: float, times: float) -> float:
-    """Return the lowest c against which a bet on a mean above it has not won ``goal``.
+def _least(estimated: Floats, weight: Floats, floor: float, goal: float) -> float:
+    """Return the lowest c against which a bet on a mean of W above it has not won ``goal``.
 
     A factor is 1 + f (W - c) / (c + m), f a fraction and m = 1 / floor - 1: it is positive, and the
     higher the lower c is, so that bisection finds the end.
     """
-    if not len(estimated):
-        return 0.0
     most = 1.0 / floor - 1.0
     low, high = 0.0, 1.0
     for _ in range(_HALVINGS):
         middle = (low + high) / 2.0
         gains = (estimated - middle) / (middle + most)
-        won = float(mixture(np.log1p(gains[:, None] * FRACTIONS).sum(axis=0) * times))
+        won = float(mixture(weight @ np.log1p(gains[:, None] * FRACTIONS)))
         low, high = (middle, high) if won >= goal else (low, middle)
     return low
 

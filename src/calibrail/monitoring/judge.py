@@ -8,26 +8,23 @@ corners follow the shares of hallucinated answers, and with these prevalence, co
 holds while the judge errs among all answers of a stratum as among those that people labelled.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from calibrail.conformal import confidence_sequence, validation
-from calibrail.conformal.eprocess import lowest_limit
+from calibrail.conformal import validation
 from calibrail.conformal.prevalence import (
-    ANYTHING,
     Interval,
     mixed_share,
     rates_behind,
     share_behind,
-    weighted_share,
 )
 from calibrail.errors import InputError
 from calibrail.labelling.audited import Audited
 from calibrail.monitoring import draws
-from calibrail.monitoring.shares import ASSUMPTIONS, Json, flag_rate
+from calibrail.monitoring.shares import ASSUMPTIONS, Json, flag_rate, labels_width
 from calibrail.monitoring.watched import Watched
 from calibrail.settings.drawing import Drawing
 
@@ -115,7 +112,7 @@ def judge_status(judged: Judged, audited: Audited, rows: tuple[int, int], delta:
         "coverage": shown[1],
         "fpr": shown[2],
         **parts,
-        "saved": labels_saved(audited, rows, delta, prevalence.width),
+        "saved": labels_saved(audited, delta, prevalence.width),
     }
 
 
@@ -151,51 +148,27 @@ def _stratum(judged: Judged, audited: Audited, name: str, level: float) -> Json:
     }
 
 
-def labels_saved(audited: Audited, rows: tuple[int, int], delta: float, width: float) -> int | None:
+def labels_saved(audited: Audited, delta: float, width: float) -> int | None:
     """Return how many more labels alone would give an interval of at most this width, 0 if none.
 
     The labels are as many times those that there are, with the same shares; intervals are those of
-    ``shares.labels_status`` at the same error, with the flag rate known as well as it is now.
+    ``shares.labels_status`` at the same error. None without labels, and above ten million.
     """
-    known = draws.some(audited, ~draws.unknown(audited))
-    n = int(np.count_nonzero(~np.isnan(known.label)))
-    reached = _width_of(known, rows, delta)
-    if not n or width >= ANYTHING.width:
-        return 0 if n and reached(1.0) <= width else None
-    if reached(1.0) <= width:
+    n = int(np.count_nonzero(~draws.unknown(audited) & ~np.isnan(audited.label)))
+    if not n:
+        return None
+
+    def enough(labels: int) -> bool:
+        return labels_width(audited, delta, labels / n) <= width
+
+    if enough(n):
         return 0
     low, high = n, 2 * n
-    while high <= _MOST and reached(high / n) > width:
+    while high <= _MOST and not enough(high):
         low, high = high, 2 * high
     if high > _MOST:
         return None
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if reached(middle / n) <= width else (middle, high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
     return high - n
-
-
-def _width_of(known: Audited, rows: tuple[int, int], delta: float) -> Callable[[float], float]:
-    """Return how wide an interval is from so many times the labels that there are."""
-    level = 1.0 - delta / 3.0
-    flagged, passed = (draws.some(known, known.flagged == side) for side in (True, False))
-    seen = confidence_sequence(*rows, level)
-    rate = Interval(float(seen[0]), float(seen[1]))
-    goal = float(np.log(2.0 / (1.0 - level)))
-
-    def share(part: Audited, floor: float, times: float) -> Interval:
-        masses = draws.masses(part, part.label)
-        if draws.weighted(part):
-            return weighted_share(masses, floor, level, times=times)
-        hits = float(masses.sum()) * times
-        misses = len(part) * times - hits
-        lower, upper = lowest_limit(hits, misses, goal), 1.0 - lowest_limit(misses, hits, goal)
-        return Interval(float(lower), float(upper))
-
-    def width(times: float) -> float:
-        floors = known.drawing.floors
-        return mixed_share(
-            rate, share(flagged, floors[0], times), share(passed, floors[1], times)
-        ).width
-
-    return width

@@ -28,6 +28,8 @@ def prevalence_status(
     audited: Audited | None = None,
     judged: Judged | None = None,
     delta: float = 0.05,
+    *,
+    clustered: bool = False,
 ) -> Json:
     """Return how many of the logged answers are hallucinated, in each way that there is.
 
@@ -43,6 +45,9 @@ def prevalence_status(
         Labels of a judge, which need ``audited``.
     delta : float
         Error of all intervals together; each way has its even part.
+    clustered : bool
+        Whether the answers behind the frozen rates came in groups: the bounds take each as
+        independent, and ``flags`` notes "clustered".
 
     Returns
     -------
@@ -66,11 +71,12 @@ def prevalence_status(
     part = error / (1 + (audited is not None) + (judged is not None))
     rows = counted(timeline)
     rate = flag_rate(*rows, 1.0 - part / 3.0)
-    ways["flags"] = flags_status(rate, headline, part)
+    flags = flags_status(rate, headline, part)
+    ways["flags"] = {**flags, "notes": [*flags["notes"], "clustered"]} if clustered else flags
     if audited is not None:
         audited = draws.checked(audited)
         audited = draws.some(audited, draws.first(audited, draws.labelled_until(audited)))
-        ways["labels"] = labels_status(audited, rate, part)
+        ways["labels"] = labels_status(audited, part)
         if judged is not None:
             ways["judge"] = judge_status(judged, audited, rows, part)
     given = {name: ways[name] for name in _WAYS if ways[name] is not None}

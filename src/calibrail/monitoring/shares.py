@@ -2,8 +2,9 @@
 
 From flags alone: the flag rate is a mixture of coverage and FPR, and the bounds of all three that
 hold together leave an interval, while the scores within each class are spread as they were on the
-answers that the frozen bounds come from. From labels: the shares of hallucinated answers among
-flagged and among passed draws, mixed by the flag rate of all rows. With a judge: see ``judge``.
+answers that the frozen bounds come from. From labels: each draw stands for as many rows as its
+batch was drawn from, so that the interval is of the mean over these rows, whatever has changed.
+With a judge: see ``judge``.
 
 The error is split evenly among the ways that there are, chosen beforehand by what is given, so that
 the narrowest interval may be read. All-time intervals hold the mean over all rows, or draws, so
@@ -20,9 +21,8 @@ from calibrail.conformal.prevalence import (
     ANYTHING,
     Interval,
     Unbounded,
-    mixed_share,
+    drawn_share,
     share_behind,
-    weighted_share,
 )
 from calibrail.conformal.validation import Bools, Floats
 from calibrail.guardrail.frozen import Headline
@@ -31,8 +31,6 @@ from calibrail.monitoring import draws
 
 #: What each way rests on.
 ASSUMPTIONS: Final = {"flags": "within_class_scores", "labels": "audited", "judge": "judge"}
-#: Batches whose shares drawn differ by more than this weigh differently in the log.
-_ALIKE: Final = 1.5
 
 Json = dict[str, Any]
 
@@ -73,65 +71,57 @@ def flags_status(flag_rate: Json, headline: Headline, delta: float) -> Json:
     }
 
 
-def labels_status(audited: Audited, flag_rate: Json, delta: float, *, ever: bool = True) -> Json:
-    """Return what labels of drawn answers say, mixed by the flag rate.
+def labels_status(audited: Audited, delta: float, *, ever: bool = True) -> Json:
+    """Return what the labels of drawn answers say, each for as many rows as it was drawn from.
 
     Parameters
     ----------
     audited : Audited
         Draws to count; those without a final label count as either.
-    flag_rate : dict
-        With its interval at delta / 3.
     delta : float
-        Error of all three intervals together.
+        Error of the interval.
     ever : bool
-        Whether intervals have to hold at all times, or for one look.
+        Whether it has to hold at all times, or for one look.
     """
-    parts = {
-        name: stratum(audited, side, 1.0 - delta / 3.0, ever=ever)
-        for name, side in (("flagged", True), ("passed", False))
-    }
-    interval = mixed_share(*map(_interval, (flag_rate, parts["flagged"], parts["passed"])))
-    estimates = (flag_rate["estimate"], *(part["estimate"] for part in parts.values()))
-    estimate = None
-    if None not in estimates:
-        rate, flagged, passed = estimates
-        estimate = rate * flagged + (1.0 - rate) * passed
-    share = audited.share[audited.share > 0.0]
-    uneven = len(share) and float(share.max() / share.min()) > _ALIKE
+    unknown = draws.unknown(audited)
+    least, most = (
+        draws.masses(audited, np.where(unknown, given, audited.label)) for given in (0.0, 1.0)
+    )
+    rows, level = _rows(audited), 1.0 - delta
+    # A flagged answer has the lower floor.
+    floor = audited.drawing.floors[0] if draws.weighted(audited) else None
+    if not ever and floor is None and not np.ptp(audited.share):
+        ends = [clopper_pearson(int(mass.sum()), len(audited), level) for mass in (least, most)]
+        lower, upper = ends[0][0], ends[1][1]
+    else:
+        lower = drawn_share(least, rows, level, floor=floor).lower
+        upper = drawn_share(most, rows, level, floor=floor).upper
+    estimate, weight = None, rows * ~unknown
+    if weight.any():
+        estimate = float(np.clip(np.sum(least * weight) / weight.sum(), 0.0, 1.0))
     return {
-        **_rate(estimate, interval),
-        "confidence": 1.0 - delta,
+        **_rate(estimate, Interval(lower, upper)),
+        "confidence": level,
         "assumption": ASSUMPTIONS["labels"],
         "reason": None if len(audited) else "nothing_drawn",
-        "notes": ["shares_differ"] if uneven else [],
-        "n": int(np.count_nonzero(~draws.unknown(audited) & ~np.isnan(audited.label))),
-        "n_unknown": int(np.count_nonzero(draws.unknown(audited))),
-        "flag_rate": flag_rate,
-        **parts,
+        "n": int(np.count_nonzero(~unknown & ~np.isnan(audited.label))),
+        "n_unknown": int(np.count_nonzero(unknown)),
+        "until": draws.place(audited, len(audited) - 1) if len(audited) else None,
     }
 
 
-def stratum(audited: Audited, flagged: bool, level: float, *, ever: bool = True) -> Json:
-    """Return the share of hallucinated answers among flagged or passed draws, with its interval."""
-    part = draws.some(audited, audited.flagged == flagged)
-    unknown = draws.unknown(part)
-    n = int(np.count_nonzero(~unknown & ~np.isnan(part.label)))
-    if draws.weighted(part):
-        floor = part.drawing.floors[0 if flagged else 1]
-        lower, upper = (
-            weighted_share(draws.masses(part, np.where(unknown, given, part.label)), floor, level)
-            for given in (0.0, 1.0)
-        )
-        known = draws.some(part, ~unknown)
-        masses = draws.masses(known, known.label)
-        estimate = float(np.clip(masses.mean(), 0.0, 1.0)) if len(known) else None
-        return {**_rate(estimate, Interval(lower.lower, upper.upper)), "n": n}
-    hits, of = int(np.nansum(part.label[~unknown])), len(part)
-    some = int(np.count_nonzero(unknown))
-    at = confidence_sequence if ever else clopper_pearson
-    interval = Interval(float(at(hits, of, level)[0]), float(at(hits + some, of, level)[1]))
-    return {**_rate(hits / n if n else None, interval), "n": n}
+def labels_width(audited: Audited, delta: float, times: float = 1.0) -> float:
+    """Return how wide an interval is from so many times the final labels that there are."""
+    known = draws.some(audited, ~draws.unknown(audited))
+    floor = audited.drawing.floors[0] if draws.weighted(audited) else None
+    masses = draws.masses(known, known.label)
+    return drawn_share(masses, _rows(known), 1.0 - delta, floor=floor, times=times).width
+
+
+def _rows(audited: Audited) -> Floats:
+    """Return how many rows of the log each draw stands for."""
+    share = audited.share
+    return np.asarray(1.0 / np.where(share > 0.0, share, 1.0))
 
 
 def flag_rate(flagged: int, n: int, level: float, *, ever: bool = True) -> Json:
@@ -169,7 +159,7 @@ def periods_status(
         if audited is not None and known and n:
             mine = _within(audited.time, starts, number)
             if mine.any():
-                labels = labels_status(draws.some(audited, mine), rate, delta, ever=False)
+                labels = labels_status(draws.some(audited, mine), delta, ever=False)
         flags = flags_status(rate, headline, delta)
         found.append(
             {

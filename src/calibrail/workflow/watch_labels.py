@@ -91,8 +91,14 @@ class WatchLabels:
     ) -> dict[str, Any]:
         """Return how many of the logged answers are hallucinated."""
         judged = None if self._judge is None else self._judge.judged()
-        headline = self._config.headline
-        return prevalence_status(timeline, headline, self._audited, judged, options.delta)
+        return prevalence_status(
+            timeline,
+            self._config.headline,
+            self._audited,
+            judged,
+            options.delta,
+            clustered=self._config.promise.clustered,
+        )
 
     def status(self) -> dict[str, Any] | None:
         """Return what became of the labels; None without a folder."""
