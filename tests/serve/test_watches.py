@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -153,3 +154,23 @@ def test_a_service_decides_whatever_becomes_of_the_folder_of_its_watch(
 
     visit(go, surface)
     assert caplog.text.count("cannot be read or begun") == 1
+
+
+def test_the_page_names_every_metric_of_a_watch_with_its_labels(
+    watched: tuple[Statuses, Path], repository: Path
+) -> None:
+    statuses, folder = watched
+    digest = Guardrail.load(folder / "guardrail.json").config.digest
+    (folder / "status.json").write_text(json.dumps({**STATUS, "guardrail": digest}))
+    statuses.read()
+    there = {
+        sample.name: set(sample.labels) for item in statuses.collect() for sample in item.samples
+    }
+    page = (repository / "docs" / "service.md").read_text()
+    rows = re.findall(r"^\| (`calibrail_watch_[^|]+) \| ?([^|]*) \|", page, re.MULTILINE)
+    shown = {
+        name: set(re.findall(r"`(\w+)`", labels))
+        for names, labels in rows
+        for name in re.findall(r"`(calibrail_\w+)`", names)
+    }
+    assert shown == there
