@@ -136,5 +136,5 @@ def test_a_log_that_was_changed_or_whose_clock_jumps_is_told(
     assert content["log"]["skipped"]["other_guardrail"] == 5
     done = calibrail(*arguments[:4], tmp_path / "again", *arguments[5:])
     said = " ".join(done.stdout.split())
-    assert "1 changed after they were written" in said and "5 of other guardrails" in said
+    assert "1 changed after being written" in said and "5 of other guardrails" in said
     assert "calibrail log verify says which" in said

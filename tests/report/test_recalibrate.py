@@ -65,7 +65,7 @@ def recalibration(**more: Any) -> dict[str, Any]:
                 "faithful": [],
             },
         },
-        "log": {"n": 1000, "old": 100, "new": 200, "skipped": {"no_decision": 2, "hash": 1}},
+        "log": {"n": 1000, "old": 100, "new": 200, "skipped": {"no_decision": 2, "changed": 1}},
     }
     return {**content, **more}
 
@@ -95,7 +95,7 @@ def test_the_page_says_what_it_rests_on_and_what_took_no_part() -> None:
         "3 waiting (1 disputed), 2 unsure; 1 of them lie below",
         "7 audited answers logged before 2027-03-01",
         "labels.jsonl, line 3: of no answer drawn",
-        "1 line of the log took no part: hash.",
+        "1 line of the log took no part: changed after being written.",
         "10% were not passed (100); with the new threshold 20% would not be (200)",
         "counted each group of answers once",
         "a&lt;b",

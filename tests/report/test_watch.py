@@ -27,7 +27,7 @@ def test_the_three_answers_come_first() -> None:
     lead = watch.document(made.year()).lead
     assert [item.title for item in lead] == ["Traffic", "Promise", "Hallucinations"]
     traffic, promise, hallucinations = (item.text for item in lead)
-    assert "since 2026-09-23 (2026-09-22 to 2026-09-23)" in traffic
+    assert "since 2026-09-23 00:00 (2026-09-22 00:00 to 2026-09-23 12:00)" in traffic
     assert "from 301 to 360 characters (above 340: from 2% to 66.7% of answers)" in traffic
     assert "last of 2 changes" in traffic and "does not say that the promise is broken" in traffic
     assert promise.startswith(
@@ -44,6 +44,42 @@ def test_the_three_answers_come_first() -> None:
 def test_a_language_that_came_is_named_rather_than_the_one_that_gave_way() -> None:
     alarm = made.year()["traffic"]["alarms"][0]
     assert words.moved(alarm) == "answers in de went from 0.2% to 15%"
+
+
+def test_languages_that_the_reference_lacks_are_named_from_the_timeline() -> None:
+    alarm = made.year()["traffic"]["alarms"][0] | {
+        "row": 1000,
+        "before": {"n": 2000, "shares": {"en": 1.0}},
+        "after": {"n": 300, "shares": {"en": 0.6, "other": 0.4}},
+        "histogram": {"edges": [], "names": ["en", "rarer", "other"], "before": [], "after": []},
+    }
+    alarm["since"] = {"row": 700}
+    timeline = [
+        made.day(0, 100, 3, languages={"sv": 100}, row=0),
+        made.day(1, 400, 3, languages={"en": 250, "fr": 100, "de": 150}, row=600),
+        made.day(2, 400, 3, languages={"pl": 400}, row=1001),
+    ]
+    lacks = "answers in languages that the reference lacks"
+    assert words.moved(alarm, timeline) == f"{lacks} (de and fr) went from 0% to 40%"
+    assert words.moved(alarm) == f"{lacks} went from 0% to 40%"
+    timeline[1]["languages"] |= {"da": 3, "fi": 2, "it": 1}
+    assert "(de, fr, da and others)" in words.moved(alarm, timeline)
+
+
+@pytest.mark.parametrize(
+    ("times", "said"),
+    [
+        (
+            ("05-03T22:10", "05-04T02:00", "05-04T01:00"),
+            "2026-05-04 01:00 (2026-05-03 22:10 to 2026-05-04 02:00)",
+        ),
+        (("05-04T00:10", "05-04T02:00", "05-04T01:00"), "2026-05-04 01:00 (00:10 to 02:00)"),
+        (("05-01T22:10", "05-04T22:10", "05-04T01:00"), "2026-05-04 (2026-05-01 to 2026-05-04)"),
+    ],
+)
+def test_a_short_interval_is_shown_to_the_minute(times: tuple[str, ...], said: str) -> None:
+    lower, upper, since = ({"row": 7, "time": f"2026-{time}:00Z"} for time in times)
+    assert words.since({"since": {**since, "lower": lower, "upper": upper}}) == said
 
 
 def test_a_share_and_values_that_are_not_known_have_words() -> None:
@@ -110,7 +146,20 @@ def test_groups_have_their_own_states_and_intervals() -> None:
     group = {**status["promise"], "group": "law", "state": "undecided", "n_labels": 77}
     status["promise"]["groups"] = [group]
     row = printed(status).split("By group")[1].split("How many")[0]
-    assert row.endswith("law Undecided 88% 18% 77 80 to 93% 15 to 21% ")
+    assert row.endswith("law Undecided 88% 18% 77 95% intervals 80 to 93% 15 to 21% ")
+
+
+def test_with_groups_each_interval_stands_with_its_level() -> None:
+    status = made.year("kept")
+    for rate in ("coverage", "fpr"):
+        status["promise"][rate]["confidence"] = 0.975
+    part = made.rate(0.9, 0.5, 0.99) | {"confidence": 0.9875}
+    group = {**status["promise"], "group": "law", "coverage": part, "fpr": part}
+    status["promise"]["groups"] = [group]
+    terminal = printed(status)
+    assert "97.5% interval" in terminal and "98.8% intervals" in terminal
+    assert "95% interval" not in terminal.split("Is the promise kept?")[1]
+    assert "95% interval" in printed(made.year("kept")).split("Is the promise kept?")[1]
 
 
 def test_what_is_wrong_with_the_log_is_named_and_counted() -> None:
@@ -160,3 +209,44 @@ def test_a_judge_says_what_it_saved_and_a_way_that_tells_nothing_why() -> None:
     assert "people alone would have to label 1,200 more answers" in printed(status)
     status["prevalence"]["flags"] |= {"lower": 0.0, "upper": 1.0, "reason": "contradiction"}
     assert "nothing follows: no mix of both classes" in printed(status)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [("clustered", "takes each of them as independent"), ("bounds_as_frozen", "as they were froz")],
+)
+def test_what_limits_an_interval_is_said(code: str, said: str) -> None:
+    status = made.year("kept")
+    assert said not in printed(status)
+    status["prevalence"]["flags"]["notes"] = [code]
+    assert said in printed(status) and said in render_page(watch.document(status))
+
+
+def test_most_of_a_batch_drawn_is_said() -> None:
+    status = made.year("kept")
+    for share, told in ((None, False), (0.5, False), (0.8, True)):
+        status["promise"]["largest_share"] = share
+        assert ("Of one batch 80% of the logged answers were drawn" in printed(status)) == told
+
+
+def test_the_time_to_begin_anew_is_that_of_the_traffic() -> None:
+    status = made.year()
+    assert "--since 2026-09-23 takes only answers after the change" in printed(status)
+    status["traffic"]["since"] = None
+    assert "--since" not in printed(status)
+
+
+@pytest.mark.filterwarnings("error")
+def test_figures_take_times_that_are_equal_go_back_or_are_missing() -> None:
+    same = "2026-01-01T00:00:00Z"
+    equal, back, missing = made.year(), made.year(), made.year()
+    for item in equal["timeline"]:
+        item["from"] = item["to"] = same
+    equal["promise"]["course"]["time"] = [same] * 52
+    course = back["promise"]["course"]["time"]
+    course[-1] = course[0]
+    back["timeline"][-1] |= {name: back["timeline"][0][name] for name in ("from", "to")}
+    for item in missing["timeline"][::2]:
+        item["from"] = item["to"] = None
+    for status in (equal, back, missing):
+        assert {"flags", "traffic", "wealth", "rates"} <= set(figure_files(watch.document(status)))

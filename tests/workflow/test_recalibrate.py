@@ -279,6 +279,8 @@ def test_what_cannot_be_recalibrated_is_said(
     calibrail.label(tmp_path / "traces.jsonl", tmp_path / "labels", promise=Promise(ALPHA))
     with pytest.raises(InputError, match="not drawn from a decision log"):
         calibrail.recalibrate(guardrail, tmp_path / "labels")
+    with pytest.raises(DataError, match="name a folder that `calibrail audit-sample` made"):
+        calibrail.recalibrate(guardrail, tmp_path / "nowhere")
 
 
 def test_no_week_of_a_product_makes_a_threshold_that_misses_too_much(

@@ -105,7 +105,7 @@ def audited(folder: Path) -> Audited:
     InputError
         Its answers were not drawn from a decision log.
     """
-    plan = read_plan(folder)
+    plan = read_plan(folder, "audit-sample")
     if plan.purpose != "watch":
         raise InputError(
             f"the answers in {folder} were not drawn from a decision log; name a folder that "

@@ -67,8 +67,8 @@ def made(folder: Path) -> Iterator[None]:
         raise
 
 
-def read_plan(folder: Path) -> SessionPlan:
-    """Return what was agreed on before the first label.
+def read_plan(folder: Path, maker: str = "label") -> SessionPlan:
+    """Return what was agreed on before the first label; ``maker`` is the command that makes it.
 
     Raises
     ------
@@ -76,7 +76,7 @@ def read_plan(folder: Path) -> SessionPlan:
         The folder holds no labels, or ``session.json`` is damaged.
     """
     path = folder / PLAN
-    remedy = "; name a folder that `calibrail label` wrote"
+    remedy = f"; name a folder that `calibrail {maker}` made"
     try:
         with file_errors(f"cannot read {path}", remedy):
             content = json.loads(path.read_bytes())

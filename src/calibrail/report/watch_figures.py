@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import accumulate
 from typing import Any, Final, Self
 
 from calibrail.report.blocks import Json
@@ -222,9 +223,12 @@ class Moments:
 
     @classmethod
     def of_course(cls, course: Json) -> Self:
-        """Return the times of draws, or else their numbers."""
+        """Return the latest times up to draws, or else their numbers.
+
+        A batch is drawn by lot, so that the times of its draws go forth and back.
+        """
         if course["time"] and None not in course["time"]:
-            return cls(_days(course["time"]), True, "")
+            return cls(list(accumulate(_days(course["time"]), max)), True, "")
         return cls([float(n) for n in course["draw"]], False, "drawn answers")
 
     def of(self, place: Json | None) -> float | None:
@@ -339,6 +343,6 @@ def _finish(plot: Plot, at: Moments, what: str, bottom: float | None = 0.0) -> N
     else:
         axes.set_xlabel(at.unit)
     if len(set(at.x)) > 1:
-        axes.set_xlim(at.x[0], at.x[-1])
+        axes.set_xlim(min(at.x), max(at.x))
     axes.tick_params(colors=QUIET)
     plot.legend(3, handlelength=1.8)

@@ -19,7 +19,7 @@ class RecalibrateOptions(Record):
         Of the guarantee ``anytime``; that of the guardrail when left out.
     since : str or None
         A time (ISO 8601, UTC unless it says otherwise): only answers that were logged then or later
-        take part.
+        take part. To be told without a look at labels, which would void the guarantee.
 
     Raises
     ------
@@ -38,7 +38,8 @@ class RecalibrateOptions(Record):
         None,
     )
     since: str | None = setting(
-        "Only answers logged then or later take part, e.g. 2027-03-01: when the traffic changed.",
+        "Only answers logged then or later take part, e.g. 2027-03-01: when the traffic changed, "
+        "as monitor tells. A time chosen by a look at labels voids the promise.",
         None,
         metavar="TIME",
     )

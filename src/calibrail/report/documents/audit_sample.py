@@ -1,23 +1,14 @@
 """What does `calibrail audit-sample` say about the answers that it drew?"""
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from calibrail.phrases import count, listed
 from calibrail.report.blocks import Facts, Json, Text
 from calibrail.report.document import Document
+from calibrail.report.documents import log
 
-#: Why lines of a log take no part, by the code of the reason.
-_SKIPPED: Final[Mapping[str, str]] = {
-    "other_guardrail": "of other guardrails",
-    "changed": "changed after they were written",
-    "malformed": "no decisions",
-    "outcome": "with an outcome that the guardrail does not give for their score",
-    "duplicate": "read before",
-    "seen_before": "that its threshold was set on",
-    "time": "without a readable time",
-}
 #: Lines of the log itself, and what a crash tore: nobody misses them.
 _SILENT: Final = ("no_decision", "torn")
 
@@ -98,11 +89,7 @@ def _notes(content: Json) -> Iterator[str]:
             f"so that they are other answers: {n:,}. Their texts were not taken."
         )
     skipped = content["log"]["skipped"]
-    said = [
-        f"{n:,} {_SKIPPED.get(code, code.replace('_', ' '))}"
-        for code, n in skipped.items()
-        if code not in _SILENT
-    ]
+    said = [f"{n:,} {log.skipped(code)}" for code, n in skipped.items() if code not in _SILENT]
     if said:
         yield f"Lines of the log that take no part: {listed(said)}."
     if content["log"]["found"].keys() & {"changed", "gap", "previous", "cut"}:

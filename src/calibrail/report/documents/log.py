@@ -6,6 +6,7 @@ from typing import Final
 from calibrail.phrases import count
 from calibrail.report.blocks import Bullet, Bullets, Column, Facts, Json, Table, Text, numbers
 from calibrail.report.document import Document
+from calibrail.report.phrases import plain
 
 _HEADLINES: Final = {
     "whole": "Whole",
@@ -41,6 +42,24 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "noted": "no line has the hash {hash}, which was noted",
     "clock": "the clock went back, {times}; the order of lines is that of seq",
 }
+
+#: Why lines of a log take no part in what reads them, by the code of the reason.
+SKIPPED: Final[Mapping[str, str]] = {
+    "changed": "changed after being written",
+    "torn": "torn at the end",
+    "duplicate": "read before, or standing twice",
+    "no_decision": "no decisions",
+    "malformed": "without the fields of a decision",
+    "outcome": "with an outcome that the guardrail does not give for the score",
+    "time": "without a readable time",
+    "other_guardrail": "of other guardrails",
+    "seen_before": "of answers that set the threshold",
+}
+
+
+def skipped(reason: str) -> str:
+    """Return why lines take no part, in words."""
+    return SKIPPED.get(reason, plain(reason.replace("_", " ")))
 
 
 def document(check: Json) -> Document:

@@ -8,6 +8,7 @@ from calibrail.phrases import count, percent
 from calibrail.report import blocks as parts
 from calibrail.report.blocks import Bullet, Json
 from calibrail.report.document import Document
+from calibrail.report.documents.log import skipped
 from calibrail.report.phrases import count_of, interval, plain, share, share_cell
 from calibrail.scale import Scale
 
@@ -225,7 +226,8 @@ def _assumed(content: Json) -> Iterator[Bullet]:
     if labels["since"]:
         yield Bullet(
             f"That {plain(labels['since'])} is the time to begin was not told from these labels. "
-            "What the traffic alone shows, as `calibrail monitor` does, may tell it."
+            "What the traffic alone shows, as `calibrail monitor` does, may tell it; a time chosen "
+            "by a look at labels voids what is promised."
         )
     if content["before"]["clustered"]:
         yield Bullet(
@@ -244,7 +246,7 @@ def _warnings(content: Json, labels: Json) -> Iterator[str]:
         yield plain(problem)
     for reason, n in (content["log"] or {"skipped": {}})["skipped"].items():
         if reason != "no_decision":
-            yield f"{count(n, 'line')} of the log took no part: {reason.replace('_', ' ')}."
+            yield f"{count(n, 'line')} of the log took no part: {skipped(reason)}."
 
 
 def _next_step(content: Json) -> str:

@@ -11,7 +11,7 @@ from calibrail.report import blocks as parts
 from calibrail.report import watch_figures as figures
 from calibrail.report.blocks import Bullet, Json
 from calibrail.report.document import Document, Verdict
-from calibrail.report.documents import watch_log, watch_traffic
+from calibrail.report.documents import watch_log, watch_prevalence, watch_traffic
 from calibrail.report.documents import watch_words as words
 from calibrail.report.phrases import group_label, interval, plain, share
 
@@ -27,6 +27,10 @@ _TONES: Final[dict[Verdict, parts.Style]] = {
     "rejected": "bad",
     "inconclusive": "warning",
 }
+
+
+#: Share of a batch above which a draw is no small part of what it is drawn from.
+_LARGE_SHARE: Final = 0.5
 
 
 def document(
@@ -64,7 +68,7 @@ def document(
             watch_traffic.section(status),
             _promise(status),
             _groups(promise),
-            _prevalence(status),
+            watch_prevalence.section(status),
             watch_log.log(status["log"]),
             watch_log.labels(status),
             _commands(status, guardrail, logs, labels),
@@ -154,11 +158,12 @@ def _promise(status: Json) -> parts.Section:
             (
                 parts.Column("Rate", brief=""),
                 parts.Column("Value", "right"),
-                *parts.texts(f"{percent(1.0 - promise['delta'])} interval", "Promised", "Labels"),
+                *parts.texts(f"{_level(promise)} interval", "Promised", "Labels"),
             ),
             list(_rates(promise)),
         ),
         parts.Text(_evidence(promise)),
+        parts.Text(_drawn_share(promise)),
         parts.note(
             "The intervals are confidence sequences: each holds at all times together, however "
             "often one looks. A kept promise is ever called broken with a probability of at most "
@@ -181,6 +186,11 @@ def _promise(status: Json) -> parts.Section:
         if _has_course(promise)
         else None,
     )
+
+
+def _level(promise: Json) -> str:
+    """Return with which confidence each interval holds: groups take a part of the error."""
+    return percent(promise["coverage"].get("confidence", 1.0 - promise["delta"]))
 
 
 def _has_course(promise: Json) -> bool:
@@ -231,6 +241,18 @@ def _evidence(promise: Json) -> str:
     return "Undecided: the labels so far show neither that it is kept nor that it is broken."
 
 
+def _drawn_share(promise: Json) -> str:
+    """Say what is only about right where most of a small log was drawn."""
+    drawn = promise.get("largest_share")
+    if drawn is None or drawn <= _LARGE_SHARE:
+        return ""
+    return (
+        f"Of one batch {percent(drawn)} of the logged answers were drawn. What is stated here is "
+        "exact where few of many are; where most of a small log are drawn and its answers repeat, "
+        "it holds about, not exactly."
+    )
+
+
 def _lately(lately: Json | None) -> str:
     """Say whether the latest labels differ from the promise; a warning, and no verdict."""
     if not lately or not lately["alarm"]:
@@ -251,7 +273,7 @@ def _groups(promise: Json) -> parts.Section | None:
         state, verdict = _STATES[group["state"]]
         rows.append(
             (
-                group_label(group["group"]),
+                parts.Cell(group_label(group["group"]), f"{_level(group)} intervals"),
                 parts.Cell(state, style=_TONES[verdict]),
                 parts.Cell(share(group["coverage"]), interval(group["coverage"])),
                 parts.Cell(share(group["fpr"]), interval(group["fpr"])),
@@ -266,50 +288,12 @@ def _groups(promise: Json) -> parts.Section | None:
             rows,
             two_lines=True,
         ),
-        parts.note("Intervals and states are corrected for the number of groups."),
+        parts.note(
+            "Intervals and states are corrected for the number of groups: together with that of "
+            "all answers, the intervals of a rate err with a probability of at most "
+            f"{percent(promise['delta'])}."
+        ),
     )
-
-
-def _prevalence(status: Json) -> parts.Section:
-    prevalence = status["prevalence"]
-    title = "How many hallucinations are there?"
-    names = {"flags": "From flags alone", "labels": "From labels", "judge": "With a judge"}
-    codes = {"flags": "within_class_scores", "labels": "audited", "judge": "judge"}
-    rows = [
-        (
-            parts.Cell(names[name], style="strong" if name == prevalence["method"] else ""),
-            interval(prevalence[name]),
-            _basis(prevalence[name], codes[name]),
-        )
-        for name in names
-        if prevalence.get(name)
-    ]
-    return parts.section(
-        title,
-        parts.Table(title, (*parts.texts("How"), *parts.texts("Share", "What it rests on")), rows),
-        parts.Figure(
-            "prevalence",
-            partial(figures.prevalence_svg, status),
-            "Bounds of the share of hallucinated answers in each period.",
-        )
-        if prevalence["periods"]
-        else None,
-    )
-
-
-def _basis(way: Json, code: str) -> str:
-    """Say what a way rests on; why it tells nothing; and what a judge has saved."""
-    if reason := way.get("reason"):
-        return f"nothing follows: {words.REASONS.get(reason, plain(reason))}"
-    if "saved" not in way:
-        return words.ASSUMPTIONS[code]
-    saved = way["saved"]
-    spared = (
-        "how many labels it saves cannot be told"
-        if saved is None
-        else (f"people alone would have to label {saved:,} more answers for an interval as narrow")
-    )
-    return f"{words.ASSUMPTIONS[code]}; {spared}"
 
 
 def _warnings(status: Json) -> Iterator[str]:
@@ -324,8 +308,14 @@ def _warnings(status: Json) -> Iterator[str]:
 def _next_step(status: Json) -> str:
     promise, traffic = status["promise"], status["traffic"]
     if promise["state"] == "broken":
+        since = ""
+        if traffic["since"]:
+            since = (
+                f" (--since {words.day(traffic['since'])} takes only answers after the change of "
+                "traffic; a time that labels suggest would void what is promised)"
+            )
         return (
-            "Make a new guardrail from the labels; nothing is swapped by itself: calibrail "
+            f"Make a new guardrail from the labels{since}; nothing is swapped by itself: calibrail "
             "recalibrate GUARDRAIL LOG --labels AUDIT -o new.json"
         )
     if promise["n_pending"]:

@@ -10,19 +10,6 @@ from calibrail.report.documents import log as log_document
 from calibrail.report.documents import watch_words as words
 from calibrail.report.phrases import capital, plain
 
-#: Why a line did not count.
-SKIPPED: Final[Mapping[str, str]] = {
-    "changed": "Changed since they were written",
-    "torn": "Torn at the end",
-    "duplicate": "Read before, or standing twice",
-    "no_decision": "No decisions",
-    "malformed": "Without the fields of a decision",
-    "outcome": "Not decided as the guardrail decides",
-    "time": "Without a time",
-    "other_guardrail": "Decisions of other guardrails",
-    "seen_before": "Of answers that set the threshold",
-}
-
 #: What is found of a log beside what ``calibrail log verify`` finds, by its code.
 FINDINGS: Final[Mapping[str, str]] = {
     "cut": "is shorter than it was when it was read: {read:,} bytes were read of it",
@@ -44,7 +31,7 @@ def log(found: Json) -> parts.Section:
     facts = [
         ("Lines", f"{found['lines']:,} in {count(found['chains'], 'chain')}"),
         ("Used", f"{found['used']:,}"),
-        *((SKIPPED.get(code, plain(code)), f"{n:,}") for code, n in found["skipped"].items()),
+        *((capital(log_document.skipped(code)), f"{n:,}") for code, n in found["skipped"].items()),
         *([("Missing", f"{found['missing']:,}")] if found["missing"] else []),
         *(
             (f"Of {plain(digest)[:19]}...", f"{n:,}")

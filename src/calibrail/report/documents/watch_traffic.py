@@ -22,7 +22,7 @@ def section(status: Json) -> parts.Section:
     title = "Has the traffic changed?"
     return parts.section(
         title,
-        _alarms(traffic["alarms"]),
+        _alarms(status),
         parts.note(_promised(traffic)),
         _evidence(status),
         *_features(status),
@@ -30,7 +30,8 @@ def section(status: Json) -> parts.Section:
     )
 
 
-def _alarms(alarms: Sequence[Json]) -> parts.Table | None:
+def _alarms(status: Json) -> parts.Table | None:
+    alarms, timeline = status["traffic"]["alarms"], status["timeline"]
     title = "Changes of the traffic"
     columns = (
         *parts.texts("Alarm", "What moved", "Since (95% interval)"),
@@ -39,7 +40,7 @@ def _alarms(alarms: Sequence[Json]) -> parts.Table | None:
     rows = [
         (
             words.place(alarm),
-            capital(words.moved(alarm)),
+            capital(words.moved(alarm, timeline)),
             words.since(alarm),
             number(alarm["e_value"], 3),
         )

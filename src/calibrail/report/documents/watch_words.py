@@ -1,7 +1,9 @@
 """How does a watch say its answers: three sentences, times, features and what they changed to?"""
 
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from math import inf
 from typing import Final
 
 from calibrail.phrases import count, listed, number, percent
@@ -37,6 +39,15 @@ REASONS: Final[Mapping[str, str]] = {
     "not_told_apart": "as far as is known, as many are flagged where nothing is hallucinated",
     "contradiction": "no mix of both classes gives what is seen: scores within them have changed",
     "nothing_drawn": "no answer was drawn for people",
+    "nothing_logged": "no answer was logged",
+}
+
+#: What else is to be known of an interval.
+NOTES: Final[Mapping[str, str]] = {
+    "clustered": "The held-out answers that coverage and FPR were frozen from came in groups. What "
+    "flags alone say takes each of them as independent, and so is too narrow.",
+    "bounds_as_frozen": "The intervals of coverage or FPR are taken as they were frozen, with the "
+    "confidence that they had then: no counts stand in the guardrail from which exact ones follow.",
 }
 
 #: Languages that are counted together.
@@ -64,6 +75,12 @@ ASSUMPTIONS: Final[Mapping[str, str]] = {
 }
 
 
+#: Days below which an interval is shown to the minute.
+_HOURS_BELOW: Final = 3.0
+#: New languages that a sentence names.
+_MOST_NAMED: Final = 3
+
+
 def day(time: str | None) -> str:
     """Return the day of a time, as logs write it."""
     return "an unknown time" if time is None else time[:10]
@@ -86,17 +103,36 @@ def since(alarm: Json) -> str:
     if found["time"] is None:
         return f"{when} ({low.removeprefix('answer ')} to {high.removeprefix('answer ')})"
     if low[:10] != high[:10]:
-        return f"{when[:10]} ({low[:10]} to {high[:10]})"
+        length = 10 if _days_between(found["lower"], found["upper"]) >= _HOURS_BELOW else None
+        return f"{when[:length]} ({low[:length]} to {high[:length]})"
     return f"{when} ({low[11:]} to {high[11:]})"
 
 
-def moved(alarm: Json) -> str:
-    """Return what became of a feature, and by how much."""
+def _days_between(begin: Json, end: Json) -> float:
+    """Return how many days lie between two places; infinitely many where a time is unknown."""
+    if begin["time"] is None or end["time"] is None:
+        return inf
+    first, last = (datetime.fromisoformat(at["time"]) for at in (begin, end))
+    return (last - first) / timedelta(days=1)
+
+
+def moved(alarm: Json, timeline: Sequence[Json] = ()) -> str:
+    """Return what became of a feature, and by how much.
+
+    Parameters
+    ----------
+    alarm : mapping
+        As it stands in the file.
+    timeline : sequence of mapping
+        Periods, which name languages that the reference lacks.
+    """
     feature, before, after = alarm["feature"], alarm["before"], alarm["after"]
     named = FEATURES.get(feature, plain(feature))
     if "shares" in before:
         most, shares = _most_changed(before["shares"], after["shares"])
         named, (old, new) = NEW.get(most, f"answers in {plain(most)}"), map(percent, shares)
+        if most == "other" and (came := _new_languages(alarm, timeline)):
+            named += f" ({listed(came)})"
     elif "share" in before:
         old, new = (_known(part["share"], percent) for part in (before, after))
     else:
@@ -123,6 +159,17 @@ def _most_changed(before: Json, after: Json) -> tuple[str, tuple[float, float]]:
     return most, shares[most]
 
 
+def _new_languages(alarm: Json, timeline: Sequence[Json]) -> list[str]:
+    """Return the languages between the change and its alarm that the reference lacks."""
+    known, counts = {*alarm["histogram"]["names"]}, Counter[str]()
+    for period in timeline:
+        if period["row"] <= alarm["row"] and period["row"] + period["n"] > alarm["since"]["row"]:
+            counts.update(period["languages"])
+    came = [name for name, _ in counts.most_common() if name not in known]
+    more = ["others"] if len(came) > _MOST_NAMED else []
+    return [*map(plain, came[:_MOST_NAMED]), *more]
+
+
 def _beyond(histogram: Json) -> str:
     """Say what share lies above the edge at which both distributions differ most."""
     edges, parts = histogram["edges"], (histogram["before"], histogram["after"])
@@ -144,15 +191,15 @@ def lead(status: Json) -> list[Bullet]:
 
 
 def _traffic(status: Json) -> str:
-    traffic, n = status["traffic"], status["n"]
+    traffic, timeline, n = status["traffic"], status["timeline"], status["n"]
     reference = traffic["reference"]
     if traffic["alarms"]:
         latest = traffic["alarms"][-1]
         more = traffic["n_alarms"]
         others = f" It is the last of {more:,} changes." if more > 1 else ""
         return (
-            f"changed since {since(latest)}: {moved(latest)}.{others} That answers differ does "
-            "not say that the promise is broken."
+            f"changed since {since(latest)}: {moved(latest, timeline)}.{others} That answers "
+            "differ does not say that the promise is broken."
         )
     if not reference["complete"]:
         return (
