@@ -7,13 +7,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 from scipy.stats import chi2
 
 from calibrail.data.example import Example
 from calibrail.labelling.ledger import Ledger
 from calibrail.labelling.lines import Label
 from calibrail.labelling.plan import SessionPlan, Traces
-from calibrail.labelling.urn import Candidate, Urn, draw_lines
+from calibrail.labelling.urn import Candidate, Urn, draw_lines, probabilities
 from calibrail.settings import Drawing
 
 LIMITS = (0.9, 0.2)
@@ -88,20 +89,33 @@ def test_weighted_by_their_probabilities_labels_stand_for_all_lines_drawn() -> N
     rng = np.random.default_rng(5)
     scores = rng.random(80)
     truths = (rng.random(80) < scores).astype(int)
-    errors, handed_out = [], []
+    errors, totals, handed_out = [], [], []
     for seed in range(400):
         items = urn(seed, [candidate(seq, float(scores[seq])) for seq in range(80)]).candidates()
-        lines = draw_lines(items, active(seed), LIMITS, budget=20, n_rows=80)
+        known = active(seed)
+        lines = draw_lines(items, known, LIMITS, budget=8, n_rows=80)
+        chances = probabilities(items, known, LIMITS)[1]
+        assert len(lines) == round(8 * 80 / sum(chances))
         handed_out.append(sum(line.handed_out for line in lines))
-        assert lines[-1].handed_out or len(lines) == 80
         assert all(line.probability >= (0.1 if line.flagged else 0.2) for line in lines)
-        # The lots of what is drawn make up for each other, whenever drawing stops (Wald).
-        errors.append(
-            sum((line.handed_out / line.probability - 1.0) * truths[line.seq] for line in lines)
-        )
-    assert max(handed_out) == 20 and np.mean(handed_out) > 19
-    assert abs(np.mean(errors)) < 4.0 * np.std(errors) / np.sqrt(len(errors))
+        weights = np.array([line.handed_out / line.probability for line in lines])
+        truth = np.array([truths[line.seq] for line in lines])
+        guess = np.array([line.guess for line in lines])
+        errors.append(float((weights - 1.0) @ truth))
+        # Each draw stands for as many lines as its batch says, whatever the lots.
+        totals.append(float(np.sum(guess + weights * (truth - guess))) / (lines[0].share or 1.0))
+    assert np.mean(handed_out) == pytest.approx(8, abs=0.6) and np.ptp(handed_out) > 1
+    for found, due in ((errors, 0.0), (totals, truths.sum())):
+        assert abs(np.mean(found) - due) < 4.0 * np.std(found) / np.sqrt(len(found))
     assert np.std(errors) > 0.5
+
+
+def test_how_many_are_drawn_depends_on_no_lot() -> None:
+    items = [candidate(seq, 0.4) for seq in range(400)]
+    plans = [files(seed, Drawing("active", floor=0.1)) for seed in range(40)]
+    lines = [draw_lines(items, plan, LIMITS, budget=1, n_rows=400) for plan in plans]
+    assert len({len(item) for item in lines}) == 1
+    assert len({sum(line.handed_out for line in item) for item in lines}) > 1
 
 
 def test_probabilities_follow_the_labels_so_far_and_none_of_the_lines_own() -> None:

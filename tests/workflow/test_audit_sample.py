@@ -312,12 +312,13 @@ def test_active_draws_weigh_by_what_labels_say_and_are_checked(
     logged(log, guardrail, examples(300), hours=12)
     drawing = Drawing("active", floor=0.2)
     first = calibrail.audit_sample(guardrail, log, audit, per_day=25, drawing=drawing)
-    assert first.n_handed_out == 25 <= first.n_drawn
+    # About as many as a day says: how many are drawn depends on no lot.
+    assert 15 < first.n_handed_out < 35 and first.n_handed_out < first.n_drawn
     with calibrail.label(None, audit) as session:
-        label_some(session, "ada", 25)
+        label_some(session, "ada", first.n_handed_out)
     logged(log, guardrail, examples(300, 300), begin=hours(24), hours=12)
     second = calibrail.audit_sample(guardrail, log, audit)
-    assert second.n_handed_out == 25 < second.n_drawn
+    assert 15 < second.n_handed_out < 35 and second.n_handed_out < second.n_drawn
     found = audited(audit)
     own = found.batch == 2
     assert set(found.guess[~own].tolist()) == {0.5} and len(set(found.guess[own].tolist())) > 3

@@ -39,7 +39,8 @@ class Batch(Record):
         Days (UTC) of the lines found that no call before has counted; none where lines bear no
         time, so that a call counts as a day.
     budget : int
-        Answers that could be handed out.
+        Answers to hand out: exactly so many with the design ``uniform`` where the log has them, and
+        on average with ``active``.
     left : float
         What of the days' budget is no whole answer, for the next call: in [0, 1).
     rows : int

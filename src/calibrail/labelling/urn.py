@@ -153,7 +153,11 @@ def draw_lines(
     budget: int,
     n_rows: int,
 ) -> list[Draw]:
-    """Draw lines one after another until the lots have handed out as many as the budget says.
+    """Draw as many lines as hand out the budget on average, and let the lot of each say which.
+
+    How many are drawn follows from the probabilities of all candidates, before any lot: what a draw
+    stands for depends on no lot and on no place in the order. So about the budget is handed out,
+    and exactly that with the design ``uniform``.
 
     Returns
     -------
@@ -162,15 +166,12 @@ def draw_lines(
     """
     order, answers = Order(files.plan.seed), files.ledger.answers
     guesses, chances = probabilities(candidates, files, limits)
+    n_drawn = _n_drawn(chances, budget)
     found: list[tuple[Candidate, str, float | None, float, bool]] = []
-    n_handed_out = 0
-    for item, guess, chance in zip(candidates, guesses, chances, strict=True):
+    for item, guess, chance in list(zip(candidates, guesses, chances, strict=True))[:n_drawn]:
         digest = line_digest(item.chain, item.seq)
         handed_out = order.lot("labelled", digest) < chance
         found.append((item, digest, guess, chance, handed_out))
-        n_handed_out += handed_out
-        if n_handed_out == budget:
-            break
     batch = 1 + max((answer.draw.batch or 0 for answer in answers[-1:]), default=0)
     return [
         Draw(
@@ -198,3 +199,10 @@ def draw_lines(
             found, start=len(answers) + 1
         )
     ]
+
+
+def _n_drawn(chances: Sequence[float], budget: int) -> int:
+    """Return how many of the candidates hand out the budget on average; all, where they are few."""
+    if not chances:
+        return 0
+    return min(len(chances), max(1, round(budget * len(chances) / sum(chances))))

@@ -133,9 +133,10 @@ def audit_sample(
     that it has not counted yet, and draws from all new decisions of the guardrail, uniformly and
     without replacement: ``per_day`` answers for each day. With the design ``active`` each one
     drawn is handed out with a probability of its own, higher where its label tells more by the
-    labels so far, until as many are handed out. Several calls on one day share its budget: what
-    is logged after it is spent waits for the next call. No line is drawn twice, and a call draws
-    at most 16,384. A day's budget that the log had too few answers for is not made up for.
+    labels so far; as many are drawn as hand out that number on average. Several calls on one day
+    share its budget: what is logged after it is spent waits for the next call. No line is drawn
+    twice, and a call draws at most 16,384. A day's budget that the log had too few answers for is
+    not made up for.
 
     Which answers are drawn follows from the seed and from what is in the log, not from the order
     in which its files are read; the same log, calls and labels give the same bytes.
