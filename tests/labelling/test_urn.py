@@ -111,11 +111,13 @@ def test_weighted_by_their_probabilities_labels_stand_for_all_lines_drawn() -> N
 
 
 def test_how_many_are_drawn_depends_on_no_lot() -> None:
-    items = [candidate(seq, 0.4) for seq in range(400)]
-    plans = [files(seed, Drawing("active", floor=0.1)) for seed in range(40)]
-    lines = [draw_lines(items, plan, LIMITS, budget=1, n_rows=400) for plan in plans]
-    assert len({len(item) for item in lines}) == 1
-    assert len({sum(line.handed_out for line in item) for item in lines}) > 1
+    known, counts = active(0), []
+    for begin in range(0, 8000, 200):
+        items = [candidate(begin + at, 0.05 + 0.1 * (at % 10)) for at in range(200)]
+        lines = draw_lines(items, known, LIMITS, budget=5, n_rows=200)
+        counts.append((len(lines), sum(line.handed_out for line in lines)))
+    assert len({drawn for drawn, _ in counts}) == 1
+    assert len({handed_out for _, handed_out in counts}) > 1
 
 
 def test_probabilities_follow_the_labels_so_far_and_none_of_the_lines_own() -> None:
