@@ -59,11 +59,13 @@ def test_languages_that_the_reference_lacks_are_named_from_the_timeline() -> Non
         made.day(1, 400, 3, languages={"en": 250, "fr": 100, "de": 150}, row=600),
         made.day(2, 400, 3, languages={"pl": 400}, row=1001),
     ]
-    lacks = "answers in languages that the reference lacks"
+    lacks = "answers in languages that the first quarter of the reference lacks"
     assert words.moved(alarm, timeline) == f"{lacks} (de and fr) went from 0% to 40%"
     assert words.moved(alarm) == f"{lacks} went from 0% to 40%"
     timeline[1]["languages"] |= {"da": 3, "fi": 2, "it": 1}
     assert "(de, fr, da and others)" in words.moved(alarm, timeline)
+    alarm["before"]["shares"]["rarer"] = 0.01
+    assert f"{lacks} went" in words.moved(alarm, timeline)
 
 
 @pytest.mark.parametrize(

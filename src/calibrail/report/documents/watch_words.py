@@ -38,7 +38,7 @@ MEANS: Final[Mapping[str, str]] = {
 REASONS: Final[Mapping[str, str]] = {
     "not_told_apart": "as far as is known, as many are flagged where nothing is hallucinated",
     "contradiction": "no mix of both classes gives what is seen: scores within them have changed",
-    "nothing_drawn": "no answer was drawn for people",
+    "nothing_drawn": "no answer that was drawn for people is labelled yet",
     "nothing_logged": "no answer was logged",
 }
 
@@ -52,7 +52,7 @@ NOTES: Final[Mapping[str, str]] = {
 
 #: Languages that are counted together.
 NEW: Final[Mapping[str, str]] = {
-    "other": "answers in languages that the reference lacks",
+    "other": "answers in languages that the first quarter of the reference lacks",
     "rarer": "answers in the reference's rarer languages",
 }
 
@@ -161,6 +161,8 @@ def _most_changed(before: Json, after: Json) -> tuple[str, tuple[float, float]]:
 
 def _new_languages(alarm: Json, timeline: Sequence[Json]) -> list[str]:
     """Return the languages between the change and its alarm that the reference lacks."""
+    if "rarer" in {**alarm["before"]["shares"], **alarm["after"]["shares"]}:
+        return []  # Rarer ones of the reference are not known by name.
     known, counts = {*alarm["histogram"]["names"]}, Counter[str]()
     for period in timeline:
         if period["row"] <= alarm["row"] and period["row"] + period["n"] > alarm["since"]["row"]:
