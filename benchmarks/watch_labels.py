@@ -30,8 +30,9 @@ AFTER, STARTS = (0.15, 0.2, 0.3, 0.5), (0, 200, 1_000)
 STATED = 0.05
 #: Labels in a stream whose promise is just kept, and the most after a change.
 NULL_LABELS, MOST = 5_000, 3_000
-#: Labels that are drawn together.
-BATCH = 20
+#: Of these labels, how many come with one batch: 20 answers a day, one in ten hallucinated. A new
+#: bet begins with each batch, so that smaller ones leave less for each.
+BATCH = 2
 #: Thresholds of the replays let this share of the first side's hallucinated answers pass.
 PASSED = 0.05
 REFERENCE_LABELS = 200
@@ -164,8 +165,10 @@ def main() -> None:
         "Concept change: scores stay as they are and mean something else. No monitor of scores can "
         "see it. With labels the watch says that the promise is broken; MAPIE's `RiskMonitoring` "
         "has the same labels in the same order, one by one, and the same limit (a miss rate of "
-        f"{LIMIT:g}). Labels are counted that are of hallucinated answers. Medians (and 90 % "
-        f"ranges) over {streams:,} streams of the labels from the change on, up to {MOST:,}, where "
+        f"{LIMIT:g}). Labels are counted that are of hallucinated answers; a batch holds "
+        f"{BATCH} of them, as where 20 answers a day are drawn and one in ten is hallucinated. "
+        f"Medians (and 90 % ranges) over "
+        f"{streams:,} streams of the labels from the change on, up to {MOST:,}, where "
         "no alarm came before it.",
         "",
         f"**One error.** Where the miss rate is {LIMIT:g} all the time, the watch says ever within "
