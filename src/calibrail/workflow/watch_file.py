@@ -64,7 +64,9 @@ class WatchFile:
             "log": self.tally.to_dict(),
             "monitor": json.loads(self.monitor.to_state()),
         }
-        text = json.dumps(content, sort_keys=True, ensure_ascii=True, allow_nan=False)
+        text = json.dumps(
+            content, sort_keys=True, ensure_ascii=True, allow_nan=False, separators=(",", ":")
+        )
         return f"{text}\n".encode()
 
     @classmethod
