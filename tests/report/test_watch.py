@@ -97,6 +97,20 @@ def test_a_share_and_values_that_are_not_known_have_words() -> None:
     assert words.moved(alarm) == "the mean score went from none to 0.4"
 
 
+def test_scores_of_a_column_are_said_in_its_own_numbers() -> None:
+    params = {"column": "support", "higher": "faithful"}
+    scale = words.scale_of({"score": {"name": "column", "params": params}})
+    alarm = {
+        "feature": "score",
+        "before": {"mean": -0.9},
+        "after": {"mean": -0.6},
+        "histogram": {"edges": [-0.8], "before": [9, 1], "after": [2, 8]},
+    }
+    assert words.moved(alarm, (), scale) == (
+        "the mean support went from 0.9 to 0.6 (below 0.8: from 10% to 80% of answers)"
+    )
+
+
 @pytest.mark.parametrize(
     ("status", "headline", "said"),
     [

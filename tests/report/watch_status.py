@@ -60,6 +60,7 @@ def few(n: int = 10) -> dict[str, Any]:
     return {
         "schema": "calibrail.watch/1",
         "guardrail": "sha256:" + "5d" * 32,
+        "score": {"name": "novelty", "params": {}},
         "n": n,
         "from": moment(0.1) if n else None,
         "to": moment(0.2) if n else None,

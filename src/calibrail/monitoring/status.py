@@ -12,6 +12,7 @@ SCHEMA: Final = "calibrail.watch/1"
 
 def status(
     guardrail: str,
+    score: Mapping[str, Any],
     options: WatchOptions,
     log: Mapping[str, Any],
     traffic: Mapping[str, Any],
@@ -26,6 +27,8 @@ def status(
     ----------
     guardrail : str
         Digest of the guardrail.
+    score : mapping
+        ``name`` and ``params`` of its detector: in which numbers a user knows its scores.
     options : WatchOptions
         How it is watched.
     log : mapping
@@ -40,6 +43,7 @@ def status(
     return {
         "schema": SCHEMA,
         "guardrail": guardrail,
+        "score": plain(score),
         "n": log["used"],
         "from": log["from"],
         "to": log["to"],

@@ -21,6 +21,7 @@ from calibrail.report.plot import (
     axis_text,
     drawing,
 )
+from calibrail.scale import Scale
 
 #: Logarithms are drawn from here on: a bet that lost more has lost.
 _LEAST: Final = math.log(0.5)
@@ -126,7 +127,9 @@ def feature_svg(status: Json, feature: str, name: str, narrow: bool = False) -> 
         elif feature == "undefined":
             at.line(plot, [_share(item, "undefined") for item in timeline], INK)
         else:
-            at.line(plot, [item["means"].get(feature) for item in timeline], INK, scale=1.0)
+            negated = Scale.of(status["score"]).negated and feature == "score"
+            means = [item["means"].get(feature) for item in timeline]
+            at.line(plot, means, INK, scale=-1.0 if negated else 1.0)
         _marks(plot, at, alarms)
         if feature in ("language", "undefined"):
             _finish(plot, at, "% of answers")

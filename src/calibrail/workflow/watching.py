@@ -184,6 +184,7 @@ class Watching:
         file.decided = promise["decided"] if promise["state"] == "broken" else None
         content = status(
             watched.config.digest,
+            {"name": watched.config.score.name, "params": watched.config.score.params},
             self._options,
             log_status(file.tally, file.cursor, file.first, file.last),
             traffic,

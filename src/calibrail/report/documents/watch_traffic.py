@@ -40,7 +40,7 @@ def _alarms(status: Json) -> parts.Table | None:
     rows = [
         (
             words.place(alarm),
-            capital(words.moved(alarm, timeline)),
+            capital(words.moved(alarm, timeline, words.scale_of(status))),
             words.since(alarm),
             number(alarm["e_value"], 3),
         )

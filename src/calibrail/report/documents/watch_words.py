@@ -6,9 +6,10 @@ from datetime import datetime, timedelta
 from math import inf
 from typing import Final
 
-from calibrail.phrases import count, listed, number, percent
+from calibrail.phrases import count, listed, percent
 from calibrail.report.blocks import Bullet, Json
 from calibrail.report.phrases import capital, group_label, interval, plain
+from calibrail.scale import Scale
 
 #: What is watched, by its name in the file.
 FEATURES: Final[Mapping[str, str]] = {
@@ -116,7 +117,7 @@ def _days_between(begin: Json, end: Json) -> float:
     return (last - first) / timedelta(days=1)
 
 
-def moved(alarm: Json, timeline: Sequence[Json] = ()) -> str:
+def moved(alarm: Json, timeline: Sequence[Json] = (), scale: Scale | None = None) -> str:
     """Return what became of a feature, and by how much.
 
     Parameters
@@ -125,7 +126,10 @@ def moved(alarm: Json, timeline: Sequence[Json] = ()) -> str:
         As it stands in the file.
     timeline : sequence of mapping
         Periods, which name languages that the reference lacks.
+    scale : Scale, optional
+        In which numbers the user knows the score.
     """
+    scale = scale or Scale()
     feature, before, after = alarm["feature"], alarm["before"], alarm["after"]
     named = FEATURES.get(feature, plain(feature))
     if "shares" in before:
@@ -137,9 +141,10 @@ def moved(alarm: Json, timeline: Sequence[Json] = ()) -> str:
         old, new = (_known(part["share"], percent) for part in (before, after))
     else:
         # Medians are those of bins, which end where the reference does.
-        old, new = (_known(part["mean"], number) for part in (before, after))
-        named = f"the mean {MEANS.get(feature, named)}"
-        new += UNITS.get(feature, "") + _beyond(alarm["histogram"])
+        of_feature = scale if feature == "score" else Scale()
+        old, new = (_known(part["mean"], of_feature.text) for part in (before, after))
+        named = f"the mean {of_feature.column or MEANS.get(feature, named)}"
+        new += UNITS.get(feature, "") + _beyond(alarm["histogram"], of_feature)
     return f"{named} went from {old} to {new}"
 
 
@@ -172,15 +177,20 @@ def _new_languages(alarm: Json, timeline: Sequence[Json]) -> list[str]:
     return [*map(plain, came[:_MOST_NAMED]), *more]
 
 
-def _beyond(histogram: Json) -> str:
-    """Say what share lies above the edge at which both distributions differ most."""
+def _beyond(histogram: Json, scale: Scale) -> str:
+    """Say what share lies beyond the edge at which both distributions differ most."""
     edges, parts = histogram["edges"], (histogram["before"], histogram["after"])
     if not edges or not all(map(sum, parts)):
         return ""
     above = [[1.0 - sum(part[: at + 1]) / sum(part) for part in parts] for at in range(len(edges))]
     at = max(range(len(edges)), key=lambda place: abs(above[place][1] - above[place][0]))
     old, new = (percent(max(0.0, share)) for share in above[at])
-    return f" (above {number(edges[at])}: from {old} to {new} of answers)"
+    return f" ({scale.suspicious} {scale.text(edges[at])}: from {old} to {new} of answers)"
+
+
+def scale_of(status: Json) -> Scale:
+    """Return in which numbers the user knows the scores of the guardrail."""
+    return Scale.of(status["score"])
 
 
 def lead(status: Json) -> list[Bullet]:
@@ -197,10 +207,11 @@ def _traffic(status: Json) -> str:
     reference = traffic["reference"]
     if traffic["alarms"]:
         latest = traffic["alarms"][-1]
+        change = moved(latest, timeline, scale_of(status))
         more = traffic["n_alarms"]
         others = f" It is the last of {more:,} changes." if more > 1 else ""
         return (
-            f"changed since {since(latest)}: {moved(latest, timeline)}.{others} That answers "
+            f"changed since {since(latest)}: {change}.{others} That answers "
             "differ does not say that the promise is broken."
         )
     if not reference["complete"]:
