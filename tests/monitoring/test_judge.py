@@ -90,6 +90,18 @@ def test_a_judge_that_tells_nothing_bounds_nothing() -> None:
     json.dumps(status, allow_nan=False)
 
 
+def test_a_judge_must_label_the_draws_that_the_lot_passed_over() -> None:
+    full, rng = Known(600, "active", 3), np.random.default_rng(4)
+    all_of_them = judged(full, 0.95, 0.03, rng)
+    known = judge_status(all_of_them, full.audited, ROWS, 0.05)
+    assert known["reason"] != "draws_not_judged" and known["n"] > 100
+    ids = full.audited.id[full.audited.handed_out].tolist()
+    some = replace(all_of_them, labels={name: all_of_them.labels[name] for name in ids})
+    status = judge_status(some, full.audited, ROWS, 0.05)
+    assert status["reason"] == "draws_not_judged" and status["passed"]["share_judged"] == 1.0
+    assert (status["lower"], status["upper"]) == (0.0, 1.0)
+
+
 def test_what_is_saved_is_what_a_direct_count_gives() -> None:
     full = drawn(60, COVERAGE, FPR, base=BASE, seed=6)
     delta, width = 0.05, 0.12

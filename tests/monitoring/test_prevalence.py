@@ -106,7 +106,10 @@ def test_a_rate_without_counts_has_its_frozen_bounds_and_says_so() -> None:
     known = {"coverage": {"estimate": 0.94, "lower": 0.92, "upper": 0.96}}
     status = prevalence_status([period(4000, 1800)], headline(**known))
     assert status["flags"]["notes"] == ["bounds_as_frozen"]
-    assert status["flags"]["coverage"]["lower"] == 0.92
+    assert status["flags"]["coverage"]["lower"] == 0.92 and status["flags"]["confidence"] is None
+    stated = {"coverage": {**known["coverage"], "confidence": 0.9}}
+    status = prevalence_status([period(4000, 1800)], headline(**stated))
+    assert status["flags"]["confidence"] == pytest.approx(1.0 - 0.1 - 2 * 0.05 / 3)
     grouped = prevalence_status([period(4000, 1800)], headline(), clustered=True)
     assert grouped["flags"]["notes"] == ["clustered"]
     nothing = prevalence_status([period(4000, 1800)], headline(coverage={"estimate": None}))

@@ -172,7 +172,8 @@ def test_groups_have_their_own_share_of_the_error() -> None:
     mine = status["groups"][2]["decided"]
     assert mine["draw"] % 3 == 0 and full.group[mine["draw"] - 1] == mine["group"] == "g2"
     assert full.batch[mine["draw"] - 1] == mine["batch"]
-    assert status["state"] == "broken"
+    each = promise_status(full, LIMITS, by="group", each=True)
+    assert each["state"] == "broken" and each["decided"] == {**mine, "shown": True}
     # A group unknown belongs to none; all answers count for all.
     names = full.group.copy()
     names[rng.random(n) < 0.5] = None
@@ -189,7 +190,11 @@ def test_false_alarms_about_all_and_groups_together(
     runs, delta = 80, 0.3
     fallen = sum(
         promise_status(
-            drawn(80, 0.9, 0.2, base=0.5, groups=4, seed=2000 + run), LIMITS, delta, by=by
+            drawn(80, 0.9, 0.2, base=0.5, groups=4, seed=2000 + run),
+            LIMITS,
+            delta,
+            by=by,
+            each=True,
         )["state"]
         == "broken"
         for run in range(runs)
@@ -250,7 +255,28 @@ def test_the_latest_labels_have_plain_intervals() -> None:
     assert latest["n"] == promise.LATEST and latest["from"]["draw"] == 301
     rows = (np.arange(400) >= 300) & (full.label == 1.0)
     assert latest["coverage"]["count"] == int(full.flagged[rows].sum())
-    assert latest["coverage"]["method"] == "clopper-pearson"
+    assert latest["coverage"]["method"] == "clopper-pearson" and latest["n_left_out"] == 0
+    waiting = np.isin(np.arange(400), (350, 390))
+    late = replace(full, settled=~waiting, label=np.where(waiting, np.nan, full.label))
+    latest = promise_status(late, LIMITS)["lately"]["latest"]
+    assert (latest["n"], latest["n_left_out"], latest["from"]["draw"]) == (100, 2, 299)
+
+
+def test_a_group_that_falls_leaves_the_state_of_all_as_it_is() -> None:
+    n = 900
+    full = drawn(n, np.where(np.arange(n) % 9 == 0, 0.3, 0.99), 0.05, groups=9, seed=5)
+    status = promise_status(full, LIMITS, by="group")
+    assert [item["state"] for item in status["groups"]].count("broken") == 1
+    assert status["state"] != "broken" and status["decided"] is None
+    assert promise_status(full, LIMITS, by="group", each=True)["decided"]["group"] == "g0"
+
+
+def test_answers_drawn_again_are_counted() -> None:
+    full = drawn(50)
+    assert promise_status(full, LIMITS)["repeated"] == 0
+    ids = full.id.copy()
+    ids[40:] = "a1"
+    assert promise_status(replace(full, id=ids), LIMITS)["repeated"] == 10
 
 
 def test_a_false_alarm_of_late_breaks_takes_as_many_labels_as_stated(

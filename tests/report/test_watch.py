@@ -119,7 +119,11 @@ def test_scores_of_a_column_are_said_in_its_own_numbers() -> None:
         (made.few(5000), "No labels yet", "no change seen in 4,000 answers"),
         (made.year("kept"), "Kept so far, traffic has changed", "since number 700 (2026-05-21)"),
         (made.year("undecided"), "Undecided, traffic has changed", "show neither that it is kept"),
-        (made.year(), "Broken, traffic has changed", "won 90-fold with draw 1,600 (2026-11-12)"),
+        (
+            made.year(),
+            "Broken, traffic has changed",
+            "90 times their stake with draw 1,600 (2026-11-12)",
+        ),
     ],
 )
 def test_every_state_is_said_on_every_medium(

@@ -347,6 +347,24 @@ def test_labels_that_cannot_count_are_named(
     assert found["promise"]["n_labels"] == 2
 
 
+def test_a_watch_takes_labels_of_one_folder(
+    tmp_path: Path, drawn: tuple[Guardrail, Path, Path]
+) -> None:
+    guardrail, log, audit = drawn
+    first, other = shutil.copytree(audit, tmp_path / "first"), tmp_path / "other"
+    calibrail.audit_sample(guardrail, log, other, per_day=5, seed=99)
+    for folder in (other, first):
+        # Nothing is labelled before: nothing is spent.
+        calibrail.monitor(guardrail, log, tmp_path / "w", labels=folder)
+    label(first, 2, truth)
+    found = calibrail.monitor(guardrail, log, tmp_path / "w", labels=first)
+    with pytest.raises(InputError, match="begun with the labels of another folder"):
+        calibrail.monitor(guardrail, log, tmp_path / "w", labels=other)
+    moved = shutil.copytree(first, tmp_path / "moved")
+    again = calibrail.monitor(guardrail, log, tmp_path / "w", labels=moved)
+    assert again.to_dict() == found.to_dict()
+
+
 def test_prevalence_follows_from_flags_labels_and_a_judge(
     tmp_path: Path, drawn: tuple[Guardrail, Path, Path]
 ) -> None:

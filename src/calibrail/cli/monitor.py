@@ -23,7 +23,7 @@ class Evidence:
         "Folder of `calibrail audit-sample`, in which people label.", None, metavar="AUDIT"
     )
     judge_labels: Path | None = setting(
-        "Labels of a judge by id: they count through its errors where people labelled, too.",
+        "Labels of a judge by id, of all answers (best) or of some chosen without a look at any.",
         None,
         metavar="FILE",
     )

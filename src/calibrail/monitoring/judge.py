@@ -5,7 +5,9 @@ the judge calls hallucinated is (share) TPR + (1 - share) FPR, with the judge's 
 which are bounded from draws that people labelled. Six bounds (both rates and the judge's share, in
 each stratum) and that of the flag rate hold together with 1 - delta, each at delta / 7; from their
 corners follow the shares of hallucinated answers, and with these prevalence, coverage and FPR. It
-holds while the judge errs among all answers of a stratum as among those that people labelled.
+holds while the judge errs among all answers of a stratum as among those that people labelled. Of
+answers drawn with probabilities of their own, those that the lot passed over count, too: what is
+known of the judge's errors is known only where it labelled every answer drawn.
 """
 
 from collections.abc import Mapping
@@ -16,6 +18,7 @@ import numpy as np
 
 from calibrail.conformal import validation
 from calibrail.conformal.prevalence import (
+    ANYTHING,
     Interval,
     mixed_share,
     rates_behind,
@@ -67,7 +70,13 @@ class Judged:
             validation.counts(count, n, (f"{side} judged hallucinated", f"{side} judged"))
 
 
-def judge_status(judged: Judged, audited: Audited, rows: tuple[int, int], delta: float) -> Json:
+def judge_status(
+    judged: Judged,
+    audited: Audited,
+    rows: tuple[int, int],
+    delta: float,
+    alone: float | None = None,
+) -> Json:
     """Return prevalence, coverage and FPR as a judge's labels bound them.
 
     Parameters
@@ -80,12 +89,15 @@ def judge_status(judged: Judged, audited: Audited, rows: tuple[int, int], delta:
         Flagged rows of the log, and all rows.
     delta : float
         Error of all bounds together.
+    alone : float, optional
+        Error that an interval from labels of people would have without a judge; delta by default.
 
     Returns
     -------
     dict
-        Besides the intervals ``flagged`` and ``passed``: the judge's share, its error rates, and
-        ``reason``, where nothing follows; ``saved``: how many more labels of people alone would
+        Besides the intervals ``flagged`` and ``passed``: the judge's share, its error rates,
+        ``share_judged`` of the rows of the log, and ``reason``, where nothing follows; ``saved``:
+        how many more labels of people alone would
         give an interval as narrow, from draws like those so far (None: more than can be said, or
         there is nothing to go by).
     """
@@ -93,6 +105,8 @@ def judge_status(judged: Judged, audited: Audited, rows: tuple[int, int], delta:
     parts = {name: _stratum(judged, audited, name, level) for name in ("flagged", "passed")}
     rate = flag_rate(*rows, level)
     ends = [Interval(item["lower"], item["upper"]) for item in (rate, *parts.values())]
+    for name, n in (("flagged", rows[0]), ("passed", rows[1] - rows[0])):
+        parts[name]["share_judged"] = min(1.0, parts[name]["positive"]["n"] / n) if n else None
     reasons = [part["reason"] for part in parts.values() if part["reason"] is not None]
     prevalence, (coverage, fpr) = mixed_share(*ends), rates_behind(*ends)
     shares = [item["estimate"] for item in (rate, *parts.values())]
@@ -112,14 +126,16 @@ def judge_status(judged: Judged, audited: Audited, rows: tuple[int, int], delta:
         "coverage": shown[1],
         "fpr": shown[2],
         **parts,
-        "saved": labels_saved(audited, delta, prevalence.width),
+        "saved": labels_saved(audited, delta if alone is None else alone, prevalence.width),
     }
 
 
 def _stratum(judged: Judged, audited: Audited, name: str, level: float) -> Json:
     """Return what the judge's labels say of the flagged, or of the passed answers."""
     said = np.array([judged.labels.get(item, -1) for item in audited.id.tolist()], np.int64)
-    both = (said >= 0) & (audited.flagged == (name == "flagged"))
+    # Answers that were handed out are not a sample: the draws that were passed over belong to it.
+    lacking = draws.weighted(audited) and bool((said < 0).any())
+    both = (said >= 0) & (audited.flagged == (name == "flagged")) & (not lacking)
     part = replace(draws.some(audited, both), flagged=said[both] == 1)
     if draws.weighted(part):
         # Whatever the judge says, the floor is that of the stratum; a drawing has two.
@@ -131,7 +147,11 @@ def _stratum(judged: Judged, audited: Audited, name: str, level: float) -> Json:
     seen, high, low = (
         Interval(item["lower"], item["upper"]) for item in (positive, tpr.to_dict(), fpr.to_dict())
     )
+    share: Interval
+    reason: str | None
     share, reason = share_behind(seen, high, low)
+    if lacking:
+        share, reason = ANYTHING, "draws_not_judged"
     estimate = None
     rates = (positive["estimate"], tpr.estimate, fpr.estimate)
     if reason is None and rates[0] is not None and rates[1] is not None and rates[2] is not None:

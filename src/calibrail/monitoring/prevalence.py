@@ -78,7 +78,7 @@ def prevalence_status(
         audited = draws.some(audited, draws.first(audited, draws.labelled_until(audited)))
         ways["labels"] = labels_status(audited, part)
         if judged is not None:
-            ways["judge"] = judge_status(judged, audited, rows, part)
+            ways["judge"] = judge_status(judged, audited, rows, part, error / 2.0)
     given = {name: ways[name] for name in _WAYS if ways[name] is not None}
     method = min(given, key=lambda name: _width(given[name]))
     if _width(given[method]) >= 1.0:

@@ -49,6 +49,7 @@ def promise_status(
     delta: float = 0.05,
     *,
     by: By | None = None,
+    each: bool = False,
     decided: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return what the labels of drawn answers say of a promise, as JSON can hold it.
@@ -65,6 +66,9 @@ def promise_status(
         that it is ever "kept" while a mean rate so far is beyond its limit.
     by : {"group", "language"}, optional
         Column of ``audited`` whose groups are watched, too; fixed before the first label.
+    each : bool
+        Whether the promise was made for each group: then one group alone can break it. Otherwise
+        ``state`` is that of all answers, and a group has its own.
     decided : mapping, optional
         What an earlier status held under that name: broken is for ever, even if labels were changed
         since.
@@ -77,7 +81,8 @@ def promise_status(
         answers), the logarithm of the wealth and ``restart``, the batch whose new bet has won most
         (None: the bet from the first draw); ``coverage`` and ``fpr``: estimate, interval at all
         times of the mean over the draws up to ``until``, and logarithms of wealth, of which
-        ``wanted`` is needed; ``lately``; ``groups``; ``course``. Draws count from 1.
+        ``wanted`` is needed; ``lately``; ``groups``; ``repeated``, how many bear an id that was
+        drawn before; ``course``. Draws count from 1.
 
     Raises
     ------
@@ -99,7 +104,8 @@ def promise_status(
     if status["decided"] is not None:
         status["decided"]["group"] = None
     groups = [] if by is None else _groups(every, error, by)
-    fallen = [item["decided"] for item in (status, *groups) if item["decided"] is not None]
+    told = [status, *groups] if each else [status]
+    fallen = [item["decided"] for item in told if item["decided"] is not None]
     if fallen:
         first = min(fallen, key=lambda item: item["draw"])
         status |= {"state": "broken", "decided": {**first, "shown": True}}
@@ -115,6 +121,7 @@ def promise_status(
         "delta": error,
         "limits": dict(zip(RATES, (asked.get(rate) for rate in RATES), strict=True)),
         "n_disagreements": audited.n_disagreements,
+        "repeated": len(audited) - len(set(audited.id.tolist())),
         "largest_share": float(np.max(audited.share)) if len(audited) else None,
         "lately": lately,
         "groups": groups,
@@ -195,7 +202,11 @@ def _laid(audited: Audited, rate: Rate, n_rates: int) -> Floats:
 
 
 def _latest(every: Watched) -> dict[str, Any]:
-    """Return the rates of the answers labelled last, with intervals that hold for one look."""
+    """Return the rates of the answers labelled last, with intervals that hold for one look.
+
+    Drawn ones without a final label since then are left out, and counted (``n_left_out``): where
+    labels come late for a reason that has to do with them, these rates are not those of all.
+    """
     audited = every.audited
     known = ~draws.unknown(audited) & ~np.isnan(audited.label)
     rows = np.flatnonzero(known)[-LATEST:]
@@ -212,6 +223,7 @@ def _latest(every: Watched) -> dict[str, Any]:
         )
     return {
         "n": len(rows),
+        "n_left_out": int(np.count_nonzero(draws.unknown(audited)[first:])),
         "from": draws.place(audited, first) if len(rows) else None,
         "coverage": coverage.to_dict(),
         "fpr": fpr.to_dict(),

@@ -45,7 +45,8 @@ def flags_status(flag_rate: Json, headline: Headline, delta: float) -> Json:
     headline : Headline
         What the report said of coverage and FPR.
     delta : float
-        Error of all three intervals together.
+        Error of all three intervals together, unless frozen ones stand at levels of their own:
+        ``confidence`` is what follows from the levels used, None where one is not known.
     """
     notes: list[str] = []
     level = 1.0 - delta / 3.0
@@ -62,7 +63,7 @@ def flags_status(flag_rate: Json, headline: Headline, delta: float) -> Json:
     shown: Unbounded | str | None = reason if flag_rate["n"] else "nothing_logged"
     return {
         **_rate(estimate, interval),
-        "confidence": 1.0 - delta,
+        "confidence": _together(delta, [getattr(headline, name) for name in bounds]),
         "assumption": ASSUMPTIONS["flags"],
         "reason": shown,
         "notes": sorted(set(notes)),
@@ -181,10 +182,9 @@ def _within(time: Floats, starts: Floats, number: int) -> Bools:
 
 def _frozen(known: Mapping[str, Any], level: float, notes: list[str]) -> Json:
     """Return a frozen rate with exact bounds at a level, or with its own where it has no counts."""
-    count, n = known.get("count"), known.get("n")
-    # Counts of audited answers are not all that their interval rests on: weights, open answers.
-    alone = known.get("method") not in ("betting", "beta-mixture")
-    if alone and isinstance(count, int) and isinstance(n, int):
+    counts = _counts(known)
+    if counts is not None:
+        count, n = counts
         return {**_rate(count / n if n else None, Interval(*clopper_pearson(count, n, level)))}
     notes.append("bounds_as_frozen")
     ends = (known.get("lower"), known.get("upper"))
@@ -192,6 +192,26 @@ def _frozen(known: Mapping[str, Any], level: float, notes: list[str]) -> Json:
         return _rate(known.get("estimate"), ANYTHING)
     validation.number(known["lower"], "lower")
     return _rate(known.get("estimate"), Interval(float(known["lower"]), float(known["upper"])))
+
+
+def _counts(known: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Return the counts that a frozen rate rests on; None where they are not all of it."""
+    count, n = known.get("count"), known.get("n")
+    # Intervals of audited answers rest on more: weights, open answers.
+    alone = known.get("method") not in ("betting", "beta-mixture")
+    return (count, n) if alone and isinstance(count, int) and isinstance(n, int) else None
+
+
+def _together(delta: float, rates: Sequence[Mapping[str, Any]]) -> float | None:
+    """Return with what probability the flag rate's interval and those of the rates all hold."""
+    error, own = delta, False
+    for known in rates:
+        if _counts(known) is None and None not in (known.get("lower"), known.get("upper")):
+            level = known.get("confidence")
+            if not isinstance(level, float):
+                return None
+            error, own = error + (1.0 - level) - delta / 3.0, True
+    return max(0.0, 1.0 - error) if own else 1.0 - delta
 
 
 def _interval(item: Mapping[str, Any]) -> Interval:

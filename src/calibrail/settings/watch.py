@@ -27,7 +27,9 @@ class WatchOptions(Record):
     arl : int
         Mean number of answers to a false alarm about traffic, at least.
     delta : float
-        The promise is said to be broken falsely, ever, with at most this probability.
+        The promise is said to be broken falsely, ever, with at most this probability; of all
+        answers or, where it was made for each group and these are watched, of any of them. Where
+        many drawn answers share a question, or are alike word for word, more often than that.
     seed : int
         Of the draws that break ties between equal values; same seed, same bytes.
     by : {"group", "language"}, optional

@@ -38,6 +38,8 @@ class WatchFile:
         What was met in it.
     first, last : str or None
         Earliest and latest time of what was used.
+    labels : str or None
+        Digest of what was agreed on about the folder of labels; None before the first label.
     decided : mapping or None
         With which label the promise was seen to be broken: that stands, whatever becomes of labels.
     """
@@ -50,6 +52,21 @@ class WatchFile:
     first: str | None = None
     last: str | None = None
     decided: Mapping[str, Any] | None = None
+    labels: str | None = None
+
+    def refuse_other_labels(self, path: Path, labels: str | None) -> None:
+        """Refuse labels of another folder: the error would be spent once more on them.
+
+        Raises
+        ------
+        InputError
+            The watch was begun with the labels of another folder.
+        """
+        if None not in (self.labels, labels) and labels != self.labels:
+            raise InputError(
+                f"{path} is of a watch that was begun with the labels of another folder; name that "
+                "folder (a copy of it will do), or a new one for the watch"
+            )
 
     def to_bytes(self) -> bytes:
         """Return the file's bytes: the same for the same watch."""
@@ -60,6 +77,7 @@ class WatchFile:
             "from": self.first,
             "to": self.last,
             "decided": self.decided,
+            "labels": self.labels,
             "cursor": self.cursor.to_dict(),
             "log": self.tally.to_dict(),
             "monitor": json.loads(self.monitor.to_state()),
@@ -103,6 +121,7 @@ class WatchFile:
                 content["from"],
                 content["to"],
                 content["decided"],
+                content.get("labels"),
             )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from calibrail.errors import CalibrailError, DataError, InputError
 from calibrail.guardrail.frozen import FrozenConfig
 from calibrail.labelling.audited import Audited, audited
+from calibrail.labelling.folder import agreed_on
 from calibrail.monitoring.prevalence import prevalence_status
 from calibrail.monitoring.promise import promise_status
 from calibrail.settings import Requirement
@@ -63,6 +64,8 @@ class WatchLabels:
         self._seen = self._files()
         self._audited = self._read()
         self._trouble: str | None = None
+        #: Of what was agreed on before the first label; None without a folder.
+        self.digest = None if folder is None else agreed_on(folder)
 
     def changed(self) -> bool:
         """Take up labels that came meanwhile; return whether there may be any.
@@ -84,7 +87,10 @@ class WatchLabels:
     ) -> dict[str, Any]:
         """Return whether the promise is kept; what was decided before stands."""
         limits = self.limits["min_coverage"], self.limits["max_fpr"]
-        return promise_status(self._audited, limits, options.delta, by=options.by, decided=decided)
+        each = options.by == "group" and self._config.promise.by is not None
+        return promise_status(
+            self._audited, limits, options.delta, by=options.by, each=each, decided=decided
+        )
 
     def prevalence(
         self, options: WatchOptions, timeline: Sequence[Mapping[str, Any]]

@@ -105,6 +105,8 @@ class Watching:
             # What was wrong with the reference is wrong with the watch.
             named = Tally(found=tally.found, findings=tally.findings)
             found = WatchFile(digest, asked, monitor, tally=named)
+        if folder is not None:
+            found.refuse_other_labels(folder / STATE, labels.digest)
         self._file = found
 
     @property
@@ -182,6 +184,8 @@ class Watching:
         timeline = file.monitor.timeline()
         promise = self._labels.promise(self._options, file.decided)
         file.decided = promise["decided"] if promise["state"] == "broken" else None
+        if promise["n_labels"]:
+            file.labels = self._labels.digest or file.labels
         content = status(
             watched.config.digest,
             {"name": watched.config.score.name, "params": watched.config.score.params},

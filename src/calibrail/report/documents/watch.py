@@ -225,9 +225,10 @@ def _evidence(promise: Json) -> str:
         if again:
             begun = f"draw {again['draw']:,} ({words.day(again['time'])})"
         text = (
-            f"Broken: betting from {begun} on that {words.WRONG[decided['rate']]} won "
-            f"{number(won, 3)}-fold with draw {decided['draw']:,} ({words.day(decided['time'])}), "
-            f"where {number(goal, 3)} shows it. This state stays, whatever labels come later."
+            f"Broken: all bets together on that {words.WRONG[decided['rate']]} are worth "
+            f"{number(won, 3)} times their stake with draw {decided['draw']:,} "
+            f"({words.day(decided['time'])}), most of it from the one begun at {begun}; "
+            f"{number(goal, 3)} shows it. This state stays, whatever labels come later."
         )
         if not decided["shown"]:
             text += " The labels as they are now do not show it any more: they were changed since."
@@ -302,7 +303,10 @@ def _warnings(status: Json) -> Iterator[str]:
             "the log is not as it was written: what was found, and what did not count, stands "
             "below; calibrail log verify names every line"
         )
-    yield from filter(None, [_lately(status["promise"]["lately"])])
+    promise, flags = status["promise"], status["prevalence"]["flags"]
+    yield from words.fallen_groups(promise)
+    yield from words.alike(promise, "clustered" in flags.get("notes", ()))
+    yield from filter(None, [_lately(promise["lately"])])
 
 
 def _next_step(status: Json) -> str:

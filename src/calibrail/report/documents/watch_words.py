@@ -1,7 +1,7 @@
 """How does a watch say its answers: three sentences, times, features and what they changed to?"""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from math import inf
 from typing import Final
@@ -40,6 +40,8 @@ REASONS: Final[Mapping[str, str]] = {
     "not_told_apart": "as far as is known, as many are flagged where nothing is hallucinated",
     "contradiction": "no mix of both classes gives what is seen: scores within them have changed",
     "nothing_drawn": "no answer that was drawn for people is labelled yet",
+    "draws_not_judged": "the judge must label every drawn answer, also those that the lot passed "
+    "over (all of the log is best)",
     "nothing_logged": "no answer was logged",
 }
 
@@ -241,6 +243,29 @@ def _promise(promise: Json) -> str:
     if promise["state"] == "kept":
         return f"kept so far: {rates(promise)}."
     return f"undecided, for which there are too few labels: {rates(promise)}."
+
+
+def fallen_groups(promise: Json) -> Iterator[str]:
+    """Name the groups that are broken where the state of all answers does not."""
+    decided = promise["decided"]
+    for group in promise["groups"]:
+        if group["decided"] is not None and (decided is None or decided["group"] != group["group"]):
+            at = group["decided"]
+            yield (
+                f"of the group {group_label(group['group'])} the promise is broken "
+                f"({WRONG[at['rate']]}), shown by answers up to {day(at['time'])}"
+            )
+
+
+def alike(promise: Json, clustered: bool) -> Iterator[str]:
+    """Say that answers which belong together make errors more frequent than stated."""
+    repeated = promise.get("repeated", 0)
+    if promise["n_labels"] and (clustered or repeated):
+        seen = f": {repeated:,} of those drawn bear an id that was drawn before" if repeated else ""
+        yield (
+            "where many drawn answers share a question, or are alike word for word, broken is said "
+            f"falsely more often than stated{seen}"
+        )
 
 
 def rates(promise: Json) -> str:
