@@ -13,7 +13,7 @@ import pytest
 
 import calibrail
 from calibrail import DataError, Guardrail, InputError
-from calibrail.guardrail.decision_log import DecisionLog
+from calibrail.guardrail.decision_log import DecisionLog, Entry
 from calibrail.workflow import watch as watches
 from tests.labelling.logs import examples
 from tests.labelling.logs import logged as timed
@@ -345,6 +345,68 @@ def test_labels_that_cannot_count_are_named(
     found = calibrail.monitor(guardrail, log, labels=strange).to_dict()
     assert found["labels"]["n_problems"] == 1 and "line 3" in found["labels"]["problems"][0]
     assert found["promise"]["n_labels"] == 2
+
+
+def test_draws_of_another_log_do_not_count(
+    tmp_path: Path, drawn: tuple[Guardrail, Path, Path]
+) -> None:
+    guardrail, log, audit = drawn
+    audit = shutil.copytree(audit, tmp_path / "audit")
+    label(audit, 100, lambda _: 1)
+    other = timed(tmp_path / "other", guardrail, examples(20, first=500))
+    with pytest.raises(DataError, match=r"none of the \d+ answers in .*audit .* is .*other; name"):
+        calibrail.monitor(guardrail, other, labels=audit)
+    # A log that goes on is watched all the same.
+    stop = threading.Event()
+    stop.set()
+    going = calibrail.monitor(guardrail, other, tmp_path / "w", labels=audit, follow=stop)
+    found = going.to_dict()
+    assert found["n"] == 20 and found["promise"]["n_drawn"] == found["promise"]["n_labels"] == 0
+    assert found["labels"]["n_not_in_log"] == found["labels"]["n_drawn"]
+    assert "line 1: number" in found["labels"]["problems"][0]
+    # Of both logs, only draws of lines that were read: here the first 75 are.
+    part = tmp_path / "part"
+    part.mkdir()
+    for path in log.iterdir():
+        lines = path.read_bytes().splitlines(keepends=True)
+        (part / path.name).write_bytes(b"".join(lines[:76]))
+    seqs = [json.loads(raw)["seq"] for raw in (audit / "draws.jsonl").read_text().splitlines()]
+    n = sum(seq >= 76 for seq in seqs)
+    found = calibrail.monitor(guardrail, part, labels=audit).to_dict()
+    assert 0 < found["labels"]["n_not_in_log"] == n < len(seqs)
+    assert found["promise"]["n_drawn"] == len(seqs) - n
+    assert found["labels"]["n_problems"] == 1
+    whole = calibrail.monitor(guardrail, log, labels=audit).to_dict()["labels"]
+    assert (whole["n_not_in_log"], whole["problems"]) == (0, [])
+
+
+def test_draws_of_files_that_were_rotated_away_do_not_count(tmp_path: Path) -> None:
+    guardrail = frozen()
+    answers = examples(60)
+    with DecisionLog(tmp_path / "log", texts=True, max_bytes=8_000) as chain:
+        for answer, decision in zip(answers, guardrail.decide(answers), strict=True):
+            chain.write([Entry.of(guardrail, answer, decision)])
+    calibrail.audit_sample(guardrail, tmp_path / "log", tmp_path / "audit", per_day=60)
+    first, second = sorted((tmp_path / "log").iterdir())[:2]
+    first.unlink()
+    begin = json.loads(second.read_text().splitlines()[0])["seq"]
+    raw = (tmp_path / "audit" / "draws.jsonl").read_text().splitlines()
+    n = sum(json.loads(line)["seq"] < begin for line in raw)
+    found = calibrail.monitor(guardrail, tmp_path / "log", labels=tmp_path / "audit").to_dict()
+    assert 0 < found["labels"]["n_not_in_log"] == n < len(raw)
+
+
+def test_a_draw_whose_flag_is_not_the_guardrails_is_refused(
+    tmp_path: Path, drawn: tuple[Guardrail, Path, Path]
+) -> None:
+    guardrail, log, audit = drawn
+    changed = shutil.copytree(audit, tmp_path / "changed")
+    lines = (changed / "draws.jsonl").read_text().splitlines()
+    place = next(n for n, line in enumerate(lines) if not json.loads(line)["flagged"])
+    lines[place] = json.dumps({**json.loads(lines[place]), "score": 0.99})
+    (changed / "draws.jsonl").write_text("\n".join(lines) + "\n")
+    with pytest.raises(DataError, match=rf"draws.jsonl, line {place + 1}: the guardrail's decis"):
+        calibrail.monitor(guardrail, log, labels=changed)
 
 
 def test_a_watch_takes_labels_of_one_folder(

@@ -58,6 +58,8 @@ class Audited:
         Digest of the guardrail that decided about them.
     n_disagreements : int
         Answers about which annotators disagree, and nobody has settled it.
+    line : ndarray of object, or None
+        Chain (str) and number there (int) of the logged line, as a pair; None where not known.
     problems : tuple of str
         Lines of labels that cannot be used, each with its file, its number and a remedy.
     """
@@ -79,6 +81,7 @@ class Audited:
     drawing: Drawing = field(default_factory=Drawing)
     guardrail: str = ""
     n_disagreements: int = 0
+    line: NDArray[np.object_] | None = None
     problems: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -132,6 +135,8 @@ def _columns(answers: Sequence[Answer]) -> Audited:
     draws = [item.draw for item in answers]
     standing = [item.standing for item in answers]
     labels = [item.label for item in answers]
+    line = np.empty(len(draws), np.object_)
+    line[:] = [(draw.chain or "", draw.seq or 0) for draw in draws]
     final = np.array([name == "final" for name in standing], np.bool_)
     label = np.array([np.nan if value is None else value for value in labels], np.float64)
     return Audited(
@@ -150,6 +155,7 @@ def _columns(answers: Sequence[Answer]) -> Audited:
         language=_objects([draw.log_language for draw in draws]),
         id=_objects([draw.id for draw in draws]),
         n_disagreements=standing.count("disagreement"),
+        line=line,
     )
 
 

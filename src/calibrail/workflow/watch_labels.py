@@ -5,15 +5,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from calibrail.errors import CalibrailError, DataError, InputError
+from calibrail.guardrail.decision_log.cursor import Cursor
 from calibrail.guardrail.frozen import FrozenConfig
-from calibrail.labelling.audited import Audited, audited
+from calibrail.labelling.audited import Audited
 from calibrail.labelling.folder import agreed_on
+from calibrail.monitoring import draws
 from calibrail.monitoring.prevalence import prevalence_status
 from calibrail.monitoring.promise import promise_status
 from calibrail.settings import Requirement
 from calibrail.settings.option import either
 from calibrail.settings.watch import WatchOptions
+from calibrail.workflow.audited_labels import audited_labels
 from calibrail.workflow.frozen import frozen_limits
 from calibrail.workflow.watch_judge import JudgeLabels
 
@@ -40,7 +45,8 @@ class WatchLabels:
     InputError
         The labels are not those of answers drawn from a log, or are about another guardrail.
     DataError
-        The folder is damaged, or cannot be read.
+        The folder is damaged or cannot be read, or a draw bears a flag that the guardrail does not
+        give to its score.
     """
 
     def __init__(
@@ -62,7 +68,8 @@ class WatchLabels:
             "max_fpr": fpr if asked.max_fpr is None else asked.max_fpr,
         }
         self._seen = self._files()
-        self._audited = self._read()
+        self._audited = self._used = self._read()
+        self._elsewhere: str | None = None
         self._trouble: str | None = None
         #: Of what was agreed on before the first label; None without a folder.
         self.digest = None if folder is None else agreed_on(folder)
@@ -82,6 +89,41 @@ class WatchLabels:
             self._trouble = str(error)
         return True
 
+    def keep_read(self, cursor: Cursor) -> str | None:
+        """Let only those draws count whose lines were read; return an error where none was.
+
+        Parameters
+        ----------
+        cursor : Cursor
+            How far the watched log was read.
+
+        Returns
+        -------
+        str or None
+            What is wrong, where answers were drawn and none of them from the watched log.
+        """
+        found, self._elsewhere = self._audited, None
+        if found is None or found.line is None:
+            return None
+        read = np.array([cursor.has_read(*line) for line in found.line.tolist()], np.bool_)
+        self._used = draws.some(found, read)
+        if read.all():
+            return None
+        place = int(np.argmin(read))
+        chain, seq = found.line[place]
+        n, where = int(np.count_nonzero(~read)), f"{self.folder}/draws.jsonl, line {place + 1}"
+        self._elsewhere = (
+            f"{where}: number {seq} of the chain {chain} is not in the log that is watched; it "
+            f"and {n - 1:,} more of the {len(read):,} draws do not count: name the log that they "
+            "were drawn from, all of it"
+        )
+        if read.any():
+            return None
+        return (
+            f"none of the {n:,} answers in {self.folder} was drawn from this log: the first is "
+            f"number {seq} of the chain {chain}"
+        )
+
     def promise(
         self, options: WatchOptions, decided: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
@@ -89,7 +131,7 @@ class WatchLabels:
         limits = self.limits["min_coverage"], self.limits["max_fpr"]
         each = options.by == "group" and self._config.promise.by is not None
         return promise_status(
-            self._audited, limits, options.delta, by=options.by, each=each, decided=decided
+            self._used, limits, options.delta, by=options.by, each=each, decided=decided
         )
 
     def prevalence(
@@ -100,7 +142,7 @@ class WatchLabels:
         return prevalence_status(
             timeline,
             self._config.headline,
-            self._audited,
+            self._used,
             judged,
             options.delta,
             clustered=self._config.promise.clustered,
@@ -111,9 +153,11 @@ class WatchLabels:
         if self._audited is None:
             return None
         found = self._audited
-        problems = [*filter(None, [self._trouble]), *found.problems]
+        problems = [*filter(None, [self._trouble, self._elsewhere]), *found.problems]
+        n_used = 0 if self._used is None else len(self._used)
         return {
             "n_drawn": len(found),
+            "n_not_in_log": len(found) - n_used,
             "n_handed_out": int(found.handed_out.sum()),
             "n_settled": int((found.settled & found.handed_out).sum()),
             "n_disagreements": found.n_disagreements,
@@ -131,15 +175,7 @@ class WatchLabels:
                 f"there are no labels in {self.folder}; name the folder that `calibrail "
                 "audit-sample` made"
             )
-        found = audited(self.folder)
-        if found.guardrail != self._config.digest:
-            raise InputError(
-                f"the labels in {self.folder} are about another guardrail: their digest is "
-                f"{found.guardrail:.19}..., and that of the one given "
-                f"{self._config.digest:.19}...; draw answers for this one with "
-                "`calibrail audit-sample`"
-            )
-        return found
+        return audited_labels(self.folder, self._config)
 
     def _files(self) -> dict[str, tuple[int, int]]:
         """Return the size of each file of the folder, and when it was written."""

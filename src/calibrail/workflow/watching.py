@@ -133,7 +133,7 @@ class Watching:
         Raises
         ------
         DataError
-            All decisions there are of other guardrails.
+            All decisions there are of other guardrails, or all labels of answers in other logs.
         """
         saved = time.monotonic()
         for _ in self.read():
@@ -148,6 +148,12 @@ class Watching:
                 f"none of the {n:,} decisions in this log was made by this guardrail, whose digest "
                 f"is {self._watched.config.digest:.19}...: they are of {others}; name its log, or "
                 "that guardrail"
+            )
+        if (elsewhere := self._labels.keep_read(self._file.cursor)) is not None:
+            logs = ", ".join(map(str, self._watched.sources))
+            raise DataError(
+                f"{elsewhere}, and the log watched is {logs}; name the log that they were drawn "
+                "from, or the folder of answers drawn from this one"
             )
 
     def follow(self, stop: threading.Event) -> Watch:
@@ -179,6 +185,7 @@ class Watching:
     def result(self) -> Watch:
         """Return what the watch says now."""
         file, watched = self._file, self._watched
+        self._labels.keep_read(file.cursor)
         traffic = dict(file.monitor.traffic())
         traffic["alarms"] = self._texts.fill(traffic["alarms"])
         timeline = file.monitor.timeline()

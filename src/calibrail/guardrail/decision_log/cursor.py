@@ -36,6 +36,8 @@ class Place:
         The first of the chain's files that was read.
     closed : bool
         Whether its process ended it.
+    begin : int or None
+        Number (``seq``) of the first line that was read; None before one was.
     """
 
     file: int = 0
@@ -47,6 +49,7 @@ class Place:
     latest: str = ""
     first: int = 0
     closed: bool = False
+    begin: int | None = None
 
     @classmethod
     def before(cls, number: int) -> Self:
@@ -127,6 +130,15 @@ class Cursor:
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"it does not say how far the log was read: {error!r}") from error
+
+    def has_read(self, chain: str, seq: int) -> bool:
+        """Return whether a line lies in what was read; yes for chains not remembered any more."""
+        if (place := self.chains.get(chain)) is not None:
+            # After a line that nobody can read the number of the next one may not be known.
+            return (place.begin or 0) <= seq and (place.next is None or seq < place.next)
+        if (stream := self.streams.get(chain)) is not None:
+            return seq < stream.lines
+        return chain <= self.forgotten
 
     def trim(self) -> None:
         """Forget the oldest chains where there are too many: the state stays small.

@@ -151,6 +151,9 @@ class Reader:
     def _take(self, line: Line, chain: str, place: Place, name: str, number: int) -> Logged | None:
         tally = self._tally
         tally.lines += 1
+        if place.begin is None:
+            # With a hash before it, it is the first line, or a state of old is gone on with.
+            place.begin = 0 if place.hash else line.seq
         if place.next is not None and line.seq != place.next:
             if line.seq < place.next:
                 tally.skip("duplicate")
