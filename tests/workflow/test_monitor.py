@@ -455,3 +455,11 @@ def test_prevalence_follows_from_flags_labels_and_a_judge(
             calibrail.monitor(guardrail, log, **options)
     with pytest.raises(InputError, match=r"standard input cannot be read twice"):
         calibrail.monitor(guardrail, "-", labels=audit, judge_labels=judge)
+
+
+def test_a_file_without_decisions_is_an_error(tmp_path: Path, guardrail: Guardrail) -> None:
+    path = tmp_path / "facts.jsonl"
+    path.write_text('{"fact": 1}\nsome text\n')
+    with pytest.raises(DataError, match="none of the 2 lines read is a decision"):
+        calibrail.monitor(guardrail, path, tmp_path / "w")
+    assert not (tmp_path / "w" / "state.json").exists()

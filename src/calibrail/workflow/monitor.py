@@ -93,7 +93,8 @@ def monitor(
     sources = log_sources(logs, growing=follow is not None)
     compared = None if reference is None else log_sources(reference)
     folder = None if output is None else checks.path(output, "output")
-    names = str(file or "guardrail.json"), *map(str, sources)
+    named = ("LOG" if item == "-" else str(item) for item in sources)
+    names = str(file or "guardrail.json"), *named
     judge = None
     if judge_labels is not None:
         judge = JudgeLabels(checks.path(judge_labels, "judge_labels"), config, sources)

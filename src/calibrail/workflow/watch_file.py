@@ -131,7 +131,7 @@ def _damaged(path: Path) -> Iterator[None]:
     try:
         yield
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise DataError(f"{path} is no state of a watch: {error!r:.200}{_REMEDY}") from error
+        raise DataError(f"{path} is damaged: it holds no state of a watch{_REMEDY}") from error
 
 
 _Begun = tuple[str, Mapping[str, Any]]

@@ -133,7 +133,8 @@ class Watching:
         Raises
         ------
         DataError
-            All decisions there are of other guardrails, or all labels of answers in other logs.
+            No line there is a decision, all decisions are of other guardrails, or all labels of
+            answers in other logs.
         """
         saved = time.monotonic()
         for _ in self.read():
@@ -141,6 +142,11 @@ class Watching:
                 self._save_state(self._folder)
                 saved = time.monotonic()
         tally = self._file.tally
+        if 0 < tally.lines == tally.skipped.get("malformed"):
+            raise DataError(
+                f"none of the {tally.lines:,} lines read is a decision of a guardrail; name the "
+                "folder of `calibrail serve --log`, or the file of `calibrail check -o`"
+            )
         if tally.others and not tally.used:
             others = ", ".join(f"{name:.19}..." for name in tally.others)
             n = sum(tally.others.values())

@@ -14,7 +14,7 @@ from calibrail.report.phrases import capital, plain
 FINDINGS: Final[Mapping[str, str]] = {
     "cut": "is shorter than it was when it was read: {read:,} bytes were read of it",
     "late": "came later than files of its chain that follow it, and is not read",
-    "no_chain": "is no chain of a log: nothing tells whether lines of it were changed",
+    "no_chain": "is no chain of a log: nothing tells whether lines were changed or stand twice",
     "clock_back": "its clock went back by {seconds:,} s",
     "time": "has a time that is none: {time}",
     "future": "was written in the future: {time}",
