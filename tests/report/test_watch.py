@@ -117,12 +117,16 @@ def test_scores_of_a_column_are_said_in_its_own_numbers() -> None:
         (made.few(0), "No labels yet", "of which 0 are here"),
         (made.few(), "No labels yet", "of which 10 are here"),
         (made.few(5000), "No labels yet", "no change seen in 4,000 answers"),
-        (made.year("kept"), "Kept so far, traffic has changed", "since number 700 (2026-05-21)"),
+        (
+            made.year("kept"),
+            "Kept so far, traffic has changed",
+            "since number 700 (answers up to 2026-05-21)",
+        ),
         (made.year("undecided"), "Undecided, traffic has changed", "show neither that it is kept"),
         (
             made.year(),
             "Broken, traffic has changed",
-            "90 times their stake with draw 1,600 (2026-11-12)",
+            "90 times their stake with draw 1,600 (answers up to 2026-11-12)",
         ),
     ],
 )

@@ -133,12 +133,25 @@ def labelled_until(audited: Audited) -> int:
 
 
 def place(audited: Audited, row: int) -> dict[str, Any]:
-    """Return where a draw stands: number of the draw and of the batch, and time."""
+    """Return where a draw stands: number of the draw and of the batch, and the time of its answer.
+
+    Within a batch draws stand in random order: for the time that draws reach see ``reached``.
+    """
     return {
         "draw": row + 1,
         "batch": int(audited.batch[row]),
         "time": moment(float(audited.time[row])),
     }
+
+
+def reached(audited: Audited, row: int) -> dict[str, Any]:
+    """Return where draws up to one have got: its place, and the latest time of all up to it."""
+    return {**place(audited, row), "time": moment(float(latest_times(audited)[row]))}
+
+
+def latest_times(audited: Audited) -> Floats:
+    """Return the latest time of all draws up to each; NaN before the first that has a time."""
+    return np.asarray(np.fmax.accumulate(audited.time), np.float64)
 
 
 def first(audited: Audited, n: int) -> Bools:

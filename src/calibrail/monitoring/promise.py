@@ -82,7 +82,8 @@ def promise_status(
         (None: the bet from the first draw); ``coverage`` and ``fpr``: estimate, interval at all
         times of the mean over the draws up to ``until``, and logarithms of wealth, of which
         ``wanted`` is needed; ``lately``; ``groups``; ``repeated``, how many bear an id that was
-        drawn before; ``course``. Draws count from 1.
+        drawn before; ``course``. Draws count from 1. The times of ``since``, ``decided``, ``until``
+        and ``course`` are the latest among the draws up to there.
 
     Raises
     ------
@@ -183,7 +184,7 @@ def _lately(every: Watched) -> tuple[dict[str, Any], Floats]:
         "log_e": now,
         "threshold": wanted,
         "arl": LABELS_TO_FALSE_ALARM,
-        "first": draws.place(audited, int(np.argmax(over))) if over.any() else None,
+        "first": draws.reached(audited, int(np.argmax(over))) if over.any() else None,
         "latest": _latest(every),
     }, total
 
@@ -251,9 +252,10 @@ def _course(
         }
         for index, rate in enumerate(RATES)
     }
+    times = draws.latest_times(audited)
     return {
         "draw": list(points),
-        "time": [moment(float(audited.time[point - 1])) for point in points],
+        "time": [moment(float(times[point - 1])) for point in points],
         **intervals,
         "log_wealth_broken": {
             rate: [float(path[point - 1]) for point in points] for rate, path in broken.items()

@@ -107,7 +107,7 @@ def labels_status(audited: Audited, delta: float, *, ever: bool = True) -> Json:
         "reason": None if len(audited) else "nothing_drawn",
         "n": int(np.count_nonzero(~unknown & ~np.isnan(audited.label))),
         "n_unknown": int(np.count_nonzero(unknown)),
-        "until": draws.place(audited, len(audited) - 1) if len(audited) else None,
+        "until": draws.reached(audited, len(audited) - 1) if len(audited) else None,
     }
 
 

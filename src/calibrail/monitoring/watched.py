@@ -78,7 +78,7 @@ class Watched:
         again = float(detector(bets, laid)[row]) > float(bets.from_start[row])
         start = largest_start(bets, laid, row) if again else 0
         return {
-            **draws.place(audited, row),
+            **draws.reached(audited, row),
             "rate": rate,
             "log_wealth": float(broken[rate][row]),
             "at": self.goal,
@@ -139,7 +139,7 @@ class Watched:
             if shown[-1]:
                 missing = np.flatnonzero(~shown)
                 first = int(missing[-1]) + 1 if len(missing) else 0
-                state, since = "kept", draws.place(self.audited, first)
+                state, since = "kept", draws.reached(self.audited, first)
         audited = self.audited
         return {
             "state": state,
@@ -151,7 +151,7 @@ class Watched:
             "n_labels": int(np.count_nonzero(~np.isnan(audited.label) & audited.settled)),
             "n_pending": int(np.count_nonzero(draws.waiting(audited))),
             "n_unsure": int(np.count_nonzero(audited.unsure)),
-            "until": draws.place(audited, self.until - 1) if self.until else None,
+            "until": draws.reached(audited, self.until - 1) if self.until else None,
         }, broken
 
 

@@ -227,7 +227,8 @@ def _evidence(promise: Json) -> str:
         text = (
             f"Broken: all bets together on that {words.WRONG[decided['rate']]} are worth "
             f"{number(won, 3)} times their stake with draw {decided['draw']:,} "
-            f"({words.day(decided['time'])}), most of it from the one begun at {begun}; "
+            f"(answers up to {words.day(decided['time'])}), most of it from the one "
+            f"begun at {begun}; "
             f"{number(goal, 3)} shows it. This state stays, whatever labels come later."
         )
         if not decided["shown"]:
@@ -237,7 +238,8 @@ def _evidence(promise: Json) -> str:
         since = promise["since"]
         return (
             f"Kept so far: shown at every draw since number {since['draw']:,} "
-            f"({words.day(since['time'])}), for the mean rates over all answers drawn up to then."
+            f"(answers up to {words.day(since['time'])}), for the mean rates over all "
+            "answers drawn up to then."
         )
     return "Undecided: the labels so far show neither that it is kept nor that it is broken."
 

@@ -241,8 +241,18 @@ def _promise(promise: Json) -> str:
     if not promise["n_labels"]:
         return "unknown: no answer has been labelled yet, and only labels tell whether it is kept."
     if promise["state"] == "kept":
-        return f"kept so far: {rates(promise)}."
+        return f"kept so far{_up_to(promise)}: {rates(promise)}."
     return f"undecided, for which there are too few labels: {rates(promise)}."
+
+
+def _up_to(promise: Json) -> str:
+    """Say up to when labels reach where answers drawn later wait for theirs."""
+    until = promise["until"]
+    newer = 0 if until is None else promise["n_drawn"] - until["draw"]
+    if until is None or newer <= 0:
+        return ""
+    wait = count(newer, "later drawn answer is", "later drawn answers are")
+    return f", by labels of answers up to {day(until['time'])} ({wait} hardly labelled yet)"
 
 
 def fallen_groups(promise: Json) -> Iterator[str]:
@@ -285,7 +295,13 @@ def rates(promise: Json) -> str:
 def _prevalence(prevalence: Json) -> str:
     if prevalence["lower"] is None or (prevalence["lower"] <= 0.0 and prevalence["upper"] >= 1.0):
         return "how many there are cannot be told without labels here."
-    how = {"flags": "from flags alone", "labels": "from labels", "judge": "with the judge's labels"}
+    until = (prevalence["labels"] or {}).get("until")
+    reach = f" of answers up to {day(until['time'])}" if until else ""
+    how = {
+        "flags": "from flags alone",
+        "labels": f"from labels{reach}",
+        "judge": "with the judge's labels",
+    }
     assumption = ASSUMPTIONS[prevalence["assumption"]]
     return (
         f"{interval(prevalence)} of answers are hallucinated, {how[prevalence['method']]}; this "
