@@ -147,6 +147,13 @@ def test_flags_alone_are_wrong_where_the_scores_have_changed_and_labels_are_not(
     assert status["labels"]["lower"] <= 0.5 <= status["labels"]["upper"]
 
 
+def test_flags_that_labels_refute_are_not_shown() -> None:
+    # Hardly anything is flagged, as if hallucinations were rare; labels say that they are not.
+    found = prevalence_status([period(50_000, 7_600)], headline(), drawn(2000, base=0.4, seed=5))
+    assert found["flags"]["upper"] < found["labels"]["lower"]
+    assert found["method"] == "labels" and found["lower"] == found["labels"]["lower"]
+
+
 def test_draws_without_a_label_may_be_either() -> None:
     full = drawn(300, base=0.3, seed=3)
     there = np.random.default_rng(4).random(300) < 0.8

@@ -80,6 +80,9 @@ def prevalence_status(
         if judged is not None:
             ways["judge"] = judge_status(judged, audited, rows, part, error / 2.0)
     given = {name: ways[name] for name in _WAYS if ways[name] is not None}
+    if (labels := given.get("labels")) is not None:
+        # What labels refute rests on something that does not hold any more.
+        given = {name: item for name, item in given.items() if _meet(item, labels)}
     method = min(given, key=lambda name: _width(given[name]))
     if _width(given[method]) >= 1.0:
         method = "flags"
@@ -96,3 +99,9 @@ def prevalence_status(
 
 def _width(item: Json | None) -> float:
     return 1.0 if item is None else item["upper"] - item["lower"]
+
+
+def _meet(item: Json | None, other: Json) -> bool:
+    return item is not None and max(item["lower"], other["lower"]) <= min(
+        item["upper"], other["upper"]
+    )

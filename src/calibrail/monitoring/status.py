@@ -47,7 +47,7 @@ def status(
         "n": log["used"],
         "from": log["from"],
         "to": log["to"],
-        "traffic": plain(traffic),
+        "traffic": plain({**traffic, "alarms": _in_order(traffic["alarms"])}),
         "promise": plain(promise),
         "prevalence": plain(prevalence),
         "labels": plain(labels),
@@ -55,6 +55,13 @@ def status(
         "timeline": plain(timeline),
         "options": options.to_dict(),
     }
+
+
+def _in_order(value: Any) -> Any:
+    """Return a value whose keys stand in one order, whether it was just made or read again."""
+    if isinstance(value, Mapping):
+        return {name: _in_order(value[name]) for name in sorted(value)}
+    return [_in_order(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def log_status(tally: Tally, cursor: Cursor, first: str | None, last: str | None) -> dict[str, Any]:

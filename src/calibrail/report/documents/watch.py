@@ -29,10 +29,6 @@ _TONES: Final[dict[Verdict, parts.Style]] = {
 }
 
 
-#: Share of a batch above which a draw is no small part of what it is drawn from.
-_LARGE_SHARE: Final = 0.5
-
-
 def document(
     status: Json,
     *,
@@ -163,7 +159,7 @@ def _promise(status: Json) -> parts.Section:
             list(_rates(promise)),
         ),
         parts.Text(_evidence(promise)),
-        parts.Text(_drawn_share(promise)),
+        parts.Text(words.drawn_share(promise)),
         parts.note(
             "The intervals are confidence sequences: each holds at all times together, however "
             "often one looks. A kept promise is ever called broken with a probability of at most "
@@ -242,18 +238,6 @@ def _evidence(promise: Json) -> str:
             "answers drawn up to then."
         )
     return "Undecided: the labels so far show neither that it is kept nor that it is broken."
-
-
-def _drawn_share(promise: Json) -> str:
-    """Say what is only about right where most of a small log was drawn."""
-    drawn = promise.get("largest_share")
-    if drawn is None or drawn <= _LARGE_SHARE:
-        return ""
-    return (
-        f"Of one batch {percent(drawn)} of the logged answers were drawn. What is stated here is "
-        "exact where few of many are; where most of a small log are drawn and its answers repeat, "
-        "it holds about, not exactly."
-    )
 
 
 def _lately(lately: Json | None) -> str:

@@ -82,6 +82,8 @@ ASSUMPTIONS: Final[Mapping[str, str]] = {
 _HOURS_BELOW: Final = 3.0
 #: New languages that a sentence names.
 _MOST_NAMED: Final = 3
+#: Share of a batch above which a draw is no small part of what it is drawn from.
+_LARGE_SHARE: Final = 0.5
 
 
 def day(time: str | None) -> str:
@@ -306,4 +308,16 @@ def _prevalence(prevalence: Json) -> str:
     return (
         f"{interval(prevalence)} of answers are hallucinated, {how[prevalence['method']]}; this "
         f"{assumption}."
+    )
+
+
+def drawn_share(promise: Json) -> str:
+    """Say what is only about right where most of a small log was drawn."""
+    drawn = promise.get("largest_share")
+    if drawn is None or drawn <= _LARGE_SHARE:
+        return ""
+    return (
+        f"Of one batch {percent(drawn)} of the logged answers were drawn. What is stated here is "
+        "exact where few of many are; where most of a small log are drawn and its answers repeat, "
+        "it holds about, not exactly."
     )
