@@ -21,6 +21,17 @@ from calibrail.errors import DataError
 from tests.rows import good
 
 
+def zstd(body: bytes) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as stream:
+        stream.write(body)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+#: How files are compressed that are read, by the end of their names.
+SQUEEZE = {"gz": gzip.compress, "zst": zstd}
+
+
 def lines(*rows: dict[str, Any]) -> bytes:
     return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
 
@@ -28,24 +39,31 @@ def lines(*rows: dict[str, Any]) -> bytes:
 CSV = b"id,question,contexts,response,label\na,q,c,r,1\nb,q,c,r,0\n"
 
 
-@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.csv.gz", "a.jsonl", "a.json.gz", "plain"])
-def test_compressed_files_are_known_by_their_beginning(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("squeeze", SQUEEZE.values(), ids=SQUEEZE)
+@pytest.mark.parametrize(
+    "name", ["a.jsonl.gz", "a.csv.gz", "a.jsonl", "a.JSON.zst", "a.csv.zstd", "plain"]
+)
+def test_compressed_files_are_known_by_their_beginning(
+    tmp_path: Path, name: str, squeeze: Any
+) -> None:
     body = CSV if "csv" in name else lines(good(), good(id="b", label=0))
-    (tmp_path / name).write_bytes(gzip.compress(body))
+    # Of several parts, as tools that compress side by side or append write them.
+    (tmp_path / name).write_bytes(squeeze(body[:20]) + squeeze(body[20:]))
     examples, reading = read_all(tmp_path / name)
     assert [(e.id, e.label) for e in examples] == [("a", 1), ("b", 0)]
     assert reading.format == ("csv" if "csv" in name else "jsonl")
 
 
+@pytest.mark.parametrize("end", SQUEEZE)
 @pytest.mark.parametrize("name", ["rows.parquet.gz", "rows"])
-def test_parquet_within_gzip_is_read_by_name_in_a_folder_and_from_standard_input(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+def test_compressed_parquet_is_read_by_name_in_a_folder_and_from_standard_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, end: str
 ) -> None:
     rows = [good(id=f"r{i}", label=i % 2, other="x" * i) for i in range(3000)]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "plain")
-    body = gzip.compress((tmp_path / "plain").read_bytes())
+    body = SQUEEZE[end]((tmp_path / "plain").read_bytes())
     (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "rows.parquet.gz").write_bytes(body)
+    (tmp_path / "folder" / f"rows.parquet.{end}").write_bytes(body)
     (tmp_path / "plain").rename(tmp_path / "folder" / "more.parquet")
     path = tmp_path / name
     path.write_bytes(body)
@@ -64,20 +82,23 @@ def test_parquet_within_gzip_is_read_by_name_in_a_folder_and_from_standard_input
 def test_what_is_compressed_otherwise_is_named_with_the_remedy(tmp_path: Path, name: str) -> None:
     squeeze = bz2.compress if name.endswith("bz2") else lzma.compress
     (tmp_path / name).write_bytes(squeeze(CSV))
-    with pytest.raises(DataError, match=r"compressed with (bzip2|xz), .* compressed with gzip"):
+    with pytest.raises(DataError, match=r"compressed with (bzip2|xz), .* gzip or zstd"):
         read(tmp_path / name)
     (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "a.jsonl.zst").write_bytes(b"")
-    with pytest.raises(DataError, match=r"no data file; it holds a\.jsonl\.zst, .* with \.gz"):
+    (tmp_path / "folder" / "a.jsonl.bz2").write_bytes(b"")
+    with pytest.raises(
+        DataError, match=r"no data file; it holds a\.jsonl\.bz2, .* with \.gz or \.zst"
+    ):
         read(tmp_path / "folder")
 
 
-@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.csv.gz"])
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.csv.gz", "a.jsonl.zst", "a.csv.zst"])
 def test_a_damaged_archive_is_an_error_that_names_it(tmp_path: Path, name: str) -> None:
     body = CSV * 2000 if "csv" in name else lines(*(good(id=i, x="y" * i) for i in range(2000)))
-    packed = gzip.compress(body)
+    packed = SQUEEZE[name.rpartition(".")[2]](body)
     path = tmp_path / name
-    for broken in (packed[: len(packed) // 2], packed[:200] + b"\xff" * 200 + packed[400:]):
+    cuts = (packed[: len(packed) // 2], packed[:-1])
+    for broken in (*cuts, packed + b"rest", packed[:200] + b"\xff" * 200 + packed[400:]):
         path.write_bytes(broken)
         with pytest.raises(DataError, match=rf"{name} is damaged"):
             list(read(path))
@@ -208,3 +229,21 @@ def test_a_list_of_rows_is_called_json_and_may_be_named_so(tmp_path: Path) -> No
         reading = read(path, format=format, require=())
         assert (len(list(reading)), reading.format) == (4, shown)
     assert len(list(read([listed, lines], require=()))) == 8
+
+
+@pytest.mark.parametrize("squeeze", [bytes, *SQUEEZE.values()])
+def test_a_folder_of_mixed_compression_and_a_compressed_array_from_a_pipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, squeeze: Any
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "a.jsonl").write_bytes(lines(good(id="a")))
+    (folder / "b.jsonl.gz").write_bytes(gzip.compress(lines(good(id="b"))))
+    (folder / "c.json").write_bytes(squeeze(json.dumps({"data": [good(id="c")]}).encode()))
+    (folder / "d.ndjson.zst").write_bytes(zstd(lines(good(id="d"))))
+    examples, reading = read_all(folder)
+    assert [e.id for e in examples] == ["a", "b", "c", "d"]
+    assert reading.about_in_all() is None
+    body = squeeze(json.dumps([good(id="a"), good(id="b", label=0)], indent=1).encode())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(body)))
+    assert [e.id for e in read("-")] == ["a", "b"]

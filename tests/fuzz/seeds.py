@@ -68,6 +68,13 @@ def arrow_bytes(table: pa.Table) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
+def zstd_bytes(body: bytes) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as stream:
+        stream.write(body)
+    return sink.getvalue().to_pybytes()
+
+
 def _benchmarks(rng: random.Random) -> dict[str, list[dict[str, Any]]]:
     """Return rows in the original layout of every benchmark that is one table."""
     marks = ["accurate", "minor_inaccurate", "major_inaccurate"]
@@ -180,6 +187,7 @@ def sources() -> dict[str, Source]:
         "wrapped": {"rows.json": json.dumps({"about": [1], "examples": rows}).encode()},
         "jsonl_gz": {"rows.jsonl.gz": gzip.compress(_json_lines(rows), mtime=0)},
         "csv_gz": {"rows.csv.gz": gzip.compress(_delimited(rows), mtime=0)},
+        "jsonl_zst": {"rows.jsonl.zst": zstd_bytes(_json_lines(rows))},
         "folder": {"a.csv": _delimited(rows[:20]), "b.csv": _delimited(rows[20:])},
         "folder_parquet": {
             "a.parquet": parquet_bytes(table[:20]),

@@ -39,7 +39,7 @@ def parquet_rows(path: Path, columns: Collection[str] | None = None) -> Iterator
     Parameters
     ----------
     path : Path
-        The file, plain or compressed with gzip.
+        The file, plain or compressed with gzip or zstd.
     columns : collection of str or None
         The columns to read; a name such as ``metadata.label`` stands for its ``metadata``. None
         reads all.

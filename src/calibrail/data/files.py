@@ -29,13 +29,16 @@ SUFFIXES: Final = {
     ".pq": "parquet",
 }
 
+#: Suffixes that say how a file is compressed; its beginning decides.
+_SQUEEZED: Final = (".gz", ".zst", ".zstd")
+
 _GZIP: Final = b"\x1f\x8b"
+_ZSTD: Final = b"\x28\xb5\x2f\xfd"
 
 #: How files begin that are compressed otherwise, which is not read.
 _COMPRESSED: Final = {
     b"BZh": "bzip2",
     b"\xfd7zXZ\x00": "xz",
-    b"\x28\xb5\x2f\xfd": "zstd",
     b"PK\x03\x04": "zip (an Excel workbook, or an archive)",
 }
 
@@ -43,14 +46,15 @@ _COMPRESSED: Final = {
 def suffix_of(path: Path) -> str:
     """Return the suffix that names the format, in lower case, without one of compression.
 
-    >>> suffix_of(Path("rows.JSONL.gz"))
-    '.jsonl'
+    >>> suffix_of(Path("rows.JSONL.gz")), suffix_of(Path("rows.csv.zst"))
+    ('.jsonl', '.csv')
     """
-    return (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
+    squeezed = path.suffix.lower() in _SQUEEZED
+    return (path.with_suffix("") if squeezed else path).suffix.lower()
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """Open a file for reading, through gzip where it begins like that, whatever its name.
+    """Open a file for reading, through gzip or zstd where it begins like that, whatever its name.
 
     Raises
     ------
@@ -67,20 +71,22 @@ def open_bytes(path: Path) -> IO[bytes]:
             stream.close()
             raise DataError(
                 f"{path} is compressed with {kind}, which is not read: save it uncompressed, or "
-                "compressed with gzip"
+                "compressed with gzip or zstd"
             )
-    return io.BufferedReader(_Gunzip(path, stream)) if head.startswith(_GZIP) else stream
+    if head.startswith((_GZIP, _ZSTD)):
+        return io.BufferedReader(_Unpacked(path, stream, head))
+    return stream
 
 
 @contextmanager
 def seekable(path: Path) -> Iterator[Path | IO[bytes]]:
-    """Give a file that can be read from any place: itself, or what gzip has compressed in it.
+    """Give a file that can be read from any place: itself, or what is compressed in it.
 
     The latter is unpacked for as long as it is read, where temporary files are kept.
     """
     with ExitStack() as open_files:
         stream = open_files.enter_context(open_bytes(path))
-        if not isinstance(getattr(stream, "raw", None), _Gunzip):
+        if not isinstance(getattr(stream, "raw", None), _Unpacked):
             yield path
             return
         remedy = "; unpack it, and name the file that comes of it"
@@ -90,11 +96,19 @@ def seekable(path: Path) -> Iterator[Path | IO[bytes]]:
         yield unpacked
 
 
-class _Gunzip(io.RawIOBase):
+class _Unpacked(io.RawIOBase):
     """The uncompressed bytes of a file, whose damage is an error that names it."""
 
-    def __init__(self, path: Path, stream: IO[bytes]) -> None:
-        self._path, self._stream, self._inner = path, stream, gzip.GzipFile(fileobj=stream)
+    def __init__(self, path: Path, stream: IO[bytes], head: bytes) -> None:
+        self._path, self._stream = path, stream
+        self._inner: Any
+        if head.startswith(_GZIP):
+            self._inner = gzip.GzipFile(fileobj=stream)
+        else:
+            import pyarrow as pa
+
+            # Reads frame after frame, as much at a time as is asked for.
+            self._inner = pa.CompressedInputStream(pa.PythonFile(stream, "r"), "zstd")
 
     def readable(self) -> bool:
         return True
@@ -152,7 +166,7 @@ def count_rows(paths: Sequence[Path]) -> int | None:
                 first = head.partition(b"\n")[0]
                 # Of objects over several lines, lines tell nothing; a first row may be a long one.
                 spread = kind == "jsonl" and first != head and not first.rstrip().endswith(b"}")
-                if kind not in ("jsonl", "csv") or spread or head.startswith((_GZIP, b"[")):
+                if kind not in ("jsonl", "csv") or spread or head.startswith((_GZIP, _ZSTD, b"[")):
                     return None
                 stream.seek(0)
                 lines, last = 0, b""
@@ -190,7 +204,7 @@ def data_files(folder: Path) -> tuple[Path, ...]:
         raise DataError(
             f"the folder {folder} holds no data file; it holds "
             f"{_listed(sorted(folder.iterdir()))}, and files named {', '.join(SUFFIXES)} are read, "
-            "with .gz behind that or without"
+            "with .gz or .zst behind that or without"
         )
     return tuple(files)
 

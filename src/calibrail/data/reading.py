@@ -245,11 +245,11 @@ def read(
     Parameters
     ----------
     source : path, str, sequence of them, DataFrame, Arrow table, mapping or iterable
-        A file, plain or compressed with gzip; a folder of files or of a benchmark; ``-`` for
-        standard input; ``example:NAME`` for data shipped with the package; or ``hf:NAME[:SPLIT]``.
-        Several are read one after the other, as one source. Or data in memory: a pandas or polars
-        frame, an Arrow table, a dict of columns, dicts or `Example` objects. The same rows are
-        read alike from each of them.
+        A file, plain or compressed with gzip or zstd; a folder of files or of a benchmark; ``-``
+        for standard input; ``example:NAME`` for data shipped with the package; or
+        ``hf:NAME[:SPLIT]``. Several are read one after the other, as one source. Or data in memory:
+        a pandas or polars frame, an Arrow table, a dict of columns, dicts or `Example` objects. The
+        same rows are read alike from each of them.
     reading : ReadOptions or None
         How to read it; what is left out is guessed.
     keep : collection of str
