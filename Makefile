@@ -15,7 +15,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	$(PIP) install --quiet --constraint constraints.txt --editable '.[models,judge,serve,dev,docs]'
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[models,judge,serve,integrations,dev,docs]'
 	touch $@
 
 demo: $(VENV)/.installed

@@ -312,7 +312,7 @@ def test_a_slow_reply_of_an_endpoint_does_not_hold_up_everybody(
         return score(examples)
 
     held.score = slow_for_one  # type: ignore[method-assign]
-    monkeypatch.setattr("calibrail.serve.guardrails.endpoints", lambda _: ["http://judge"])
+    monkeypatch.setattr(Guardrail, "endpoints", ("http://judge",))
 
     async def go(client: Any, _: Service) -> None:
         body = {"columns": {"risk": -9.0}}

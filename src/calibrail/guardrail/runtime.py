@@ -28,6 +28,7 @@ from calibrail.guardrail.probes import compare_probes
 from calibrail.guardrail.reasons import reason_of
 from calibrail.guardrail.signing import Signature
 from calibrail.models.call_limits import BudgetError
+from calibrail.models.remote import RemoteModel
 from calibrail.scale import Scale
 from calibrail.scores.alone import scored_alone
 from calibrail.scores.base import DetectorFailure, Score, Scores
@@ -186,6 +187,12 @@ class Guardrail(Shown):
     def texts(self) -> tuple[str, ...]:
         """Text fields that the score is computed from."""
         return tuple(name for name in self._score.requires if name in TEXT_FIELDS)
+
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        """Where the detector sends answers, sorted; empty where all is computed in this process."""
+        models = getattr(self._score, "models", ())
+        return tuple(sorted({item.endpoint for item in models if isinstance(item, RemoteModel)}))
 
     @property
     def score(self) -> Score:

@@ -5,7 +5,7 @@ from typing import Final
 
 from calibrail.guardrail.signing import signature_path
 from calibrail.phrases import count
-from calibrail.serve.guardrails import Loaded, endpoints
+from calibrail.serve.guardrails import Loaded
 from calibrail.serve.watches import announced
 from calibrail.settings.serving import ServeOptions
 from calibrail.text.language import languages_known
@@ -23,7 +23,7 @@ def begun(guardrails: Iterable[Loaded], options: ServeOptions) -> list[str]:
         lines.append(identity(loaded))
         lines += [
             f"{loaded.name} sends the answers to {endpoint}"
-            for endpoint in endpoints(loaded.guardrail)
+            for endpoint in loaded.guardrail.endpoints
         ]
     if options.log is None:
         return [*lines, "decisions are not logged (--log DIR)"]

@@ -12,7 +12,6 @@ from calibrail.data.example import Example
 from calibrail.errors import CalibrailError, InputError
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.guardrail.signing import signature_path
-from calibrail.models.remote import RemoteModel
 from calibrail.serve.problems import Problem
 
 #: What a guardrail may be called in an address.
@@ -50,13 +49,7 @@ class Loaded:
     @cached_property
     def asks(self) -> bool:
         """Whether its detector asks an endpoint."""
-        return bool(endpoints(self.guardrail))
-
-
-def endpoints(guardrail: Guardrail) -> list[str]:
-    """Return where a guardrail sends answers."""
-    models = getattr(guardrail.score, "models", ())
-    return sorted({item.endpoint for item in models if isinstance(item, RemoteModel)})
+        return bool(self.guardrail.endpoints)
 
 
 def named(sources: Sequence[str] | str) -> dict[str, Path]:
@@ -90,7 +83,7 @@ def named(sources: Sequence[str] | str) -> dict[str, Path]:
 
 def warm(guardrail: Guardrail) -> None:
     """Open the models of a guardrail, so that the first request does not wait for them."""
-    if getattr(guardrail.score, "models", ()) and not endpoints(guardrail):
+    if getattr(guardrail.score, "models", ()) and not guardrail.endpoints:
         guardrail.decide([_WARMING])
 
 

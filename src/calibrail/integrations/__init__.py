@@ -1,0 +1,10 @@
+"""Where does a frozen guardrail stand in other people's frameworks?
+
+One small file a framework, imported only when used: ``calibrail.integrations.langchain``, say.
+Each hands the answer to a `Gate` and acts on ``Decision.outcome``: what is not ``pass`` is not
+shown, and ``flag``, ``review`` and ``error`` stay apart. No framework's own threshold plays a part.
+"""
+
+from calibrail.integrations.gate import Checker, Gate
+
+__all__ = ["Checker", "Gate"]
