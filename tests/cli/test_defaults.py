@@ -37,8 +37,8 @@ FURTHER: dict[str, Callable[..., Any]] = {"plan": plan_sequential}
 AROUND = (CallLimits, Context)
 #: Options that name what is read or called, or say where and how results are shown.
 SHOWING = {
-    *("data", "heldout", "traces", "output", "figure", "json", "page", "dry_run", "no_text"),
-    *("score", "score_column", "higher", "baselines"),
+    *("data", "heldout", "traces", "output", "figure", "json", "markdown", "page", "dry_run"),
+    *("no_text", "score", "score_column", "higher", "baselines"),
     *("labels", "sequential", "until", "annotator", "terminal", "browser"),
     "trusted",
     *("export", "export_n", "export_as", "import_"),

@@ -27,7 +27,7 @@ class Clearing:
 
 
 @opt.takes_settings
-def run(clearing: Clearing, show: opt.ShowJson) -> None:
+def run(clearing: Clearing, show: opt.ShowAlone) -> None:
     """Show the answers of language models that are kept, or clear them.
 
     They are stored in one SQLite file, in the user's cache folder or where CALIBRAIL_CACHE says:

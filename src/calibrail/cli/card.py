@@ -25,7 +25,7 @@ def run(
     ] = None,
     key: opt.Keys = None,
     *,
-    show: opt.ShowJson,
+    show: opt.ShowAlone,
 ) -> None:
     """Say on one page what a guardrail does, promises and does not promise, and where it is from.
 

@@ -50,7 +50,7 @@ def run(
     ] = False,
     *,
     calls: opt.Calls,
-    show: opt.ShowJson,
+    show: opt.ShowAlone,
 ) -> None:
     """Freeze a run into one file that decides in production as it did when it was tested.
 

@@ -12,7 +12,7 @@ def run(
     output: Annotated[
         Path, opt.to_file("Private key to write; the public one stands beside it, as NAME.pub.pem.")
     ],
-    show: opt.ShowJson,
+    show: opt.ShowAlone,
 ) -> None:
     """Make an Ed25519 key that signs guardrails, and the public key that others trust.
 

@@ -45,7 +45,7 @@ def run(
     ],
     output: opt.RunFolder,
     told: Told,
-    show: opt.ShowJson,
+    show: opt.ShowAlone,
 ) -> None:
     """Merge comparisons into one page that ranks detectors by what they cost at 90 and 95 % caught.
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from calibrail.cli import options as opt
-from calibrail.cli.output import DONE, FAILURE, Showing
+from calibrail.cli.output import DONE, FAILURE
 from calibrail.phrases import count
 
 app = typer.Typer(
@@ -54,7 +54,7 @@ def verify(
 def export(
     folders: Folders,
     output: Annotated[Path, opt.to_file("Parquet file to write.")],
-    show: Annotated[Showing, opt.Pick(only=("json",))],
+    show: opt.ShowAlone,
 ) -> None:
     """Write every logged decision as a row of one Parquet file; memory does not grow with it."""
     from calibrail.workflow.log import export_log

@@ -62,7 +62,7 @@ def run(
     ],
     evidence: Evidence,
     trust: opt.Trust,
-    show: opt.ShowJson,
+    show: opt.ShowAlone,
     follow: Annotated[
         bool, typer.Option("--follow", help="Go on with what is logged, until SIGTERM or Ctrl-C.")
     ] = False,

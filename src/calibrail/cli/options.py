@@ -87,10 +87,10 @@ Splitting = Annotated[settings.SplitOptions, Pick()]
 #: With a price where costs are reported.
 Calls = Annotated[CallLimits, Pick()]
 FreeCalls = Annotated[CallLimits, Pick(without=("price",))]
-#: What is shown alone, beside a folder of results, and beside one of a run that takes no endpoint.
-Show = Annotated[Showing, Pick(only=("page", "json"))]
-ShowRun = Annotated[Showing, Pick(only=("dry_run", "json"))]
-ShowJson = Annotated[Showing, Pick(only=("json",))]
+#: What is shown with pages, beside a folder of results, and beside what has a page already.
+Show = Annotated[Showing, Pick(without=("dry_run",))]
+ShowRun = Annotated[Showing, Pick(without=("page",))]
+ShowAlone = Annotated[Showing, Pick(without=("dry_run", "page"))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import typer
 
-from calibrail.errors import DataError, file_errors
+from calibrail.errors import DataError, InputError, file_errors
 from calibrail.settings.option import setting
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ INCONCLUSIVE: Final = 4
 #: Exit code of a verdict that was asked for.
 OF_VERDICT: Final = {"certified": DONE, "rejected": REJECTED, "inconclusive": INCONCLUSIVE}
 
+#: Options that change how a result is shown, and nothing of it.
+_OF_SHOWING: Final = ("--json", "--markdown", "--no-text")
+
 
 @dataclass(frozen=True)
 class Showing:
@@ -40,20 +43,28 @@ class Showing:
     ----------
     dry_run : bool
         Only say what would be asked of endpoints.
-    page : Path or None
-        File for the result as a page.
+    page : tuple of Path
+        Files for the result as a page, or as Markdown where they end in ``.md``.
     json : bool
         Print the machine-readable result.
+    markdown : bool
+        Print the result as Markdown that a comment on GitHub or GitLab holds.
     """
 
     dry_run: bool = setting(
         "Print time, and for judges calls and cost; send and write nothing.", False
     )
-    page: Path | None = setting("Write the result as a page, too.", None, metavar="FILE")
+    page: tuple[Path, ...] = setting(
+        "Write the result as a page, too, or as Markdown (.md). Repeatable.", (), metavar="FILE"
+    )
     json: bool = setting("Print the machine-readable result on standard output.", False)
+    markdown: bool = setting("Print the result as Markdown, for a pull request's comment.", False)
 
     def __post_init__(self) -> None:
-        file_to_write(self.page)
+        if self.json and self.markdown:
+            raise InputError("--json and --markdown each print the result; give one of them")
+        for path in self.page:
+            file_to_write(path)
 
     def finish(
         self,
@@ -65,7 +76,7 @@ class Showing:
         silent: bool = False,
         **details: Any,
     ) -> NoReturn:
-        """Print a result as JSON or in words, write its page, and end.
+        """Print a result as JSON, as Markdown or in words, write its pages, and end.
 
         Parameters
         ----------
@@ -89,8 +100,8 @@ class Showing:
         silent = silent or self.json
         if isinstance(words, list):
             if not silent:
-                typer.echo("\n".join(words))
-        elif self.page is not None or not silent:
+                typer.echo("\n".join(self._listed(words)))
+        elif self.page or not silent:
             module = importlib.import_module(f"calibrail.report.documents.{words}")
             document = module.document(content, **details)
             self._say(document.naming(**(names or {})), silent=silent)
@@ -102,14 +113,25 @@ class Showing:
         from rich.console import Console
 
         from calibrail.report import print_document
+        from calibrail.report.render_markdown import render_comment
         from calibrail.workflow.run_folder import write_page
 
-        if not silent:
+        if self.markdown and not silent:
+            typer.echo(render_comment(document), nl=False)
+        elif not silent:
             print_document(document, Console(highlight=False, soft_wrap=False))
-        if self.page is not None:
-            with writing(self.page, "--page"):
-                write_page(document, self.page)
-            note(f"wrote {self.page}")
+        for path in self.page:
+            with writing(path, "--page"):
+                write_page(document, path)
+            note(f"wrote {path}")
+
+    def _listed(self, lines: list[str]) -> list[str]:
+        """Return what a command without a document says: its lines, as a list in Markdown."""
+        if not self.markdown:
+            return lines
+        from calibrail.report.render_markdown import bullets
+
+        return list(bullets(lines))
 
     def planned(self, data: Sequence[str], scores: Any, **options: Any) -> NoReturn:
         """Print what a run would ask of endpoints, and end; the options are ``plan_calls``'s."""
@@ -137,7 +159,7 @@ def command_line() -> str:
     for argument in arguments:
         if argument in ("-o", "--output"):
             next(arguments, None)
-        elif not argument.startswith("--output=") and argument not in ("--json", "--no-text"):
+        elif not argument.startswith("--output=") and argument not in _OF_SHOWING:
             words.append(argument)
     return shlex.join(words)
 

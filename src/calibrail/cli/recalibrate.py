@@ -44,7 +44,7 @@ def run(
             metavar="KEY.pem", help="Private key to sign with; the signature is FILE.dsse."
         ),
     ] = None,
-    show: opt.ShowJson,
+    show: opt.ShowAlone,
 ) -> None:
     """Make a new guardrail from audited answers: the same detector, with a new threshold.
 

@@ -21,7 +21,7 @@ def run(
     requirement: Annotated[opt.Requirement, opt.Pick(only=("confidence", "assume_independent"))],
     reading: opt.Reading,
     calls: opt.FreeCalls,
-    show: opt.ShowJson,
+    show: opt.ShowAlone,
 ) -> None:
     """Calibrate on some answers, test on others: another file, other groups, later times.
 

@@ -22,7 +22,7 @@ def run(
     ] = False,
     *,
     calls: opt.Calls,
-    show: opt.ShowJson,
+    show: opt.ShowAlone,
 ) -> None:
     """Verify a guardrail: every byte, with --key who signed it, and what this machine computes.
 

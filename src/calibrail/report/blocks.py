@@ -165,6 +165,8 @@ class Figure:
         Drawn for a phone, too; drawn once; drawn once and put beside its neighbour.
     where : Where
         Never in a terminal.
+    lines : sequence of str
+        The same in characters of one width, for Markdown, which shows no drawing.
     drawn : dict of bool to str
         What was drawn already.
     """
@@ -175,6 +177,7 @@ class Figure:
     limits: tuple[float, float, float, float] | None = None
     size: Literal["fitted", "fixed", "half"] = "fitted"
     where: Where = "page"
+    lines: Sequence[str] = ()
     drawn: dict[bool, str] = field(default_factory=dict, compare=False, repr=False)
 
     def svg(self, narrow: bool = False) -> str:

@@ -1,14 +1,16 @@
 """How do two score distributions and a table of intervals look as pictures?"""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.phrases import number
+from calibrail.report.character_figure import Row
 from calibrail.report.phrases import group_label
 from calibrail.report.plot import (
+    DASHED,
     DOTTED,
     FAITHFUL,
     HALLUCINATED,
@@ -150,6 +152,28 @@ def groups_svg(section: Mapping[str, Any], narrow: bool = False) -> str:
         plot.axes.set(xlim=(-1.0, 101.0), xlabel=bounds)
         plot.legend(2)
         return plot.svg("Share caught and false alarms in each group, with bounds.")
+
+
+def rates_svg(rows: Sequence[Row], narrow: bool = False) -> str:
+    """Draw what is caught and what is wrongly flagged with bounds, and what was asked.
+
+    Parameters
+    ----------
+    rows : sequence of (str, mapping, float or None)
+        As for ``character_figure.interval_lines``: what is caught, and what is wrongly flagged.
+    narrow : bool
+        Draw for a phone.
+    """
+    with drawing(4.1 if narrow else 7.2, 1.5) as plot:
+        for place, (_, value, asked) in enumerate(rows):
+            colour = (HALLUCINATED, FAITHFUL)[place % 2]
+            plot.interval(place, value, colour, "os"[place % 2], scale=100.0)
+            if asked is not None:
+                ends = [place - 0.4, place + 0.4]
+                plot.axes.plot([100 * asked] * 2, ends, color=INK, linewidth=1.2, linestyle=DASHED)
+        plot.rows([name for name, _, _ in rows])
+        plot.axes.set(xlim=(-1.0, 101.0), xlabel="% of the class")
+        return plot.svg("Share caught and false alarms with bounds, beside what was asked.")
 
 
 def shift_svg(content: Mapping[str, Any], narrow: bool = False) -> str:

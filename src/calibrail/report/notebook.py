@@ -1,4 +1,4 @@
-"""What of a document does a notebook show, where it stands among other cells?"""
+"""What of a document does a notebook show among other cells, and what does a comment?"""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -10,6 +10,7 @@ from markupsafe import Markup, escape
 from calibrail.report.blocks import Block, Card, Figure, Folded, Section, Slider
 from calibrail.report.document import Document
 from calibrail.report.render_html import render_page
+from calibrail.report.render_markdown import render_comment
 from calibrail.report.sanitize import short
 
 #: Characters of a line.
@@ -61,6 +62,11 @@ def frame(kind: str, name: str, content: tuple[Any, ...]) -> str:
     start = Markup('<iframe sandbox="" title="{}" srcdoc="{}" ').format(kind, escape(page))
     style = "width: 100%; height: 32rem; border: 1px solid #8884; border-radius: 4px;"
     return f'{start}style="{style}"></iframe>'
+
+
+def comment(name: str, content: tuple[Any, ...]) -> str:
+    """Return a result as Markdown that a comment holds; the parameters are those of `lines`."""
+    return render_comment(_document(name, content))
 
 
 def _document(name: str, content: tuple[Any, ...]) -> Document:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from html import escape
 from typing import Final
 
 from calibrail.phrases import count
@@ -13,15 +14,25 @@ from calibrail.report.sanitize import clean
 _ACTIVE: Final = re.compile(
     r"[\\`*\[\]<|~$]|(?<!\w)_|_(?!\w)|&(?=#?\w+;)|:(?=//)|(?<=www)\.", re.IGNORECASE
 )
+#: What GitHub and GitLab turn into a mention of a person or of another pull request.
+_MENTION: Final = re.compile(r"@(?=\w)|(?:[#!]|\bGH-)(?=\d)")
 #: What makes a list, a heading, a rule or a quotation at the beginning of a line.
 _LEADING: Final = re.compile(r"^(\d*)([-+](?=\s|$|--)|#(?=#*(?:\s|$))|>|[.)](?=\s|$))")
+
+#: Characters of a comment, with some room for what a workflow adds; GitHub takes 65,536.
+COMMENT: Final = 65_000
+#: What heads something else: a heading, a fold, the head of a table.
+_OPENING: Final = re.compile(r"#+ |<details>|\|.*\n\| -")
+#: Characters of the lines that close folds.
+_CLOSING: Final = 100
 
 
 def render_markdown(document: Document) -> str:
     """Return a document as Markdown (GitHub's, with tables): the words of its page.
 
-    Texts and names are escaped: none becomes markup, a link or HTML. Pictures, sliders
-    and answers, which only a page can show, are left out.
+    Texts and names are escaped: none becomes markup, a link, HTML, or a mention of somebody. What
+    a page folds is folded. Sliders and answers, which only a page can show, are left out, and so
+    are pictures that cannot be drawn in characters.
 
     Parameters
     ----------
@@ -33,31 +44,80 @@ def render_markdown(document: Document) -> str:
     str
         The text; the same document gives the same text.
     """
+    begin, body, end = _parts(document)
+    return "\n".join([*begin, *body, *end])
+
+
+def render_comment(document: Document, most: int = COMMENT) -> str:
+    """Return a document as Markdown that a comment on a pull request can hold.
+
+    Parameters
+    ----------
+    document : Document
+        From ``report.documents``.
+    most : int
+        Characters. A longer text ends where the next line would not fit, says that the rest is
+        left out, and keeps its next step.
+
+    Returns
+    -------
+    str
+        The text of `render_markdown`, or the beginning of it.
+    """
+    begin, body, end = _parts(document)
+    text = "\n".join([*begin, *body, *end])
+    if len(text) <= most:
+        return text
+    lines = [*begin, *body]
+    # What is said at the end, and a line that closes each of the folds that are open.
+    end = [_left_out(len(lines)), "", *end]
+    kept, room = [], most - len("\n".join(end)) - _CLOSING
+    for line in lines:
+        room -= len(line) + 1
+        if room < 0:
+            break
+        kept.append(line)
+    while kept and (not kept[-1] or _OPENING.match(kept[-1])):
+        kept.pop()
+    n_open = sum(line.startswith("<details>") for line in kept) - kept.count("</details>")
+    end[0] = _left_out(len(lines) - len(kept))
+    return "\n".join([*kept, "", *["</details>", ""] * n_open, *end])
+
+
+def _left_out(n: int) -> str:
+    return (
+        f"*The rest, {count(n, 'line')}, is left out here: a comment holds 65,536 characters. The "
+        "page holds all of it.*"
+    )
+
+
+def _parts(document: Document) -> tuple[list[str], list[str], list[str]]:
+    """Return what is said first, the rest, and what is said at the end whatever is left out."""
     document = document.shown_on("page")
-    lines = [f"# calibrail {_text(document.title)} {_text(document.subject)}".rstrip(), ""]
+    begin = [f"# calibrail {_text(document.title)} {_text(document.subject)}".rstrip(), ""]
     if document.headline:
-        lines += [f"**{_text(document.headline)}**", ""]
+        begin += [f"**{_text(document.headline)}**", ""]
     if document.summary:
-        lines += [_text(document.summary), ""]
+        begin += [_text(document.summary), ""]
     if document.lead:
-        lines += [*_bullets(document.lead), ""]
+        begin += [*bullets(document.lead), ""]
     if document.tiles:
         columns = (*parts.texts(""), *parts.texts("Value", "Interval", "Asked"))
         rows = [(tile.name, tile.value, tile.interval, tile.asked) for tile in document.tiles]
-        lines += [*_table(parts.Table("", columns, rows)), ""]
+        begin += [*_table(parts.Table("", columns, rows)), ""]
     if document.warnings:
-        lines += ["## Warnings", "", *_bullets(document.warnings), ""]
-    lines += _blocks(document.blocks, 2, "")
+        begin += ["## Warnings", "", *bullets(document.warnings), ""]
+    body = _blocks(document.blocks, 2, "")
     if document.notes:
-        lines += ["## Notes", "", *_bullets(document.notes), ""]
+        body += ["## Notes", "", *bullets(document.notes), ""]
+    end = []
     if document.next_step:
         step, command = document.step_and_command()
-        lines += [f"Next: {_text(step)}".rstrip(), "", *(_code(command) if command else ())]
+        end = [f"Next: {_text(step)}".rstrip(), "", *(_code(command) if command else ())]
     for heading, mapping in (("Reproduce", document.reproduce), ("Data", document.data)):
         if facts := [(str(key), str(value)) for key, value in _leaves(mapping)]:
-            lines += [f"## {heading}", "", *_facts(facts), ""]
-    lines += [f"Written by calibrail. {_text(document.footer)}", ""]
-    return "\n".join(lines)
+            body += [*_fold(heading), *_facts(facts), "", "</details>", ""]
+    return begin, body, [*end, f"Written by calibrail. {_text(document.footer)}", ""]
 
 
 def _blocks(blocks: Iterable[parts.Block | None], level: int, above: str) -> list[str]:
@@ -71,23 +131,26 @@ def _blocks(blocks: Iterable[parts.Block | None], level: int, above: str) -> lis
             case parts.Bullets():
                 if block.heading and block.heading != above:
                     lines += [f"{_text(block.heading)}:", ""]
-                lines += [*_bullets(block.items), ""]
+                lines += [*bullets(block.items), ""]
             case parts.Table():
                 lines += [*_table(block), ""]
             case parts.Facts():
                 lines += [*_facts(block.items), ""]
             case parts.Evidence():
                 lines += [f"{_text(block.heading)}:", "", *_evidence(block), ""]
-            case parts.Section() | parts.Folded():
-                heading = block.heading if isinstance(block, parts.Section) else block.summary
-                lines += [f"{'#' * min(level, 6)} {_text(heading)}", ""]
-                lines += _blocks(block.blocks, level + 1, heading)
+            case parts.Figure() if block.lines:
+                lines += _code("\n".join(block.lines))
+            case parts.Section() if inner := _blocks(block.blocks, level + 1, block.heading):
+                lines += [f"{'#' * min(level, 6)} {_text(block.heading)}", "", *inner]
+            case parts.Folded() if inner := _blocks(block.blocks, level, block.summary):
+                lines += [*_fold(block.summary), *inner, "</details>", ""]
             case _:  # for the page alone
                 continue
     return lines
 
 
-def _bullets(items: Iterable[parts.Bullet | str]) -> Iterator[str]:
+def bullets(items: Iterable[parts.Bullet | str]) -> Iterator[str]:
+    """Yield the lines of a list; each item is a line of text, with a title where it has one."""
     for item in items:
         if isinstance(item, str):
             yield f"- {_text(item)}"
@@ -105,8 +168,10 @@ def _table(table: parts.Table) -> Iterator[str]:
     def line(cells: Iterable[str]) -> str:
         return f"| {' | '.join(cells)} |"
 
-    yield line(_text(column.name) for column in table.columns)
-    yield line("---:" if column.align == "right" else "---" for column in table.columns)
+    heads = line(_text(column.name) for column in table.columns)
+    rule = line("---:" if column.align == "right" else "---" for column in table.columns)
+    # In one, since no table begins with less.
+    yield f"{heads}\n{rule}"
     for row in table.rows:
         if isinstance(row, parts.Heading):
             yield line([f"*{_text(row.text)}*", *[""] * (len(table.columns) - 1)])
@@ -135,10 +200,15 @@ def _evidence(block: parts.Evidence, indent: int = 0) -> Iterator[str]:
 
 
 def _code(text: str) -> list[str]:
-    """Return lines to copy within a fence that they cannot close."""
+    """Return lines to copy within a fence that they cannot close; they are never parted."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return [f"{fence}text", *clean(text).splitlines(), fence, ""]
+    return ["\n".join([f"{fence}text", *clean(text).splitlines(), fence]), ""]
+
+
+def _fold(summary: str) -> list[str]:
+    """Return how a part begins that a reader opens."""
+    return [f"<details>\n<summary>{_unlinked(escape(_flat(summary)))}</summary>", ""]
 
 
 def _leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
@@ -151,5 +221,13 @@ def _leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
 
 def _text(text: str) -> str:
     """Return text on one line in which nothing acts."""
-    flat = " ".join(clean(text).split())
-    return _LEADING.sub(r"\1\\\2", _ACTIVE.sub(r"\\\g<0>", flat))
+    return _unlinked(_LEADING.sub(r"\1\\\2", _ACTIVE.sub(r"\\\g<0>", _flat(text))))
+
+
+def _flat(text: str) -> str:
+    return " ".join(clean(text).split())
+
+
+def _unlinked(text: str) -> str:
+    """Return text that mentions nobody, and no other pull request: escaping it does not do."""
+    return _MENTION.sub(r"\g<0><!-- -->", text)

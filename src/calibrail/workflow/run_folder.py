@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from calibrail.errors import DataError, file_errors
 from calibrail.report import Document, render_page
+from calibrail.report.render_markdown import render_comment
 from calibrail.report.svg import figure_files
 from calibrail.scores.table import ScoreTable
 from calibrail.settings import checks
@@ -81,9 +82,10 @@ def json_parts(content: Mapping[str, Any]) -> Iterator[bytes]:
 
 
 def write_page(document: Document, path: Path) -> None:
-    """Write a document as one page."""
+    """Write a document as one page, or as Markdown where the file's name ends so."""
+    render = render_comment if path.suffix.lower() in (".md", ".markdown") else render_page
     # Half of a surrogate pair may stand in a name; UTF-8 has no bytes for it.
-    write_atomically(path, render_page(document).encode("utf-8", "replace"))
+    write_atomically(path, render(document).encode("utf-8", "replace"))
 
 
 def cost_dict(*tables: ScoreTable) -> dict[str, Any]:

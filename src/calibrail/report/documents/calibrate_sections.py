@@ -2,14 +2,19 @@
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Final
 
 from calibrail.phrases import count, percent
 from calibrail.report import blocks as parts
 from calibrail.report import phrases
 from calibrail.report.blocks import Json
+from calibrail.report.character_figure import interval_lines
 from calibrail.report.documents import measures
 from calibrail.report.figures import MOST_GROUPS, groups_svg
 from calibrail.scale import Scale
+
+#: Both rates of a group: what they are called, where they stand, and where what was asked does.
+_RATES: Final = (("caught", "coverage", "min_coverage"), ("alarms", "fpr", "max_fpr"))
 
 
 def of_report(report: Json) -> Iterator[parts.Block]:
@@ -41,6 +46,11 @@ def _groups(by_group: Json, scale: Scale) -> parts.Section:
         "groups",
         partial(groups_svg, by_group),
         "What is caught and what is wrongly flagged in each group. Dashed: what was asked." + first,
+        lines=interval_lines(
+            (f"{phrases.group_label(row['group'])}: {called}", row[key], row.get(limit))
+            for row in rows[:MOST_GROUPS]
+            for called, key, limit in _RATES
+        ),
     )
     table = parts.Table(
         title,

@@ -39,6 +39,7 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> Document
         blocks=(
             section(
                 "On the held-out data",
+                measures.rates_figure(certificate, certificate),
                 measures.table("On the held-out data", lines, coverage["confidence"]),
                 Text(
                     "The intervals are exact (Clopper-Pearson) and hold together with "

@@ -52,6 +52,7 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> Document
         blocks=(
             parts.section(
                 "On the labels so far",
+                measures.rates_figure(certificate, certificate),
                 measures.table("On the labels so far", lines, certificate["confidence"]),
                 parts.Text(_how_sure(certificate)),
                 parts.Text(ahead.foreseen(certificate), "strong"),

@@ -1,10 +1,13 @@
 """How do measures with their intervals stand in a table, beside what was asked?"""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Final
 
 from calibrail.phrases import count, number, percent
-from calibrail.report.blocks import Bullets, Cell, Column, Heading, Json, Row, Table, texts
+from calibrail.report.blocks import Bullets, Cell, Column, Figure, Heading, Json, Row, Table, texts
+from calibrail.report.character_figure import interval_lines
+from calibrail.report.figures import rates_svg
 from calibrail.report.phrases import (
     bounds,
     capital,
@@ -49,6 +52,20 @@ def rates(measured: Json, asked: Json) -> list[Line]:
         share_line("Caught", coverage, least, " hallucinated"),
         share_line("False alarms (FPR)", fpr, limit, " faithful"),
     ]
+
+
+def rates_figure(measured: Json, asked: Json) -> Figure:
+    """Return a picture of what is caught and wrongly flagged, beside what was asked."""
+    rows = [
+        ("caught", measured["coverage"], asked["min_coverage"]),
+        ("false alarms", measured["fpr"], asked["max_fpr"]),
+    ]
+    return Figure(
+        "rates",
+        partial(rates_svg, rows),
+        "What is caught and what is wrongly flagged, with bounds. Dashed: what was asked.",
+        lines=interval_lines(rows),
+    )
 
 
 def of_test_part(report: Json) -> list[Line]:

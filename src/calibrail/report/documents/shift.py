@@ -7,6 +7,7 @@ from calibrail.evaluation.shift.labelled import BROKEN, HOLDS, UNTESTED
 from calibrail.phrases import count, percent
 from calibrail.report import blocks as parts
 from calibrail.report.blocks import Json
+from calibrail.report.character_figure import interval_lines
 from calibrail.report.document import Document
 from calibrail.report.documents import commands
 from calibrail.report.figures import shift_svg
@@ -40,6 +41,10 @@ def document(content: Json) -> Document:
         f"{percent(content['confidence'])} intervals. Dashed: the promise. Each threshold comes "
         "from the other side alone.",
         size="fixed",
+        lines=interval_lines(
+            (str(item["tested_on"]), item["coverage"], 1 - content["alpha"])
+            for item in content["tests"]
+        ),
     )
     assumptions = (
         "The p-value asks: if both sides came from one process, how often would so few be caught? "
