@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST_ARGS ?=
 
-.PHONY: demo test lint types coverage mutants docs leaderboard bench validate fuzz clean
+.PHONY: demo test test-integrations lint types coverage mutants docs leaderboard bench validate fuzz clean
 
 # torch first and alone: its pinned version decides which build the rest finds already there.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -33,6 +33,12 @@ types: $(VENV)/.installed-dev
 # so that what they share is made once.
 test: lint types
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadscope $(PYTEST_ARGS)
+
+# Adapters to frameworks that install beside everything else, then those that need an environment of
+# their own, one after another; INTEGRATIONS=nemo takes one of them.
+test-integrations: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q tests/integrations
+	$(BIN)/python -m tests.integrations $(INTEGRATIONS)
 
 # Branches of the core that the tests of the core and of the commands take.
 coverage: $(VENV)/.installed-dev
@@ -67,4 +73,4 @@ fuzz: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz $(FUZZ_MINUTES)
 
 clean:
-	rm -rf $(VENV) site dist runs mutants .coverage .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) .venv-integrations site dist runs mutants .coverage .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
