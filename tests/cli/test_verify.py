@@ -61,6 +61,40 @@ def test_verify_says_what_it_did_not_look_at(folder: Path) -> None:
     assert "\nnot signed\n" in calibrail("verify", folder / "unsigned.json").stdout
 
 
+def test_several_guardrails_are_verified_each_by_itself(folder: Path, tmp_path: Path) -> None:
+    good, changed = folder / "words.json", tmp_path / "changed.json"
+    changed.write_bytes(good.read_bytes().replace(b"novelty", b"novelti", 1))
+    both = ("verify", changed, good, f"{good}.dsse")
+    done = calibrail(*both)
+    assert done.returncode == 1 and done.stdout.count("this machine computes what was frozen") == 1
+    assert f"REFUSED {changed}: " in done.stdout and "1 of 2 guardrails verified" in done.stdout
+    content = json.loads(calibrail(*both, "--json").stdout)
+    assert content["schema"] == "calibrail.verify_several/1"
+    assert [item["guardrail"] for item in content["files"]] == [str(changed), str(good)]
+    assert "was changed" in content["files"][0]["refused"]
+    alone = json.loads(calibrail("verify", good, "--json").stdout)
+    assert content["files"][1] == alone and alone["schema"] == "calibrail.verify/1"
+    assert calibrail("verify", good, folder / "unsigned.json").returncode == 0
+
+
+def test_without_probes_no_detector_is_built(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def built(*_: Any, **__: Any) -> None:
+        raise AssertionError("a detector was built")
+
+    monkeypatch.setattr("calibrail.Guardrail.load", built)
+    done = calibrail("verify", folder / "words.json", "--no-probe", "--json")
+    content = json.loads(done.stdout)
+    assert (done.returncode, content["probes"]) == (0, {"state": "skipped"})
+    assert content["detector"] == "novelty"
+    done = calibrail(
+        "verify", folder / "column.json", "--no-probe", "--key", folder / "key.pub.pem"
+    )
+    assert "detector detector\n" in done.stdout and "signed by the key" in done.stdout
+    assert "no probes compared, and no detector built (--no-probe)" in done.stdout
+    done = calibrail("verify", folder / "words.json", "--no-probe", "--probe-endpoint")
+    assert done.returncode == 2 and "leave out --no-probe" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("name", "key", "message"),
     [

@@ -9,6 +9,7 @@ _NOT_COMPARED: Final = {
     "column": "no probes: the score stands in the data, and no machine computes it",
     "endpoint": "no probes compared: the detector asks an endpoint, which was not asked "
     "(--probe-endpoint)",
+    "skipped": "no probes compared, and no detector built (--no-probe)",
 }
 
 
@@ -26,13 +27,32 @@ def lines(content: Mapping[str, Any]) -> list[str]:
         signed = "its signature was not verified: name the key that you trust (--key)"
     else:
         signed = "not signed"
+    built = content["probes"]["state"] != "skipped"
     return [
         f"{content['guardrail']}: not a byte has changed; digest {content['digest']}",
         signed,
-        f"detector {content['detector']}: the one that was frozen",
+        f"detector {content['detector']}" + ": the one that was frozen" * built,
         *_probes(content["probes"]),
         f"{content['verdict']} when calibrated",
     ]
+
+
+def of_several(content: Mapping[str, Any]) -> list[str]:
+    """Return what is said of several files, those that are refused last.
+
+    Parameters
+    ----------
+    content : mapping
+        What ``calibrail verify --json`` prints of more than one file.
+    """
+    kept = [item for item in content["files"] if "refused" not in item]
+    refused = [item for item in content["files"] if "refused" in item]
+    said = []
+    for item in kept:
+        first, *more = lines(item)
+        said += [first, *(f"  {text}" for text in more)]
+    said += [f"REFUSED {item['guardrail']}: {item['refused']}" for item in refused]
+    return [*said, f"{len(kept):,} of {count(len(content['files']), 'guardrail')} verified"]
 
 
 def _probes(probes: Mapping[str, Any]) -> list[str]:
