@@ -1,0 +1,74 @@
+"""How does a test run what a page of docs/integrations shows?"""
+
+from __future__ import annotations
+
+import os
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integrations.scenario import Scenario
+
+ROOT = Path(__file__).resolve().parents[2]
+_PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+#: Lines of code that a page may ask of a new user.
+MOST_LINES = 10
+
+
+def run_page(page: str, scenario: Scenario, folder: Path, **given: Any) -> dict[str, Any]:
+    """Run the Python of ``docs/integrations/PAGE.md`` in a folder that holds ``guardrail.json``.
+
+    Parameters
+    ----------
+    page
+        E.g. ``"llama-index"``.
+    given
+        What the page takes for granted, such as the user's own model.
+
+    Returns
+    -------
+    dict
+        The names that its blocks, run one after another, have bound.
+    """
+    text = (ROOT / "docs" / "integrations" / f"{page}.md").read_text(encoding="utf-8")
+    blocks = _PYTHON.findall(text)
+    assert blocks, f"{page}.md shows no Python"
+    lines = [line for line in blocks[0].splitlines() if line.strip()]
+    assert len(lines) <= MOST_LINES, f"{page}.md asks for {len(lines)} lines"
+    names: dict[str, Any] = {"__name__": "page", **given}
+    shutil.copy(scenario.file, folder / "guardrail.json")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for block in blocks:
+            exec(compile(block, f"{page}.md", "exec"), names)
+    return names
+
+
+def run_example(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """Run ``examples/integrations/NAME.py`` in a folder, as a reader would; return its output."""
+    here = Path.cwd()
+    os.chdir(folder)
+    try:
+        runpy.run_path(str(ROOT / "examples" / "integrations" / f"{name}.py"), run_name="__main__")
+    finally:
+        os.chdir(here)
+    return capsys.readouterr().out
+
+
+def heavy_modules(adapter: str, framework: str) -> list[str]:
+    """Return what importing an adapter loads that its framework does not, and should not."""
+    code = (
+        f"import sys, {framework}; before = set(sys.modules); "
+        f"import calibrail.integrations.{adapter}; print(*set(sys.modules) - before)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = ("numpy", "scipy", "pyarrow", "matplotlib", "sklearn", "torch", "calibrail.guardrail")
+    assert "calibrail.integrations.gate" in run.stdout.split()
+    return [name for name in run.stdout.split() if name.startswith(heavy)]
