@@ -80,12 +80,20 @@ def test_what_check_writes_is_watched(tmp_path: Path, file: Path) -> None:
     found = json.loads(done.stdout)
     assert (found["n"], found["from"]) == (30, None)
     assert [item["code"] for item in found["log"]["findings"]] == ["no_chain"]
-    # Decisions of another guardrail bear no digest, but its rule gives other outcomes.
-    other = tmp_path / "other.json"
+    # Decisions of another guardrail bear no digest, but a threshold that this one does not have.
+    other, folder = tmp_path / "other.json", tmp_path / "made" / "v"
     column_guardrail(alpha=0.9).save(other)
-    done = calibrail("monitor", other, decisions, "-o", tmp_path / "v", "--json", *FEW)
-    skipped = json.loads(done.stdout)["log"]["skipped"]
-    assert skipped["outcome"] > 0
+    done = calibrail("monitor", other, decisions, "-o", folder, "--json", *FEW)
+    assert done.returncode == 1 and "30 with a threshold that the guardrail does not" in done.stderr
+    assert not folder.parent.exists()
+    done = calibrail("audit-sample", other, decisions, "-o", folder, "--per-day", 5)
+    assert done.returncode == 1 and "30 with a threshold that the guardrail does not" in done.stderr
+    # Where nothing can be used for several reasons, each is named.
+    decisions.write_text(decisions.read_text() + "{}\n")
+    done = calibrail("monitor", other, decisions, "-o", folder, "--json", *FEW)
+    assert done.returncode == 1 and "none of the 31 decisions in this log" in done.stderr
+    assert "1 without the fields of a decision" in done.stderr, done.stderr
+    assert not folder.exists()
 
 
 def test_what_cannot_be_read_or_written_is_an_error(tmp_path: Path, log: Path, file: Path) -> None:

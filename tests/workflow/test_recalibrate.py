@@ -273,7 +273,7 @@ def test_what_cannot_be_recalibrated_is_said(
     with pytest.raises(InputError, match="about another guardrail"):
         calibrail.recalibrate(other, product.folder)
     logged(tmp_path / "log", other, [Example("", (), "x", id="x", columns={"suspicion": 0.1})])
-    with pytest.raises(DataError, match="no decision of this guardrail, but of others: sha256"):
+    with pytest.raises(DataError, match="can be used: 1 of other guardrails; they are of sha256"):
         product.recalibrate(logs=tmp_path / "log")
     write(tmp_path / "traces.jsonl", [{"id": "a", "response": "b", "suspicion": 0.3}])
     calibrail.label(tmp_path / "traces.jsonl", tmp_path / "labels", promise=Promise(ALPHA))

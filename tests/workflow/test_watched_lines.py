@@ -49,7 +49,8 @@ def test_what_a_service_logged_becomes_rows(tmp_path: Path, guardrail: Guardrail
 
 def test_what_check_wrote_becomes_rows(tmp_path: Path, guardrail: Guardrail) -> None:
     path = tmp_path / "decisions.jsonl"
-    unusable = Decision("row-3", "error", None, 0.5, None, "row 3 cannot be used: id: twice")
+    threshold = float(guardrail.rule.thresholds(1)[0])
+    unusable = Decision("row-3", "error", None, threshold, None, "row 3 cannot be used: id: twice")
     decisions = [item.decision for item in entries(guardrail, [0.1, 1.5])]
     path.write_text("".join(item.line() + "\n" for item in (*decisions, unusable)))
     lines, tally = read(path, guardrail)
@@ -66,6 +67,9 @@ def test_what_check_wrote_becomes_rows(tmp_path: Path, guardrail: Guardrail) -> 
         ({"score": 5.0}, "outcome"),
         ({"score": None}, "outcome"),
         ({"score": None, "reason": "undefined score of column risk", "outcome": "pass"}, "outcome"),
+        ({"threshold": 0.25}, "threshold"),
+        ({"threshold": None}, "threshold"),
+        ({"threshold": "high"}, "threshold"),
         ({"score": "high"}, "malformed"),
         ({"score": 10**400}, "malformed"),
         ({"id": 3}, "malformed"),
@@ -126,6 +130,9 @@ def test_thresholds_of_groups_are_told_from_the_line(tmp_path: Path) -> None:
         log.write([Entry.of(guardrail, *pair) for pair in pairs])
     path = tmp_path / "decisions.jsonl"
     path.write_text("".join(item.line() + "\n" for item in decided))
+    nobody = Decision("row-3", "error", None, None, None, "row 3 cannot be used: id: twice")
+    with path.open("a") as file:
+        file.write(nobody.line() + "\n")
     for source in (tmp_path / "log", path):
         lines, tally = read(source, guardrail)
-        assert len(lines) == 12 and "outcome" not in tally.found
+        assert len(lines) == 12 + (source == path) and set(tally.found) <= {"no_chain"}

@@ -43,7 +43,7 @@ from calibrail.workflow.audit_texts import Texts, logged_example, logged_lengths
 from calibrail.workflow.context import Progress
 from calibrail.workflow.frozen import frozen_config, frozen_limits
 from calibrail.workflow.label_resume import changes
-from calibrail.workflow.watched_lines import usable
+from calibrail.workflow.watched_lines import none_used, usable
 from calibrail.writing import write_atomically
 
 Logs: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
@@ -207,8 +207,8 @@ def audit_sample(
                 urn.offer(item.chain, item.seq, _moment(item), partial(_candidate, item))
             if progress is not None:
                 progress(tally.lines)
-        if last is None and not urn.n:
-            _refuse_of_others(tally, config)
+        if last is None and (why := none_used(tally, config)) is not None:
+            raise DataError(why)
         budget = _budget(per_day, urn, batches)
         if files is None or batches is None:
             _begin(place, config, replace(plan, per_day=per_day))
@@ -335,17 +335,6 @@ def _opened(folder: Path) -> tuple[LabelFolder, Batches]:
     with files.lock():
         batches.refresh()
     return files, batches
-
-
-def _refuse_of_others(tally: Tally, config: FrozenConfig) -> None:
-    """Refuse a log that other guardrails alone have written, before anything is begun."""
-    if tally.others:
-        named = ", ".join(f"{digest[:19]}... ({n:,})" for digest, n in tally.others.items())
-        raise DataError(
-            f"the log holds decisions of other guardrails only: {named}; that of the one given is "
-            f"{config.digest[:19]}...: name the log of that one, or the guardrail that the log is "
-            "of"
-        )
 
 
 def _budget(per_day: float, urn: Urn, batches: Batches | None) -> Budget:

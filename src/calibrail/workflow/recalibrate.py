@@ -32,7 +32,7 @@ from calibrail.shown import Shown
 from calibrail.workflow.audited_part import AuditedPart
 from calibrail.workflow.frozen import frozen_config
 from calibrail.workflow.run_folder import write_page
-from calibrail.workflow.watched_lines import rows_of, usable
+from calibrail.workflow.watched_lines import none_used, rows_of, usable
 from calibrail.writing import write_atomically
 
 SCHEMA: Final = "calibrail.recalibration/1"
@@ -270,11 +270,10 @@ def _logged(
         old += int(np.count_nonzero(rows.flagged))
         new += int(np.count_nonzero(_decided(as_logged, calibration.threshold)))
     if not n:
-        others = ", ".join(f"{name[:19]}... ({count:,})" for name, count in tally.others.items())
         raise DataError(
-            "the log holds no decision of this guardrail"
-            + (f", but of others: {others}" if others else "")
-            + "; name the log that the answers were drawn from"
+            none_used(tally, config)
+            or "the log holds no decision of this guardrail; name the log that the answers were "
+            "drawn from"
         )
     return {"n": n, "old": old, "new": new, **tally.to_dict()}
 

@@ -15,6 +15,7 @@ from calibrail.guardrail.decision_log.tail import Logged
 from calibrail.guardrail.frozen import FrozenConfig
 from calibrail.guardrail.judged import frozen_rule
 from calibrail.monitoring.rows import Rows
+from calibrail.report.documents.log import skipped
 
 #: How the reason of `calibrail check` begins for a row that is no answer.
 _NO_ANSWER: Final = "row "
@@ -29,7 +30,8 @@ def usable(lines: Sequence[Logged], config: FrozenConfig, tally: Tally) -> list[
     """Return the lines that hold decisions of this guardrail, as its frozen rule gives them.
 
     Every other one is counted, and named unless it is another guardrail's: one without the fields
-    of a decision, and one whose outcome is not that of its score.
+    of a decision, one whose outcome is not that of its score, and one that names no guardrail and
+    bears a threshold that this one does not have.
 
     Parameters
     ----------
@@ -58,6 +60,7 @@ class _Judge:
             named = self._rule.groups.groups.items()
             self._groups = {item.threshold: name for name, item in named}
             self._groups.setdefault(self._rule.groups.fallback.threshold, "")
+        self._thresholds = {*self._groups} or {float(self._rule.thresholds(1)[0])}
 
     def usable(self, lines: Sequence[Logged], tally: Tally) -> list[Logged]:
         kept = [line for line in lines if self._is_own(line, tally)]
@@ -101,7 +104,19 @@ class _Judge:
         elif content["reason"] == SEEN:
             tally.skip("seen_before")
             return False
+        elif "guardrail" not in content and not self._has(content):
+            # What `calibrail check` writes names no guardrail: its threshold tells which it was.
+            tally.refuse("threshold", line.file, line.number, threshold=content.get("threshold"))
+            return False
         return sound
+
+    def _has(self, content: Any) -> bool:
+        """Return whether the threshold beside a score is one of this guardrail's."""
+        threshold = content.get("threshold")
+        if threshold is None and self._groups and content["reason"].startswith(_NO_ANSWER):
+            return True
+        given = math.inf if threshold is None else threshold
+        return (given == math.inf or _is_number(given)) and float(given) in self._thresholds
 
     def _outcomes(self, lines: Sequence[Logged]) -> list[str]:
         """Return what the frozen rule says of the scores of lines."""
@@ -126,6 +141,41 @@ class _Judge:
         if reason.startswith(_NO_ANSWER):
             return "error"
         return self._failure if reason.startswith(FAILED) else ""
+
+
+#: Why a line that should hold a decision of this guardrail cannot be used.
+_REFUSED: Final = ("other_guardrail", "threshold", "outcome", "malformed", "changed", "time")
+
+
+def none_used(tally: Tally, config: FrozenConfig) -> str | None:
+    """Return why no line of a log can be used; None where one was, or none should have been.
+
+    Parameters
+    ----------
+    tally : Tally
+        What was met in the log.
+    config : FrozenConfig
+        The guardrail.
+    """
+    reasons = {code: tally.skipped[code] for code in _REFUSED if code in tally.skipped}
+    n = sum(reasons.values())
+    if tally.used or not n:
+        return None
+    first = next((item for item in tally.findings if item.code in reasons), None)
+    where = "" if first is None else f", the first in {first.file}, line {first.line}"
+    if reasons.keys() == {"malformed"}:
+        return (
+            f"none of the {n:,} lines read is a decision of a guardrail{where}; name the folder of "
+            "`calibrail serve --log`, or the file of `calibrail check -o`"
+        )
+    listed = ", ".join(f"{count:,} {skipped(code)}" for code, count in reasons.items())
+    others = ", ".join(f"{name:.19}... ({count:,})" for name, count in tally.others.items())
+    return (
+        f"none of the {n:,} decisions in this log can be used: {listed}{where}"
+        + (f"; they are of {others}" if others else "")
+        + f". The guardrail given is {config.digest:.19}...; name its log, or the guardrail that "
+        "made these decisions"
+    )
 
 
 #: Of the guardrail last asked about: making its rule takes longer than a block of lines.

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -24,7 +24,7 @@ from calibrail.workflow.alarm_texts import AlarmTexts
 from calibrail.workflow.watch import STATE, Watch
 from calibrail.workflow.watch_file import WatchFile
 from calibrail.workflow.watch_labels import WatchLabels
-from calibrail.workflow.watched_lines import rows_of, usable
+from calibrail.workflow.watched_lines import none_used, rows_of, usable
 
 #: Seconds between two looks at a log that grows, two times that the status is written while it
 #: does, two times that the page is, and two times that a long log is saved on the way.
@@ -133,28 +133,15 @@ class Watching:
         Raises
         ------
         DataError
-            No line there is a decision, all decisions are of other guardrails, or all labels of
-            answers in other logs.
+            No line there can be used, or all labels are of answers in other logs.
         """
         saved = time.monotonic()
         for _ in self.read():
             if self._folder is not None and time.monotonic() - saved > _ON_THE_WAY:
                 self._save_state(self._folder)
                 saved = time.monotonic()
-        tally = self._file.tally
-        if 0 < tally.lines == tally.skipped.get("malformed"):
-            raise DataError(
-                f"none of the {tally.lines:,} lines read is a decision of a guardrail; name the "
-                "folder of `calibrail serve --log`, or the file of `calibrail check -o`"
-            )
-        if tally.others and not tally.used:
-            others = ", ".join(f"{name:.19}..." for name in tally.others)
-            n = sum(tally.others.values())
-            raise DataError(
-                f"none of the {n:,} decisions in this log was made by this guardrail, whose digest "
-                f"is {self._watched.config.digest:.19}...: they are of {others}; name its log, or "
-                "that guardrail"
-            )
+        if (why := none_used(self._file.tally, self._watched.config)) is not None:
+            raise DataError(why)
         if (elsewhere := self._labels.keep_read(self._file.cursor)) is not None:
             logs = ", ".join(map(str, self._watched.sources))
             raise DataError(
@@ -260,6 +247,7 @@ def alone(folder: Path) -> Iterator[None]:
     DataError
         Another one does, or the folder cannot be written.
     """
+    missing = [item for item in (folder, *folder.parents) if not item.exists()]
     with file_errors(f"cannot write into {folder}", "; name another folder"):
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
@@ -274,5 +262,13 @@ def alone(folder: Path) -> Iterator[None]:
                     f"another process keeps its watch in {folder}; end it, or name another folder"
                 ) from error
         yield
+    except BaseException:
+        # Where nothing was written, nothing is left behind.
+        if missing and [item.name for item in folder.iterdir()] == [_LOCK]:
+            with suppress(OSError):
+                (folder / _LOCK).unlink()
+                for item in missing:
+                    item.rmdir()
+        raise
     finally:
         os.close(handle)

@@ -120,6 +120,30 @@ def test_what_is_rotated_removed_or_given_twice_is_read_once(tmp_path: Path) -> 
         (lambda lines: [*lines[:3], *lines[2:]], [], "01234", {"duplicate": 1}),
         (lambda lines: [*lines[:2], lines[2][:-5]], [], "0", {}),
         (
+            lambda lines: [*lines[:2], b'{"time": "?"}\n', b"?\n", *lines[2:]],
+            [("changed", 3), ("changed", 4)],
+            "01234",
+            {"changed": 2},
+        ),
+        (
+            lambda lines: [*lines[:2], b"?\n", *lines[3:4], b"?\n", *lines[5:]],
+            [("changed", 3), ("changed", 5)],
+            "024",
+            {"changed": 2},
+        ),
+        (
+            lambda lines: [*lines[:2], b"?\n", *lines[1:2], *lines[5:]],
+            [("changed", 3), ("gap", 5)],
+            "04",
+            {"changed": 1, "duplicate": 1},
+        ),
+        (
+            lambda lines: [*lines[:2], b"?\n", lines[2], b"?\n", *lines[1:]],
+            [("changed", 3), ("changed", 5)],
+            "01234",
+            {"changed": 2, "duplicate": 2},
+        ),
+        (
             lambda lines: [
                 *lines[:2],
                 sealed(
@@ -132,7 +156,10 @@ def test_what_is_rotated_removed_or_given_twice_is_read_once(tmp_path: Path) -> 
             {},
         ),
     ],
-    ids=["changed", "gap", "twice", "torn", "rewritten"],
+    ids=[
+        *("changed", "gap", "twice", "torn"),
+        *("put in", "replaced", "replaced, and some gone", "put in twice", "rewritten"),
+    ],
 )
 def test_what_was_done_to_a_line_is_named(
     tmp_path: Path,
@@ -153,6 +180,23 @@ def test_what_was_done_to_a_line_is_named(
 
 
 DECIDED = {key: value for key, value in decision().to_dict().items() if key != "id"}
+
+
+def test_what_was_put_into_a_shipped_log_hides_no_line(tmp_path: Path) -> None:
+    chains = [DecisionLog(tmp_path / "log") for _ in range(2)]
+    for number in range(6):
+        chains[number % 2].write([entry(str(number))])
+    both = [path.read_bytes().splitlines(keepends=True) for path in files(tmp_path / "log")]
+    lines = [line for pair in zip(*both, strict=True) for line in pair]
+    shipped, reading = tmp_path / "shipped.jsonl", Reading()
+    shipped.write_bytes(b"".join([*lines[:4], b'{"time": "?"}\n', *lines[4:]]))
+    ids = [json.loads(line).get("id") for line in lines]
+    assert reading.on(shipped) == ids[2:]
+    assert reading.tally.found == {"changed": 1} and len(reading.cursor.chains) == 2
+    # One of a chain that lost a line, while the other one goes on.
+    shipped.write_bytes(b"".join([*lines[:4], lines[4].replace(b"0.1", b"0.3"), *lines[5:]]))
+    again = Reading()
+    assert again.on(shipped) == [*ids[2:4], *ids[5:]] and again.tally.found == {"changed": 1}
 
 
 def test_every_changed_bit_is_named_and_its_line_not_used(tmp_path: Path) -> None:

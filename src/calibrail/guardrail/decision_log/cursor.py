@@ -38,6 +38,9 @@ class Place:
         Whether its process ended it.
     begin : int or None
         Number (``seq``) of the first line that was read; None before one was.
+    lost : int
+        Lines since the last one that nobody can read: each may have stood in the chain, with a
+        number of its own, or may have been put in.
     """
 
     file: int = 0
@@ -50,6 +53,7 @@ class Place:
     first: int = 0
     closed: bool = False
     begin: int | None = None
+    lost: int = 0
 
     @classmethod
     def before(cls, number: int) -> Self:
@@ -57,11 +61,6 @@ class Place:
         if number == 1:
             return cls(next=0, hash=START, first=1)
         return cls(first=number)
-
-    def lose(self) -> None:
-        """Go past a line that nobody can read: it had a number, and a hash."""
-        self.next = None if self.next is None else self.next + 1
-        self.hash = ""
 
 
 @dataclass(slots=True)
@@ -135,7 +134,8 @@ class Cursor:
         """Return whether a line lies in what was read; yes for chains not remembered any more."""
         if (place := self.chains.get(chain)) is not None:
             # After a line that nobody can read the number of the next one may not be known.
-            return (place.begin or 0) <= seq and (place.next is None or seq < place.next)
+            end = None if place.next is None else place.next + place.lost
+            return (place.begin or 0) <= seq and (end is None or seq < end)
         if (stream := self.streams.get(chain)) is not None:
             return seq < stream.lines
         return chain <= self.forgotten

@@ -94,7 +94,7 @@ class Reader:
             self._tally.lines += 1
             self._tally.skip(raw.code)
             if raw.code == "changed":
-                place.lose()
+                place.lost += 1
             return None
         opening = raw.number == 1 or raw.line.content.get("kind") == OPENED
         if opening and (raw.number != 1 or _opening(raw.line) != (raw.chain, raw.file)):
@@ -111,7 +111,7 @@ class Reader:
             self._tally.lines += 1
             self._tally.refuse("torn" if torn else "changed", item.file, item.number)
             if stream.chain and not torn:
-                self._cursor.chains[stream.chain].lose()
+                self._cursor.chains[stream.chain].lost += 1
             return None
         chain = stream.chain = self._chain_of(line, stream.chain)
         place = self._cursor.chains[chain]
@@ -128,7 +128,7 @@ class Reader:
             return opening[0]
         if (known := self._ends.get(line.previous)) is not None:
             return known
-        if current and (len(chains) == 1 or not chains[current].hash):
+        if current and (len(chains) == 1 or chains[current].lost or not chains[current].hash):
             return current
         name = f"chain-{line.previous[:16]}"
         chains.setdefault(name, Place())
@@ -158,11 +158,13 @@ class Reader:
             if line.seq < place.next:
                 tally.skip("duplicate")
                 return None
-            tally.missing += line.seq - place.next
-            tally.find("gap", name, number, seq=line.seq, expected=place.next)
+            # Lines that nobody can read had the numbers between, or were put in: both fit.
+            if (expected := place.next + place.lost) < line.seq:
+                tally.missing += line.seq - expected
+                tally.find("gap", name, number, seq=line.seq, expected=expected)
         elif place.hash and line.previous != place.hash:
             tally.find("previous", name, number)
-        place.next, place.hash = line.seq + 1, line.hash
+        place.next, place.hash, place.lost = line.seq + 1, line.hash, 0
         try:
             moment = datetime.fromisoformat(line.time)
             seconds = moment.timestamp() if moment.tzinfo is not None else math.nan

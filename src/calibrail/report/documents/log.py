@@ -51,6 +51,7 @@ SKIPPED: Final[Mapping[str, str]] = {
     "no_decision": "no decisions",
     "malformed": "without the fields of a decision",
     "outcome": "with an outcome that the guardrail does not give for the score",
+    "threshold": "with a threshold that the guardrail does not have",
     "time": "without a readable time",
     "other_guardrail": "of other guardrails",
     "seen_before": "of answers that set the threshold",

@@ -19,6 +19,7 @@ FINDINGS: Final[Mapping[str, str]] = {
     "time": "has a time that is none: {time}",
     "future": "was written in the future: {time}",
     "malformed": "is no decision: a field is missing, or is none",
+    "threshold": "names no guardrail, and the one given does not have its threshold, {threshold}",
     "outcome": "says {outcome} of the score {score}, and the guardrail says {rule}",
 }
 
