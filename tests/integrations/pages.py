@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import asyncio
 import os
 import re
 import runpy
@@ -47,7 +49,11 @@ def run_page(page: str, scenario: Scenario, folder: Path, **given: Any) -> dict[
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for block in blocks:
-            exec(compile(block, f"{page}.md", "exec"), names)
+            # As in a notebook, a page may await.
+            code = compile(block, f"{page}.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            awaited = eval(code, names)
+            if awaited is not None:
+                asyncio.run(awaited)
     return names
 
 
