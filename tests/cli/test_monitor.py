@@ -174,3 +174,25 @@ def test_a_broken_promise_has_an_exit_code_of_its_own(tmp_path: Path) -> None:
     done = calibrail(*words)
     assert done.returncode == 3 and "BROKEN" in done.stdout, done.stdout
     assert json.loads(calibrail(*words, "--json").stdout)["promise"]["state"] == "broken"
+
+
+def test_labels_that_cannot_count_are_named_and_traffic_is_watched(tmp_path: Path) -> None:
+    file, audit, log, judge = (tmp_path / name for name in ("g.json", "audit", "log", "j.csv"))
+    frozen().save(file)
+    timed(log, frozen(), examples(30))
+    words = ("monitor", file, log, "-o", tmp_path / "w", "--labels", audit)
+    done = calibrail(*words)
+    assert done.returncode == 1 and "there are no labels in" in done.stderr
+    found = json.loads((tmp_path / "w" / "status.json").read_bytes())
+    assert found["n"] == 30 and "there are no labels in" in found["labels"]["problems"][0]
+    assert "there are no labels in" in (tmp_path / "w" / "watch.html").read_text()
+    assert calibrail("audit-sample", file, log, "-o", audit, "--per-day", 30).returncode == 0
+    # Labels of a judge that contradict each other, or name no answer of the log.
+    judge.write_text("id,label\nt1,1\nt1,0\nt2,1\nt2,1\nelsewhere,0\n")
+    done = calibrail(*words, "--judge-labels", judge)
+    assert done.returncode == 0, done.stderr
+    for shown in (done.stdout, (tmp_path / "w" / "watch.html").read_text()):
+        assert "t1 is labelled 1 and 0, and neither counts" in shown
+        assert "1 label names no answer of this log" in shown
+    done = calibrail(*words, "--judge-labels", tmp_path / "none.csv")
+    assert done.returncode == 1 and "cannot read the judge's labels" in done.stderr

@@ -332,7 +332,7 @@ def test_labels_that_cannot_count_are_named(
     tmp_path: Path, drawn: tuple[Guardrail, Path, Path]
 ) -> None:
     guardrail, log, audit = drawn
-    with pytest.raises(InputError, match=r"the labels in .* are about another guardrail"):
+    with pytest.raises(DataError, match=r"the labels in .* are about another guardrail"):
         calibrail.monitor(
             frozen(0.3), timed(tmp_path / "o", frozen(0.3), examples(3)), labels=audit
         )
@@ -445,8 +445,9 @@ def test_prevalence_follows_from_flags_labels_and_a_judge(
     judged, counts = found["prevalence"]["judge"], found["labels"]["judge"]
     assert judged["flagged"]["n"] + judged["passed"]["n"] == judged["n"] > 0
     assert judged["lower"] <= 1 / 3 <= judged["upper"]
-    assert (counts["n_labels"], counts["n_not_in_log"], counts["n_problems"]) == (151, 1, 2)
-    assert "row 153" in counts["problems"][0]
+    assert (counts["n_labels"], counts["n_not_in_log"], counts["n_problems"]) == (150, 1, 2)
+    assert "row 154" in counts["problems"][0] and counts["n_contradicting"] == 1
+    assert "t3 is labelled 1 and 0, and neither counts" in counts["problems"][1]
     for options, error, why in (
         ({"judge_labels": judge}, InputError, "count only beside labels of people"),
         ({"labels": audit, "judge_labels": tmp_path / "no"}, DataError, "cannot read the judge's"),
@@ -455,6 +456,85 @@ def test_prevalence_follows_from_flags_labels_and_a_judge(
             calibrail.monitor(guardrail, log, **options)
     with pytest.raises(InputError, match=r"standard input cannot be read twice"):
         calibrail.monitor(guardrail, "-", labels=audit, judge_labels=judge)
+
+
+def going_on(found: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((found / "status.json").read_bytes())
+    return content
+
+
+def test_labels_that_cannot_be_read_stop_no_watch_of_the_traffic(
+    tmp_path: Path, drawn: tuple[Guardrail, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("calibrail.workflow.watching._LOOK", 0.01)
+    monkeypatch.setattr("calibrail.workflow.watching._STATUS", 0.01)
+    guardrail, log, whole = drawn
+    audit, judge, folder = tmp_path / "audit", tmp_path / "judge.csv", tmp_path / "w"
+    given: dict[str, Any] = {"labels": audit, "judge_labels": judge}
+    # Neither is there: the log is watched, and what is missing is named.
+    with pytest.raises(
+        DataError, match=r"there are no labels in .*What the log shows without them"
+    ):
+        calibrail.monitor(guardrail, log, folder, **given)
+    assert going_on(folder)["n"] == 150 and (folder / "watch.html").exists()
+    stop, found = threading.Event(), []
+    watching = threading.Thread(
+        target=lambda: found.append(calibrail.monitor(guardrail, log, folder, follow=stop, **given))
+    )
+
+    def until(holds: Callable[[dict[str, Any]], bool]) -> None:
+        for _ in range(3000):
+            if holds(going_on(folder)["labels"]):
+                return
+            assert watching.is_alive()
+            stop.wait(0.01)
+        raise AssertionError(going_on(folder)["labels"])
+
+    watching.start()
+    try:
+        until(lambda labels: "there are no labels in" in labels["problems"][0])
+        until(lambda labels: "cannot read the judge's" in labels["judge"]["problems"][0])
+        shutil.copytree(whole, audit)
+        judge.write_text(
+            "\n".join(["id,label", *(f"t{row},{truth(f't{row}')}" for row in range(150))])
+        )
+        until(lambda labels: not labels["problems"] and not labels["judge"]["problems"])
+        assert going_on(folder)["labels"]["judge"]["n_not_in_log"] == 0
+        # A judge's file that is gone or damaged: what was read of it before goes on to count.
+        judge.unlink()
+        until(lambda labels: labels["judge"]["n_problems"] == 1)
+        assert going_on(folder)["prevalence"]["judge"] is not None
+        judge.write_text("no,labels\n1,2\n")
+        until(lambda labels: "cannot read" not in str(labels["judge"]["problems"]))
+        shutil.rmtree(audit)
+        until(lambda labels: len(labels["problems"]) == 1)
+    finally:
+        stop.set()
+        watching.join(30)
+    # The labels of another folder are not taken up in the place of those that were.
+    counted = found[0].to_dict()["labels"]
+    assert counted["n_drawn"] > 0 and counted["judge"]["n_labels"] == 150
+
+
+def test_a_watch_that_follows_takes_up_no_labels_of_another_folder(
+    tmp_path: Path, drawn: tuple[Guardrail, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("calibrail.workflow.watching._LOOK", 0.01)
+    guardrail, log, whole = drawn
+    audit, folder = shutil.copytree(whole, tmp_path / "audit"), tmp_path / "w"
+    label(audit, 2, truth)
+    calibrail.monitor(guardrail, log, folder, labels=audit)
+    shutil.rmtree(audit)
+    other = tmp_path / "other"
+    calibrail.audit_sample(guardrail, log, other, per_day=5, seed=99)
+    label(other, 2, truth)
+    stop = threading.Event()
+    given: dict[str, Any] = {"labels": audit, "follow": stop}
+    threading.Timer(0.5, lambda: shutil.copytree(other, audit)).start()
+    threading.Timer(2.0, stop.set).start()
+    found = calibrail.monitor(guardrail, log, folder, **given).to_dict()
+    assert "begun with the labels of another folder" in found["labels"]["problems"][0]
+    assert found["promise"]["n_labels"] == 0
 
 
 def test_a_file_without_decisions_is_an_error(tmp_path: Path, guardrail: Guardrail) -> None:

@@ -37,6 +37,8 @@ class Needs:
         Whether a row needs a label. Without, a label that cannot be read is passed over.
     allow_none : bool
         Whether a source without a usable row is fine.
+    repeats : bool
+        Whether a row whose id stood there before is of use, too.
 
     Raises
     ------
@@ -49,6 +51,7 @@ class Needs:
     labelled: bool = True
     allow_none: bool = False
     expect: tuple[str, ...] = ()
+    repeats: bool = False
 
     def keeping(self, names: Collection[str], columns: "Columns") -> "Needs":
         """Return the needs with every column that is neither a field nor a label by its name."""

@@ -75,6 +75,7 @@ class Reading:
         self.origin = opened.origin
         self._digest = opened.digest or partial(digest_files, opened.files)
         self._strict, self._allow_none = reading.strict, needs.allow_none
+        self._repeats = needs.repeats
         self._files = opened.files
         self._reading, self._quarantine = reading, reading.quarantine
         needs = needs.keeping(fields, self.columns)
@@ -181,7 +182,7 @@ class Reading:
                     self.filtered[result.reason] += 1
                     continue
                 if isinstance(result, Example):
-                    known = self._numbered and not row.file
+                    known = self._repeats or (self._numbered and not row.file)
                     unique = result.id if known else seen.unique(result.id, row.file)
                     if unique is not None:
                         self.n_examples += 1
@@ -238,6 +239,7 @@ def read(
     labelled: bool = True,
     allow_none: bool = False,
     expect: Collection[str] = (),
+    repeats: bool = False,
     **fields: Unpack[ReadShort],
 ) -> Reading:
     """Open a source of RAG answers; iterate over the result to read it.
@@ -262,6 +264,8 @@ def read(
         Whether a source without a usable row is fine.
     expect : collection of str
         Text fields that single rows may lack, but whose column must be there.
+    repeats : bool
+        Whether rows whose id stood there before are given, too.
     **fields
         The fields of `ReadOptions`, one by one; they win over ``reading``:
 
@@ -299,7 +303,7 @@ def read(
     >>> [(example.id, example.question, example.label) for example in read(path)]
     [('row-1', 'q', 1)]
     """
-    needs = Needs(tuple(keep), tuple(require), labelled, allow_none, tuple(expect))
+    needs = Needs(tuple(keep), tuple(require), labelled, allow_none, tuple(expect), repeats)
     reading = replace(optional(reading, ReadOptions, "reading"), **cast(Any, fields))
     opened = open_source(source, reading)
     target = reading.quarantine

@@ -6,6 +6,7 @@ from os import PathLike
 from threading import Event
 from typing import Any, Final, TypeAlias, Unpack
 
+from calibrail.errors import DataError
 from calibrail.guardrail.decision_log.tail import log_sources
 from calibrail.guardrail.frozen import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail
@@ -81,7 +82,9 @@ def monitor(
     InputError
         An option is outside its domain, or the folder holds another watch.
     DataError
-        A file cannot be read or written, or all decisions in the log are of other guardrails.
+        A file cannot be read or written, or no line of the log can be used. Where it is labels
+        that cannot count, what the log shows without them is written first; a watch that follows
+        names that in its files, and goes on.
     """
     rest: dict[str, Any] = dict(short)
     limits = Requirement(**{name: rest.pop(name) for name in _LIMITS if name in rest})
@@ -100,17 +103,17 @@ def monitor(
         judge = JudgeLabels(checks.path(judge_labels, "judge_labels"), config, sources)
     drawn = None if labels is None else checks.path(labels, "labels")
     with nullcontext() if folder is None else alone(folder):
-        watching = Watching(
-            Watched(config, sources, names),
-            options,
-            WatchLabels(config, limits, drawn, judge),
-            compared,
-            folder,
-        )
+        given = WatchLabels(config, limits, drawn, judge)
+        watching = Watching(Watched(config, sources, names), options, given, compared, folder)
         if follow is not None:
             return watching.follow(follow)
         watching.read_all()
         watch = watching.result()
         if folder is not None:
             watch.save(folder)
+        if given.error is not None:
+            where = (
+                "" if folder is None else f". What the log shows without them stands in {folder}"
+            )
+            raise DataError(f"{given.error}{where}") from given.error
         return watch

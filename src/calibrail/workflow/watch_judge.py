@@ -3,12 +3,13 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from calibrail.data import read
-from calibrail.errors import DataError, InputError
+from calibrail.errors import CalibrailError, DataError, InputError
 from calibrail.guardrail.decision_log.cursor import Cursor, Tally
 from calibrail.guardrail.decision_log.tail import LogSource, read_on
 from calibrail.guardrail.frozen import FrozenConfig
@@ -32,10 +33,13 @@ class JudgeLabels:
     sources : sequence of Path or "-"
         Its log, which is read once more for these labels.
 
+    Attributes
+    ----------
+    error : CalibrailError or None
+        Why the file cannot be read now; what was read of it before goes on to count.
+
     Raises
     ------
-    DataError
-        The file cannot be read, or no row of it can be used.
     InputError
         The log comes on standard input, which cannot be read twice.
     """
@@ -47,30 +51,59 @@ class JudgeLabels:
                 "twice; name its files in place of -"
             )
         self._file, self._config, self._sources = file, config, sources
-        self._seen: object = None
+        self.error: CalibrailError | None = None
         self._labels: dict[str, int] = {}
-        self._take_up()
+        self._refused: list[str] = []
+        self._n_refused = self._n_contradicting = 0
+        self._begin_anew()
+        self._seen: object = ()
+        self.changed()
 
-    def _take_up(self) -> bool:
+    def changed(self) -> bool:
         """Read the file where it has changed; return whether it has."""
         try:
             state = self._file.stat()
+            now = state.st_size, state.st_mtime_ns
         except OSError as error:
-            raise DataError(f"cannot read the judge's labels {self._file}: {error}") from error
-        if (now := (state.st_size, state.st_mtime_ns)) == self._seen:
+            now, failed = None, error
+        if now == self._seen:
             return False
+        self._seen = now
+        try:
+            if now is None:
+                raise DataError(f"cannot read the judge's labels {self._file}: {failed}")
+            self._read()
+        except CalibrailError as error:
+            self.error = error
+        else:
+            self.error = None
+        return True
+
+    def _read(self) -> None:
+        labels: dict[str, int] = {}
+        contradicting: dict[str, None] = {}
         with TemporaryDirectory() as folder:
             quarantine = Path(folder) / "quarantine.jsonl"
-            rows = read(self._file, ReadOptions(quarantine=quarantine), require=())
-            labels = {row.id: int(row.label) for row in rows if row.label is not None}
-            self._n_problems, self._problems = rows.n_quarantined, _problems(quarantine)
-        self._labels, self._seen = labels, now
+            reading = ReadOptions(quarantine=quarantine)
+            rows = read(self._file, reading, require=(), repeats=True)
+            for row in rows:
+                if row.label is not None and labels.setdefault(row.id, row.label) != row.label:
+                    contradicting[row.id] = None
+            named = _problems(quarantine)
+        named += [
+            f"judge's labels: {name} is labelled 1 and 0, and neither counts; leave one"
+            for name in islice(contradicting, _NAMED)
+        ]
+        self._refused, self._n_contradicting = named[:_NAMED], len(contradicting)
+        self._n_refused = rows.n_quarantined + len(contradicting)
+        self._labels = {name: labels[name] for name in labels if name not in contradicting}
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
         self._cursor, self._counts, self._ids = Cursor(), Counter[tuple[bool, int]](), set[str]()
-        return True
 
     def judged(self) -> Judged:
         """Return what the judge says, counted among all lines of the log so far."""
-        self._take_up()
         tally = Tally()
         for block in read_on(self._sources, self._cursor, tally):
             for line in usable(block, self._config, tally):
@@ -85,11 +118,13 @@ class JudgeLabels:
 
     def status(self) -> dict[str, Any]:
         """Return what became of the rows of the file."""
+        trouble = [] if self.error is None else [str(self.error)]
         return {
             "n_labels": len(self._labels),
             "n_not_in_log": len(self._labels) - len(self._ids),
-            "n_problems": self._n_problems,
-            "problems": self._problems,
+            "n_contradicting": self._n_contradicting,
+            "n_problems": self._n_refused + len(trouble),
+            "problems": [*trouble, *self._refused][:_NAMED],
         }
 
 

@@ -40,13 +40,14 @@ class WatchLabels:
     judge : JudgeLabels, optional
         What a judge says.
 
+    A folder that is damaged or cannot be read, whose answers were not drawn from a log or are
+    another guardrail's, or in which a draw bears a flag that the guardrail does not give to its
+    score, stops no watch of the traffic: ``error`` says what is wrong.
+
     Raises
     ------
     InputError
-        The labels are not those of answers drawn from a log, or are about another guardrail.
-    DataError
-        The folder is damaged or cannot be read, or a draw bears a flag that the guardrail does not
-        give to its score.
+        A judge's labels are given without a folder.
     """
 
     def __init__(
@@ -67,12 +68,21 @@ class WatchLabels:
             "min_coverage": coverage if asked.min_coverage is None else asked.min_coverage,
             "max_fpr": fpr if asked.max_fpr is None else asked.max_fpr,
         }
-        self._seen = self._files()
-        self._audited = self._used = self._read()
+        self._audited: Audited | None = None
+        self._used: Audited | None = None
         self._elsewhere: str | None = None
-        self._trouble: str | None = None
-        #: Of what was agreed on before the first label; None without a folder.
-        self.digest = None if folder is None else agreed_on(folder)
+        self._none_read: CalibrailError | None = None
+        self._trouble: CalibrailError | None = None
+        #: Of what was agreed on before the first label; None without a folder that can be read.
+        self.digest: str | None = None
+        self._seen = self._files()
+        self._read()
+
+    @property
+    def error(self) -> CalibrailError | None:
+        """What keeps labels, or a judge's, from counting; None where nothing does."""
+        judge = None if self._judge is None else self._judge.error
+        return self._trouble or self._none_read or judge
 
     def changed(self) -> bool:
         """Take up labels that came meanwhile; return whether there may be any.
@@ -80,35 +90,35 @@ class WatchLabels:
         Where the folder cannot be read any more, what was read of it before goes on to count, and
         the trouble is named.
         """
+        judged = self._judge is not None and self._judge.changed()
         if (now := self._files()) == self._seen:
-            return False
+            return judged
         self._seen = now
-        try:
-            self._audited, self._trouble = self._read(), None
-        except CalibrailError as error:
-            self._trouble = str(error)
+        self._read()
         return True
 
-    def keep_read(self, cursor: Cursor) -> str | None:
-        """Let only those draws count whose lines were read; return an error where none was.
+    def refuse(self, error: CalibrailError) -> None:
+        """Let no label count, and name the reason."""
+        self._audited = self._used = self.digest = None
+        self._trouble = error
+
+    def keep_read(self, cursor: Cursor, logs: Sequence[object]) -> None:
+        """Let only those draws count whose lines were read; where none was, ``error`` says so.
 
         Parameters
         ----------
         cursor : Cursor
             How far the watched log was read.
-
-        Returns
-        -------
-        str or None
-            What is wrong, where answers were drawn and none of them from the watched log.
+        logs : sequence of object
+            What is called the log.
         """
-        found, self._elsewhere = self._audited, None
+        found, self._elsewhere, self._none_read = self._audited, None, None
         if found is None or found.line is None:
-            return None
+            return
         read = np.array([cursor.has_read(*line) for line in found.line.tolist()], np.bool_)
         self._used = draws.some(found, read)
         if read.all():
-            return None
+            return
         place = int(np.argmin(read))
         chain, seq = found.line[place]
         n, where = int(np.count_nonzero(~read)), f"{self.folder}/draws.jsonl, line {place + 1}"
@@ -117,12 +127,13 @@ class WatchLabels:
             f"and {n - 1:,} more of the {len(read):,} draws do not count: name the log that they "
             "were drawn from, all of it"
         )
-        if read.any():
-            return None
-        return (
-            f"none of the {n:,} answers in {self.folder} was drawn from this log: the first is "
-            f"number {seq} of the chain {chain}"
-        )
+        if not read.any():
+            self._none_read = DataError(
+                f"none of the {n:,} answers in {self.folder} was drawn from this log: the first is "
+                f"number {seq} of the chain {chain}, and the log watched is "
+                f"{', '.join(map(str, logs))}; name the log that they were drawn from, or the "
+                "folder of answers drawn from this one"
+            )
 
     def promise(
         self, options: WatchOptions, decided: Mapping[str, Any] | None = None
@@ -138,7 +149,8 @@ class WatchLabels:
         self, options: WatchOptions, timeline: Sequence[Mapping[str, Any]]
     ) -> dict[str, Any]:
         """Return how many of the logged answers are hallucinated."""
-        judged = None if self._judge is None else self._judge.judged()
+        counts = self._judge is not None and self._used is not None
+        judged = self._judge.judged() if self._judge is not None and counts else None
         return prevalence_status(
             timeline,
             self._config.headline,
@@ -150,32 +162,44 @@ class WatchLabels:
 
     def status(self) -> dict[str, Any] | None:
         """Return what became of the labels; None without a folder."""
-        if self._audited is None:
+        if self.folder is None:
             return None
         found = self._audited
-        problems = [*filter(None, [self._trouble, self._elsewhere]), *found.problems]
-        n_used = 0 if self._used is None else len(self._used)
+        trouble = [] if self._trouble is None else [str(self._trouble)]
+        trouble += [] if self._elsewhere is None else [self._elsewhere]
+        problems = [*trouble, *(() if found is None else found.problems)]
+        n_drawn, n_used = (0 if item is None else len(item) for item in (found, self._used))
+        handed_out = 0 if found is None else int(found.handed_out.sum())
+        settled = 0 if found is None else int((found.settled & found.handed_out).sum())
         return {
-            "n_drawn": len(found),
-            "n_not_in_log": len(found) - n_used,
-            "n_handed_out": int(found.handed_out.sum()),
-            "n_settled": int((found.settled & found.handed_out).sum()),
-            "n_disagreements": found.n_disagreements,
-            "design": found.drawing.design,
+            "n_drawn": n_drawn,
+            "n_not_in_log": n_drawn - n_used,
+            "n_handed_out": handed_out,
+            "n_settled": settled,
+            "n_disagreements": 0 if found is None else found.n_disagreements,
+            "design": None if found is None else found.drawing.design,
             "n_problems": len(problems),
             "problems": problems[:_NAMED],
             "judge": None if self._judge is None else self._judge.status(),
         }
 
-    def _read(self) -> Audited | None:
+    def _read(self) -> None:
+        """Take up what the folder holds; where it cannot be read, what was read before stands."""
         if self.folder is None:
-            return None
-        if not self.folder.is_dir():
-            raise DataError(
-                f"there are no labels in {self.folder}; name the folder that `calibrail "
-                "audit-sample` made"
-            )
-        return audited_labels(self.folder, self._config)
+            return
+        try:
+            if not self.folder.is_dir():
+                raise DataError(
+                    f"there are no labels in {self.folder}; name the folder that `calibrail "
+                    "audit-sample` made"
+                )
+            audited = draws.checked(audited_labels(self.folder, self._config))
+            self.digest = agreed_on(self.folder)
+        except CalibrailError as error:
+            self._trouble = error
+        else:
+            self._audited = self._used = audited
+            self._trouble = None
 
     def _files(self) -> dict[str, tuple[int, int]]:
         """Return the size of each file of the folder, and when it was written."""

@@ -133,7 +133,7 @@ class Watching:
         Raises
         ------
         DataError
-            No line there can be used, or all labels are of answers in other logs.
+            No line there can be used.
         """
         saved = time.monotonic()
         for _ in self.read():
@@ -142,12 +142,6 @@ class Watching:
                 saved = time.monotonic()
         if (why := none_used(self._file.tally, self._watched.config)) is not None:
             raise DataError(why)
-        if (elsewhere := self._labels.keep_read(self._file.cursor)) is not None:
-            logs = ", ".join(map(str, self._watched.sources))
-            raise DataError(
-                f"{elsewhere}, and the log watched is {logs}; name the log that they were drawn "
-                "from, or the folder of answers drawn from this one"
-            )
 
     def follow(self, stop: threading.Event) -> Watch:
         """Take up what comes until told to stop, or until standard input ends; write as it goes.
@@ -167,7 +161,7 @@ class Watching:
                 # Standard input must be read on: what waits in its buffer would be lost.
                 if written.due():
                     written.write(self.result())
-            written.fresh = written.fresh or self._labels.changed()
+            written.fresh = self._new_labels() or written.fresh
             over = ends or stop.is_set() or stop.wait(_LOOK)
             if not over and written.due():
                 written.write(self.result())
@@ -178,7 +172,7 @@ class Watching:
     def result(self) -> Watch:
         """Return what the watch says now."""
         file, watched = self._file, self._watched
-        self._labels.keep_read(file.cursor)
+        self._labels.keep_read(file.cursor, watched.sources)
         traffic = dict(file.monitor.traffic())
         traffic["alarms"] = self._texts.fill(traffic["alarms"])
         timeline = file.monitor.timeline()
@@ -201,6 +195,17 @@ class Watching:
         return Watch(
             content, file.to_bytes(), watched.names, None if folder is None else str(folder)
         )
+
+    def _new_labels(self) -> bool:
+        """Take up labels that came meanwhile; return whether there may be any."""
+        if not self._labels.changed():
+            return False
+        if self._folder is not None:
+            try:
+                self._file.refuse_other_labels(self._folder / STATE, self._labels.digest)
+            except InputError as error:
+                self._labels.refuse(error)
+        return True
 
     def _save_state(self, folder: Path) -> None:
         Watch.save_state(self._file.to_bytes(), folder)

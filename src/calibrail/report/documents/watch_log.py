@@ -88,11 +88,29 @@ def labels(status: Json) -> parts.Section | None:
         ("Labelled unsure", f"{promise['n_unsure']:,}"),
         ("Disagreements open", f"{promise['n_disagreements']:,}"),
     ]
-    problems = [Bullet(plain(item)) for item in found["problems"]]
+    judge = found["judge"]
+    if judge is not None:
+        facts.append(("Labels of the judge", f"{judge['n_labels']:,}"))
     title = "Labels that do not count"
+    problems = [Bullet(plain(item)) for item in found["problems"]]
+    refused, n_refused = _refused(judge)
+    by_judge = "Labels of the judge that do not count"
     return parts.section(
         "Labels",
         parts.Facts(facts),
         _findings(title, problems, found["n_problems"], "page"),
         _findings(title, problems[:_MOST], found["n_problems"], "terminal"),
+        _findings(by_judge, refused, n_refused, "page"),
+        _findings(by_judge, refused[:_MOST], n_refused, "terminal"),
     )
+
+
+def _refused(judge: Json | None) -> tuple[list[Bullet], int]:
+    """Return which labels of a judge do not count, in words, and how many such sentences."""
+    if judge is None:
+        return [], 0
+    elsewhere, n = [], judge["n_problems"]
+    if missing := judge["n_not_in_log"]:
+        name = "names" if missing == 1 else "name"
+        elsewhere = [Bullet(f"{count(missing, 'label')} {name} no answer of this log")]
+    return [*elsewhere, *(Bullet(plain(item)) for item in judge["problems"])], n + len(elsewhere)
