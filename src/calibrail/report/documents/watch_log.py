@@ -88,7 +88,7 @@ def labels(status: Json) -> parts.Section | None:
         ("Labelled unsure", f"{promise['n_unsure']:,}"),
         ("Disagreements open", f"{promise['n_disagreements']:,}"),
     ]
-    judge = found["judge"]
+    judge = found.get("judge")
     if judge is not None:
         facts.append(("Labels of the judge", f"{judge['n_labels']:,}"))
     title = "Labels that do not count"
