@@ -247,3 +247,30 @@ def test_a_folder_of_mixed_compression_and_a_compressed_array_from_a_pipe(
     body = squeeze(json.dumps([good(id="a"), good(id="b", label=0)], indent=1).encode())
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(body)))
     assert [e.id for e in read("-")] == ["a", "b"]
+
+
+@pytest.mark.parametrize("indent", [1, 4, "\t"])
+@pytest.mark.parametrize("filler", [0, 1_500_000])
+def test_objects_that_stand_over_several_lines(tmp_path: Path, indent: Any, filler: int) -> None:
+    rows = [good(id="a", question='}\\"{' + "é" * filler), good(id="b", contexts=["[", "}"])]
+    path = tmp_path / "rows.json"
+    path.write_text("\n".join(json.dumps(row, indent=indent) for row in rows), encoding="utf-8")
+    examples, reading = read_all(path, strict=True)
+    assert [(e.id, e.question) for e in examples] == [(row["id"], row["question"]) for row in rows]
+    assert reading.about_in_all() is None
+    path.write_text(json.dumps(rows[0], indent=indent) + "\n" + json.dumps(rows[1])[:50])
+    assert [e.id for e in read(path)] == ["a"]
+
+
+def test_a_frame_that_was_written_split(tmp_path: Path) -> None:
+    path = tmp_path / "table.json"
+    rows = [good(id="a"), good(id="b", label=0)]
+    frame = {"columns": list(rows[0]), "data": [list(row.values()) for row in rows]}
+    for content in (frame, {"columns": frame["columns"], "index": [0, 1], "data": frame["data"]}):
+        path.write_text(json.dumps(content))
+        assert [(e.id, e.label) for e in read(path, strict=True)] == [("a", 1), ("b", 0)]
+    frame["data"][1].pop()
+    path.write_text(json.dumps(frame))
+    reading = read(path)
+    assert [e.id for e in reading] == ["a"]
+    assert reading.reasons == {("row", "wrong number of cells"): 1}

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from calibrail.data import read
-from calibrail.data.labels import parse_label
+from calibrail.data.labels import LabelReader, TieError, parse_label
 from calibrail.errors import DataError, InputError
+from calibrail.settings import ReadOptions
 from tests.rows import Write, good
 
 
@@ -127,3 +128,18 @@ def test_annotators_in_a_list_or_in_columns(
 def test_a_column_of_an_annotator_that_is_not_there(write: Write) -> None:
     with pytest.raises(DataError, match="no label column 'b'; columns seen"):
         read(write(good()), label_column="label,b")
+
+
+def test_votes_are_counted() -> None:
+    reader = LabelReader(ReadOptions(positive="yes"), "votes")
+    assert [reader({"yes": 2, "no": 1}), reader('{"yes": 1, "no": 2.0}')] == [1, 0]
+    assert reader({"yes": 1, "no": None}) == 1
+    assert reader.seen == {("yes", 1): 4, ("no", 0): 3}
+    assert (reader.n_several, reader.n_divided) == (2, 2)
+    with pytest.raises(TieError, match="5 of 10 say"):
+        reader({"yes": 5, "no": 5})
+    words = LabelReader(ReadOptions(annotators="all"), "votes")
+    assert words({"hallucinated": 9, "faithful": 1}) == 0
+    assert words({"hallucinated": 10**12, "faithful": 0}) == 1
+    assert [words({"hallucinated": 0.5}), words({"hallucinated": -1}), words({})] == [None] * 3
+    assert words({"hallucinated": float("nan")}) is None

@@ -14,6 +14,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.data.traces.shapes import ROWS
+
 #: A source: relative path of every file to its bytes. The first one is opened, or its folder
 #: where there are several.
 Source = Mapping[str, bytes]
@@ -223,5 +225,9 @@ def sources() -> dict[str, Source]:
     for name, content in _benchmarks(random.Random(0)).items():
         made[name] = {"rows.jsonl": _json_lines(content)}
         made[f"{name}_parquet"] = {"rows.parquet": parquet_bytes(pa.Table.from_pylist(content))}
+    for name, rows in ROWS.items():
+        made[name] = {"rows.json": json.dumps(rows if len(rows) > 1 else rows[0]).encode()}
+    made["spans_lines"] = {"rows.jsonl": _json_lines(ROWS["spans_sdk"])}
+    made["langfuse_csv"] = {"rows.csv": _delimited(ROWS["langfuse"])}
     made["truthfulqa_csv"] = {"rows.csv": _delimited(_benchmarks(random.Random(0))["truthfulqa"])}
     return made

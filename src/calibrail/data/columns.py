@@ -8,11 +8,11 @@ from typing import Final
 from calibrail.data.aliases import ANSWER_LISTS, PRESETS, aliases_of
 from calibrail.data.example import FIELDS, TEXT_FIELDS
 from calibrail.data.formats import PEEKED, Opened
+from calibrail.data.label_columns import Seen, is_spans, label_columns_of
 from calibrail.data.labels import LabelReader
 from calibrail.data.listed import beside_labels
 from calibrail.data.nested import nested_fields
-from calibrail.data.paths import nested_names, value_at
-from calibrail.data.texts import parse_cell
+from calibrail.data.paths import value_at
 from calibrail.errors import DataError, InputError
 from calibrail.settings import ReadOptions
 from calibrail.settings.option import either, option_of
@@ -135,13 +135,13 @@ def choose_columns(
     DataError
         A column that the user named is not there, or the text columns cannot be guessed.
     """
-    seen = _Seen(rows)
+    seen = Seen(rows)
     named = {
         field: column
         for field in ("group", "id")
         if (column := getattr(reading, f"{field}_column")) is not None
     }
-    label_columns = _label_columns(reading, opened, seen)
+    label_columns = label_columns_of(seen, opened, reading, source, needed=needs.labelled)
     by_field = {field: field for field in FIELDS}
     listed: list[str] = []
     mapping = reading.mapping or {}
@@ -151,7 +151,8 @@ def choose_columns(
             needs.expected(opened, len(rows)) if seen.names and reading.preset is None else ()
         )
         nested = nested_fields(rows, seen.names)
-        listed = beside_labels(rows, label_columns, opened.cells)
+        if opened.export is None:
+            listed = beside_labels(rows, label_columns, opened.cells)
         answers = [name for name in listed if name.lower() in ANSWER_LISTS]
         if len(answers) == 1 and not aliases_of("response", seen.names, nested):
             nested[answers[0]] = "response"
@@ -180,7 +181,8 @@ def choose_columns(
                     + "; name one of these, or read a file that has it"
                 )
         # Of JSON lines a later row can have a column that the first rows lack.
-        definite = opened.table and opened.format not in ("jsonl", "json")
+        sparse = opened.export is not None or opened.format in ("jsonl", "json")
+        definite = opened.table and not sparse
         if needs.labelled and definite and not any(column in seen for column in label_columns):
             raise DataError(
                 _absent(source, "label column", by_field["label"], seen.names)
@@ -189,55 +191,11 @@ def choose_columns(
             )
     present = {field for field, column in by_field.items() if column in seen}
     present |= {"label"} if any(column in seen for column in label_columns) else set()
-    spans = len(label_columns) == 1 and any(map(_is_spans, seen.values(label_columns[0])))
+    spans = len(label_columns) == 1 and any(map(is_spans, seen.values(label_columns[0])))
     labels = LabelReader(reading, label_columns[0], spans)
     used = {*by_field.values()}
     beside = tuple(name for name in listed if name not in used)
     return Columns(by_field, frozenset(present), label_columns, labels, beside)
-
-
-class _Seen:
-    """The columns of the first rows, paths into their objects among them."""
-
-    def __init__(self, rows: Sequence[Mapping[str, object]]) -> None:
-        self.rows = rows
-        self.names = dict.fromkeys(name for row in rows for name in row)
-
-    def __contains__(self, column: object) -> bool:
-        if column in self.names or "." not in str(column):
-            return column in self.names
-        return any(value not in (None, []) for value in self.values(str(column)))
-
-    def values(self, column: str) -> list[object]:
-        return [value_at(row, column) for row in self.rows]
-
-
-def _label_columns(reading: ReadOptions, opened: Opened, seen: _Seen) -> tuple[str, ...]:
-    """Return the columns of labels that were named, or the one that is there by its name."""
-    named = reading.label_column or (reading.mapping or {}).get("label")
-    if isinstance(named, tuple | list):
-        return tuple(named)
-    if named is not None:
-        return (named,) if named in seen else tuple(name.strip() for name in named.split(","))
-    found = aliases_of("label", seen.names) if opened.table else []
-    if opened.table and not found:
-        inside = {
-            path: own
-            for path in nested_names(seen.rows[0] if seen.rows else {})
-            if (own := path.rpartition(".")[2]) != path
-            and aliases_of("label", (own,))
-            and not any(isinstance(value, list | Mapping) for value in seen.values(path))
-        }
-        found = list(inside)
-    return (found[0],) if len(found) == 1 else ("label",)
-
-
-def _is_spans(value: object) -> bool:
-    """Say whether a label is a list of spans that were marked in the answer, or spells one."""
-    value = parse_cell(value) if isinstance(value, str) else value
-    return isinstance(value, list) and any(
-        isinstance(item, Mapping) and {"start", "end"} <= item.keys() for item in value
-    )
 
 
 def _absent(source: str, role: str, column: str, fields: Collection[str]) -> str:

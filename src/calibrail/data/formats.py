@@ -28,6 +28,8 @@ from calibrail.data.rows import (
     Row,
     TableItem,
 )
+from calibrail.data.traces import EXPORTS
+from calibrail.data.traces.export import Export, ExportNotes
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.settings import ReadOptions
 from calibrail.settings.option import option_of
@@ -95,6 +97,10 @@ class Opened:
         ``only(columns=...)`` gives the rows with these columns alone, where that costs less.
     origin : Origin or None
         How its labels came about, where the source says so itself.
+    export : ExportNotes or None
+        What became of its parts, where it is the export of a tool.
+    parts : iterator or None
+        The rows of such an export as they are in the file, not begun.
     """
 
     format: str
@@ -106,6 +112,8 @@ class Opened:
     rectangular: bool = False
     only: OpenColumns | None = None
     origin: Origin | None = None
+    export: ExportNotes | None = None
+    parts: Iterator[TableItem] | None = None
 
 
 def plugin_readers() -> dict[str, Reader]:
@@ -126,7 +134,8 @@ def format_names() -> tuple[str, ...]:
     >>> format_names()[:3]
     ('jsonl', 'json', 'csv')
     """
-    return (*_TABLES, "labels", "ragtruth", *(native.name for native in NATIVES))
+    native, exported = [item.name for item in NATIVES], [item.name for item in EXPORTS]
+    return (*_TABLES, "labels", "ragtruth", *native, *exported)
 
 
 def open_path(path: Path, reading: ReadOptions) -> Opened:
@@ -206,6 +215,17 @@ def open_files(files: Sequence[Path], reading: ReadOptions) -> Opened:
         )
         raise DataError(f"files that are read together must have one format; got {names}")
 
+    read = tuple(file for item in opened for file in item.files)
+    whole = next((export for export in EXPORTS if export.name == opened[0].format), None)
+    if whole is not None:
+        labels = file_labels(files)
+        parts = (
+            replace(part, file=label)
+            for label, item in zip(labels, opened, strict=True)
+            for part in item.parts or ()
+        )
+        return _exported(whole, parts, read, opened[0].cells)
+
     def rows(columns: Collection[str] | None = None) -> Iterator[ParsedItem]:
         for label, item in zip(file_labels(files), opened, strict=True):
             items = item.items
@@ -214,7 +234,6 @@ def open_files(files: Sequence[Path], reading: ReadOptions) -> Opened:
             for row in items:
                 yield replace(row, file=label)
 
-    read = tuple(file for item in opened for file in item.files)
     only = None if opened[0].only is None else rows
     return replace(opened[0], files=read, items=rows(), only=only)
 
@@ -236,9 +255,22 @@ def open_rows(
             _refuse_unknown(native.name, options, (*native.options, *known))
             items = native.rows(open_table, options)
             return Opened(native.name, False, table == "csv", files, items)
+    for export in EXPORTS:
+        if (export.recognises(fields) and _guesses(reading)) or reading.format == export.name:
+            _refuse_unknown(export.name, options, known)
+            return _exported(export, cast(Iterator[TableItem], rows), files, table == "csv")
     _refuse_unknown(table, options, known)
     only = cast(OpenColumns, open_table) if table in _COLUMNAR else None
     return Opened(table, True, table == "csv", files, rows, None, table in _RECTANGULAR, only)
+
+
+def _exported(
+    export: Export, parts: Iterator[TableItem], files: tuple[Path, ...], cells: bool
+) -> Opened:
+    """Open the rows of a tool's export as the answers that they make."""
+    notes = ExportNotes(export.name, export.part)
+    items = export.convert(parts, notes)
+    return Opened(export.name, True, cells, files, items, export=notes, parts=parts)
 
 
 def _begin(open_table: OpenTable, table: str) -> Begun:
@@ -249,12 +281,13 @@ def _begin(open_table: OpenTable, table: str) -> Begun:
 
 
 def peek(
-    items: Iterator[ParsedItem], *, rectangular: bool = False
+    items: Iterator[ParsedItem], *, rectangular: bool = False, until: str = ""
 ) -> tuple[list[ParsedItem], dict[str, None]]:
     """Take the first items; return them with the field names of their rows, in order.
 
     Goes on past `PEEKED` items for as long as none could be parsed, 100 times as far at most. Of
     a table whose first row has all columns, fewer are taken where there are thousands of columns.
+    As far is gone for a name that begins with ``until``.
     """
     head: list[ParsedItem] = []
     fields: dict[str, None] = {}
@@ -263,9 +296,14 @@ def peek(
         if isinstance(item, Row):
             fields |= dict.fromkeys(item.values)
         values = len(head) * len(fields) if rectangular else 0
-        if fields and (len(head) >= PEEKED or values >= _PEEKED_VALUES):
+        enough = len(head) >= PEEKED or values >= _PEEKED_VALUES
+        if fields and enough and (not until or any(map(_begins(until), fields))):
             break
     return head, fields
+
+
+def _begins(prefix: str) -> Callable[[str], bool]:
+    return lambda name: name.startswith(prefix)
 
 
 def _numbered(items: Iterable[Item]) -> Iterator[ParsedItem]:

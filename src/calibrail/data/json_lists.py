@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Final, NamedTuple
@@ -10,6 +10,7 @@ from typing import IO, Final, NamedTuple
 from calibrail.data.aliases import aliases_of
 from calibrail.data.files import open_bytes, suffix_of
 from calibrail.data.json_text import load_json
+from calibrail.data.traces import EXPORTS
 from calibrail.errors import DataError
 from calibrail.settings import ReadOptions
 from calibrail.settings.option import option_of
@@ -45,11 +46,22 @@ class _Listed(NamedTuple):
     names: tuple[str, ...]
 
 
+class _Scanned(NamedTuple):
+    """The names in a file's one object, its lists of objects, and where its lists of lists start.
+
+    A list within an object within it goes by both names, with a point between them.
+    """
+
+    names: list[str]
+    lists: dict[str, _Listed]
+    tables: dict[str, int]
+
+
 def list_start(path: Path, name: str | None = None) -> int | None:
     """Return the position of the ``[`` of the list of rows, or None where lines hold the rows.
 
     That is a file's one array, or a list of objects within one object: the only one, else the only
-    one whose objects hold answers or labels.
+    one whose objects are of a tool's export, hold answers or labels; or a frame's list of rows.
 
     Parameters
     ----------
@@ -76,17 +88,16 @@ def list_start(path: Path, name: str | None = None) -> int | None:
     elif text.startswith(b"{"):
         first, _, rest = text.partition(b"\n")
         if not (rest.strip() and (lines or _parses(first))):
-            status = path.stat()
-            lists = _wrapped(path, lines, (status.st_mtime_ns, status.st_size))
+            lists = _wrapped(_scan(path), lines)
     if name is not None:
         if name not in lists:
             raise DataError(
                 f"{path} holds no list of rows {name!r}; its lists: {', '.join(lists) or 'none'}"
             )
         return lists[name].starts
-    if len(lists) > 1:
-        rows = {key: item for key, item in lists.items() if _of_answers(item.names)}
-        lists = rows or lists
+    for likely in (_exported, _of_answers):
+        if len(lists) > 1:
+            lists = {key: item for key, item in lists.items() if likely(item.names)} or lists
     if len(lists) > 1:
         raise DataError(
             f"{path} holds several lists of rows: {', '.join(lists)}; choose one with "
@@ -95,20 +106,53 @@ def list_start(path: Path, name: str | None = None) -> int | None:
     return next((item.starts for item in lists.values()), None)
 
 
-@lru_cache(maxsize=64)
-def _wrapped(path: Path, lines: bool, version: tuple[int, int]) -> dict[str, _Listed]:
-    """Return the lists within a file's one object that may be its rows; kept for this version.
+def is_spread(path: Path) -> bool:
+    """Say whether objects stand over several lines each, as pretty printers write them."""
+    with open_bytes(path) as stream:
+        head = stream.read(_HEAD).removeprefix(BOM).lstrip()
+    first, _, rest = head.partition(b"\n")
+    # A line that was cut off after its brace has another object below it.
+    return first.strip() == b"{" and rest.lstrip().startswith(b'"')
+
+
+def frame_columns(path: Path, begins: int) -> int | None:
+    """Return where the names of the columns start, where the rows that begin there are lists.
+
+    So does pandas write a frame with ``orient="split"``, and MLflow its tables.
+    """
+    with open_bytes(path) as stream:
+        if not stream.read(_HEAD).removeprefix(BOM).lstrip().startswith(b"{"):
+            return None
+    scanned = _scan(path)
+    return scanned.tables.get("columns") if scanned.tables.get("data") == begins else None
+
+
+def _wrapped(scanned: _Scanned, lines: bool) -> dict[str, _Listed]:
+    """Return the lists within a file's one object that may be its rows.
 
     An object that is itself a row has lists, too, such as its contexts.
     """
-    names, lists = _scanned(path)
+    names, lists, tables = scanned
+    if not lines and tables.keys() == {"columns", "data"}:
+        return {"data": _Listed(tables["data"], ())}
+    for export in EXPORTS:
+        if export.recognises(names):
+            return {key: item for key, item in lists.items() if key in export.lists and not lines}
     is_row = lines or any(aliases_of(field, names) for field in ("question", "response", "label"))
-    several = sum(_of_answers(item.names) for item in lists.values()) > 1
+    several = sum(_of_answers(item.names) for key, item in lists.items() if "." not in key) > 1
     return {
         key: item
         for key, item in lists.items()
-        if key in _LISTS or (key not in _FIELDS and (not is_row or (several and not lines)))
+        if (_exported(item.names) and not lines)
+        or (
+            "." not in key
+            and (key in _LISTS or (key not in _FIELDS and (not is_row or (several and not lines))))
+        )
     }
+
+
+def _exported(names: Iterable[str]) -> bool:
+    return any(export.recognises(names) for export in EXPORTS)
 
 
 def _of_answers(names: Iterable[str]) -> bool:
@@ -116,11 +160,20 @@ def _of_answers(names: Iterable[str]) -> bool:
     return any(aliases_of(field, names) for field in ("response", "label"))
 
 
-def _scanned(path: Path) -> tuple[list[str], dict[str, _Listed]]:
-    """Return the names in a file's first object, and the lists of objects among its values."""
-    names: list[str] = []
-    lists: dict[str, _Listed] = {}
-    depth = starts = 0
+def _scan(path: Path) -> _Scanned:
+    """Return what a file's first object holds; kept for this version of the file."""
+    status = path.stat()
+    return _scanned(path, (status.st_mtime_ns, status.st_size))
+
+
+@lru_cache(maxsize=64)
+def _scanned(path: Path, version: tuple[int, int]) -> _Scanned:
+    """Return what a file's first object holds, without parsing the whole of it."""
+    found = _Scanned([], {}, {})
+    # What is open, and the names that lead to where we are.
+    marks: list[int] = []
+    keys: list[str] = []
+    starts = 0
     # What may come: a name in the object, the first element of a list; where that element is.
     expects_name = expects_first = False
     element: int | None = None
@@ -135,32 +188,46 @@ def _scanned(path: Path) -> tuple[list[str], dict[str, _Listed]]:
                 if mark == 0x22:
                     if match.end() - at == 1:
                         break
-                    if depth == 1 and expects_name:
-                        names.append(_name(match.group()))
+                    if expects_name:
+                        keys[len(marks) - 1 :] = [_name(match.group())]
+                        if len(marks) == 1:
+                            found.names.append(keys[0])
                         expects_name = False
+                    elif expects_first and keys == ["columns"]:
+                        found.tables["columns"] = starts
                     expects_first = False
                 elif mark in b"{[":
-                    depth += 1
-                    if mark == 0x7B and depth == 3 and expects_first:
+                    if expects_first and mark == 0x7B:
                         element = at
-                    expects_name = depth == 1
-                    if expects_first := mark == 0x5B and depth == 2 and bool(names):
+                    elif expects_first and len(keys) == 1:
+                        found.tables[keys[0]] = starts
+                    listed = mark == 0x5B and len(keys) == len(marks) and _objects(marks)
+                    marks.append(mark)
+                    expects_name = _objects(marks)
+                    if expects_first := listed:
                         starts = offset + at
                 elif mark == 0x2C:
-                    expects_name = expects_name or depth == 1
-                else:
-                    depth -= 1
-                    if depth == 2 and element is not None:
-                        lists[names[-1]] = _Listed(starts, _keys(buffer[element : match.end()]))
+                    expects_name = _objects(marks)
+                elif marks:
+                    marks.pop()
+                    if element is not None and len(marks) == len(keys) + 1:
+                        inner = _Listed(starts, _keys(buffer[element : match.end()]))
+                        found.lists[".".join(keys)] = inner
                         element = None
-                    if not depth:
-                        return names, lists
+                    if not marks:
+                        return found
+                    expects_first = False
                 done = match.end()
             if element is not None:
                 # The tokens of the element that is kept are met again, from its first one on.
-                done, depth, expects_first, element = element, 2, True, None
+                done, marks, expects_first, element = element, marks[: len(keys) + 1], True, None
             buffer, offset = buffer[done:], offset + done
-    return names, lists
+    return found
+
+
+def _objects(marks: Sequence[int]) -> bool:
+    """Say whether we are in the one object, or in an object within it."""
+    return 0 < len(marks) <= 2 and 0x5B not in marks
 
 
 def _keys(element: bytes) -> tuple[str, ...]:

@@ -2,13 +2,13 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import starmap
 from pathlib import Path
 from typing import Final
 
 from calibrail.data.files import open_bytes
-from calibrail.data.json_lists import BOM, list_start, skip
+from calibrail.data.json_lists import BOM, frame_columns, is_spread, list_start, skip
 from calibrail.data.json_text import JsonLimitError, load_json
 from calibrail.data.rows import WHOLE_ROW, Problem, Row, TableItem, shorten
 
@@ -41,7 +41,12 @@ def json_rows(path: Path, list: object = None) -> Iterator[TableItem]:
     begins = list_start(path, None if list is None else str(list))
     if begins is not None:
         elements = filter(None, map(bytes.strip, _elements(path, begins)))
-        yield from starmap(parse_object, enumerate(elements, start=1))
+        columns = frame_columns(path, begins)
+        parse = parse_object if columns is None else _of_frame(path, columns)
+        yield from starmap(parse, enumerate(elements, start=1))
+        return
+    if is_spread(path):
+        yield from starmap(parse_object, enumerate(_objects(path), start=1))
         return
     with open_bytes(path) as stream:
         for number, line in enumerate(stream, start=1):
@@ -72,6 +77,23 @@ def parse_object(number: int, raw: bytes) -> TableItem:
     if not isinstance(value, dict):
         return Problem(number, WHOLE_ROW, "not an object", shorten(value), "", _ONE_OBJECT)
     return Row(number, value)
+
+
+def _of_frame(path: Path, columns: int) -> Callable[[int, bytes], TableItem]:
+    """Return what parses a row of a frame, a list of as many values as there are columns."""
+    names = [str(json.loads(name)) for name in _elements(path, columns)]
+
+    def parse(number: int, raw: bytes) -> TableItem:
+        made = parse_object(number, b'{"row": ' + raw + b"}")
+        if isinstance(made, Problem):
+            return made
+        cells = made.values["row"]
+        if not isinstance(cells, list) or len(cells) != len(names):
+            remedy = "give every row a value for each column"
+            return Problem(number, WHOLE_ROW, "wrong number of cells", shorten(cells), "", remedy)
+        return Row(number, dict(zip(names, cells, strict=True)))
+
+    return parse
 
 
 _WITHIN: Final = "leave that field out, or write it as a text"
@@ -114,4 +136,30 @@ def _elements(path: Path, begins: int) -> Iterator[bytes]:
                 ended = not chunk
         rest = b"" if wrapped else buffer[begin:] + stream.read(_CHUNK)
     if rest.strip():
+        yield rest
+
+
+def _objects(path: Path) -> Iterator[bytes]:
+    """Yield the objects of a file that stand over several lines each, one after the other."""
+    buffer = b""
+    scanned = depth = begin = 0
+    in_string = False
+    with open_bytes(path) as stream:
+        while chunk := stream.read(_CHUNK):
+            buffer = buffer[begin:] + chunk
+            scanned, begin = scanned - begin, 0
+            stop = len(buffer) - (1 if buffer.endswith(b"\\") else 0)
+            for match in _MARK.finditer(buffer, scanned, stop):
+                mark = match.group()
+                if mark == b'"':
+                    in_string = not in_string
+                elif in_string or mark == b"," or len(mark) > 1:
+                    continue
+                else:
+                    depth += 1 if mark in b"[{" else -1
+                    if depth <= 0:
+                        yield buffer[begin : match.end()].removeprefix(BOM).strip()
+                        begin, depth = match.end(), 0
+            scanned = stop
+    if rest := buffer[begin:].strip():
         yield rest

@@ -6,7 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from calibrail.data.aliases import aliases_of
 from calibrail.data.example import FAITHFUL, HALLUCINATED
+from calibrail.data.texts import parse_cell
+from calibrail.data.traces.export import ANNOTATION
 from calibrail.settings import ReadOptions
 from calibrail.settings.option import option_of
 from calibrail.settings.reading import SKIP
@@ -127,6 +130,9 @@ class LabelReader:
     def __init__(self, reading: ReadOptions, column: str, spans: bool = False) -> None:
         self.column, self.spans, self.annotators = column, spans, reading.annotators
         self.named = meaning_of_one(column)
+        # What people were asked may be whether an answer is good: of a thumb up 1 says nothing.
+        own = column.rpartition(".")[2]
+        self._unsaid = column.startswith(ANNOTATION) and not aliases_of("label", (own,))
         self.seen: Counter[tuple[str, Any]] = Counter()
         self.others: Counter[str] = Counter()
         self._known: dict[tuple[type, object], tuple[str, Meaning]] = {}
@@ -147,8 +153,10 @@ class LabelReader:
         """
         if isinstance(value, (list, tuple)) and self.spans and not self.is_explicit:
             return self._count(f"{'some' if value else 'no'} marked spans", int(bool(value)))
+        if (votes := _votes(value)) is not None:
+            return self._combine(votes)
         if isinstance(value, (list, tuple)) and (value or "[]" not in (self._map or {})):
-            return self._combine(value)
+            return self._combine([(item, 1) for label in value for item in _annotation(label)])
         if not isinstance(value, str | int | float):
             label = None if value != [] and self.is_missing(value) else self._one(value)
             return self._count(value, label) if isinstance(label, int) else label
@@ -218,40 +226,64 @@ class LabelReader:
             return self._map.get(key, self._map.get(key.partition(".")[0]))
         if self.named is not None and key in _YES | _NO:
             return _plain(key, self.named)
-        return parse_label(value)
+        return None if self._unsaid and key in _PLAIN else parse_label(value)
 
-    def _combine(self, values: Sequence[object]) -> Meaning:
-        """Return the class that the annotators' labels come to; those missing do not count."""
-        flat = [item for value in values for item in _annotation(value)]
-        given = [(item, self._one(item)) for item in flat if not self.is_missing(item)]
-        if not given or any(label is None for _, label in given):
+    def _combine(self, values: Sequence[tuple[object, int]]) -> Meaning:
+        """Return the class that labels come to, each with its number; those missing do not count.
+
+        Those that annotators left out on request do not count, either.
+        """
+        given = [(item, self._one(item), n) for item, n in values if not self.is_missing(item)]
+        if not given or any(label is None for _, label, _ in given):
             return None
-        votes = [label for _, label in given if isinstance(label, int)]
-        if not votes:
-            return SKIP
-        self.n_several += len(votes) > 1
-        self.n_divided += len(set(votes)) > 1
-        for item, label in given:
+        votes = Counter[int]()
+        for item, label, n in given:
             if isinstance(label, int):
-                self._count(item, label)
-        hallucinated = sum(votes)
+                votes[label] += n
+                self._count(item, label, n)
+        total, hallucinated = votes.total(), votes[HALLUCINATED]
+        if not total:
+            return SKIP
+        self.n_several += total > 1
+        self.n_divided += 0 < hallucinated < total
         if self.annotators == "any":
             return int(hallucinated > 0)
         if self.annotators == "all":
-            return int(hallucinated == len(votes))
-        if 2 * hallucinated == len(votes):
-            raise TieError(f"{hallucinated} of {len(votes)} say hallucinated")
-        return int(2 * hallucinated > len(votes))
+            return int(hallucinated == total)
+        if 2 * hallucinated == total:
+            raise TieError(f"{hallucinated} of {total} say hallucinated")
+        return int(2 * hallucinated > total)
 
-    def _count(self, value: object, label: int) -> int:
+    def _count(self, value: object, label: int, n: int = 1) -> int:
         key = (str(value).strip()[:40], label)
         if key in self.seen or len(self.seen) < _COUNTED:
-            self.seen[key] += 1
+            self.seen[key] += n
         return label
 
 
 class TieError(Exception):
     """Annotators disagree, half against half; says how many there are."""
+
+
+def _votes(value: object) -> list[tuple[object, int]] | None:
+    """Return labels with the number of those who gave each, or None where a value counts none.
+
+    >>> _votes({"yes": 2, "no": 1, "other": None}), _votes({"yes": 0.6}), _votes([1, 0])
+    ([('yes', 2), ('no', 1)], None, None)
+    """
+    if isinstance(value, str) and value.lstrip()[:1] == "{":
+        value = parse_cell(value)
+    if not isinstance(value, Mapping) or not value:
+        return None
+    votes: list[tuple[object, int]] = []
+    for label, n in value.items():
+        if n is None:
+            continue
+        if isinstance(n, bool) or not isinstance(n, int | float) or n < 0 or n != n // 1:
+            return None
+        if n:
+            votes.append((label, int(n)))
+    return votes
 
 
 def _annotation(value: object) -> Iterable[object]:

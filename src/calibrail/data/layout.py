@@ -160,7 +160,10 @@ def _labels(
     if "label" in columns.present and there:
         chosen = there[0]
     else:
-        candidates = [look for look in layout if 2 <= len(look.values) <= _CLASSES]
+        used = {columns.by_field[field] for field in columns.present}
+        candidates = [
+            look for look in layout if 2 <= len(look.values) <= _CLASSES and look.name not in used
+        ]
         named = [look for look in candidates if _is_named(look.name)]
         if not (named or candidates):
             return

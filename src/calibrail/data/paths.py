@@ -14,12 +14,14 @@ def value_at(values: Mapping[str, object], column: str) -> object:
     """Return what a row holds under a column, which may be a path of names and positions.
 
     A column of that very name wins. On the way down, a name is looked up in every element of a
-    list, a number is a position in it, and a cell of JSON text is what it spells. What is not
-    there is None.
+    list, a number is a position in it, and a cell of JSON text is what it spells. A name may hold
+    points itself. What is not there is None.
 
     >>> row = {"meta": {"label": 1}, "annotations": [{"label": "good"}, {"label": "bad"}]}
     >>> value_at(row, "meta.label"), value_at(row, "annotations.label"), value_at(row, "a.b")
     (1, ['good', 'bad'], None)
+    >>> value_at({"attributes": {"input.value": "q"}}, "attributes.input.value")
+    'q'
     """
     if column in values or "." not in column:
         return values.get(column)
@@ -31,8 +33,15 @@ def _down(value: object, parts: list[str]) -> object:
         if isinstance(value, str):
             value = _parsed(value)
         if isinstance(value, Mapping):
-            value = value.get(part)
-        elif isinstance(value, list) and part.isdecimal():
+            if part in value:
+                value = value[part]
+                continue
+            # Names may hold points themselves, as those of a span's attributes do.
+            for end in range(position + 2, len(parts) + 1):
+                if (name := ".".join(parts[position:end])) in value:
+                    return _down(value[name], parts[end:])
+            return None
+        if isinstance(value, list) and part.isdecimal():
             value = value[int(part)] if int(part) < len(value) else None
         elif isinstance(value, list):
             return [_down(item, parts[position:]) for item in value]

@@ -23,6 +23,7 @@ from calibrail.data.quarantine import Quarantine
 from calibrail.data.row_parser import Interpreter
 from calibrail.data.rows import Filtered, ParsedItem, Problem, Row
 from calibrail.data.sources import Source, digest_files, file_digests, open_source, spoken
+from calibrail.data.traces.export import ANNOTATION
 from calibrail.errors import DataError, InputError
 from calibrail.record import plain
 from calibrail.settings import ReadOptions, ReadShort
@@ -65,14 +66,16 @@ class Reading:
     """
 
     def __init__(self, source: str, opened: Opened, reading: ReadOptions, needs: Needs) -> None:
-        head, fields = peek(opened.items, rectangular=opened.rectangular)
+        # Few of the answers that a tool traced have a person's label.
+        until = ANNOTATION if opened.export is not None else ""
+        head, fields = peek(opened.items, rectangular=opened.rectangular, until=until)
         self.source, self.format, self.fields = source, opened.format, tuple(fields)
         self.head = tuple(item.values for item in head if isinstance(item, Row))
         self.columns = choose_columns(self.head, opened, reading, needs, source)
         self.n_rows = self.n_examples = self.n_quarantined = self.n_filtered = 0
         self.reasons: Counter[tuple[str, str]] = Counter()
         self.filtered: Counter[str] = Counter()
-        self.origin = opened.origin
+        self.origin, self._export = opened.origin, opened.export
         self._digest = opened.digest or partial(digest_files, opened.files)
         self._strict, self._allow_none = reading.strict, needs.allow_none
         self._repeats = needs.repeats
@@ -118,7 +121,8 @@ class Reading:
         so far.
         """
         n_rows = count_rows(self._files)
-        if n_rows is None or not self.n_rows or self.format == "ragtruth":
+        joined = self.format == "ragtruth" or self._export is not None
+        if n_rows is None or not self.n_rows or joined:
             return None
         wanted = (self._reading.limit, self._reading.sample)
         n_rows = min(n for n in (n_rows, *wanted) if n is not None)
@@ -166,6 +170,7 @@ class Reading:
             "turned": list(self.columns.labels.turned()),
             "part": self._part.to_dict(),
             "origin": None if self.origin is None else asdict(self.origin),
+            "export": None if self._export is None else self._export.to_dict(),
             "files": [{"name": name, "sha256": digest} for name, digest in files],
         }
 

@@ -6,6 +6,7 @@ from typing import Final
 from calibrail.evaluation.findings import many_across
 from calibrail.phrases import count, listed, percent
 from calibrail.report.blocks import Json
+from calibrail.report.documents.export_words import export_note
 
 #: How far the share of answers that calibrate may be from what was asked for without a word.
 _FAR: Final = 0.1
@@ -27,6 +28,7 @@ def data_notes(data: Json, lessons: Iterable[str] = ()) -> tuple[str, ...]:
     duplicates = data["near_duplicates"] or {"count": 0}
     notes = [*lessons, *map(_of_calls, data["calls"]), *_of_split(data["split"])]
     notes += _of_part((data.get("reading") or {}).get("part"))
+    notes += export_note((data.get("reading") or {}).get("export"))
     origin = (data.get("reading") or {}).get("origin")
     notes += _of_origin(origin, data.get("filtered") or {})
     notes += _of_baselines(data.get("baselines") or {})

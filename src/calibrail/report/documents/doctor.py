@@ -7,6 +7,7 @@ from typing import Final
 from calibrail.phrases import count, percent
 from calibrail.report.blocks import Bullet, Column, Facts, Json, Table, section, texts
 from calibrail.report.document import Document
+from calibrail.report.documents.export_words import export_facts
 from calibrail.report.phrases import plain
 
 #: Columns that a page lists, and values of a label.
@@ -119,6 +120,8 @@ def _named(diagnosis: Json) -> Sequence[str]:
 
 def _to_check(suggested: Sequence[str]) -> str:
     """Say what a person must check of options that are a guess."""
+    if any(word.startswith("score.") for word in suggested):
+        return "  (only if a program's verdict is to be the truth; else label some answers)"
     if "--positive" in suggested:
         value = suggested[suggested.index("--positive") + 1]
         return f"  (if {value} is what means hallucinated; else name the other label)"
@@ -136,12 +139,13 @@ def _contents(diagnosis: Json) -> Iterator[tuple[str, str]]:
     hallucinated, faithful = diagnosis["n_hallucinated"], diagnosis["n_faithful"]
     labels = f"{hallucinated:,} hallucinated, {faithful:,} faithful"
     yield "Rows read", f"{diagnosis['rows']:,}"
+    yield from export_facts(diagnosis["reading"].get("export"))
     yield "Usable examples", f"{diagnosis['usable']:,}: {labels}"
     for key, name in (
         ("n_unlabelled", "Without a label"),
         (
             "filtered",
-            "Left out" if diagnosis["reading"].get("origin") else "Left out on request",
+            "Left out on request" if _on_request(diagnosis["reading"]) else "Left out",
         ),
         ("quarantined", "Cannot be used"),
     ):
@@ -166,6 +170,11 @@ def _contents(diagnosis: Json) -> Iterator[tuple[str, str]]:
             middle, high = f"{length['median_chars']:,.0f}", f"{length['p95_chars']:,.0f}"
             text = f"{middle} characters (median), {high} at the 95th percentile"
             yield f"Length of {length['field']}", text
+
+
+def _on_request(reading: Json) -> bool:
+    """Say whether what is left out was left out by an option, not by the reader itself."""
+    return not (reading.get("origin") or reading.get("export"))
 
 
 def _candidates(diagnosis: Json) -> Iterator[tuple[str, str]]:

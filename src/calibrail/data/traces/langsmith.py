@@ -1,0 +1,143 @@
+"""How are runs, feedback and results of experiments of LangSmith read?
+
+A run may hold the runs within it (``child_runs``) or stand beside them in any order. Feedback that
+was given in its application (``feedback_source.type`` is ``app``) is people's; ``feedback_stats``
+do not say whose they are.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from calibrail.data.traces.content import (
+    documents_in,
+    parsed,
+    question_in,
+    response_in,
+    system_in,
+)
+from calibrail.data.traces.export import (
+    ANNOTATION,
+    SCORE,
+    Export,
+    Verdict,
+    row_by_row,
+    signatures,
+    verdict_columns,
+)
+from calibrail.data.traces.spans import Kind, Mark, Span, by_trace
+
+_KINDS: Final[Mapping[str, Kind]] = {
+    "retriever": "retriever",
+    "llm": "llm",
+    "tool": "aside",
+    "embedding": "aside",
+    "prompt": "aside",
+    "parser": "aside",
+}
+
+
+def _parts(row: Mapping[str, object]) -> Iterator[Span | Mark]:
+    if "run_type" not in row:
+        yield _feedback(row)
+        return
+    trace = str(row.get("trace_id") or row.get("id") or "")
+    runs: list[tuple[Mapping[str, object], str | None]] = [(row, None)]
+    while runs:
+        run, around = runs.pop()
+        parent = run.get("parent_run_id") or around
+        yield _span(run, trace, str(parent) if parent else None)
+        inner = parsed(run.get("child_runs"))
+        known = str(run.get("id") or "")
+        for item in inner if isinstance(inner, list) else ():
+            if isinstance(item, Mapping):
+                runs.append((item, known))
+
+
+def _span(run: Mapping[str, Any], trace: str, parent: str | None) -> Span:
+    kind = _KINDS.get(str(run.get("run_type")), "other")
+    went_in, came_out = parsed(run.get("inputs")), parsed(run.get("outputs"))
+    return Span(
+        trace=trace,
+        id=str(run.get("id") or ""),
+        parent=parent,
+        kind=kind,
+        start=str(run.get("dotted_order") or run.get("start_time") or ""),
+        question=question_in(went_in),
+        response=None if kind == "retriever" else response_in(came_out),
+        documents=documents_in(came_out) if kind == "retriever" else None,
+        system=system_in(went_in),
+        session=_thread(run),
+        name=str(run.get("name") or ""),
+        verdicts=list(_stats(parsed(run.get("feedback_stats")))),
+    )
+
+
+def _thread(run: Mapping[str, object]) -> str | None:
+    extra = parsed(run.get("extra"))
+    metadata = extra.get("metadata") if isinstance(extra, Mapping) else None
+    for name in ("thread_id", "session_id", "conversation_id"):
+        if isinstance(metadata, Mapping) and metadata.get(name):
+            return str(metadata[name])
+    return None
+
+
+def _stats(stats: object) -> Iterator[Verdict]:
+    """Yield the mean of each kind of feedback; of one in words, how often each was said."""
+    for name, item in stats.items() if isinstance(stats, Mapping) else ():
+        if not isinstance(item, Mapping) or not item.get("n", 1):
+            continue
+        yield f"{SCORE}{name}", item.get("avg")
+        if isinstance(values := item.get("values"), Mapping) and values:
+            yield f"{SCORE}{name}.votes", dict(values)
+
+
+def _feedback(row: Mapping[str, object]) -> Mark:
+    source = parsed(row.get("feedback_source"))
+    people = isinstance(source, Mapping) and source.get("type") == "app"
+    trace = row.get("trace_id")
+    value = row.get("value") if row.get("score") is None else row.get("score")
+    column = f"{ANNOTATION if people else SCORE}{row.get('key')}"
+    run = str(row.get("run_id") or "")
+    return Mark(str(trace) if trace else None, run, (column, value))
+
+
+LANGSMITH: Final = Export(
+    "langsmith",
+    "runs",
+    signatures("run_type inputs", "run_id key feedback_source"),
+    by_trace(_parts),
+)
+
+_INPUTS, _OUTPUTS, _FEEDBACK = "inputs.", "outputs.", "feedback."
+
+
+def _experiment(row: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+    went_in = {k.removeprefix(_INPUTS): v for k, v in row.items() if k.startswith(_INPUTS)}
+    came_out = {k.removeprefix(_OUTPUTS): v for k, v in row.items() if k.startswith(_OUTPUTS)}
+    response = response_in(came_out or row.get("outputs"))
+    if response is None:
+        return
+    verdicts = ((f"{SCORE}{k[9:]}", v) for k, v in row.items() if k.startswith(_FEEDBACK))
+    yield {
+        "id": row.get("id"),
+        "group": row.get("example_id"),
+        "question": question_in(went_in or row.get("inputs")),
+        "contexts": _contexts(came_out) or _contexts(went_in),
+        "response": response,
+        **verdict_columns(verdicts),
+    }
+
+
+def _contexts(fields: Mapping[str, object]) -> list[str] | None:
+    for name in ("contexts", "context", "documents", "retrieved_contexts", "source_documents"):
+        if (value := parsed(fields.get(name))) is not None:
+            return documents_in(value)
+    return None
+
+
+EXPERIMENT: Final = Export(
+    "langsmith_experiment",
+    "rows",
+    signatures("example_id execution_time"),
+    row_by_row(_experiment),
+)

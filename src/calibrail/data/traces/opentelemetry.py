@@ -1,0 +1,214 @@
+"""How are spans of OpenTelemetry read, in the words of OpenInference or of GenAI?
+
+OpenInference (Phoenix and its instrumentations) writes ``input.value``, ``output.value``,
+``llm.input_messages`` and ``retrieval.documents``; the GenAI conventions write
+``gen_ai.input.messages``, ``gen_ai.output.messages`` and ``gen_ai.retrieval.documents``. Spans come
+as the SDK prints them, as OTLP in JSON, or as a frame whose columns are named after them.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from calibrail.data.traces.attributes import attributes_of, down, nested, walked
+from calibrail.data.traces.content import (
+    documents_in,
+    parsed,
+    question_in,
+    response_in,
+    system_in,
+)
+from calibrail.data.traces.export import ANNOTATION, SCORE, Export, Verdict, signatures
+from calibrail.data.traces.spans import Kind, Mark, Span, by_trace
+
+_KINDS: Final[Mapping[str, Kind]] = {
+    "retriever": "retriever",
+    "retrieval": "retriever",
+    "reranker": "reranker",
+    "llm": "llm",
+    "chat": "llm",
+    "text_completion": "llm",
+    "generate_content": "llm",
+    "evaluator": "aside",
+    "guardrail": "aside",
+    "embedding": "aside",
+    "embeddings": "aside",
+}
+#: What holds lists of spans in OTLP.
+_WRAPPED: Final = frozenset({"resourceSpans", "scopeSpans"})
+_COLUMN: Final = "attributes."
+#: Columns of what programs said, as Phoenix adds them to a frame of spans.
+_EVAL: Final = "eval."
+_EVALUATION: Final = "gen_ai.evaluation.result"
+
+
+def _parts(row: Mapping[str, object]) -> Iterator[Span | Mark]:
+    if "annotator_kind" in row:
+        yield from _marks(row)
+        return
+    found = False
+    row = {**row, **{name: parsed(row[name]) for name in _WRAPPED & row.keys()}}
+    for scopes in ("scopeSpans", "instrumentationLibrarySpans"):
+        for path in (("resourceSpans", scopes, "spans"), (scopes, "spans")):
+            for span in walked(row, *path):
+                found = True
+                yield _span(span)
+    if not found and not _WRAPPED & row.keys():
+        yield _span(row)
+
+
+def _span(row: Mapping[str, object]) -> Span:
+    flat = attributes_of(parsed(row.get("attributes")))
+    for name, value in row.items():
+        if name.startswith(_COLUMN) and value is not None:
+            flat[name.removeprefix(_COLUMN)] = parsed(value)
+    tree = nested(flat)
+    context = parsed(row.get("context"))
+    ids = context if isinstance(context, Mapping) else row
+
+    def named(*names: str) -> str | None:
+        found = (row.get(f"context.{name}") or ids.get(name) or row.get(name) for name in names)
+        return next((str(value) for value in found if value), None)
+
+    span = named("span_id", "spanId") or ""
+    kind = _kind(row, tree)
+    messages = down(tree, "llm", "input_messages") or _gen_ai(row, tree, "input")
+    written = down(tree, "llm", "output_messages") or _gen_ai(row, tree, "output")
+    went_in, came_out = _value(tree, "input"), _value(tree, "output")
+    query = down(tree, "gen_ai", "retrieval", "query", "text")
+    documents = _documents(tree, kind, came_out)
+    return Span(
+        trace=named("trace_id", "traceId") or span,
+        id=span,
+        parent=_parent(row),
+        kind=kind,
+        start=str(row.get("start_time") or row.get("startTimeUnixNano") or ""),
+        question=question_in(messages) or question_in(went_in) or question_in(query),
+        response=None
+        if kind in ("retriever", "reranker")
+        else response_in(written) or response_in(came_out),
+        documents=documents,
+        system=_system(tree) or system_in(messages) or system_in(went_in),
+        session=_session(tree),
+        name=str(row.get("name") or ""),
+        verdicts=[*_columns(row), *_events(row)],
+    )
+
+
+def _parent(row: Mapping[str, object]) -> str | None:
+    parent = row.get("parent_id") or row.get("parentSpanId") or row.get("parent_span_id")
+    return str(parent) if parent else None
+
+
+def _kind(row: Mapping[str, object], tree: Mapping[str, Any]) -> Kind:
+    words = (
+        down(tree, "openinference", "span", "kind"),
+        row.get("span_kind"),
+        down(tree, "gen_ai", "operation", "name"),
+        down(tree, "traceloop", "span", "kind"),
+        row.get("kind"),
+    )
+    for word in words:
+        if isinstance(word, str) and (kind := _KINDS.get(word.lower())) is not None:
+            return kind
+    if down(tree, "retrieval", "documents") or down(tree, "gen_ai", "retrieval", "documents"):
+        return "retriever"
+    return "llm" if down(tree, "gen_ai", "request", "model") else "other"
+
+
+def _value(tree: Mapping[str, Any], side: str) -> object:
+    """Return what went in or came out as a whole."""
+    value = down(tree, side, "value")
+    return down(tree, "traceloop", "entity", side) if value is None else value
+
+
+def _gen_ai(row: Mapping[str, object], tree: Mapping[str, Any], side: str) -> object:
+    """Return the messages of the GenAI conventions: an attribute, one of before, or events."""
+    messages = down(tree, "gen_ai", side, "messages")
+    if messages is None:
+        messages = down(tree, "gen_ai", {"input": "prompt", "output": "completion"}[side])
+    if messages is not None:
+        return parsed(messages)
+    for event, attributes in _events_of(row):
+        if event == "gen_ai.client.inference.operation.details":
+            return parsed(attributes.get(f"gen_ai.{side}.messages"))
+    return None
+
+
+def _system(tree: Mapping[str, Any]) -> str | None:
+    return response_in(down(tree, "gen_ai", "system_instructions"))
+
+
+def _session(tree: Mapping[str, Any]) -> str | None:
+    found = down(tree, "session", "id") or down(tree, "gen_ai", "conversation", "id")
+    return str(found) if found else None
+
+
+def _documents(tree: Mapping[str, Any], kind: Kind, came_out: object) -> list[str] | None:
+    if kind == "reranker":
+        return documents_in(down(tree, "reranker", "output_documents")) or documents_in(came_out)
+    for path in (("retrieval", "documents"), ("gen_ai", "retrieval", "documents")):
+        if (documents := down(tree, *path)) is not None:
+            return documents_in(documents)
+    return documents_in(came_out) if kind == "retriever" and came_out is not None else None
+
+
+def _columns(row: Mapping[str, object]) -> Iterator[Verdict]:
+    for name, value in row.items():
+        own, _, part = name.removeprefix(_EVAL).rpartition(".")
+        if name.startswith(_EVAL) and own and part in ("score", "label"):
+            yield f"{SCORE}{own}" + (".label" if part == "label" else ""), value
+
+
+def _events(row: Mapping[str, object]) -> Iterator[Verdict]:
+    for event, attributes in _events_of(row):
+        if event == _EVALUATION and (name := attributes.get("gen_ai.evaluation.name")):
+            yield f"{SCORE}{name}", attributes.get("gen_ai.evaluation.score.value")
+            yield f"{SCORE}{name}.label", attributes.get("gen_ai.evaluation.score.label")
+
+
+def _events_of(row: Mapping[str, object]) -> Iterator[tuple[object, dict[str, object]]]:
+    events = parsed(row.get("events"))
+    for event in events if isinstance(events, list) else ():
+        if isinstance(event, Mapping):
+            yield event.get("name"), attributes_of(event.get("attributes"))
+
+
+def _marks(row: Mapping[str, object]) -> Iterator[Mark]:
+    """Yield the verdict of a row of annotations, by whoever gave it."""
+    result = row.get("result")
+    said = result if isinstance(result, Mapping) else row
+
+    def part(name: str) -> object:
+        value = row.get(f"result.{name}")
+        return said.get(name) if value is None else value
+
+    prefix = ANNOTATION if str(row["annotator_kind"]).upper() == "HUMAN" else SCORE
+    name = row.get("name") or row.get("annotation_name") or "annotation"
+    trace = str(row["trace_id"]) if row.get("trace_id") else None
+    span = str(row["span_id"]) if row.get("span_id") else None
+    label, score = part("label"), part("score")
+    if prefix == SCORE and label is not None and score is not None:
+        yield Mark(trace, span, (f"{prefix}{name}.label", label))
+        label = None
+    value = score if label is None else label
+    if value is not None:
+        yield Mark(trace, span, (f"{prefix}{name}", value))
+
+
+OPENTELEMETRY: Final = Export(
+    "spans",
+    "spans",
+    signatures(
+        "resourceSpans",
+        "scopeSpans",
+        "context parent_id attributes",
+        "trace_id span_id attributes",
+        "traceId spanId attributes",
+        "context.trace_id context.span_id",
+        "context.trace_id span_kind",
+        "attributes.input.value attributes.output.value",
+        "span_id annotator_kind",
+    ),
+    by_trace(_parts),
+    _WRAPPED,
+)

@@ -1,0 +1,207 @@
+"""Are the exports of other tools read as they are, and never a label guessed?"""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from calibrail.data import read, read_all
+from calibrail.errors import DataError
+from tests.data.traces import shapes
+from tests.data.traces.shapes import BAD, CONTEXTS, GOOD, QUESTION, ROWS
+
+#: The format, whether contexts come as one text, and the options that give labels.
+READ_AS: dict[str, tuple[str, bool, dict[str, Any]]] = {
+    "spans_sdk": ("spans", False, {}),
+    "spans_otlp": ("spans", False, {}),
+    "spans_phoenix": ("spans", False, {}),
+    "langfuse": ("langfuse", False, {}),
+    "langsmith": ("langsmith", False, {}),
+    "promptfoo": ("promptfoo", False, {}),
+    "deepeval": ("deepeval", False, {"label_column": "verdict"}),
+    "trulens": ("trulens", False, {}),
+    "mlflow": ("mlflow", False, {}),
+    "label_studio": ("label_studio", False, {}),
+    "argilla": ("argilla", True, {}),
+    "argilla_flat": ("argilla", True, {}),
+}
+#: Those in which no person said anything.
+UNLABELLED = {"spans_sdk", "spans_otlp", "spans_phoenix", "langsmith", "trulens"}
+
+
+def write(path: Path, rows: list[Any]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def table(path: Path, rows: list[Any]) -> Path:
+    """Write rows as a table, whose objects and lists are JSON text, as tools write them."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    cells = [
+        {
+            name: json.dumps(value) if isinstance(value := row.get(name), dict | list) else value
+            for name in names
+        }
+        for row in rows
+    ]
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(cells), path)
+        return path
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, list(names))
+        writer.writeheader()
+        writer.writerows(cells)
+    return path
+
+
+@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("kind", ["lines", "array", "pretty", "csv", "parquet", "memory"])
+def test_an_export_is_known_and_read_without_a_flag(tmp_path: Path, name: str, kind: str) -> None:
+    rows = ROWS[name]
+    format, one_text, how = READ_AS[name]
+    source: Any = tmp_path / "export.json"
+    if kind == "memory":
+        source = rows
+    elif kind in ("csv", "parquet") and name not in ("promptfoo", "deepeval"):
+        source = table(tmp_path / f"export.{kind}", rows)
+    elif kind == "lines" and len(rows) > 1:
+        write(source, rows)
+    else:
+        whole = rows[0] if len(rows) == 1 else rows
+        source.write_text(json.dumps(whole, indent=2 if kind == "pretty" else None))
+    if name in ("promptfoo", "deepeval") and kind == "memory":
+        source = rows[0]["results"]["results"] if name == "promptfoo" else rows[0]["testCases"]
+    labelled = name not in UNLABELLED
+    examples, reading = read_all(source, strict=True, labelled=labelled, **how)
+    assert reading.format == format
+    contexts = ("\n".join(CONTEXTS),) if one_text else CONTEXTS
+    assert [(e.question, e.contexts, e.response, e.label) for e in examples] == [
+        (QUESTION, contexts, answer, label if labelled else None)
+        for label, answer in enumerate([GOOD, BAD])
+    ]
+    notes: Any = reading.how()["export"]
+    assert (notes["tool"], notes["n_answers"], notes["left_out"]) == (format, 2, {})
+    json.dumps(notes)
+
+
+@pytest.mark.parametrize("name", [name for name in sorted(UNLABELLED) if name != "spans_sdk"])
+def test_what_a_program_said_is_no_label_until_it_is_named(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / "export.jsonl", ROWS[name])
+    with pytest.raises(DataError, match=r"no label that a person gave.*label_column='score\."):
+        read(path)
+    column = {
+        "spans_otlp": "score.Groundedness",
+        "spans_phoenix": "score.Hallucination",
+        "langsmith": "score.correctness",
+        "trulens": "score.Groundedness",
+    }[name]
+    scored = [e.columns[column] for e in read(path, labelled=False, keep=(column,))]
+    assert scored == [{"spans_otlp": 0.25, "spans_phoenix": 1.0}.get(name, 0.5)] * 2
+    if name == "spans_phoenix":
+        taken = read(path, label_column=f"{column}.label")
+        assert [e.label for e in taken] == [1, 1]
+    if name == "langsmith":
+        taken = read(path, label_column="score.kind.votes", positive="bad")
+        assert [e.label for e in taken] == [0, 0]
+
+
+def test_a_judge_beside_people_is_a_score(tmp_path: Path) -> None:
+    for name, column in {
+        "langfuse": "score.hallucination",
+        "promptfoo": "score.llm-rubric",
+        "mlflow": "score.groundedness",
+        "label_studio": "score.verdict",
+        "argilla": "score.verdict",
+        "argilla_flat": "score.verdict",
+    }.items():
+        path = write(tmp_path / f"{name}.jsonl", ROWS[name])
+        if name == "promptfoo":
+            path = path.rename(path.with_suffix(".json"))
+        reading = read(path, keep=(column,))
+        assert len([e.columns[column] for e in reading]) == 2
+        assert reading.columns.label_columns[0].startswith("annotation.")
+
+
+def test_the_parts_of_a_langfuse_export_are_read_together(tmp_path: Path) -> None:
+    files = [shapes.langfuse_files("t1", GOOD, "pass"), shapes.langfuse_files("t2", BAD, "fail")]
+    for order in (["observations", "scores", "traces"], ["scores", "traces", "observations"]):
+        folder = tmp_path / order[0]
+        folder.mkdir()
+        for i, name in enumerate(order):
+            write(folder / f"{i}_{name}.jsonl", [row for file in files for row in file[name]])
+        examples, reading = read_all(folder, strict=True)
+        assert [(e.contexts, e.response, e.label, e.group) for e in examples] == [
+            (CONTEXTS, GOOD, 0, "s"),
+            (CONTEXTS, BAD, 1, "s"),
+        ]
+        assert reading.how()["export"]["n_parts"] == 6  # type: ignore[index]
+    # Scores by themselves are of nothing that is there.
+    with pytest.raises(DataError, match="a verdict on no answer"):
+        list(read(folder / "0_scores.jsonl", labelled=False, require=()))
+
+
+def test_a_thumb_up_is_not_taken_for_a_hallucination(tmp_path: Path) -> None:
+    trace = shapes.langfuse_trace("t1", GOOD, "x")
+    trace["scores"] = [{"name": "thumb", "source": "ANNOTATION", "value": 1, "traceId": "t1"}]
+    path = write(tmp_path / "a.jsonl", [trace])
+    with pytest.raises(DataError, match=r"label: not 0 or 1.*what it means"):
+        list(read(path))
+    assert [e.label for e in read(path, positive=0)] == [0]
+    trace["scores"][0]["name"] = "faithfulness"
+    assert [e.label for e in read(write(path, [trace]))] == [0]
+
+
+def test_several_annotations_are_never_chosen_between(tmp_path: Path) -> None:
+    trace = shapes.langfuse_trace("t1", GOOD, "faithful")
+    second = {"name": "tone", "source": "ANNOTATION", "value": 5, "traceId": "t1"}
+    trace["scores"].append(second)
+    path = write(tmp_path / "a.jsonl", [trace])
+    with pytest.raises(DataError, match=r"several labels: annotation\.verdict, annotation\.tone"):
+        read(path)
+    assert [e.label for e in read(path, label_column="annotation.verdict")] == [0]
+    # One whose name speaks of faithfulness goes first.
+    trace["scores"][-1] = second | {"name": "is_faithful", "value": 0}
+    assert [e.label for e in read(write(path, [trace]))] == [1]
+
+
+def test_a_label_far_into_an_export_is_found(tmp_path: Path) -> None:
+    traces = [shapes.langfuse_trace(f"t{i}", GOOD, "x") | {"scores": []} for i in range(300)]
+    traces[250] = shapes.langfuse_trace("t250", BAD, "hallucinated")
+    reading = read(write(tmp_path / "a.jsonl", traces))
+    assert [(e.id, e.label) for e in reading] == [("t250", 1)]
+    assert reading.reasons == {("label", "missing"): 299}
+
+
+def test_annotators_of_label_studio_s_flat_exports_are_put_together(tmp_path: Path) -> None:
+    path = tmp_path / "result.csv"
+    path.write_text(
+        "annotation_id,annotator,contexts,created_at,id,lead_time,question,response,verdict\n"
+        '10,u0,"[""c1"",""c2""]",x,1,3.2,q1,r1,Hallucinated\n'
+        '20,u0,"[""c1""]",x,2,3.2,q2,r2,Faithful\n'
+        '21,u1,"[""c1""]",y,2,4.2,q2,r2,Hallucinated\n'
+        '22,u2,"[""c1""]",z,2,5.2,q2,r2,Hallucinated\n'
+        ',,"[""c1""]",,3,,q3,r3,\n'
+    )
+    reading = read(path, label_column="verdict")
+    assert [(e.id, e.contexts, e.label) for e in reading] == [
+        ("1", ("c1", "c2"), 1),
+        ("2", ("c1",), 1),
+    ]
+    assert reading.reasons == {("label", "missing"): 1}
+    assert reading.how()["labels"]["several"]["n"] == 1  # type: ignore[index]
+    assert [e.label for e in read(path, label_column="verdict", annotators="all")] == [1, 0]
+
+
+def test_a_map_takes_an_export_as_the_table_that_it_is(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", ROWS["mlflow"])
+    reading = read(path, mapping={"response": "response"}, labelled=False, require=("response",))
+    assert [e.response for e in reading] == [GOOD, BAD]
+    assert reading.format == "jsonl"
+    named = read(path, format="mlflow", mapping={"question": "response"}, strict=True)
+    assert [e.question for e in named] == [GOOD, BAD]

@@ -1,0 +1,118 @@
+"""Which spans make one answer, in any order, and what becomes of those that make none?"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+import calibrail.data.traces.spans as spans
+from calibrail.data import read
+from calibrail.data.traces.spans import Span, answer_of
+from tests.data.traces.shapes import BAD, CONTEXTS, GOOD, QUESTION, sdk_spans
+
+
+def span(id: str, parent: str | None = None, kind: Any = "other", **values: Any) -> Span:
+    return Span("t", id, parent, kind, start=id, **values)
+
+
+def test_the_outermost_step_that_says_something_speaks() -> None:
+    chain = span("2", "1", question="q", response="final")
+    inner = span("3", "2", "llm", question="long prompt with q", response="draft")
+    assert answer_of([inner, chain, span("1")]) == {
+        "id": "t",
+        "question": "q",
+        "contexts": None,
+        "response": "final",
+    }
+    # Of several models side by side the last one gives the answer.
+    models = [span(f"{i}", "1", "llm", question=f"q{i}", response=f"r{i}") for i in (2, 3, 4)]
+    tool = span("5", "1", "aside", response="a tool's")
+    made = answer_of([tool, *models, span("1")])
+    assert made is not None and (made["question"], made["response"]) == ("q2", "r4")
+
+
+def test_a_reranker_decides_what_the_model_was_given() -> None:
+    found = [span("2", "1", "retriever", documents=["a", "b"]), span("3", "1", "retriever")]
+    found[1].documents = ["b", "c"]
+    root = span("1", response="r")
+    made = answer_of([*found, root])
+    assert made is not None and made["contexts"] == ["a", "b", "c"]
+    made = answer_of([*found, span("4", "1", "reranker", documents=["c"]), root])
+    assert made is not None and made["contexts"] == ["c"]
+    # A retriever that found nothing is no missing retriever.
+    made = answer_of([span("2", "1", "retriever"), root])
+    assert made is not None and made["contexts"] == []
+
+
+def test_spans_around_each_other_end() -> None:
+    made = answer_of([span("1", "2", response="a"), span("2", "1", question="q")])
+    assert made is not None and (made["question"], made["response"]) == ("q", "a")
+    deep = [span(f"{i:06}", f"{i - 1:06}") for i in range(1, 20_000)]
+    made = answer_of([*reversed(deep), span("000000", response="r")])
+    assert made is not None and made["response"] == "r"
+
+
+def test_the_order_of_spans_makes_no_difference() -> None:
+    rows = [row for i in range(40) for row in sdk_spans(f"t{i}", [GOOD, BAD][i % 2])]
+    expected = {e.id: (e.question, e.contexts, e.response) for e in read(rows, labelled=False)}
+    assert expected["t1"] == (QUESTION, CONTEXTS, BAD)
+    random.Random(0).shuffle(rows)
+    assert {
+        e.id: (e.question, e.contexts, e.response) for e in read(rows, labelled=False)
+    } == expected
+
+
+def test_what_made_no_answer_is_counted() -> None:
+    rows = sdk_spans("t1", GOOD) + [
+        row | {"attributes": {"openinference.span.kind": "CHAIN"}} for row in sdk_spans("t2", BAD)
+    ]
+    reading = read(rows, labelled=False)
+    assert [e.id for e in reading] == ["t1"]
+    assert reading.filtered == {"a trace without an answer": 1}
+    notes: Any = reading.how()["export"]
+    assert (notes["n_parts"], notes["n_answers"]) == (10, 1)
+    assert notes["left_out"] == {"a trace without an answer": 1}
+
+
+@pytest.mark.parametrize("bound", ["TRACES", "CHARACTERS"])
+def test_few_traces_are_open_at_a_time(monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
+    monkeypatch.setattr(spans, bound, {"TRACES": 3, "CHARACTERS": 600}[bound])
+    rows = [row for i in range(20) for row in sdk_spans(f"t{i}", GOOD)]
+    assert [e.id for e in read(rows, labelled=False)] == [f"t{i}" for i in range(20)]
+    # What comes too late is set aside with its reason, and makes no second answer.
+    late = [*rows[:2], *rows[3:], rows[2]]
+    reading = read(late, labelled=False)
+    examples = list(reading)
+    assert [e.id for e in examples] == [f"t{i}" for i in range(20)]
+    assert reading.reasons == {("row", "too far from its trace"): 1}
+
+
+def test_spans_of_the_sdk_itself() -> None:
+    sdk = pytest.importorskip("opentelemetry.sdk.trace")
+    export = pytest.importorskip("opentelemetry.sdk.trace.export")
+    memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
+    import json
+
+    spans_made, provider = memory.InMemorySpanExporter(), sdk.TracerProvider()
+    provider.add_span_processor(export.SimpleSpanProcessor(spans_made))
+    tracer = provider.get_tracer("test")
+    with tracer.start_as_current_span("rag") as root:
+        root.set_attribute("input.value", json.dumps({"question": QUESTION}))
+        with tracer.start_as_current_span("find") as find:
+            for i, text in enumerate(CONTEXTS):
+                find.set_attribute(f"retrieval.documents.{i}.document.content", text)
+        with tracer.start_as_current_span("chat") as chat:
+            chat.set_attribute("gen_ai.operation.name", "chat")
+            said = [{"role": "assistant", "parts": [{"type": "text", "content": GOOD}]}]
+            chat.set_attribute("gen_ai.output.messages", json.dumps(said))
+            values = {
+                "gen_ai.evaluation.name": "calibrail",
+                "gen_ai.evaluation.score.value": 0.125,
+            }
+            chat.add_event("gen_ai.evaluation.result", values)
+    rows = [json.loads(item.to_json()) for item in spans_made.get_finished_spans()]
+    (example,) = read(rows, labelled=False, keep=("score.calibrail",))
+    assert (example.question, example.contexts, example.response) == (QUESTION, CONTEXTS, GOOD)
+    assert example.columns == {"score.calibrail": 0.125}
