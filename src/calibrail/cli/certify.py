@@ -57,6 +57,8 @@ def run(
     labelled answers of which class would settle it. With --labels the verdict is recomputed from
     the files of the folder, and written into it as verdict.json and index.html.
     """
+    from calibrail.workflow.looks import looks_of
+
     labels, by, fresh = answers.labels, answers.by, answers.fresh
     if labels is not None:
         beside = heldout, by, fresh, reading
@@ -73,7 +75,7 @@ def run(
             fresh=fresh,
             reading=replace(reading, quarantine=quarantine),
             progress=context.progress,
-            looks=guardrail.with_suffix(".looks.json"),
+            looks=looks_of(guardrail),
         )
     note = unusable(result.n_quarantined, quarantine)
     show.finish(

@@ -1,5 +1,6 @@
-"""Does a score keep the rules? The conformance suite, for built-in and third-party scores."""
+"""Does a score keep the rules, and is a guardrail certified? For other people's test suites."""
 
+from calibrail.testing.certified import NotCertifiedError, assert_certified
 from calibrail.testing.conformance import ConformanceError, check_score
 
-__all__ = ["ConformanceError", "check_score"]
+__all__ = ["ConformanceError", "NotCertifiedError", "assert_certified", "check_score"]

@@ -16,7 +16,7 @@ from calibrail.labelling.folder import agreed_on, read_plan
 from calibrail.labelling.ledger import Answer
 from calibrail.labelling.plan import SessionPlan
 from calibrail.workflow.look import Look, told
-from calibrail.workflow.looks import Looks
+from calibrail.workflow.looks import Looks, looks_of
 
 
 def looks_beside(plan: SessionPlan, given: str | PathLike[str] | None = None) -> Path | None:
@@ -27,7 +27,7 @@ def looks_beside(plan: SessionPlan, given: str | PathLike[str] | None = None) ->
     """
     for file in (plan.guardrail_file, given):
         if file is not None and Path(file).parent.is_dir():
-            return Path(file).with_suffix(".looks.json")
+            return looks_of(file)
     return None
 
 

@@ -32,6 +32,15 @@ SPLIT: Final = "split"
 _REMEDY: Final = "; it keeps what was looked at, so that a verdict is no second chance: "
 
 
+def looks_of(guardrail: str | PathLike[str]) -> Path:
+    """Return the file of looks that stands beside a guardrail's.
+
+    >>> looks_of("guards/faq.json").as_posix()
+    'guards/faq.looks.json'
+    """
+    return Path(guardrail).with_suffix(".looks.json")
+
+
 class Looks:
     """The file of looks, by subject: labelled answers with their split, or one guardrail.
 

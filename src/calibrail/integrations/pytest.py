@@ -1,0 +1,48 @@
+"""How does a test suite fail on a broken promise? A plugin that pytest finds by itself.
+
+It loads nothing of calibrail until a test asks for its fixture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from calibrail.workflow.certification import Certification
+
+_SEEN: pytest.StashKey[list[tuple[str, str]]] = pytest.StashKey()
+
+
+@pytest.fixture
+def assert_certified(request: pytest.FixtureRequest) -> Callable[..., Certification]:
+    """Return `calibrail.testing.assert_certified`; what it finds stands in the closing summary."""
+    from calibrail.testing import NotCertifiedError
+    from calibrail.testing import assert_certified as check
+
+    seen = request.config.stash.setdefault(_SEEN, [])
+
+    @wraps(check)
+    def checked(*args: Any, **options: Any) -> Certification:
+        __tracebackhide__ = True
+        try:
+            certification = check(*args, **options)
+        except NotCertifiedError as error:
+            seen.append((request.node.nodeid, repr(error.certification)))
+            raise
+        seen.append((request.node.nodeid, repr(certification)))
+        return certification
+
+    return checked
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say for each guardrail that was tried what its verdict rests on."""
+    seen = terminalreporter.config.stash.get(_SEEN, [])
+    if seen:
+        terminalreporter.section("guardrails")
+    for name, said in seen:
+        terminalreporter.write_line(f"{name}\n{said}")
