@@ -20,7 +20,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import binom, nbinom
 
 from calibrail.conformal import validation
 from calibrail.conformal.rank import minimum_n, rank
@@ -74,6 +73,7 @@ def ceiling_rank(
     if part == 1.0 or n == 0:
         return known
     total, chance = _drawn(n, part)
+    from scipy.stats import binom
 
     def keeps(k: int) -> bool:
         if guarantee == "marginal":
@@ -169,6 +169,9 @@ def _drawn(n: int, share: float) -> tuple[Ints, Floats]:
 
     The promise is harder to keep with fewer of them, so the rest counts as the most summed over.
     """
+    # It takes half a second to import, which no command that reads a guardrail should wait for.
+    from scipy.stats import nbinom
+
     more = int(nbinom.isf(_REST, n, share)) + 1
     unknown = np.arange(more + 1)
     chance = nbinom.pmf(unknown, n, share)

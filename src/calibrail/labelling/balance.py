@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from math import exp, fsum
 from typing import Final
 
-from scipy.stats import binom
-
 from calibrail.errors import InputError
 from calibrail.labelling.elsewhere import Lots
 from calibrail.record import Record
@@ -68,6 +66,8 @@ def balance(lots: Lots, n: int, groups: Mapping[str, str | None], floor: float) 
         units[group is not None, id if group is None else group].append(share)
     share = min(shares.values())
     if len(units) == len(shares) and not lots.weighted:
+        from scipy.stats import binom  # Half a second that most commands need not wait for.
+
         below, above = binom.cdf(len(shares), n, share), binom.sf(len(shares) - 1, n, share)
         p = min(1.0, 2.0 * float(min(below, above)))
     else:

@@ -70,7 +70,7 @@ class Watch(Shown):
         """Write the watch into a folder, from which a later one goes on.
 
         The state is written first: a process that is killed before the status stands there writes
-        the same one the next time.
+        the same one the next time. Where this very watch stands there already, nothing is written.
 
         Parameters
         ----------
@@ -90,14 +90,27 @@ class Watch(Shown):
             It cannot be written.
         """
         path = checks.path(folder, "folder")
-        self.save_state(self.state, path)
         with _writing(path):
-            write_atomically(path / STATUS, json_parts(self.content), durable=True)
+            status = b"".join(json_parts(self.content))
+            if self._stands_in(path, status, page=page):
+                return path
+            self.save_state(self.state, path)
+            write_atomically(path / STATUS, status, durable=True)
             if page:
                 document = words.document(self.content, **self.details())
-                write_page(document, path / PAGE)
                 write_figures(document, path / "figures")
+                # Last: a page that is newer than the status is whole.
+                write_page(document, path / PAGE)
         return path
+
+    def _stands_in(self, folder: Path, status: bytes, *, page: bool) -> bool:
+        """Return whether a folder holds the same watch, and a page of it where one is wanted."""
+        state, said, shown = (folder / name for name in (STATE, STATUS, PAGE))
+        if not all(path.exists() for path in (state, said, *([shown] if page else []))):
+            return False
+        if page and shown.stat().st_mtime_ns < said.stat().st_mtime_ns:
+            return False
+        return state.read_bytes() == self.state and said.read_bytes() == status
 
     @staticmethod
     def save_state(state: bytes, folder: Path) -> None:
