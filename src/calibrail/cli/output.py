@@ -44,7 +44,7 @@ class Showing:
     dry_run : bool
         Only say what would be asked of endpoints.
     page : tuple of Path
-        Files for the result as a page, or as Markdown where they end in ``.md``.
+        Files for the result as a page, as Markdown (``.md``), or its verdict as JUnit (``.xml``).
     json : bool
         Print the machine-readable result.
     markdown : bool
@@ -55,7 +55,9 @@ class Showing:
         "Print time, and for judges calls and cost; send and write nothing.", False
     )
     page: tuple[Path, ...] = setting(
-        "Write the result as a page, too, or as Markdown (.md). Repeatable.", (), metavar="FILE"
+        "Write a page, too, Markdown (.md) or the verdict as JUnit (.xml). Repeatable.",
+        (),
+        metavar="FILE",
     )
     json: bool = setting("Print the machine-readable result on standard output.", False)
     markdown: bool = setting("Print the result as Markdown, for a pull request's comment.", False)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from calibrail.errors import DataError, file_errors
 from calibrail.report import Document, render_page
+from calibrail.report.render_junit import render_junit
 from calibrail.report.render_markdown import render_comment
 from calibrail.report.svg import figure_files
 from calibrail.scores.table import ScoreTable
@@ -17,6 +18,9 @@ from calibrail.settings import checks
 from calibrail.writing import write_atomically
 
 COST_SCHEMA: Final = "calibrail.cost/1"
+
+#: What a file holds that is no page, by its ending.
+_RENDERERS: Final = {".md": render_comment, ".markdown": render_comment, ".xml": render_junit}
 
 
 def write_run(
@@ -82,8 +86,8 @@ def json_parts(content: Mapping[str, Any]) -> Iterator[bytes]:
 
 
 def write_page(document: Document, path: Path) -> None:
-    """Write a document as one page, or as Markdown where the file's name ends so."""
-    render = render_comment if path.suffix.lower() in (".md", ".markdown") else render_page
+    """Write a document as one page, or as what else its file's name ends in."""
+    render = _RENDERERS.get(path.suffix.lower(), render_page)
     # Half of a surrogate pair may stand in a name; UTF-8 has no bytes for it.
     write_atomically(path, render(document).encode("utf-8", "replace"))
 
