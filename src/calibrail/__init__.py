@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from calibrail.workflow.agree import agree as agree
     from calibrail.workflow.audit import AuditRun as AuditRun
     from calibrail.workflow.audit import audit as audit
-    from calibrail.workflow.audit_sample import AuditBatch as AuditBatch
+    from calibrail.workflow.audit_batch import AuditBatch as AuditBatch
     from calibrail.workflow.audit_sample import audit_sample as audit_sample
     from calibrail.workflow.batch_selection import BatchSelection as BatchSelection
     from calibrail.workflow.calibrate import calibrate as calibrate
@@ -110,7 +110,8 @@ _ROOMS = {
     "Requirement ScoreThreshold ShiftSplit SplitOptions WatchOptions",
     "workflow.agree": "JudgedRates agree",
     "workflow.audit": "AuditRun audit",
-    "workflow.audit_sample": "AuditBatch audit_sample",
+    "workflow.audit_batch": "AuditBatch",
+    "workflow.audit_sample": "audit_sample",
     "workflow.calibrate": "calibrate",
     "workflow.card": "Card card",
     "workflow.certification": "Certification",

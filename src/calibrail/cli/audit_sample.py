@@ -15,13 +15,7 @@ from calibrail.cli.progress import counting
 @opt.takes_settings
 def run(
     guardrail: opt.Guardrail,
-    logs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="LOG...",
-            help="Folders of `calibrail serve --log` or files of them; - for standard input.",
-        ),
-    ],
+    logs: opt.Logs,
     *,
     output: Annotated[
         Path,

@@ -35,13 +35,7 @@ class Evidence:
 @opt.takes_settings
 def run(
     guardrail: opt.Guardrail,
-    logs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="LOG...",
-            help="Folder of `calibrail serve --log`, its files, decisions.jsonl, or - for stdin.",
-        ),
-    ],
+    logs: opt.Logs,
     output: Annotated[
         Path,
         typer.Option(

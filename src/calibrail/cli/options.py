@@ -50,6 +50,13 @@ Data = Annotated[
 Guardrail = Annotated[
     Path, typer.Argument(metavar="GUARDRAIL", help="File that `calibrail export` wrote.")
 ]
+Logs = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="LOG...",
+        help="Folders of `calibrail serve --log`, their files, decisions.jsonl, or - for stdin.",
+    ),
+]
 Keys = Annotated[
     list[Path] | None,
     typer.Option(

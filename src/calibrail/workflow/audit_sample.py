@@ -1,118 +1,47 @@
 """Which logged answers are drawn for people to label, so that they show what a guardrail does?"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from math import isnan
 from os import PathLike
-from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeAlias, Unpack
+from typing import Any, TypeAlias, Unpack
 
-from calibrail.data.example import Example
 from calibrail.data.sources import Source
-from calibrail.errors import DataError, InputError, file_errors
+from calibrail.errors import DataError
 from calibrail.guardrail.decision_log.cursor import Cursor, Tally
-from calibrail.guardrail.decision_log.tail import Logged, log_sources, read_on
+from calibrail.guardrail.decision_log.tail import log_sources, read_on
 from calibrail.guardrail.frozen import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.labelling.batches import Batch, Batches, Budget
 from calibrail.labelling.folder import (
     DRAWING,
-    GUARDRAIL,
-    POOL_FILE,
-    LabelFolder,
     begun,
     made,
-    read_plan,
-    write_plan,
 )
 from calibrail.labelling.lines import Draw
 from calibrail.labelling.order import Order
-from calibrail.labelling.plan import SessionPlan, Traces
-from calibrail.labelling.pool import Pool, Waiting
 from calibrail.labelling.store import Lock
 from calibrail.labelling.tasks import has_text
-from calibrail.labelling.urn import Candidate, Urn, draw_lines
-from calibrail.record import Record
+from calibrail.labelling.urn import Urn, draw_lines
 from calibrail.settings import AuditOptions, Drawing, ReadOptions
 from calibrail.settings.auditing import AuditShort
-from calibrail.settings.checks import optional, path
-from calibrail.settings.option import option_of
+from calibrail.settings.checks import path
 from calibrail.settings.short import from_keywords, refuse_unknown
-from calibrail.workflow.audit_texts import Texts, logged_example, logged_lengths
+from calibrail.workflow.audit_batch import AuditBatch
+from calibrail.workflow.audit_candidates import (
+    candidate_of,
+    handed_out,
+    lacking_texts,
+    moment_of,
+    waiting_of,
+)
+from calibrail.workflow.audit_plan import agreed_plan, begin, budget_a_day, budget_of, opened
+from calibrail.workflow.audit_texts import Texts
 from calibrail.workflow.context import Progress
 from calibrail.workflow.frozen import frozen_config, frozen_limits
-from calibrail.workflow.label_resume import changes
 from calibrail.workflow.watched_lines import none_used, usable
-from calibrail.writing import write_atomically
 
 Logs: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
-
-#: What became of a call: answers were drawn; the log holds no new ones; the budget of the days
-#: that it holds is spent, so that the new ones wait for the next call.
-Outcome = Literal["drawn", "nothing new", "budget spent"]
-
-
-@dataclass(frozen=True, slots=True)
-class AuditBatch(Record):
-    """What one call of ``audit_sample`` drew, and what the folder holds in all.
-
-    Attributes
-    ----------
-    folder : str
-        Where it is.
-    guardrail : str
-        Digest of the guardrail.
-    outcome : {"drawn", "nothing new", "budget spent"}
-        With the budget spent, the answers found wait in the log for the next call.
-    design : {"uniform", "active"}
-        How answers are drawn.
-    per_day : float
-        Answers that people are to label for each day of the log.
-    batch : int or None
-        Which call this was among those that drew; None where it drew nothing.
-    n_rows : int
-        Decisions of the guardrail that are new in the log: those that are drawn from.
-    days : tuple of str
-        Days (UTC) of the log whose budget this call counted.
-    first, last : str or None
-        Earliest and latest time of what is new.
-    n_drawn, n_handed_out : int
-        Answers drawn, and those that the lot of their probability hands out to be labelled.
-    n_without_text : int
-        Answers handed out so far, of this call or before, whose texts are not known.
-    n_texts_found : int
-        Answers drawn by earlier calls whose texts were found now.
-    n_other_texts : int
-        Answers whose id was found in the traces with texts of another length than was logged.
-    n_batches, n_drawn_so_far, n_handed_out_so_far, n_labelled : int
-        What the folder holds in all; labelled are those with a final label.
-    log : mapping
-        What was met in the log: ``lines``, ``skipped`` by reason, ``findings``.
-    """
-
-    folder: str
-    guardrail: str
-    outcome: Outcome
-    design: str
-    per_day: float
-    batch: int | None
-    n_rows: int
-    days: tuple[str, ...]
-    first: str | None
-    last: str | None
-    n_drawn: int
-    n_handed_out: int
-    n_without_text: int
-    n_texts_found: int
-    n_other_texts: int
-    n_batches: int
-    n_drawn_so_far: int
-    n_handed_out_so_far: int
-    n_labelled: int
-    log: dict[str, Any]
-
-    schema: ClassVar = "calibrail.audit_sample/1"
 
 
 def audit_sample(
@@ -195,35 +124,35 @@ def audit_sample(
     place, sources, tally = path(folder, "folder"), log_sources(logs, growing=True), Tally()
     # One call at a time; people label meanwhile.
     with made(place), Lock(place / DRAWING)():
-        plan = _plan(place, config, file, options, drawing)
-        files, batches = _opened(place) if begun(place) else (None, None)
+        plan = agreed_plan(place, config, file, options, drawing)
+        files, batches = opened(place) if begun(place) else (None, None)
         last = batches.all[-1] if batches is not None and batches.all else None
-        per_day = _per_day(options, plan, last)
+        per_day = budget_a_day(options, plan, last)
         read = None if batches is None else batches.cursor
         cursor = Cursor() if read is None else Cursor.from_dict(read)
         urn = Urn(plan.seed)
         for block in read_on(sources, cursor, tally):
             for item in usable(block, config, tally):
-                urn.offer(item.chain, item.seq, _moment(item), partial(_candidate, item))
+                urn.offer(item.chain, item.seq, moment_of(item), partial(candidate_of, item))
             if progress is not None:
                 progress(tally.lines)
         if last is None and (why := none_used(tally, config)) is not None:
             raise DataError(why)
-        budget = _budget(per_day, urn, batches)
+        budget = budget_of(per_day, urn, batches)
         if files is None or batches is None:
-            _begin(place, config, replace(plan, per_day=per_day))
-            files, batches = _opened(place)
+            begin(place, config, replace(plan, per_day=per_day))
+            files, batches = opened(place)
         candidates = urn.candidates() if budget.whole else []
         with files.lock():
             batches.refresh()
             limits = frozen_limits(config)
             draws = draw_lines(candidates, files, limits, budget=budget.whole, n_rows=urn.n)
-        lacking = _lacking(files)
+        lacking = lacking_texts(files)
         waiting = [
-            _waiting(draw, item, Order(plan.seed))
+            waiting_of(draw, item, Order(plan.seed))
             for draw, item in zip(draws, candidates, strict=False)
         ]
-        texts = Texts([*lacking, *_handed_out(waiting, draws)])
+        texts = Texts([*lacking, *handed_out(waiting, draws)])
         texts.look(traces, reading)
         waiting = [texts.into(item) for item in waiting]
         filled = [item for item in map(texts.into, lacking) if has_text(item.example)]
@@ -249,7 +178,7 @@ def audit_sample(
             n_handed_out=sum(draw.handed_out for draw in draws),
             n_without_text=len(lacking)
             - len(filled)
-            + sum(not has_text(item.example) for item in _handed_out(waiting, draws)),
+            + sum(not has_text(item.example) for item in handed_out(waiting, draws)),
             n_texts_found=len(filled),
             n_other_texts=texts.n_others,
             n_batches=len(batches.all),
@@ -258,96 +187,6 @@ def audit_sample(
             n_labelled=sum(item.standing == "final" for item in answers),
             log=tally.to_dict(),
         )
-
-
-def _plan(
-    folder: Path,
-    config: FrozenConfig,
-    file: Path | None,
-    options: AuditOptions,
-    drawing: Drawing | None,
-) -> SessionPlan:
-    """Return what was agreed on in the first call, or is in this one; refuse anything else."""
-    if drawing is not None and optional(drawing, Drawing, "drawing").whole_groups:
-        raise InputError(
-            "each line of a log is drawn by itself; leave out "
-            f"{option_of(Drawing, 'whole_groups', True)}"
-        )
-    if not begun(folder):
-        return SessionPlan(
-            purpose="watch",
-            traces=Traces(),
-            drawing=drawing or Drawing(),
-            seed=options.seed or 0,
-            shared=options.shared or 0.0,
-            guardrail=config.digest,
-            guardrail_file=None if file is None else str(file),
-        )
-    plan = read_plan(folder)
-    if plan.purpose != "watch":
-        raise InputError(
-            f"the labels in {folder} are for a verdict or a threshold, and their answers come from "
-            "traces; name another folder for those of a log"
-        )
-    others = []
-    if config.digest != plan.guardrail:
-        others.append(
-            f"the guardrail is another one ({str(plan.guardrail)[:19]}... then, "
-            f"{config.digest[:19]}... now)"
-        )
-    said = {"seed": options.seed, "shared": options.shared}
-    others += changes(AuditOptions, said, plan.to_dict())
-    if drawing is not None:
-        others += changes(Drawing, drawing.to_dict(), plan.drawing.to_dict())
-    if others:
-        raise InputError(
-            f"the answers in {folder} were drawn otherwise: {'; '.join(others)}. Leave that out to "
-            "go on, or name another folder to begin anew; nothing was changed"
-        )
-    return plan
-
-
-def _per_day(options: AuditOptions, plan: SessionPlan, last: Batch | None) -> float:
-    """Return what this call says, or else the last one did, or the first one."""
-    if options.per_day is not None:
-        return options.per_day
-    per_day = plan.per_day if last is None else last.per_day
-    if per_day is None:
-        raise InputError(
-            f"{option_of(AuditOptions, 'per_day')} must be given: how many answers are people to "
-            "label for each day of the log?"
-        )
-    return per_day
-
-
-def _begin(folder: Path, config: FrozenConfig, plan: SessionPlan) -> None:
-    """Write down what was agreed on; the plan last, without which nothing has begun."""
-    with file_errors(f"cannot write into the folder {folder}", "; name another one"):
-        write_atomically(folder / POOL_FILE, b"", durable=True)
-        write_atomically(folder / GUARDRAIL, config.to_bytes(), durable=True)
-        write_plan(folder, plan)
-
-
-def _opened(folder: Path) -> tuple[LabelFolder, Batches]:
-    """Return the folder's files, with what a crash has left out of the last batch."""
-    files = LabelFolder(folder)
-    batches = Batches(files)
-    with files.lock():
-        batches.refresh()
-    return files, batches
-
-
-def _budget(per_day: float, urn: Urn, batches: Batches | None) -> Budget:
-    """Return how many answers people are to label of what is new."""
-    if urn.n and not urn.days and per_day < 1.0:
-        raise InputError(
-            "no line of the log bears a time, so that each call counts as one day, and "
-            f"{option_of(AuditOptions, 'per_day')} must be at least 1; got {per_day:g}"
-        )
-    counted, left = (set[str](), 0.0) if batches is None else (batches.counted, batches.left)
-    if not urn.n:
-        return Budget((), 0, left)
-    return Budget.of(per_day, urn.days, counted, left)
 
 
 def _batch(
@@ -369,53 +208,3 @@ def _batch(
         first=urn.first,
         last=urn.last,
     )
-
-
-def _moment(item: Logged) -> str | None:
-    """Return when a line was logged; None where that is not known, or lies in the future."""
-    return None if isnan(item.moment) else item.time
-
-
-def _candidate(item: Logged) -> Candidate:
-    content = item.content
-    traffic, score = content.get("traffic"), content.get("score")
-    language = traffic.get("language") if isinstance(traffic, dict) else None
-    id = content.get("id")
-    return Candidate(
-        chain=item.chain,
-        seq=item.seq,
-        time=item.time,
-        score=None if score is None else float(score),
-        flagged=content["outcome"] != "pass",
-        group=_text(content.get("group")),
-        language=_text(language),
-        # Who gave no id is found by the place of the line.
-        example=logged_example(str(id) if id else f"{item.chain}:{item.seq}", content),
-        lengths=logged_lengths(content),
-    )
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
-
-
-def _waiting(draw: Draw, item: Candidate, order: Order) -> Waiting:
-    """Return what is kept of an answer drawn: of one that nobody is to label, no text."""
-    unit, example = order.alone(draw.digest), item.example
-    if not draw.handed_out:
-        return Waiting(unit, draw.digest, Example(id=example.id))
-    lengths = {} if has_text(example) else item.lengths
-    return Waiting(unit, draw.digest, example, lengths=lengths)
-
-
-def _handed_out(waiting: Sequence[Waiting], draws: Sequence[Draw]) -> list[Waiting]:
-    return [item for item, draw in zip(waiting, draws, strict=True) if draw.handed_out]
-
-
-def _lacking(files: LabelFolder) -> list[Waiting]:
-    """Return the answers handed out so far whose texts are not known, with their places."""
-    pool = Pool(files.path / POOL_FILE)
-    pool.refresh()
-    places = [item.draw.order - 1 for item in files.ledger.answers if item.draw.handed_out]
-    found = (replace(pool[place], fills=place) for place in places)
-    return [item for item in found if not has_text(item.example)]
