@@ -185,7 +185,8 @@ def test_labels_that_cannot_count_are_named_and_traffic_is_watched(tmp_path: Pat
     assert done.returncode == 1 and "there are no labels in" in done.stderr
     found = json.loads((tmp_path / "w" / "status.json").read_bytes())
     assert found["n"] == 30 and "there are no labels in" in found["labels"]["problems"][0]
-    assert "there are no labels in" in (tmp_path / "w" / "watch.html").read_text()
+    page = (tmp_path / "w" / "watch.html").read_text()
+    assert "LABELS NOT READ" in page.upper() and page.count("there are no labels in") == 2
     assert calibrail("audit-sample", file, log, "-o", audit, "--per-day", 30).returncode == 0
     # Labels of a judge that contradict each other, or name no answer of the log.
     judge.write_text("id,label\nt1,1\nt1,0\nt2,1\nt2,1\nelsewhere,0\n")

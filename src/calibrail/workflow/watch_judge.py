@@ -118,13 +118,15 @@ class JudgeLabels:
 
     def status(self) -> dict[str, Any]:
         """Return what became of the rows of the file."""
-        trouble = [] if self.error is None else [str(self.error)]
+        trouble = None if self.error is None else str(self.error)
+        problems = [*filter(None, [trouble]), *self._refused]
         return {
             "n_labels": len(self._labels),
             "n_not_in_log": len(self._labels) - len(self._ids),
             "n_contradicting": self._n_contradicting,
-            "n_problems": self._n_refused + len(trouble),
-            "problems": [*trouble, *self._refused][:_NAMED],
+            "trouble": trouble,
+            "n_problems": self._n_refused + (trouble is not None),
+            "problems": problems[:_NAMED],
         }
 
 

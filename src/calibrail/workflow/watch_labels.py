@@ -165,9 +165,9 @@ class WatchLabels:
         if self.folder is None:
             return None
         found = self._audited
-        trouble = [] if self._trouble is None else [str(self._trouble)]
-        trouble += [] if self._elsewhere is None else [self._elsewhere]
-        problems = [*trouble, *(() if found is None else found.problems)]
+        trouble = None if self._trouble is None else str(self._trouble)
+        problems = [*filter(None, [trouble, self._elsewhere])]
+        problems += [] if found is None else found.problems
         n_drawn, n_used = (0 if item is None else len(item) for item in (found, self._used))
         handed_out = 0 if found is None else int(found.handed_out.sum())
         settled = 0 if found is None else int((found.settled & found.handed_out).sum())
@@ -178,6 +178,7 @@ class WatchLabels:
             "n_settled": settled,
             "n_disagreements": 0 if found is None else found.n_disagreements,
             "design": None if found is None else found.drawing.design,
+            "trouble": trouble,
             "n_problems": len(problems),
             "problems": problems[:_NAMED],
             "judge": None if self._judge is None else self._judge.status(),

@@ -193,6 +193,14 @@ def test_what_was_put_into_a_shipped_log_hides_no_line(tmp_path: Path) -> None:
     ids = [json.loads(line).get("id") for line in lines]
     assert reading.on(shipped) == ids[2:]
     assert reading.tally.found == {"changed": 1} and len(reading.cursor.chains) == 2
+    # However the file is cut, what is read on is the same.
+    for n in range(1, len(lines)):
+        shipped.write_bytes(b"".join(lines[:n]) + b'{"time": "?"}\n')
+        again = Reading()
+        again.on(shipped)
+        shipped.write_bytes(shipped.read_bytes() + b"".join(lines[n:]))
+        again.on(shipped)
+        assert (again.ids, again.tally.found) == (ids[2:], {"changed": 1}), n
     # One of a chain that lost a line, while the other one goes on.
     shipped.write_bytes(b"".join([*lines[:4], lines[4].replace(b"0.1", b"0.3"), *lines[5:]]))
     again = Reading()

@@ -50,7 +50,7 @@ def document(
     promise, traffic = status["promise"], status["traffic"]
     state, verdict = _STATES[promise["state"]]
     if promise["state"] == "undecided" and not promise["n_labels"]:
-        state = "No labels yet"
+        state = "Labels not read" if watch_log.unread(status) else "No labels yet"
     changed = ", traffic has changed" if traffic["alarm"] else ""
     return Document(
         "watch of",
@@ -292,7 +292,7 @@ def _warnings(status: Json) -> Iterator[str]:
     promise, flags = status["promise"], status["prevalence"]["flags"]
     yield from words.fallen_groups(promise)
     yield from words.alike(promise, "clustered" in flags.get("notes", ()))
-    yield from filter(None, [_lately(promise["lately"])])
+    yield from filter(None, [_lately(promise["lately"]), *watch_log.unread(status)])
 
 
 def _next_step(status: Json) -> str:

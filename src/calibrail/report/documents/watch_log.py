@@ -105,6 +105,13 @@ def labels(status: Json) -> parts.Section | None:
     )
 
 
+def unread(status: Json) -> list[str]:
+    """Return why labels could not be read, people's or a judge's; what was read before counts."""
+    found = status["labels"] or {}
+    judge = found.get("judge") or {}
+    return [plain(item["trouble"]) for item in (found, judge) if item.get("trouble")]
+
+
 def _refused(judge: Json | None) -> tuple[list[Bullet], int]:
     """Return which labels of a judge do not count, in words, and how many such sentences."""
     if judge is None:
