@@ -153,7 +153,7 @@ class LabelReader:
         """
         if isinstance(value, (list, tuple)) and self.spans and not self.is_explicit:
             return self._count(f"{'some' if value else 'no'} marked spans", int(bool(value)))
-        if (votes := _votes(value)) is not None:
+        if (votes := votes_in(value)) is not None:
             return self._combine(votes)
         if isinstance(value, (list, tuple)) and (value or "[]" not in (self._map or {})):
             return self._combine([(item, 1) for label in value for item in _annotation(label)])
@@ -265,10 +265,10 @@ class TieError(Exception):
     """Annotators disagree, half against half; says how many there are."""
 
 
-def _votes(value: object) -> list[tuple[object, int]] | None:
+def votes_in(value: object) -> list[tuple[object, int]] | None:
     """Return labels with the number of those who gave each, or None where a value counts none.
 
-    >>> _votes({"yes": 2, "no": 1, "other": None}), _votes({"yes": 0.6}), _votes([1, 0])
+    >>> votes_in({"yes": 2, "no": 1, "other": None}), votes_in({"yes": 0.6}), votes_in([1, 0])
     ([('yes', 2), ('no', 1)], None, None)
     """
     if isinstance(value, str) and value.lstrip()[:1] == "{":

@@ -6,14 +6,17 @@ from typing import Final
 
 from calibrail.data.aliases import aliases_of
 from calibrail.data.columns import Columns
-from calibrail.data.example import FAITHFUL, HALLUCINATED
-from calibrail.data.labels import label_key, parse_label
+from calibrail.data.example import FAITHFUL, HALLUCINATED, TEXT_FIELDS
+from calibrail.data.labels import label_key, parse_label, votes_in
 from calibrail.data.paths import nested_names, value_at
-from calibrail.data.texts import chunks_of
+from calibrail.data.texts import chunks_of, parse_cell
 from calibrail.record import Record
 
 # A label has so many different short values at most, and a text that says something is longer.
 _CLASSES: Final = 6
+# Rows in which a text is looked for, and names of a path that may speak of it.
+_LOOKED_AT: Final = 20
+_DEPTH: Final = 8
 _SHORT: Final = 30
 
 # Characters of an example.
@@ -22,9 +25,22 @@ _SHOWN: Final = 50
 # Rows of a wide table that are looked at.
 _CELLS: Final = 300_000
 
+#: What names of columns speak of.
+_FIELD_WORDS: Final = {
+    "question": ("question", "query", "prompt", "request", "user", "frage"),
+    "contexts": (
+        *("context", "doc", "source", "passage", "evidence", "retriev", "chunk", "snippet"),
+        *("knowledge", "reference", "kontext"),
+    ),
+    "response": (
+        *("answer", "response", "reply", "repl", "output", "completion", "generat", "summar"),
+        *("claim", "antwort"),
+    ),
+}
+
 _LABEL_WORDS: Final = (
     *("label", "annotation", "verdict", "judg", "human", "gold", "halluc", "faith", "consist"),
-    *("support", "factual", "correct", "ground", "entail"),
+    *("support", "factual", "correct", "ground", "entail", "vote", "truth"),
 )
 
 
@@ -63,7 +79,17 @@ def looks(rows: Sequence[Mapping[str, object]]) -> tuple[ColumnLook, ...]:
     width = max(map(len, rows), default=1) or 1
     rows = rows[: max(5, _CELLS // width)]
     names = dict.fromkeys(name for row in rows for name in nested_names(row))
-    return tuple(_look(name, [value_at(row, name) for row in rows]) for name in names)
+    made = {name: [value_at(row, name) for row in rows] for name in names}
+    counted = dict.fromkeys(name.rpartition(".")[0] for name in names if "." in name)
+    for name in counted:
+        votes = [votes_in(value_at(row, name)) for row in rows]
+        if all(vote is not None for vote in votes) and name:
+            # Votes are one column, not one for each of their labels.
+            at = next(i for i, known in enumerate(made) if known.startswith(f"{name}."))
+            items = [(k, v) for k, v in made.items() if not k.startswith(f"{name}.")]
+            items.insert(at, (name, [[label for label, _ in vote or ()] for vote in votes]))
+            made = dict(items)
+    return tuple(_look(name, values) for name, values in made.items())
 
 
 def _look(name: str, values: Sequence[object]) -> ColumnLook:
@@ -78,7 +104,8 @@ def _look(name: str, values: Sequence[object]) -> ColumnLook:
         counts[text] = counts.get(text, 0) + 1
     often = sorted(counts, key=lambda text: -counts[text])
     few = len(simple) == len(flat) and 0 < len(often) <= _CLASSES
-    short = few and max(map(len, often)) <= _SHORT
+    # A text that spells a list or an object is no class.
+    short = few and max(map(len, often)) <= _SHORT and not any(t[:1] in ("[", "{") for t in often)
     texts = [chunks_of(value) for value in there]
     sizes = [sum(map(len, text)) for text in texts if text is not None]
     return ColumnLook(
@@ -109,11 +136,18 @@ def _kind(value: object) -> str:
     return "object"
 
 
-def suggest(layout: Sequence[ColumnLook], columns: Columns, readable: bool) -> dict[str, str]:
+def suggest(
+    rows: Sequence[Mapping[str, object]],
+    layout: Sequence[ColumnLook],
+    columns: Columns,
+    readable: bool,
+) -> dict[str, str]:
     """Return options, by their names in `ReadOptions`, that would read what is not understood.
 
     Parameters
     ----------
+    rows : sequence of mapping
+        The first rows.
     layout : sequence of ColumnLook
         All columns.
     columns : Columns
@@ -122,28 +156,90 @@ def suggest(layout: Sequence[ColumnLook], columns: Columns, readable: bool) -> d
         Whether labels could be read.
     """
     options: dict[str, str] = {}
-    used = {columns.by_field[field] for field in columns.present}
+    lengths = {look.name: look.length for look in layout}
+    # A column that has a field's name, but no text, is none.
+    read = {
+        field: name
+        for field in columns.present
+        if field not in TEXT_FIELDS or _holds_text(rows, columns.by_field[field])
+        for name in (columns.by_field[field],)
+    }
+    mapping: dict[str, str] = _by_role(layout) if "response" not in read else {}
+    for field in TEXT_FIELDS:
+        if field in read or field in mapping:
+            continue
+        taken = {*read.values(), *mapping.values()}
+        texts = [look.name for look in layout if _is_text(look) and _is_free(look.name, taken)]
+        rivals = [name for name in aliases_of(field, lengths) if _is_free(name, taken)]
+        # A column's own name goes before those of the objects around it.
+        for depth in (1, 2, _DEPTH):
+            rivals = rivals or [name for name in texts if _speaks_of(name, field, depth)]
+        if rivals:
+            mapping[field] = rivals[0]
+    mapping |= _by_length(layout, {*read, *mapping}, {*read.values(), *mapping.values()}, lengths)
+    # A question is asked for only where there is more to say.
+    if mapping.keys() - {"question"}:
+        options["mapping"] = ",".join(f"{field}={column}" for field, column in mapping.items())
+    taken = {*read.values(), *mapping.values()}
+    return options | dict(_labels(layout, columns, readable, taken))
+
+
+def _by_role(layout: Sequence[ColumnLook]) -> dict[str, str]:
+    """Return the fields that messages hold, each of one speaker in all rows."""
+    fields = {"system": "contexts", "user": "question", "assistant": "response"}
+    found: dict[str, str] = {}
+    for look in layout:
+        path, _, own = look.name.rpartition(".")
+        if own == "role" and len(look.values) == 1 and look.values[0] in fields:
+            found[fields[look.values[0]]] = f"{path}.content"
+    return found
+
+
+def _by_length(
+    layout: Sequence[ColumnLook],
+    fields: set[str],
+    taken: set[str],
+    lengths: Mapping[str, float],
+) -> dict[str, str]:
+    """Return the longest texts for the answer and its contexts, where no name says which."""
     texts = sorted(
-        (look for look in layout if _is_text(look) and look.name not in used),
+        (look for look in layout if _is_text(look) and _is_free(look.name, taken)),
         key=lambda look: -look.length,
     )
     mapping: dict[str, str] = {}
-    lengths = {look.name: look.length for look in layout}
     for field in ("response", "contexts"):
-        if field in columns.present:
-            continue
-        if rivals := aliases_of(field, lengths):
-            mapping[field] = rivals[0]
+        if field in fields:
             continue
         # Of two texts the longer one is what the shorter one was made from.
-        least = lengths.get(columns.by_field["response"], 0.0) if field == "contexts" else 0.0
+        least = lengths.get(mapping.get("response", ""), 0.0) if field == "contexts" else 0.0
         rest = [look for look in texts if look.name not in mapping.values() and look.length > least]
         if rest:
-            both = field == "response" and "contexts" not in columns.present and len(rest) > 1
+            both = field == "response" and "contexts" not in fields and len(rest) > 1
             mapping[field] = rest[1 if both else 0].name
-    if mapping:
-        options["mapping"] = ",".join(f"{field}={column}" for field, column in mapping.items())
-    return options | dict(_labels(layout, columns, readable))
+    return mapping
+
+
+def _speaks_of(column: str, field: str, depth: int) -> bool:
+    """Say whether the last so many names of a path speak of a field."""
+    path = ".".join(column.lower().split(".")[-depth:])
+    return any(word in path for word in _FIELD_WORDS[field])
+
+
+def _is_free(column: str, taken: set[str]) -> bool:
+    """Say whether a column is in no other field, and none is in it."""
+    return not any(f"{column}.".startswith(f"{name}.") for name in taken) and not any(
+        name.startswith(f"{column}.") for name in taken
+    )
+
+
+def _holds_text(rows: Sequence[Mapping[str, object]], column: str) -> bool:
+    """Say whether a column is read as texts, and not as JSON that spells an object of others."""
+    values = [value for row in rows if (value := value_at(row, column)) is not None]
+    spelt = [parse_cell(value) if isinstance(value, str) else None for value in values[:_LOOKED_AT]]
+    return any(
+        chunks_of(cell if isinstance(cell, Mapping) else value) is not None
+        for cell, value in zip(spelt, values, strict=False)
+    )
 
 
 def _is_text(look: ColumnLook) -> bool:
@@ -151,7 +247,7 @@ def _is_text(look: ColumnLook) -> bool:
 
 
 def _labels(
-    layout: Sequence[ColumnLook], columns: Columns, readable: bool
+    layout: Sequence[ColumnLook], columns: Columns, readable: bool, taken: set[str]
 ) -> Iterator[tuple[str, str]]:
     """Yield the options that name labels and say what their values mean."""
     if readable:
@@ -170,6 +266,9 @@ def _labels(
         chosen = (named or candidates)[0]
         yield "label_column", chosen.name
     classes = {value: parse_label(value) for value in chosen.values}
+    if chosen.kind == "number" and len(classes) > 2:
+        # Of a rating, its 0 and 1 are no labels.
+        classes = dict.fromkeys(classes)
     unknown = [value for value, label in classes.items() if label is None]
     if not unknown or not chosen.values or {*classes.values()} == {FAITHFUL, HALLUCINATED}:
         return

@@ -5,9 +5,10 @@ from typing import Final
 
 from calibrail.data.json_text import load_json
 
-# Names are listed this deep, and this many of one row: tables may be wide.
-_DEPTH: Final = 3
+# Names are listed this deep, and this many of one row: tables may be wide; and so many messages.
+_DEPTH: Final = 5
 _LISTED: Final = 1000
+_MESSAGES: Final = 6
 
 
 def value_at(values: Mapping[str, object], column: str) -> object:
@@ -60,7 +61,7 @@ def _parsed(cell: str) -> object:
 
 
 def nested_names(values: Mapping[str, object]) -> list[str]:
-    """Return the columns of a row, with the paths that lead into its objects.
+    """Return the columns of a row, with the paths that lead into its objects, spelt as text or not.
 
     >>> nested_names({"id": 1, "meta": {"label": 1}, "spans": [{"start": 0}]})
     ['id', 'meta.label', 'spans', 'spans.start']
@@ -76,10 +77,18 @@ def nested_names(values: Mapping[str, object]) -> list[str]:
 def _names(values: Mapping[str, object], prefix: str, depth: int) -> Iterator[str]:
     for name, value in values.items():
         path = f"{prefix}{name}"
-        listed = isinstance(value, list)
-        inner = value[0] if isinstance(value, list) and value else value
+        opened = _parsed(value) if isinstance(value, str) and prefix == "" else value
+        listed = isinstance(opened, list)
+        inner = opened[0] if isinstance(opened, list) and opened else opened
         below = isinstance(inner, Mapping) and bool(inner) and depth > 1
         if not below or listed:
             yield path
-        if below and isinstance(inner, Mapping):
-            yield from _names(inner, f"{path}.", depth - 1)
+        if not below or not isinstance(inner, Mapping):
+            continue
+        if isinstance(opened, list) and {"role", "content"} <= inner.keys():
+            # Of messages each has its place.
+            for place, item in enumerate(opened[:_MESSAGES]):
+                if isinstance(item, Mapping):
+                    yield from _names(item, f"{path}.{place}.", 1)
+            continue
+        yield from _names(inner, f"{path}.", depth - 1)

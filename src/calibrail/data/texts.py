@@ -1,5 +1,6 @@
 """Which texts does a value hold: a text, an object with one, a list of sentences?"""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -10,6 +11,9 @@ _TEXT_KEYS: Final = (
     *("text", "content", "contents", "page_content", "passage", "passage_text", "chunk", "body"),
     *("snippet", "paragraph", "sentence", "sentences", "document", "context", "claim", "answer"),
 )
+
+#: Names of texts that an object numbers, such as ``doc_1``.
+_NUMBERED: Final = re.compile(r"\d$")
 
 # The key of a sentence in a list of pairs, such as 0a, is short and has no space.
 _KEY_LENGTH: Final = 6
@@ -48,7 +52,7 @@ def chunks_of(value: object, cells: bool = False) -> tuple[str, ...] | None:
     ----------
     value : object
         A text; a list of texts, of objects with texts, of lists of sentences; or one object, whose
-        texts may be listed in it.
+        texts may be listed in it, or numbered.
     cells : bool
         Whether a list or an object may be spelt in a text, as JSON or as Python prints it.
 
@@ -58,6 +62,8 @@ def chunks_of(value: object, cells: bool = False) -> tuple[str, ...] | None:
     ('Rome\nA city.', 'One. Two.')
     >>> chunks_of({"title": ["Rome"], "sentences": [["One.", "Two."]]})
     ('Rome\nOne. Two.',)
+    >>> chunks_of({"doc_1": "One.", "doc_2": "Two."}), chunks_of({"url": "x"})
+    (('One.', 'Two.'), None)
     """
     if isinstance(value, str):
         spelt = parse_cell(value) if cells else None
@@ -67,6 +73,8 @@ def chunks_of(value: object, cells: bool = False) -> tuple[str, ...] | None:
         titles, texts = value.get("title"), next(filter(None, map(value.get, _TEXT_KEYS)), None)
         if not isinstance(titles, list) or not isinstance(texts, list):
             text = text_of(value)
+            if text is None and value and all(map(_NUMBERED.search, map(str, value))):
+                return chunks_of(list(value.values()))
             return None if text is None else (text,)
         value = [{"title": t, "text": s} for t, s in zip(titles, texts, strict=False)]
     if not isinstance(value, (list, tuple)):
