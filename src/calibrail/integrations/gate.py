@@ -173,6 +173,16 @@ class Gate:
         run = partial(contextvars.copy_context().run, self._decided, example)
         return self._noted(await asyncio.get_running_loop().run_in_executor(self._threads, run))
 
+    def failed(self, error: Exception, *, question: str = "", id: str = "") -> Decision:
+        """Return the failure policy's decision about an answer that cannot be handed over as text.
+
+        Parameters
+        ----------
+        error : Exception
+            Why not; the decision's reason says so.
+        """
+        return self._noted(self._failed(_example("", question, (), id, None), error))
+
     def shown(self, decision: Decision, response: str) -> str:
         """Return the answer where it may be released, and what is shown instead where not."""
         if not decision.flagged:

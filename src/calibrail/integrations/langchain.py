@@ -1,0 +1,256 @@
+"""Where does a guardrail stand in an agent of LangChain, in a chain, or in a graph of LangGraph?"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from calibrail.integrations.gate import Gate, Guarding
+from calibrail.integrations.missing import needs
+from calibrail.integrations.structured import text_of_values
+
+with needs("langchain"):
+    from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
+    from langchain_core.documents import Document
+    from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+    from langchain_core.runnables import RunnableLambda
+    from langgraph.constants import TAG_NOSTREAM
+
+if TYPE_CHECKING:
+    from calibrail.guardrail.decision import Decision
+
+#: Where a message and a chain's output hold the decision.
+DECISION: Final = "decision"
+_METADATA: Final = "calibrail"
+
+#: Names by which a chain's mapping may call each text; the first that is there counts.
+_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "question": ("question", "query", "input"),
+    "contexts": ("contexts", "context", "documents", "docs"),
+    "response": ("response", "answer", "output", "result"),
+}
+#: Parts of a message that are not shown to who asked.
+_NOT_SHOWN: Final = ("reasoning", "thinking", "tool_call", "tool_use", "server_tool_call")
+
+Contexts = Callable[[Sequence[BaseMessage]], Sequence[str]]
+
+
+class GuardrailMiddleware(AgentMiddleware):
+    """Lets an agent's final answer into its state only where the guardrail says ``pass``.
+
+    Any other answer is replaced by the gate's refusal before anything else sees it, and is not
+    streamed token by token: with ``stream_mode="messages"`` the decided message comes whole. Calls
+    of tools go on as they are. The message's ``response_metadata["calibrail"]`` holds the decision.
+
+    The question is the last turn of the user, and the contexts are what tools have returned since.
+    Put it first among an agent's middleware, so that no other one changes what was decided.
+
+    Parameters
+    ----------
+    guardrail : Gate, Guardrail, Client or path
+        What decides.
+    contexts : callable, optional
+        Returns the chunks, given the messages; for an agent that gets them in another way.
+    """
+
+    def __init__(self, guardrail: Guarding, contexts: Contexts | None = None) -> None:
+        super().__init__()
+        self._gate, self._contexts = Gate.of(guardrail), contexts or tool_results
+
+    def wrap_model_call(
+        self, request: ModelRequest, handler: Callable[[ModelRequest], ModelResponse]
+    ) -> ModelResponse:
+        """Ask the model, and decide about what it says."""
+        response = handler(_unstreamed(request))
+        answer = _final(response)
+        if answer is None:
+            return response
+        return _decided(self._gate, response, self._check(request.messages, answer))
+
+    async def awrap_model_call(
+        self,
+        request: ModelRequest,
+        handler: Callable[[ModelRequest], Awaitable[ModelResponse]],
+    ) -> ModelResponse:
+        """Ask and decide while the event loop goes on."""
+        response = await handler(_unstreamed(request))
+        answer = _final(response)
+        if answer is None:
+            return response
+        texts = self._texts(request.messages, answer)
+        decision = self._gate.failed(texts) if isinstance(texts, Exception) else None
+        if decision is None:
+            decision = await self._gate.acheck(**texts)
+        return _decided(self._gate, response, decision)
+
+    def _check(self, messages: Sequence[BaseMessage], answer: Any) -> Decision:
+        texts = self._texts(messages, answer)
+        if isinstance(texts, Exception):
+            return self._gate.failed(texts)
+        return self._gate.check(**texts)
+
+    def _texts(self, messages: Sequence[BaseMessage], answer: Any) -> Any:
+        """Return what the guardrail is asked, or why it cannot be."""
+        try:
+            return {
+                "question": question(messages),
+                "contexts": self._contexts(messages),
+                "response": _text(answer),
+            }
+        except (TypeError, ValueError) as error:
+            return error
+
+
+def guardrail_runnable(guardrail: Guarding) -> RunnableLambda[Any, Any]:
+    """Return the last step of a chain: it shows the answer, or the refusal, and the decision.
+
+    It takes a mapping with the answer (``response``, ``answer``, ``output`` or ``result``), the
+    question (``question``, ``query`` or ``input``) and the chunks (``contexts``, ``context`` or
+    ``documents``: texts, Documents, or one text), and returns it with the answer replaced where it
+    is withheld, and with ``decision``, as JSON values.
+
+    Parameters
+    ----------
+    guardrail : Gate, Guardrail, Client or path
+        What decides.
+    """
+    gate = Gate.of(guardrail)
+
+    def run(values: Mapping[str, Any]) -> dict[str, Any]:
+        decision = gate.check(**_asked(values))
+        return {**values, **_updates(gate, values, decision)}
+
+    async def arun(values: Mapping[str, Any]) -> dict[str, Any]:
+        decision = await gate.acheck(**_asked(values))
+        return {**values, **_updates(gate, values, decision)}
+
+    return RunnableLambda(run, afunc=arun, name="calibrail")
+
+
+def guardrail_node(guardrail: Guarding) -> RunnableLambda[Any, Any]:
+    """Return a node of LangGraph: it updates the answer in the state, and adds ``decision``.
+
+    The state has the names that `guardrail_runnable` takes; ``decision`` must be one of its keys.
+    `outcome_of` routes by what was decided.
+
+    Parameters
+    ----------
+    guardrail : Gate, Guardrail, Client or path
+        What decides.
+    """
+    gate = Gate.of(guardrail)
+
+    def run(state: Mapping[str, Any]) -> dict[str, Any]:
+        return _updates(gate, state, gate.check(**_asked(state)))
+
+    async def arun(state: Mapping[str, Any]) -> dict[str, Any]:
+        return _updates(gate, state, await gate.acheck(**_asked(state)))
+
+    return RunnableLambda(run, afunc=arun, name="calibrail")
+
+
+def outcome_of(state: Mapping[str, Any]) -> str:
+    """Return the outcome in a state that `guardrail_node` has updated, for conditional edges."""
+    return str(state[DECISION]["outcome"])
+
+
+def question(messages: Sequence[BaseMessage]) -> str:
+    """Return the last turn of the user."""
+    return next((str(item.text) for item in reversed(messages) if _is_asked(item)), "")
+
+
+def tool_results(messages: Sequence[BaseMessage]) -> list[str]:
+    """Return what tools have returned since the last turn of the user, chunk by chunk.
+
+    A tool that hands over Documents as its artifact has returned these.
+    """
+    turns = [place for place, item in enumerate(messages) if _is_asked(item)]
+    since = messages[turns[-1] + 1 :] if turns else messages
+    return [
+        text for item in since if isinstance(item, ToolMessage) for text in _chunks_of_tool(item)
+    ]
+
+
+def _is_asked(message: BaseMessage) -> bool:
+    return isinstance(message, HumanMessage)
+
+
+def _chunks_of_tool(message: ToolMessage) -> list[str]:
+    found = message.artifact
+    if isinstance(found, list) and found and all(isinstance(item, Document) for item in found):
+        return [item.page_content for item in found]
+    return [str(message.text)]
+
+
+def _unstreamed(request: ModelRequest) -> ModelRequest:
+    """Keep the model's tokens out of message streams: what is withheld must not be shown before."""
+    tags = [*(request.model.tags or ()), TAG_NOSTREAM]
+    return request.override(model=request.model.model_copy(update={"tags": tags}))
+
+
+def _final(response: ModelResponse) -> Any:
+    """Return an agent's final answer, structured or a message; None while it calls tools."""
+    if response.structured_response is not None:
+        return response.structured_response
+    last = response.result[-1]
+    return last if isinstance(last, AIMessage) and not last.tool_calls else None
+
+
+def _text(answer: Any) -> str:
+    """Return the text of an answer; raise where a part of it is none."""
+    if isinstance(answer, AIMessage):
+        parts = answer.content if isinstance(answer.content, list) else ()
+        kinds = [part.get("type") for part in parts if isinstance(part, dict)]
+        if other := sorted({str(kind) for kind in kinds} - {"text", *_NOT_SHOWN}):
+            raise ValueError(f"a part of the answer is no text: {', '.join(other)}")
+        return str(answer.text)
+    return text_of_values(answer)
+
+
+def _decided(gate: Gate, response: ModelResponse, decision: Decision) -> ModelResponse:
+    """Return the model's response with its decision, and without what is withheld."""
+    *before, last = response.result
+    metadata = {**last.response_metadata, _METADATA: gate.details(decision)}
+    if not decision.flagged:
+        kept = last.model_copy(update={"response_metadata": metadata})
+        return ModelResponse([*before, kept], response.structured_response)
+    refused = AIMessage(gate.shown(decision, ""), id=last.id, response_metadata=metadata)
+    # A structured answer is a call of a tool and its result, both of which show it.
+    return ModelResponse(
+        [refused] if response.structured_response is not None else [*before, refused]
+    )
+
+
+def _asked(values: Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(values, Mapping):
+        raise TypeError(f"a guardrail takes a mapping with an answer; got {type(values).__name__}")
+    found = {field: _named(values, field) for field in _NAMES}
+    if found["response"] is None:
+        names = ", ".join(_NAMES["response"])
+        raise KeyError(f"no answer under {names}; got {', '.join(map(str, values))}")
+    chunks = [] if found["contexts"] is None else values[found["contexts"]]
+    if isinstance(chunks, str | Document):
+        chunks = [chunks]
+    return {
+        "question": "" if found["question"] is None else _plain(values[found["question"]]),
+        "contexts": [_plain(item) for item in chunks],
+        "response": _plain(values[found["response"]]),
+    }
+
+
+def _named(values: Mapping[str, Any], field: str) -> str | None:
+    return next((name for name in _NAMES[field] if name in values), None)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Document):
+        return value.page_content
+    return _text(value) if isinstance(value, AIMessage) else value
+
+
+def _updates(gate: Gate, values: Mapping[str, Any], decision: Decision) -> dict[str, Any]:
+    updates: dict[str, Any] = {DECISION: gate.details(decision)}
+    name = _named(values, "response")
+    if decision.flagged and name is not None:
+        updates[name] = gate.shown(decision, "")
+    return updates
