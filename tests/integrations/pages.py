@@ -58,11 +58,18 @@ def run_page(page: str, scenario: Scenario, folder: Path, **given: Any) -> dict[
 
 
 def run_example(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    """Run ``examples/integrations/NAME.py`` in a folder, as a reader would; return its output."""
+    """Run ``examples/integrations/with_NAME.py`` in a folder, as a reader would; return its output.
+
+    A script's folder comes first where Python looks for modules: one named ``langchain.py`` would
+    be what it imports, hence ``with_``.
+    """
+    examples = ROOT / "examples" / "integrations"
+    script = examples / f"with_{name}.py"
     here = Path.cwd()
     os.chdir(folder)
     try:
-        runpy.run_path(str(ROOT / "examples" / "integrations" / f"{name}.py"), run_name="__main__")
+        script = script if script.is_file() else examples / f"{name}.py"
+        runpy.run_path(str(script), run_name="__main__")
     finally:
         os.chdir(here)
     return capsys.readouterr().out
