@@ -14,7 +14,7 @@ Row = tuple[str, Json, float | None]
 _WIDTH: Final = 40
 
 
-def interval_lines(rows: Iterable[Row]) -> list[str]:
+def interval_lines(rows: Iterable[Row], what: str = "") -> list[str]:
     """Return shares on their intervals, a line each below an axis from 0 to 100 %.
 
     Parameters
@@ -22,6 +22,8 @@ def interval_lines(rows: Iterable[Row]) -> list[str]:
     rows : iterable of (str, mapping, float or None)
         The name, ``estimate``, ``lower`` and ``upper`` of a share, and the share that was asked.
         Rows without an estimate are left out.
+    what : str
+        What the shares are of, where the names do not say it.
 
     Returns
     -------
@@ -43,9 +45,9 @@ def interval_lines(rows: Iterable[Row]) -> list[str]:
     if not shown:
         return []
     names = [axis_text(name, narrow=True) for name, _, _ in shown]
-    margin = max(map(len, names)) + 2
+    margin = max(map(len, [what, *names])) + 2
     ticks = "".join(text.ljust(_WIDTH // 4) for text in ("0%", "25%", "50%", "75%", "100%"))
-    lines = [f"{'':{margin}}{ticks}", f"{'':{margin}}{'┼'.join(['', *['─' * 9] * 4, ''])}"]
+    lines = [f"{what:{margin}}{ticks}", f"{'':{margin}}{'┼'.join(['', *['─' * 9] * 4, ''])}"]
     for name, (_, value, asked) in zip(names, shown, strict=True):
         ends = f" ({interval(value)})" if value["lower"] is not None else ""
         lines.append(f"{name:{margin}}{_bar(value, asked)}  {share(value)}{ends}")

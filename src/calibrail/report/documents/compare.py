@@ -6,6 +6,7 @@ from functools import partial
 from calibrail.phrases import count, duration, listed, percent
 from calibrail.report import blocks as parts
 from calibrail.report.blocks import Json
+from calibrail.report.character_figure import interval_lines
 from calibrail.report.compare_figures import forest_svg
 from calibrail.report.document import Document
 from calibrail.report.documents.calibrate_words import title
@@ -93,7 +94,12 @@ def _split_and_forest(comparison: Json) -> Iterator[parts.Block]:
         "itself. First the faithful answers flagged at each score's own threshold (fewer is better"
         f"{limit}), then AUROC (dotted: guessing). Grey: baselines."
     )
-    figure = parts.Figure("forest", partial(forest_svg, comparison), caption)
+    tests = [
+        *((item["name"], item["test"]["fpr"]) for item in comparison["detectors"]),
+        *((item["name"], item["fpr"]) for item in comparison["baselines"]),
+    ]
+    alarms = interval_lines(((*test, first["max_fpr"]) for test in tests), "false alarms")
+    figure = parts.Figure("forest", partial(forest_svg, comparison), caption, lines=alarms)
     yield parts.section("False alarms and ranking", figure)
 
 
