@@ -1,0 +1,53 @@
+"""Does every adapter have a page, a row in the table, a place in the navigation, and tests?"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.integrations.pages import ROOT, run_page
+from tests.integrations.scenario import Scenario
+
+PAGES = ROOT / "docs" / "integrations"
+ROOM = ROOT / "src" / "calibrail" / "integrations"
+#: Of the room itself.
+SHARED = {"__init__", "gate", "missing", "structured"}
+
+ADAPTERS = sorted(path.stem for path in ROOM.glob("*.py") if path.stem not in SHARED)
+#: | [name](page) | version | entry point | what it cannot do |
+ROW = re.compile(
+    r"^\| \[[^]]+\]\(([a-z-]+)\.md\) \| ([^|]+) \| ([^|]+) \| ([^|]*) \|$", re.MULTILINE
+)
+
+
+def table() -> dict[str, str]:
+    """Return the entry points that the table names, by page."""
+    text = (PAGES / "index.md").read_text(encoding="utf-8")
+    return {row[1]: row[3] for row in ROW.finditer(text)}
+
+
+def test_the_table_the_pages_and_the_adapters_are_the_same() -> None:
+    named = {name.replace("_", "-") for name in ADAPTERS}
+    assert set(table()) == named == {path.stem for path in PAGES.glob("*.md")} - {"index"}
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
+def test_an_adapter_is_tried_shown_and_kept_apart(adapter: str) -> None:
+    page = adapter.replace("_", "-")
+    assert (Path(__file__).parent / f"test_{adapter}.py").is_file()
+    assert f"integrations/{page}.md" in (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    # What the table names is there, by that name.
+    source = (ROOM / f"{adapter}.py").read_text(encoding="utf-8")
+    names = re.findall(r"`([A-Za-z_]+)`", table()[page])
+    assert [name for name in names if name in source], names
+    # Adapters share the room's own modules, and know none of each other.
+    imported = re.findall(r"calibrail\.integrations\.([a-z_]+) import", source)
+    assert set(imported) <= SHARED, imported
+
+
+def test_what_the_first_page_shows_runs(scenario: Scenario, tmp_path: Path) -> None:
+    names = run_page("index", scenario, tmp_path)
+    assert names["decision"].outcome in ("pass", "flag", "review")
+    assert (tmp_path / "decisions").is_dir()
