@@ -172,31 +172,32 @@ def test_a_certified_guardrail_passes_with_a_summary_and_a_page(workspace: Path)
     }
 
 
+REJECTED = ({"max_fpr": "0.01"}, "rejected", 3)
+OPEN = ({"max_fpr": "0.3", "min_coverage": "0.85"}, "inconclusive", 4)
+
+
 @pytest.mark.parametrize(
-    ("limits", "verdict", "code", "passes"),
+    ("asked", "fail_on", "ends", "kind"),
     [
-        ({"max_fpr": "0.01"}, "rejected", 3, ("never",)),
-        ({"max_fpr": "0.3", "min_coverage": "0.85"}, "inconclusive", 4, ("never", "rejected")),
+        (REJECTED, "rejected", 3, "error"),
+        (REJECTED, "never", 0, "error"),
+        (OPEN, "not-certified", 4, "error"),
+        (OPEN, "rejected", 0, "warning"),
     ],
 )
 def test_a_verdict_fails_the_step_where_it_is_to(
-    workspace: Path, limits: dict[str, str], verdict: str, code: int, passes: tuple[str, ...]
+    workspace: Path, asked: tuple[dict[str, str], str, int], fail_on: str, ends: int, kind: str
 ) -> None:
-    for fail_on in ("not-certified", "rejected"):
-        job = act(workspace, **GIVEN, **limits, fail_on=fail_on)
-        assert job.outputs["verdict"] == verdict and job.outputs["exit-code"] == str(code)
-        assert job.code == (0 if fail_on in passes else code), job.log
-        # The page is there whatever the verdict is.
-        assert any("upload-artifact" in name for name in job.used)
-        kind, text = job.annotations()[0]
-        assert kind == ("warning" if fail_on in passes else "error")
-        assert text.startswith(f"file=guardrail.json,title=calibrail%3A {verdict} ")
+    limits, verdict, code = asked
+    job = act(workspace, **GIVEN, **limits, fail_on=fail_on)
+    assert (job.outputs["verdict"], job.outputs["exit-code"]) == (verdict, str(code))
+    assert job.code == ends, job.log
+    # The page is there whatever the verdict is.
+    assert any("upload-artifact" in name for name in job.used)
+    first, text = job.annotations()[0]
+    assert first == kind
+    assert text.startswith(f"file=guardrail.json,title=calibrail%3A {verdict} ")
     assert f"**{verdict.capitalize()}**" in job.summary
-
-
-def test_never_lets_a_rejection_pass_as_an_error_that_is_seen(workspace: Path) -> None:
-    job = act(workspace, **GIVEN, max_fpr="0.01", fail_on="never")
-    assert job.code == 0 and job.annotations()[0][0] == "error"
 
 
 @pytest.mark.parametrize(
@@ -230,7 +231,7 @@ def test_inputs_are_values_whatever_they_hold(workspace: Path) -> None:
     assert job.outputs["verdict"] == "rejected" and job.code == 3, job.log
     assert not list(workspace.parent.rglob("pwned"))
     assert job.annotations()[0][1].startswith("file=a $(touch pwned) `touch pwned`")
-    for name in ("max-fpr", "arguments", "trusted", "fail-on", "min-coverage"):
+    for name in ("max-fpr", "arguments", "trusted", "fail-on"):
         job = act(workspace, **GIVEN | EASY | {name.replace("-", "_"): HOSTILE})
         assert job.code in (1, 2) and not list(workspace.parent.rglob("pwned")), name
     for name in ("version", "extras"):

@@ -78,13 +78,17 @@ def test_the_job_ends_as_the_verdict_and_reports_it(
 
 def test_variables_are_values_whatever_they_hold(made: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(made, tmp_path / "w"))
-    (folder / "guardrail.json").rename(folder / f"{HOSTILE}.json")
-    easy = {"MAX_FPR": "0.9", "MIN_COVERAGE": "0.4"}
-    assert run(folder, GUARDRAIL=f"{HOSTILE}.json", **easy).returncode == 0
-    for name in JOB["variables"]:
-        done = run(folder, **{"GUARDRAIL": f"{HOSTILE}.json", **easy, name: HOSTILE})
-        assert done.returncode in (0, 1, 2), done.stderr
-        assert not list(tmp_path.rglob("pwned")), name
+    (folder / "bin" / "calibrail").write_text('#!/bin/sh\nprintf "%s\\n" "$@" > given\n')
+    hostile = {name: HOSTILE for name in JOB["variables"]}
+    assert run(folder, **hostile).returncode == 0
+    assert not list(tmp_path.rglob("pwned"))
+    words = (folder / "given").read_text().splitlines()
+    options = [f"--{name}={HOSTILE}" for name in ("max-fpr", "min-coverage", "trusted")]
+    pages = [f"certificate.{ending}" for ending in ("html", "md", "xml")]
+    shown = [word for page in pages for word in ("--page", page)]
+    # Only further arguments are parted, by nothing but spaces.
+    assert words == ["certify", *options, *HOSTILE.split(), *shown, "--", HOSTILE, HOSTILE]
+    assert (folder / "asked").read_text().splitlines() == ["install", "--quiet", HOSTILE]
 
 
 def test_the_documented_job_extends_the_template() -> None:
