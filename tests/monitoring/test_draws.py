@@ -52,14 +52,29 @@ def test_batches_that_are_hardly_labelled_yet_are_left_out_at_the_end() -> None:
     full = drawn(50)
     assert draws.labelled_until(full) == 50
     assert draws.batch_starts(full).tolist() == [0, 10, 20, 30, 40]
-    for n_waiting, until in ((5, 50), (6, 40), (15, 40), (16, 30), (50, 0)):
+    for n_waiting, until in ((1, 50), (6, 40), (11, 40), (16, 30), (46, 0), (50, 0)):
         settled = np.arange(50) < 50 - n_waiting
         held_back = replace(full, settled=settled, label=np.where(settled, full.label, np.nan))
         assert draws.labelled_until(held_back) == until
-    # A batch in the middle does not hold up those after it.
-    settled = np.arange(50) // 10 != 2
-    assert draws.labelled_until(replace(full, settled=settled)) == 50
+    # A batch in the middle does not hold up those after it for ever.
+    full = drawn(200)
+    settled = np.arange(200) // 10 != 2
+    held_back = replace(full, settled=settled, label=np.where(settled, full.label, np.nan))
+    assert draws.labelled_until(held_back) == 200
     assert draws.labelled_until(draws.nothing_drawn()) == 0
+
+
+def test_where_labels_come_weeks_late_intervals_are_read_where_few_wait() -> None:
+    full = drawn(1000, 0.97, 0.05, per_batch=35)
+    late = np.random.default_rng(1).exponential(3.0, 1000)
+    waits = full.batch + late > full.batch[-1]
+    now = replace(full, settled=~waits, label=np.where(waits, np.nan, full.label))
+    until = draws.labelled_until(now)
+    assert 0.6 < until / 1000 < 0.95
+    assert until in {*draws.batch_starts(full).tolist(), 1000}
+    # The choice sees who waits, and not what is flagged among those labelled.
+    missed = replace(now, flagged=np.where(waits, now.flagged, ~now.flagged))
+    assert draws.labelled_until(missed) == until
 
 
 def test_whole_groups_are_refused() -> None:

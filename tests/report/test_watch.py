@@ -173,6 +173,16 @@ def test_groups_have_their_own_states_and_intervals() -> None:
     assert row.endswith("law Undecided 88% 18% 77 95% intervals 80 to 93% 15 to 21% ")
 
 
+def test_a_group_that_keeps_a_promise_for_each_undecided_is_named() -> None:
+    status = made.year("undecided")
+    status["promise"]["each"] = True
+    status["promise"]["groups"] = [
+        {**status["promise"], "group": name, "state": state}
+        for name, state in (("law", "undecided"), ("tax", "kept"))
+    ]
+    assert "which is not shown for law)" in printed(status)
+
+
 def test_with_groups_each_interval_stands_with_its_level() -> None:
     status = made.year("kept")
     for rate in ("coverage", "fpr"):

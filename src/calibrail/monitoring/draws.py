@@ -25,6 +25,8 @@ Rate = Literal["coverage", "fpr"]
 #: What a bet is made on; a side of its limit follows from the rate.
 Claim = Literal["kept", "broken"]
 RATES: Final[tuple[Rate, Rate]] = ("coverage", "fpr")
+#: So many times the narrowest width is about as narrow: a later time is worth a little.
+_ABOUT: Final = 1.1
 
 
 def nothing_drawn() -> Audited:
@@ -117,19 +119,31 @@ def batch_starts(audited: Audited) -> Ints:
 
 
 def labelled_until(audited: Audited) -> int:
-    """Return how many draws there are up to the last batch of which at least half is labelled.
+    """Return up to how many draws, a whole number of batches, intervals are read.
 
-    Intervals are of these: all intervals of all times hold together, so any may be read, and what
-    is hardly labelled yet would make the latest one wide.
+    Intervals of all times hold together, so any may be read, whatever it is chosen by. Answers that
+    wait count as whatever makes an interval widest: of the batches that are at least half labelled,
+    the latest is taken whose intervals are about as narrow as they get. How many of each class are
+    labelled, and how many wait, tell how narrow; not how many of them were flagged, so that no
+    change of the rates keeps a watch at a time before it. 0 where no batch is half labelled.
     """
     starts = batch_starts(audited)
     if not len(starts):
         return 0
+    late, ends = waiting(audited), np.append(starts[1:], len(audited))
     due = np.add.reduceat(audited.handed_out.astype(np.int64), starts)
-    done = np.add.reduceat((audited.handed_out & audited.settled).astype(np.int64), starts)
+    done = np.add.reduceat((audited.handed_out & ~late).astype(np.int64), starts)
     ready = np.flatnonzero((2 * done >= due) & (due > 0))
-    ends = np.append(starts[1:], len(audited))
-    return int(ends[ready[-1]]) if len(ready) else 0
+    if not len(ready):
+        return 0
+    widths = np.zeros(len(ready))
+    # Waiting ones that were passed may be missed, flagged ones may be false alarms.
+    for label, passed in ((1.0, True), (0.0, False)):
+        known = np.cumsum(~late & (audited.label == label))[ends[ready] - 1]
+        open_ = np.cumsum(late & (audited.flagged != passed))[ends[ready] - 1]
+        widths += open_ / np.maximum(1, open_ + known) + 1.0 / np.sqrt(np.maximum(1, known))
+    near = ready[widths <= _ABOUT * widths.min()]
+    return int(ends[near[-1]])
 
 
 def place(audited: Audited, row: int) -> dict[str, Any]:

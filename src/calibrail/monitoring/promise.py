@@ -10,6 +10,7 @@ of the (1 + s Z_t) / (1 + s z_t) is a martingale, and that of the (1 + s z_t) is
 (1 + s mean z)^n <= 1 where the mean of the z is at most 0 (log is concave). So at every moment the
 intervals hold the mean rate over all answers drawn up to then, whatever drifts: what is kept may be
 undecided again. Each rate errs with delta / 2, as at different times different ones may be broken.
+A promise that was made for each group is kept where each group's is.
 
 With groups one half of delta is for all answers, and of the other half the k-th group to appear has
 1 / (k (k + 1)). Each half again is split evenly between the rates that have a limit.
@@ -67,8 +68,9 @@ def promise_status(
     by : {"group", "language"}, optional
         Column of ``audited`` whose groups are watched, too; fixed before the first label.
     each : bool
-        Whether the promise was made for each group: then one group alone can break it. Otherwise
-        ``state`` is that of all answers, and a group has its own.
+        Whether the promise was made for each group: then one group alone can break it, and it is
+        kept where each group drawn is. Otherwise ``state`` is that of all answers, and a group has
+        its own.
     decided : mapping, optional
         What an earlier status held under that name: broken is for ever, even if labels were changed
         since.
@@ -106,6 +108,12 @@ def promise_status(
         status["decided"]["group"] = None
     groups = [] if by is None else _groups(every, error, by)
     told = [status, *groups] if each else [status]
+    if each and groups:
+        shown = all(item["state"] == "kept" for item in groups)
+        since = (
+            max((item["since"] for item in groups), key=lambda at: at["draw"]) if shown else None
+        )
+        status |= {"state": "kept" if shown else "undecided", "since": since}
     fallen = [item["decided"] for item in told if item["decided"] is not None]
     if fallen:
         first = min(fallen, key=lambda item: item["draw"])
@@ -120,6 +128,7 @@ def promise_status(
     return {
         **status,
         "delta": error,
+        "each": each,
         "limits": dict(zip(RATES, (asked.get(rate) for rate in RATES), strict=True)),
         "n_disagreements": audited.n_disagreements,
         "repeated": len(audited) - len(set(audited.id.tolist())),

@@ -80,7 +80,7 @@ ASSUMPTIONS: Final[Mapping[str, str]] = {
 
 #: Days below which an interval is shown to the minute.
 _HOURS_BELOW: Final = 3.0
-#: New languages that a sentence names.
+#: New languages, or groups, that a sentence names.
 _MOST_NAMED: Final = 3
 #: Share of a batch above which a draw is no small part of what it is drawn from.
 _LARGE_SHARE: Final = 0.5
@@ -244,7 +244,18 @@ def _promise(promise: Json) -> str:
         return "unknown: no answer has been labelled yet, and only labels tell whether it is kept."
     if promise["state"] == "kept":
         return f"kept so far{_up_to(promise)}: {rates(promise)}."
-    return f"undecided, for which there are too few labels: {rates(promise)}."
+    groups = _of_groups(promise)
+    return f"undecided, for which there are too few labels{groups}: {rates(promise)}."
+
+
+def _of_groups(promise: Json) -> str:
+    """Name the groups that are not shown, where each has to be."""
+    names = [item["group"] for item in promise["groups"] if item["state"] != "kept"]
+    if not names or not promise.get("each"):
+        return ""
+    more = ["others"] if len(names) > _MOST_NAMED else []
+    told = listed([*map(group_label, names[:_MOST_NAMED]), *more])
+    return f" (it is to be kept for each group, which is not shown for {told})"
 
 
 def _up_to(promise: Json) -> str:
@@ -254,7 +265,8 @@ def _up_to(promise: Json) -> str:
     if until is None or newer <= 0:
         return ""
     wait = count(newer, "later drawn answer is", "later drawn answers are")
-    return f", by labels of answers up to {day(until['time'])} ({wait} hardly labelled yet)"
+    late = f"{wait} not counted yet: too many wait for a label"
+    return f", by labels of answers up to {day(until['time'])} ({late})"
 
 
 def fallen_groups(promise: Json) -> Iterator[str]:
