@@ -1,0 +1,185 @@
+"""How does an agent of the OpenAI Agents SDK hold an answer back? An output guardrail of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from calibrail.integrations.gate import Gate, Guarding
+from calibrail.integrations.missing import needs
+
+with needs("openai-agents"):
+    from agents import (
+        Agent,
+        AgentHooks,
+        GuardrailFunctionOutput,
+        ModelResponse,
+        OutputGuardrail,
+        RunContextWrapper,
+        RunResultStreaming,
+        UserError,
+    )
+
+#: Items of a run that hold what a tool said, and under which name.
+_RESULTS: Final[Mapping[str, str]] = {
+    "function_call_output": "output",
+    "custom_tool_call_output": "output",
+    "mcp_call": "output",
+    "file_search_call": "results",
+}
+
+#: Events of a stream that hold nothing of an answer.
+_PROGRESS: Final = {"tool_called", "tool_output", "handoff_requested", "handoff_occured"}
+
+
+class AnswerGuardrail(OutputGuardrail[Any]):
+    """An output guardrail whose tripwire is every outcome but ``pass``.
+
+    Give it to an agent twice: ``Agent(output_guardrails=[guard], hooks=guard.hooks)``. By its hooks
+    it knows what the tools of the run said, which the SDK shows no guardrail; where ``contexts`` is
+    given it needs none. ``output_info`` is the decision as JSON values with the guardrail's digest.
+
+    Parameters
+    ----------
+    guardrail : Gate, Guardrail, Client or path
+        What decides.
+    contexts : callable, optional
+        Returns the sources of the answer for a run's context wrapper, e.g. ``lambda run:
+        run.context.documents``. Left out, what tools returned since the last turn of the user.
+    question : callable, optional
+        Returns the question likewise; left out, the last turn of the user.
+    answer : callable, optional
+        Returns the text to judge for an output that is none, e.g. ``lambda output: output.text``.
+    """
+
+    def __init__(
+        self,
+        guardrail: Guarding,
+        *,
+        contexts: Callable[[RunContextWrapper[Any]], Sequence[str]] | None = None,
+        question: Callable[[RunContextWrapper[Any]], str] | None = None,
+        answer: Callable[[Any], str] | None = None,
+    ) -> None:
+        super().__init__(self._judged, name="calibrail")
+        self.gate = Gate.of(guardrail)
+        self.hooks = _Heard()
+        self._contexts, self._question, self._answer = contexts, question, answer
+
+    async def _judged(
+        self, run: RunContextWrapper[Any], agent: Agent[Any], output: Any
+    ) -> GuardrailFunctionOutput:
+        turn = self.hooks.turn(run)
+        if self._contexts is None and not self.hooks.heard(run):
+            raise UserError(
+                f"calibrail does not know what the tools of the agent {agent.name!r} returned: "
+                "give the agent hooks=guard.hooks, or the guard contexts=..."
+            )
+        decision = await self.gate.acheck(
+            question=turn.question if self._question is None else self._question(run),
+            contexts=turn.contexts() if self._contexts is None else self._contexts(run),
+            response=self._text(output),
+        )
+        return GuardrailFunctionOutput(self.gate.details(decision), decision.flagged)
+
+    def _text(self, output: Any) -> str:
+        if self._answer is not None:
+            return self._answer(output)
+        if not isinstance(output, str):
+            raise UserError(
+                f"an output of type {type(output).__name__} is no text that can be judged: give "
+                "the guard answer=..., which returns its text"
+            )
+        return output
+
+
+async def held_back(result: RunResultStreaming) -> AsyncIterator[Any]:
+    """Yield the events of a streamed run, those with its answer once that has been released.
+
+    The SDK sends the answer's words before any output guardrail has seen them. Here only what tools
+    do comes at once; all else waits for the end of the run.
+
+    Raises
+    ------
+    OutputGuardrailTripwireTriggered
+        The answer is withheld: nothing of it was yielded.
+    """
+    held = []
+    async for event in result.stream_events():
+        if getattr(event, "name", None) in _PROGRESS:
+            yield event
+        else:
+            held.append(event)
+    for event in held:
+        yield event
+
+
+class _Turn:
+    """What the user asked last in a run, and what tools have said since."""
+
+    def __init__(self) -> None:
+        self.question = ""
+        self._said: dict[str, list[str]] = {}
+
+    def hear(self, items: Sequence[Any]) -> None:
+        """Take up items of the run; those that are known already change nothing."""
+        for number, item in enumerate(map(_content, items)):
+            kind = item.get("type", "message")
+            if kind == "message" and item.get("role") == "user":
+                self.question, self._said = _text(item.get("content")), {}
+            elif kind in _RESULTS:
+                call = item.get("call_id") or item.get("id") or str(number)
+                self._said[call] = list(_texts(item.get(_RESULTS[kind])))
+
+    def contexts(self) -> list[str]:
+        """Return what tools have said, in order."""
+        return [text for texts in self._said.values() for text in texts if text]
+
+
+class _Heard(AgentHooks[Any]):
+    """Hears what a model is sent, and what it answers, in each run by itself."""
+
+    def __init__(self) -> None:
+        self._turns: WeakKeyDictionary[RunContextWrapper[Any], _Turn] = WeakKeyDictionary()
+
+    async def on_llm_start(
+        self,
+        context: RunContextWrapper[Any],
+        agent: Agent[Any],
+        system_prompt: str | None,
+        input_items: list[Any],
+    ) -> None:
+        self._turns.setdefault(context, _Turn()).hear(input_items)
+
+    async def on_llm_end(
+        self, context: RunContextWrapper[Any], agent: Agent[Any], response: ModelResponse
+    ) -> None:
+        # Tools that the model's provider runs answer in the same response.
+        self._turns.setdefault(context, _Turn()).hear(response.output)
+
+    def heard(self, run: RunContextWrapper[Any]) -> bool:
+        """Whether a model of the run was asked while these hooks were there."""
+        return run in self._turns
+
+    def turn(self, run: RunContextWrapper[Any]) -> _Turn:
+        """Return the last turn of the user, by the run's input where nothing was heard."""
+        if (turn := self._turns.get(run)) is None:
+            turn = _Turn()
+            turn.hear(run.turn_input)
+        return turn
+
+
+def _content(item: Any) -> Mapping[str, Any]:
+    return item if isinstance(item, Mapping) else item.model_dump()
+
+
+def _texts(said: Any) -> list[str]:
+    """Return the texts of what a tool said: one, or parts of which some may be images."""
+    if said is None or isinstance(said, str):
+        return [said or ""]
+    parts = [said] if isinstance(said, Mapping) else said
+    return [part["text"] for part in parts if isinstance(part.get("text"), str)]
+
+
+def _text(content: Any) -> str:
+    return "\n".join(_texts(content))
