@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST_ARGS ?=
 
-.PHONY: demo test test-integrations lint types coverage mutants docs leaderboard bench validate fuzz clean
+.PHONY: demo test test-integrations package lint types coverage mutants docs leaderboard bench validate fuzz clean
 
 # torch first and alone: its pinned version decides which build the rest finds already there.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -48,6 +48,10 @@ coverage: $(VENV)/.installed-dev
 # A seeded sample of small changes to the core; MUTANTS_ARGS=--all takes every one, and hours.
 mutants: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/mutants.py $(MUTANTS_ARGS)
+
+# dist/, built and checked, and tried in an environment of its own; TAG=v0.1.0 must be the version.
+package: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.package $(if $(TAG),--tag "$(TAG)")
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/mkdocs build --strict
