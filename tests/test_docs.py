@@ -29,6 +29,7 @@ from calibrail.serve.client.attempts import Asking
 from calibrail.serve.process import serve
 from tests.answers import rows, write
 from tests.chat_server import ChatServer, sampled
+from tests.data.traces.shapes import langfuse_trace
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -114,8 +115,17 @@ def _furnished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write(tmp_path / "summedits.jsonl", edited)
     votes = {0: ["Benign", "Questionable"], 1: ["Benign", "Unwanted"]}
     write(tmp_path / "annotated.jsonl", [row | {"label": votes[row["label"]]} for row in rows()])
+    (tmp_path / "langfuse.json").write_text(json.dumps([_traced(row) for row in rows()]))
     (tmp_path / "scores.csv").write_text("\n".join(["label,my_detector", *lines]))
     return tmp_path
+
+
+def _traced(row: dict[str, Any]) -> dict[str, Any]:
+    """An answer as a trace of Langfuse, with a retriever's observation and a person's verdict."""
+    trace = langfuse_trace(str(row["id"]), row["response"], ["faithful", "wrong"][row["label"]])
+    trace["input"] = row["question"]
+    trace["observations"][1]["output"] = row["contexts"]
+    return trace | {"sessionId": row.get("group")}
 
 
 def _logs_some(guardrail: Guardrail) -> None:

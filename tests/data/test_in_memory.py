@@ -195,3 +195,55 @@ def test_arrays_become_columns_of_one_length() -> None:
         columns_of(labels=None)
     with pytest.raises(InputError, match="lengths: scores 1, labels 2"):
         columns_of(scores=[1], labels=[0, 1])
+
+
+class Interchanged:
+    """A data frame of a library that knows no Arrow, only the interchange protocol."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> object:
+        return self.table.__dataframe__(nan_as_null, allow_copy)
+
+
+def test_a_frame_of_the_interchange_protocol() -> None:
+    rows = [{**row, "contexts": row["contexts"][0]} for row in ROWS]
+    opened = read(Interchanged(pa.Table.from_pylist(rows)))  # type: ignore[arg-type]
+    assert [(item.id, item.contexts, item.label) for item in opened] == [
+        (row["id"], (row["contexts"],), row["label"]) for row in rows
+    ]
+    assert (opened.source, opened.digest()) == ("Interchanged in memory", _digest(rows))
+
+
+class Split(dict[str, Any]):
+    """What holds several data sets by name."""
+
+
+class Lazy:
+    """A query that was not run."""
+
+    def collect(self) -> None:
+        """Run it."""
+
+
+def test_what_is_no_data_yet_is_named_with_the_remedy() -> None:
+    table = pa.Table.from_pylist(ROWS)
+    with pytest.raises(
+        InputError, match=r"a Split holds several tables \(train\); .*data\['train'\]"
+    ):
+        read(Split(train=table))
+    with pytest.raises(InputError, match=r"got a tests Lazy; collect\(\) it first"):
+        read(Lazy())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("library", ["polars", "duckdb", "datasets"])
+def test_the_holders_of_other_libraries(library: str) -> None:
+    module = pytest.importorskip(library)
+    answers = pa.Table.from_pylist(ROWS)
+    made = {
+        "polars": lambda: module.from_arrow(answers),
+        "duckdb": lambda: module.from_arrow(answers),
+        "datasets": lambda: module.Dataset.from_list(ROWS),
+    }[library]()
+    assert [item.id for item in read(made)] == [row["id"] for row in ROWS]

@@ -145,7 +145,7 @@ def saved_rows(
 
 
 def table_rows(source: object) -> Iterator[TableItem]:
-    """Yield the rows of a table in memory that offers itself to Arrow, numbered from 1.
+    """Yield the rows of a table in memory that offers itself to Arrow or for interchange.
 
     Raises
     ------
@@ -155,7 +155,12 @@ def table_rows(source: object) -> Iterator[TableItem]:
     import pyarrow as pa
 
     try:
-        table = pa.table(source)
+        if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
+            table = pa.table(source)
+        else:
+            from pyarrow.interchange import from_dataframe
+
+            table = from_dataframe(source)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise DataError(
             f"a {type(source).__name__} cannot be read as an Arrow table: {_first_line(error)}"

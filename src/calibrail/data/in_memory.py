@@ -27,6 +27,14 @@ _ABSENT: Final = ("NAType", "NaTType")
 
 
 @runtime_checkable
+class Interchanged(Protocol):
+    """A data frame that offers itself by the interchange protocol alone."""
+
+    def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> object:
+        """Return what the protocol asks for."""
+
+
+@runtime_checkable
 class ArrowStream(Protocol):
     """What offers its rows to Arrow: a pyarrow or polars table, a query's result."""
 
@@ -80,7 +88,7 @@ def describe(source: object) -> str:
     """
     if isinstance(source, Mapping):
         kind = "columns"
-    elif _is_table(source):
+    elif _is_table(source) or hasattr(source, "column_names"):
         kind = type(source).__name__
     else:
         first = source[0] if isinstance(source, Sequence) and source else None
@@ -181,12 +189,19 @@ def _opened(source: object) -> tuple[str, Callable[[], Iterable[TableItem]]]:
     if _is_table(source):
         return "table", lambda: _frame_rows(source) if _of_pandas(source) else table_rows(source)
     if isinstance(source, Mapping):
+        if tables := [str(name) for name, held in source.items() if hasattr(held, "column_names")]:
+            raise InputError(
+                f"a {type(source).__name__} holds several tables ({', '.join(tables)}); give one "
+                f"of them, e.g. data[{tables[0]!r}]"
+            )
         given = _aligned({str(name): values for name, values in source.items()})
         columns = {name: _column(name, values) for name, values in given.items()}
         _same_length(columns)
         return "columns", lambda: _column_rows(columns)
     if isinstance(source, str | bytes) or not isinstance(source, Iterable):
-        raise InputError(f"the data must be {ACCEPTED}; got {_given(source)}")
+        # A polars LazyFrame and its kin are no data yet.
+        remedy = "; collect() it first" if callable(getattr(source, "collect", None)) else ""
+        raise InputError(f"the data must be {ACCEPTED}; got {_given(source)}{remedy}")
     items = iter(source)
     first = list(islice(items, 1))
     if first and not isinstance(first[0], Example | Mapping):
@@ -200,7 +215,7 @@ def _opened(source: object) -> tuple[str, Callable[[], Iterable[TableItem]]]:
 
 
 def _is_table(source: object) -> bool:
-    return _of_pandas(source) or isinstance(source, ArrowStream)
+    return _of_pandas(source) or isinstance(source, ArrowStream | Interchanged)
 
 
 def _of_pandas(source: object) -> bool:

@@ -33,7 +33,8 @@ class ReadOptions:
     Attributes
     ----------
     format : str or None
-        ``jsonl``, ``csv``, ``parquet``, a benchmark's name, or one that a plug-in registers.
+        ``jsonl``, ``csv``, ``parquet``, the name of a benchmark or of a tool's export, or one that
+        a plug-in registers.
     preset : str or None
         Another tool whose field names the file has.
     mapping : mapping of str to str
@@ -66,8 +67,8 @@ class ReadOptions:
     """
 
     format: str | None = setting(
-        "jsonl, json, csv, parquet, saved (a folder of Hugging Face datasets), halueval, ragtruth, "
-        "natural_questions, truthfulqa or wikibio; guessed where it can be.",
+        "jsonl, json, csv, parquet, saved (a folder of Hugging Face datasets); a benchmark's, such "
+        "as halueval, or a tool's, such as spans or langfuse; guessed where it can be.",
         None,
         metavar="NAME",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import calibrail.data.traces.spans as spans
 from calibrail.data import read
 from calibrail.data.traces.spans import Span, answer_of
+from calibrail.errors import DataError
 from tests.data.traces.shapes import BAD, CONTEXTS, GOOD, QUESTION, sdk_spans
 
 
@@ -89,12 +91,47 @@ def test_few_traces_are_open_at_a_time(monkeypatch: pytest.MonkeyPatch, bound: s
     assert reading.reasons == {("row", "too far from its trace"): 1}
 
 
+def test_the_system_s_message_can_be_named_as_the_contexts() -> None:
+    rows = [row for row in sdk_spans("t1", GOOD) if "find" not in row["name"]]
+    with pytest.raises(DataError, match="contexts: missing"):
+        list(read(rows, labelled=False))
+    named = read(rows, labelled=False, format="spans", mapping={"contexts": "system"})
+    assert [e.contexts for e in named] == [("Be brief.",)]
+
+
+def test_the_words_of_openllmetry() -> None:
+    attributes = {
+        "gen_ai.request.model": "m",
+        "gen_ai.prompt.0.role": "user",
+        "gen_ai.prompt.0.content": QUESTION,
+        "gen_ai.completion.0.role": "assistant",
+        "gen_ai.completion.0.content": GOOD,
+    }
+    row = {"trace_id": "t", "span_id": "s", "attributes": attributes}
+    (example,) = read([row], labelled=False, require=("response",))
+    assert (example.question, example.response, example.id) == (QUESTION, GOOD, "t")
+
+
+def test_annotations_of_people_join_their_spans() -> None:
+    rows = sdk_spans("t1", GOOD) + sdk_spans("t2", BAD)
+    said = [("t1-model", "HUMAN", "factual"), ("t2-chain", "HUMAN", "hallucinated")]
+    said += [("t1-model", "LLM", "hallucinated"), ("t2-chain", "LLM", "factual")]
+    notes = [
+        {"span_id": span, "annotation_name": "truth", "annotator_kind": kind, "label": label}
+        for span, kind, label in said
+    ]
+    for order in (rows + notes, notes + rows):
+        reading = read(order, keep=("score.truth",), strict=True)
+        assert [(e.label, e.columns["score.truth"]) for e in reading] == [
+            (0, "hallucinated"),
+            (1, "factual"),
+        ]
+
+
 def test_spans_of_the_sdk_itself() -> None:
     sdk = pytest.importorskip("opentelemetry.sdk.trace")
     export = pytest.importorskip("opentelemetry.sdk.trace.export")
     memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
-    import json
-
     spans_made, provider = memory.InMemorySpanExporter(), sdk.TracerProvider()
     provider.add_span_processor(export.SimpleSpanProcessor(spans_made))
     tracer = provider.get_tracer("test")

@@ -26,7 +26,7 @@ _CHOSEN: Final = ("choices", "rating", "number", "taxonomy", "selected")
 
 def _task(row: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     data = parsed(row.get("data"))
-    if not isinstance(data, Mapping):
+    if not isinstance(data, dict):
         return
     given = [item for item in _list(row.get("annotations")) if not item.get("was_cancelled")]
     # A reviewer's word stands for those of all others.
@@ -41,14 +41,14 @@ def _task(row: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
 def _list(value: object) -> list[Mapping[str, Any]]:
     value = parsed(value)
     items = value if isinstance(value, list) else []
-    return [item for item in items if isinstance(item, Mapping)]
+    return [item for item in items if isinstance(item, dict)]
 
 
 def _results(annotation: Mapping[str, Any], prefix: str) -> Iterator[Verdict]:
     for result in _list(annotation.get("result")):
         value = result.get("value")
         chosen = next(
-            (value[key] for key in _CHOSEN if isinstance(value, Mapping) and key in value), None
+            (value[key] for key in _CHOSEN if isinstance(value, dict) and key in value), None
         )
         # A choice among several at once stays a list; of a taxonomy its paths do.
         if isinstance(chosen, list) and len(chosen) == 1:
@@ -105,8 +105,8 @@ _RESPONSES, _SUGGESTION = ".responses", ".suggestion"
 
 def _record(row: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     fields, metadata = parsed(row.get("fields")), parsed(row.get("metadata"))
-    if isinstance(fields, Mapping):
-        about = metadata if isinstance(metadata, Mapping) else {}
+    if isinstance(fields, dict):
+        about = metadata if isinstance(metadata, dict) else {}
         verdicts = [*_responses(row), *_suggestions(row)]
         yield {**about, "id": row.get("id"), **fields, **verdict_columns(verdicts)}
         return
@@ -125,7 +125,7 @@ def _record(row: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
 
 def _responses(row: Mapping[str, object]) -> Iterator[Verdict]:
     responses = parsed(row.get("responses"))
-    for question, items in responses.items() if isinstance(responses, Mapping) else ():
+    for question, items in responses.items() if isinstance(responses, dict) else ():
         given = _list(items)
         states = [item.get("status") for item in given]
         yield from _submitted(str(question), [item.get("value") for item in given], states)
@@ -143,8 +143,8 @@ def _submitted(question: str, values: object, states: object) -> list[Verdict]:
 
 def _suggestions(row: Mapping[str, object]) -> Iterator[Verdict]:
     suggestions = parsed(row.get("suggestions"))
-    for question, item in suggestions.items() if isinstance(suggestions, Mapping) else ():
-        if isinstance(item, Mapping):
+    for question, item in suggestions.items() if isinstance(suggestions, dict) else ():
+        if isinstance(item, dict):
             yield f"{SCORE}{question}", item.get("value")
 
 

@@ -13,19 +13,19 @@ def attributes_of(value: object) -> dict[str, object]:
     >>> attributes_of([{"key": "n", "value": {"intValue": "3"}}]), attributes_of({"a.b": 1})
     ({'n': 3}, {'a.b': 1})
     """
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {str(key): item for key, item in value.items()}
     if not isinstance(value, list):
         return {}
     return {
         str(item["key"]): _typed(item.get("value"))
         for item in value
-        if isinstance(item, Mapping) and "key" in item
+        if isinstance(item, dict) and "key" in item
     }
 
 
 def _typed(value: object) -> object:
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         return value
     for name in _SIMPLE:
         if name in value:
@@ -35,11 +35,11 @@ def _typed(value: object) -> object:
         return int(text) if text.lstrip("-").isdecimal() and len(text) < 20 else text
     if "arrayValue" in value:
         inner = value["arrayValue"]
-        items = inner.get("values") if isinstance(inner, Mapping) else None
+        items = inner.get("values") if isinstance(inner, dict) else None
         return [_typed(item) for item in items] if isinstance(items, list) else []
     if "kvlistValue" in value:
         inner = value["kvlistValue"]
-        return attributes_of(inner.get("values") if isinstance(inner, Mapping) else None)
+        return attributes_of(inner.get("values") if isinstance(inner, dict) else None)
     return None
 
 
@@ -57,10 +57,11 @@ def nested(flat: Mapping[str, object]) -> dict[str, Any]:
         inner = tree
         for part in path:
             below = inner.get(part)
-            if not isinstance(below, dict):
+            if type(below) is not dict:
                 below = inner[part] = {}
             inner = below
-        value = _opened(value)
+        if type(value) is not str:
+            value = _opened(value)
         there = inner.get(last)
         if isinstance(there, dict) and isinstance(value, dict):
             there.update(value)
@@ -71,17 +72,17 @@ def nested(flat: Mapping[str, object]) -> dict[str, Any]:
 
 def _opened(value: object) -> object:
     """Return a value whose own names with dots are taken apart, too."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return nested({str(key): item for key, item in value.items()})
-    if isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
+    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
         return [_opened(item) for item in value]
     return value
 
 
 def _listed(value: object) -> object:
-    if not isinstance(value, dict):
+    if type(value) is not dict or not value:
         return value
-    if value and all(name.isdecimal() and len(name) < 10 for name in value):
+    if next(iter(value)).isdecimal() and all(n.isdecimal() and len(n) < 10 for n in value):
         return [_listed(value[name]) for name in sorted(value, key=int)]
     return {name: _listed(item) for name, item in value.items()}
 
@@ -93,7 +94,7 @@ def down(tree: object, *names: str) -> Any:
     ('q', None)
     """
     for name in names:
-        if not isinstance(tree, Mapping):
+        if type(tree) is not dict:
             return None
         tree = tree.get(name)
     return tree
@@ -101,7 +102,7 @@ def down(tree: object, *names: str) -> Any:
 
 def walked(value: object, *names: str) -> Iterator[Mapping[str, object]]:
     """Yield the objects in lists within lists, as OTLP keeps its spans."""
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         return
     if not names:
         yield value

@@ -67,7 +67,7 @@ def response_in(value: object) -> str | None:
 def system_in(value: object) -> str | None:
     """Return the text of the system's messages, or None where there is none."""
     value = parsed(value)
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         value = value.get("messages")
     texts = [
         text
@@ -86,7 +86,7 @@ def documents_in(value: object) -> list[str] | None:
     """
     value = parsed(value)
     for _ in range(_DEPTH):
-        if not isinstance(value, Mapping):
+        if not isinstance(value, dict):
             break
         inner = next((value[key] for key in _DOCUMENTS if value.get(key) is not None), None)
         if inner is None:
@@ -103,7 +103,7 @@ def documents_in(value: object) -> list[str] | None:
 
 def _document(item: object) -> str | None:
     for _ in range(_DEPTH):
-        if not isinstance(item, Mapping):
+        if not isinstance(item, dict):
             break
         inner = next((item[key] for key in ("kwargs", "document", "node") if item.get(key)), None)
         if inner is None:
@@ -118,7 +118,7 @@ def _text(value: object, keys: Sequence[str], roles: Sequence[str], depth: int) 
     value = parsed(value)
     if isinstance(value, str) or not depth:
         return value if isinstance(value, str) and value.strip() else None
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         value = _message(value)
         if isinstance(parts := value.get("parts"), list):
             return _parts(parts)
@@ -137,7 +137,7 @@ def _text(value: object, keys: Sequence[str], roles: Sequence[str], depth: int) 
         spoken = [item for item in value if _role(item) in roles]
         texts = (_text(item, ("content",), roles, depth - 1) for item in reversed(spoken))
         return next((text for text in texts if text), None)
-    if all(isinstance(item, Mapping) and "type" in item for item in value):
+    if all(isinstance(item, dict) and "type" in item for item in value):
         return _parts(value)
     return _text(value[-1 if roles is _USER else 0], keys, roles, depth - 1)
 
@@ -148,7 +148,7 @@ def _parts(parts: Iterable[object]) -> str | None:
     for part in parts:
         if isinstance(part, str):
             texts.append(part)
-        elif isinstance(part, Mapping) and part.get("type", "text") in (
+        elif isinstance(part, dict) and part.get("type", "text") in (
             *("text", "output_text", "input_text"),
         ):
             text = part.get("text", part.get("content"))
@@ -158,20 +158,20 @@ def _parts(parts: Iterable[object]) -> str | None:
 
 def _message(item: object) -> Mapping[str, object]:
     """Return a message's own fields: LangChain keeps them in ``kwargs``, OpenInference apart."""
-    if not isinstance(item, Mapping):
+    if not isinstance(item, dict):
         return {}
     for key in ("kwargs", "message"):
-        if isinstance(inner := item.get(key), Mapping):
+        if isinstance(inner := item.get(key), dict):
             return inner
     return item
 
 
 def _role(item: object) -> str:
     """Return who speaks in a message, in lower case, or an empty text where it is none."""
-    if not isinstance(item, Mapping):
+    if not isinstance(item, dict):
         return ""
     path = item.get("id")
-    if isinstance(item.get("kwargs"), Mapping) and isinstance(path, list) and path:
+    if isinstance(item.get("kwargs"), dict) and isinstance(path, list) and path:
         return str(path[-1]).lower()
     message = _message(item)
     for key in ("role", "type"):

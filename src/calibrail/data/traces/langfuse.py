@@ -31,7 +31,7 @@ _KINDS: Final[Mapping[str, Kind]] = {
 
 def _parts(row: Mapping[str, object]) -> Iterator[Span | Mark]:
     whole = parsed(row.get("trace"))
-    if isinstance(whole, Mapping):
+    if isinstance(whole, dict):
         row = {**row, **whole}
     trace = _text(row, "traceId", "trace_id")
     name = _text(row, "name")
@@ -45,11 +45,11 @@ def _parts(row: Mapping[str, object]) -> Iterator[Span | Mark]:
         yield _span(row, trace, trace, None, "other")
         observations = parsed(row.get("observations"))
         for item in observations if isinstance(observations, list) else ():
-            if isinstance(item, Mapping):
+            if isinstance(item, dict):
                 yield _observation(item, trace)
         scores = parsed(row.get("scores"))
         for item in scores if isinstance(scores, list) else ():
-            if isinstance(item, Mapping) and item.get("name"):
+            if isinstance(item, dict) and item.get("name"):
                 yield Mark(trace, None, _verdict(item))
 
 

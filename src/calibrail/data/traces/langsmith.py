@@ -49,7 +49,7 @@ def _parts(row: Mapping[str, object]) -> Iterator[Span | Mark]:
         inner = parsed(run.get("child_runs"))
         known = str(run.get("id") or "")
         for item in inner if isinstance(inner, list) else ():
-            if isinstance(item, Mapping):
+            if isinstance(item, dict):
                 runs.append((item, known))
 
 
@@ -74,26 +74,26 @@ def _span(run: Mapping[str, Any], trace: str, parent: str | None) -> Span:
 
 def _thread(run: Mapping[str, object]) -> str | None:
     extra = parsed(run.get("extra"))
-    metadata = extra.get("metadata") if isinstance(extra, Mapping) else None
+    metadata = extra.get("metadata") if isinstance(extra, dict) else None
     for name in ("thread_id", "session_id", "conversation_id"):
-        if isinstance(metadata, Mapping) and metadata.get(name):
+        if isinstance(metadata, dict) and metadata.get(name):
             return str(metadata[name])
     return None
 
 
 def _stats(stats: object) -> Iterator[Verdict]:
     """Yield the mean of each kind of feedback; of one in words, how often each was said."""
-    for name, item in stats.items() if isinstance(stats, Mapping) else ():
-        if not isinstance(item, Mapping) or not item.get("n", 1):
+    for name, item in stats.items() if isinstance(stats, dict) else ():
+        if not isinstance(item, dict) or not item.get("n", 1):
             continue
         yield f"{SCORE}{name}", item.get("avg")
-        if isinstance(values := item.get("values"), Mapping) and values:
+        if isinstance(values := item.get("values"), dict) and values:
             yield f"{SCORE}{name}.votes", dict(values)
 
 
 def _feedback(row: Mapping[str, object]) -> Mark:
     source = parsed(row.get("feedback_source"))
-    people = isinstance(source, Mapping) and source.get("type") == "app"
+    people = isinstance(source, dict) and source.get("type") == "app"
     trace = row.get("trace_id")
     value = row.get("value") if row.get("score") is None else row.get("score")
     column = f"{ANNOTATION if people else SCORE}{row.get('key')}"

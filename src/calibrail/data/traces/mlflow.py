@@ -38,7 +38,7 @@ _CONTEXTS: Final = ("retrieved_context", "retrieved_contexts", "contexts", "cont
 
 def _answers(row: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     info, data = parsed(row.get("info")), parsed(row.get("data"))
-    if isinstance(info, Mapping) and isinstance(data, Mapping):
+    if isinstance(info, dict) and isinstance(data, dict):
         row = {**info, **data}
     spans = parsed(row.get("spans"))
     made = answer_of(map(_span, spans)) if isinstance(spans, list) else None
@@ -52,7 +52,7 @@ def _answers(row: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     if "response" not in values:
         return
     metadata = parsed(row.get("trace_metadata"))
-    session = metadata.get("mlflow.trace.session") if isinstance(metadata, Mapping) else None
+    session = metadata.get("mlflow.trace.session") if isinstance(metadata, dict) else None
     known = {
         "id": row.get("trace_id") or row.get("request_id"),
         "group": session or row.get("group"),
@@ -68,7 +68,7 @@ def _first(row: Mapping[str, object], *names: str) -> object:
 
 
 def _span(span: object) -> Span:
-    row = span if isinstance(span, Mapping) else {}
+    row = span if isinstance(span, dict) else {}
     attributes = {k: parsed(v) for k, v in attributes_of(row.get("attributes")).items()}
     kind = _KINDS.get(str(attributes.get("mlflow.spanType", "")).upper(), "other")
     came_out = attributes.get("mlflow.spanOutputs")
@@ -90,11 +90,11 @@ def _verdicts(row: Mapping[str, object]) -> Iterator[Verdict]:
     assessments = parsed(row.get("assessments"))
     for item in assessments if isinstance(assessments, list) else ():
         # An expectation says what the answer should have been, not what it is.
-        feedback = item.get("feedback") if isinstance(item, Mapping) else None
-        if not isinstance(feedback, Mapping) or item.get("valid") is False:
+        feedback = item.get("feedback") if isinstance(item, dict) else None
+        if not isinstance(feedback, dict) or item.get("valid") is False:
             continue
         source = item.get("source")
-        of = source.get("source_type") if isinstance(source, Mapping) else None
+        of = source.get("source_type") if isinstance(source, dict) else None
         prefix = ANNOTATION if of == "HUMAN" else SCORE
         yield f"{prefix}{item.get('assessment_name') or item.get('name')}", feedback.get("value")
     if isinstance(assessments, list):

@@ -45,15 +45,14 @@ def _parts(row: Mapping[str, object]) -> Iterator[Span | Mark]:
     if "annotator_kind" in row:
         yield from _marks(row)
         return
-    found = False
-    row = {**row, **{name: parsed(row[name]) for name in _WRAPPED & row.keys()}}
+    wrapped = _WRAPPED & row.keys()
+    if not wrapped:
+        yield _span(row)
+        return
+    row = {name: parsed(row[name]) for name in wrapped}
     for scopes in ("scopeSpans", "instrumentationLibrarySpans"):
         for path in (("resourceSpans", scopes, "spans"), (scopes, "spans")):
-            for span in walked(row, *path):
-                found = True
-                yield _span(span)
-    if not found and not _WRAPPED & row.keys():
-        yield _span(row)
+            yield from map(_span, walked(row, *path))
 
 
 def _span(row: Mapping[str, object]) -> Span:
@@ -63,11 +62,13 @@ def _span(row: Mapping[str, object]) -> Span:
             flat[name.removeprefix(_COLUMN)] = parsed(value)
     tree = nested(flat)
     context = parsed(row.get("context"))
-    ids = context if isinstance(context, Mapping) else row
+    ids = context if isinstance(context, dict) else row
 
     def named(*names: str) -> str | None:
-        found = (row.get(f"context.{name}") or ids.get(name) or row.get(name) for name in names)
-        return next((str(value) for value in found if value), None)
+        for name in names:
+            if value := ids.get(name) or row.get(name) or row.get(f"context.{name}"):
+                return str(value)
+        return None
 
     span = named("span_id", "spanId") or ""
     kind = _kind(row, tree)
@@ -154,8 +155,10 @@ def _documents(tree: Mapping[str, Any], kind: Kind, came_out: object) -> list[st
 
 def _columns(row: Mapping[str, object]) -> Iterator[Verdict]:
     for name, value in row.items():
+        if not name.startswith(_EVAL):
+            continue
         own, _, part = name.removeprefix(_EVAL).rpartition(".")
-        if name.startswith(_EVAL) and own and part in ("score", "label"):
+        if own and part in ("score", "label"):
             yield f"{SCORE}{own}" + (".label" if part == "label" else ""), value
 
 
@@ -169,14 +172,14 @@ def _events(row: Mapping[str, object]) -> Iterator[Verdict]:
 def _events_of(row: Mapping[str, object]) -> Iterator[tuple[object, dict[str, object]]]:
     events = parsed(row.get("events"))
     for event in events if isinstance(events, list) else ():
-        if isinstance(event, Mapping):
+        if isinstance(event, dict):
             yield event.get("name"), attributes_of(event.get("attributes"))
 
 
 def _marks(row: Mapping[str, object]) -> Iterator[Mark]:
     """Yield the verdict of a row of annotations, by whoever gave it."""
     result = row.get("result")
-    said = result if isinstance(result, Mapping) else row
+    said = result if isinstance(result, dict) else row
 
     def part(name: str) -> object:
         value = row.get(f"result.{name}")

@@ -26,7 +26,7 @@ def _promptfoo(row: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
         return
     case, prompt = parsed(row.get("testCase")), parsed(row.get("prompt"))
     given = parsed(row.get("vars"))
-    fields = given if isinstance(given, Mapping) else _mapping(case, "vars")
+    fields = given if isinstance(given, dict) else _mapping(case, "vars")
     questions, contexts = aliases_of("question", fields), aliases_of("contexts", fields)
     values = {
         **fields,
@@ -42,8 +42,8 @@ def _promptfoo(row: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
 
 def _mapping(value: object, *names: str) -> Mapping[str, object]:
     for name in names:
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value if isinstance(value, Mapping) else {}
+        value = value.get(name) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
 
 
 def _graded(row: Mapping[str, object]) -> Iterator[Verdict]:
@@ -79,7 +79,7 @@ def _deepeval(row: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     verdicts = (
         (f"{SCORE}{metric['name']}", metric.get("score"))
         for metric in (metrics if isinstance(metrics, list) else ())
-        if isinstance(metric, Mapping) and metric.get("name")
+        if isinstance(metric, dict) and metric.get("name")
     )
     yield {
         **_mapping(parsed(of("metadata", "additional_metadata", "additionalMetadata"))),
@@ -120,7 +120,7 @@ def _trulens(row: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     verdicts += [
         (f"{SCORE}{item['name']}", item.get("result"))
         for item in (feedback if isinstance(feedback, list) else ())
-        if isinstance(item, Mapping) and item.get("name")
+        if isinstance(item, dict) and item.get("name")
     ]
     calls = (parsed(row[f"{name}{_CALLS}"]) for name in metrics)
     yield {
@@ -137,7 +137,7 @@ def _retrieved(record: Mapping[str, object]) -> list[str] | None:
     """Return what a call whose method is named after retrieval gave back."""
     calls, found = record.get("calls"), []
     for call in calls if isinstance(calls, list) else ():
-        stack = call.get("stack") if isinstance(call, Mapping) else None
+        stack = call.get("stack") if isinstance(call, dict) else None
         method = _mapping(stack[-1], "method") if isinstance(stack, list) and stack else {}
         name = str(method.get("name")).lower()
         if any(word in name for word in ("retriev", "relevant_documents", "search")):
