@@ -111,7 +111,7 @@ def named_groups(table: ScoreTable) -> NDArray[np.int64]:
     encoded = table.groups.dictionary_encode()
     indices = encoded.indices
     # Read from the buffers: Arrow's own conversion imports pandas where it is installed.
-    stored = np.frombuffer(indices.buffers()[1], dtype=indices.type.to_pandas_dtype())
+    stored = np.frombuffer(indices.buffers()[1], dtype=str(indices.type))
     codes = stored[indices.offset : indices.offset + len(indices)].astype(np.int64)
     if indices.null_count:
         bits = np.frombuffer(indices.buffers()[0], dtype=np.uint8)
