@@ -1,0 +1,171 @@
+"""How does a Haystack pipeline keep replies apart that a guardrail does not pass?"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from calibrail.integrations.gate import Gate, Guarding
+from calibrail.integrations.missing import needs
+
+with needs("haystack"):
+    from haystack import Document, component, default_from_dict, default_to_dict
+    from haystack.core.errors import SerializationError
+    from haystack.dataclasses import ChatMessage
+
+if TYPE_CHECKING:
+    from calibrail.guardrail.decision import Decision
+
+#: Replies of a generator: texts, or messages of a chat.
+Replies: TypeAlias = list[str] | list[ChatMessage]
+
+_META: Final = "calibrail"
+
+
+@component
+class GuardrailRouter:
+    """A component that sends replies on where the outcome is ``pass``, and all others elsewhere.
+
+    Parameters
+    ----------
+    guardrail : Gate, Guardrail, Client or path
+        What decides. A pipeline that is written to YAML needs the path, which is what is written;
+        a file is read when the pipeline warms up, or with the first reply.
+    """
+
+    def __init__(self, guardrail: Guarding) -> None:
+        self._path = fspath(guardrail) if isinstance(guardrail, str | PathLike) else None
+        self._gate = None if self._path is not None else Gate.of(guardrail)
+        self._once = threading.Lock()
+
+    def warm_up(self) -> None:
+        """Read the guardrail's file, once."""
+        self._ready()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the component as a pipeline's YAML holds it.
+
+        Raises
+        ------
+        SerializationError
+            The component was made of something in memory.
+        """
+        if self._path is None:
+            raise SerializationError(
+                "a guardrail in memory cannot be written to a pipeline's file: make the component "
+                "of its path, GuardrailRouter('guardrail.json')"
+            )
+        content: dict[str, Any] = default_to_dict(self, guardrail=self._path)
+        return content
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> GuardrailRouter:
+        """Return the component that a pipeline's YAML holds."""
+        made: GuardrailRouter = default_from_dict(cls, data)
+        return made
+
+    @component.output_types(
+        replies=Replies, withheld=Replies, refusals=Replies, decisions=list[dict[str, Any]]
+    )
+    def run(self, query: str, documents: list[Document], replies: Replies) -> dict[str, Any]:
+        """Decide about each reply to a query.
+
+        Parameters
+        ----------
+        query : str
+            The question.
+        documents : list of Document
+            The sources; those without a text are left out.
+        replies : list of str or of ChatMessage
+            A message that calls a tool is no reply: it goes on without a decision.
+
+        Returns
+        -------
+        dict
+            ``replies`` that may be released; ``withheld``, all others, and ``refusals``, what is
+            shown instead of each; ``decisions``, one for each reply, in their order. Messages hold
+            the decision about them in ``meta["calibrail"]``, too.
+
+        Raises
+        ------
+        InputError
+            A reply is neither a text nor a message.
+        """
+        gate = self._ready()
+        decisions: list[Decision | None] = []
+        for reply in replies:
+            asked = _asked(query, documents, reply)
+            if isinstance(asked, ValueError):
+                decisions.append(gate.failed(asked, question=query))
+            else:
+                decisions.append(None if asked is None else gate.check(**asked))
+        return _routed(gate, replies, decisions)
+
+    @component.output_types(
+        replies=Replies, withheld=Replies, refusals=Replies, decisions=list[dict[str, Any]]
+    )
+    async def run_async(
+        self, query: str, documents: list[Document], replies: Replies
+    ) -> dict[str, Any]:
+        """Decide as `run` does, while the event loop goes on."""
+        gate = self._ready()
+        decisions: list[Decision | None] = []
+        for reply in replies:
+            asked = _asked(query, documents, reply)
+            if isinstance(asked, ValueError):
+                decisions.append(gate.failed(asked, question=query))
+            else:
+                decisions.append(None if asked is None else await gate.acheck(**asked))
+        return _routed(gate, replies, decisions)
+
+    def _ready(self) -> Gate:
+        with self._once:
+            if self._gate is None:
+                assert self._path is not None
+                self._gate = Gate(self._path)
+        return self._gate
+
+
+def _asked(
+    query: str, documents: list[Document], reply: str | ChatMessage
+) -> dict[str, Any] | ValueError | None:
+    """Return what a gate checks, why it cannot, or None for what is no reply."""
+    if isinstance(reply, ChatMessage):
+        if reply.tool_calls:
+            return None
+        if reply.images or reply.files:
+            return ValueError("a part of the answer is no text: an image or a file")
+        text: Any = "\n".join(reply.texts)
+    else:
+        text = reply
+    contexts = [item.content for item in documents if item.content is not None]
+    return {"question": query, "contexts": contexts, "response": text}
+
+
+def _routed(gate: Gate, replies: Replies, decisions: list[Decision | None]) -> dict[str, Any]:
+    routes: dict[str, Any] = {"replies": [], "withheld": [], "refusals": [], "decisions": []}
+    for reply, decision in zip(replies, decisions, strict=True):
+        if decision is None:
+            routes["replies"].append(reply)
+            continue
+        details = gate.details(decision)
+        routes["decisions"].append(details)
+        noted, refusal = _noted(reply, gate.shown(decision, ""), details)
+        if decision.flagged:
+            routes["withheld"].append(noted)
+            routes["refusals"].append(refusal)
+        else:
+            routes["replies"].append(noted)
+    return routes
+
+
+def _noted(reply: str | ChatMessage, refusal: str, details: dict[str, Any]) -> tuple[Any, Any]:
+    """Return a reply and its refusal, with the decision where they can carry it."""
+    if isinstance(reply, str):
+        return reply, refusal
+    meta = {_META: details}
+    noted = copy.deepcopy(reply)
+    noted.meta.update(meta)
+    return noted, ChatMessage.from_assistant(refusal, meta=meta)
