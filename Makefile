@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST_ARGS ?=
 
-.PHONY: demo test test-integrations package lint types coverage mutants docs leaderboard bench validate fuzz clean
+.PHONY: demo test test-integrations package lint types coverage mutants docs docs-version leaderboard bench validate fuzz clean
 
 # torch first and alone: its pinned version decides which build the rest finds already there.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -53,8 +53,18 @@ mutants: $(VENV)/.installed-dev
 package: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.package $(if $(TAG),--tag "$(TAG)")
 
+# Material announces the end of MkDocs 1 with every build; no reader of these pages can act on it.
+docs: export NO_MKDOCS_2_WARNING = 1
 docs: $(VENV)/.installed-dev
 	$(BIN)/mkdocs build --strict
+
+# Adds this version of the pages to the branch gh-pages, beside the others, as the latest one.
+# PUSH=--push sends it to where the site is served.
+docs-version: export NO_MKDOCS_2_WARNING = 1
+docs-version: $(VENV)/.installed-dev
+	$(BIN)/mike deploy --update-aliases $(PUSH) \
+	  "$$($(BIN)/python -c 'from importlib.metadata import version; print(version("calibrail"))')" latest
+	$(BIN)/mike set-default $(PUSH) latest
 
 # docs/leaderboard, from the data at CALIBRAIL_DATA. Comparisons are kept under runs/leaderboard.
 # One thread: more of them round the last digits of a score otherwise.

@@ -1,0 +1,83 @@
+"""Does the site of the docs keep its versions side by side, in a scheme that its reader chooses?"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+
+pytest.importorskip("mike", reason="needs the docs extra")
+
+
+class Loader(yaml.SafeLoader):
+    """Reads what MkDocs adds to YAML as it stands."""
+
+
+Loader.add_multi_constructor("!", lambda loader, suffix, node: None)
+Loader.add_multi_constructor("tag:yaml.org,2002:python", lambda loader, suffix, node: None)
+CONFIG = yaml.load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"), Loader=Loader)
+
+
+def test_every_page_stands_in_the_navigation_once() -> None:
+    def pages(items: object) -> list[str]:
+        if isinstance(items, str):
+            return [items]
+        inner = items.values() if isinstance(items, dict) else items
+        return [page for item in inner for page in pages(item)]  # type: ignore[attr-defined]
+
+    shown = pages(CONFIG["nav"])
+    written = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
+    assert len(shown) == len(set(shown))
+    assert written <= set(shown)
+
+
+def test_a_reader_chooses_light_or_dark_and_may_search() -> None:
+    schemes = CONFIG["theme"]["palette"]
+    assert {item.get("scheme") for item in schemes} >= {"default", "slate"}
+    assert all(item["toggle"]["name"] for item in schemes)
+    assert "search" in CONFIG["plugins"]
+
+
+def test_versions_stand_side_by_side(tmp_path: Path) -> None:
+    """The branch that is served holds each version, and says which is the latest."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "index.md").write_text("# A page\n", encoding="utf-8")
+    # The theme and its settings are those of the site; its pages take longer to build.
+    small = f"INHERIT: {ROOT / 'mkdocs.yml'}\ndocs_dir: docs\nnav: [index.md]\nplugins: [search]\n"
+    (tmp_path / "mkdocs.yml").write_text(small, encoding="utf-8")
+    git = {
+        f"GIT_{who}_{what}": "calibrail@example.org"
+        for who in ("AUTHOR", "COMMITTER")
+        for what in ("NAME", "EMAIL")
+    }
+    environment = os.environ | git | {"NO_MKDOCS_2_WARNING": "1"}
+
+    def run(*command: str) -> str:
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    run("git", "init", "--quiet", "--initial-branch", "main")
+    run("git", "add", ".")
+    run("git", "commit", "--quiet", "--message", "pages")
+    mike = str(Path(sys.executable).parent / "mike")
+    for version in ("0.1.0", "0.2.0"):
+        run(mike, "deploy", "--update-aliases", version, "latest")
+    run(mike, "set-default", "latest")
+    versions = json.loads(run("git", "show", "gh-pages:versions.json"))
+    assert {item["version"]: item["aliases"] for item in versions} == {
+        "0.1.0": [],
+        "0.2.0": ["latest"],
+    }
+    page = run("git", "show", "gh-pages:0.1.0/index.html")
+    assert '"provider": "mike"' in page
+    assert 'data-md-color-scheme="slate"' in page
+    assert "latest" in run("git", "show", "gh-pages:index.html")
