@@ -72,11 +72,12 @@ def _span(span: object) -> Span:
     attributes = {k: parsed(v) for k, v in attributes_of(row.get("attributes")).items()}
     kind = _KINDS.get(str(attributes.get("mlflow.spanType", "")).upper(), "other")
     came_out = attributes.get("mlflow.spanOutputs")
+    parent = row.get("parent_span_id") or row.get("parent_id")
     of_documents = kind in ("retriever", "reranker")
     return Span(
         trace=str(row.get("trace_id") or ""),
         id=str(row.get("span_id") or ""),
-        parent=row.get("parent_span_id") or row.get("parent_id"),
+        parent=str(parent) if parent else None,
         kind=kind,
         start=str(row.get("start_time_unix_nano") or row.get("start_time_ns") or ""),
         question=question_in(attributes.get("mlflow.spanInputs")),
