@@ -64,6 +64,17 @@ def test_batches_that_are_hardly_labelled_yet_are_left_out_at_the_end() -> None:
     assert draws.labelled_until(draws.nothing_drawn()) == 0
 
 
+def test_of_draws_that_share_a_question_or_an_id_the_first_counts() -> None:
+    full = drawn(6)
+    ids, questions = full.id.copy(), np.empty(6, object)
+    ids[3], questions[:] = ids[0], ["q", None, "q", "r", "r", None]
+    shared = draws.once(replace(full, id=ids, question=questions))
+    # The fourth bears the id of the first; and the fifth its question, though it does not count.
+    assert shared.order is not None and shared.order.tolist() == [1, 2, 6]
+    assert draws.place(shared, 2)["draw"] == 6
+    assert draws.once(full).order is not None and len(draws.once(full)) == 6
+
+
 def test_where_labels_come_weeks_late_intervals_are_read_where_few_wait() -> None:
     full = drawn(1000, 0.97, 0.05, per_batch=35)
     late = np.random.default_rng(1).exponential(3.0, 1000)

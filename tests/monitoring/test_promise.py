@@ -271,12 +271,19 @@ def test_a_group_that_falls_leaves_the_state_of_all_as_it_is() -> None:
     assert promise_status(full, LIMITS, by="group", each=True)["decided"]["group"] == "g0"
 
 
-def test_answers_drawn_again_are_counted() -> None:
-    full = drawn(50)
-    assert promise_status(full, LIMITS)["repeated"] == 0
-    ids = full.id.copy()
-    ids[40:] = "a1"
-    assert promise_status(replace(full, id=ids), LIMITS)["repeated"] == 10
+def test_answers_to_one_question_count_once() -> None:
+    full = drawn(200, 0.97, 0.05)
+    alone = promise_status(full, LIMITS)
+    assert alone["repeated"] == 0
+    again = np.concatenate([np.arange(200), np.repeat(np.arange(20), 10)])
+    ids = full.id[again].copy()
+    ids[200:] = [f"b{number}" for number in range(200)]
+    many = replace(draws.some(full, again), id=ids, order=None, question=full.id[again])
+    many = replace(many, batch=np.sort(many.batch), settled=np.arange(400) != 399)
+    found = promise_status(many, LIMITS)
+    assert (found["repeated"], found["n_drawn"], found["n_pending"]) == (200, 400, 1)
+    assert [found[rate]["n"] for rate in draws.RATES] == [alone[r]["n"] for r in draws.RATES]
+    assert found["until"]["draw"] == 200 and found["n_later"] == 0
 
 
 def test_a_false_alarm_of_late_breaks_takes_as_many_labels_as_stated(

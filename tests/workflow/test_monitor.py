@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import calibrail
-from calibrail import DataError, Guardrail, InputError
+from calibrail import DataError, Example, Guardrail, InputError
 from calibrail.guardrail.decision_log import DecisionLog, Entry
 from calibrail.workflow import watch as watches
 from tests.labelling.logs import examples
@@ -568,3 +568,26 @@ def test_a_file_without_decisions_is_an_error(tmp_path: Path, guardrail: Guardra
     with pytest.raises(DataError, match="none of the 2 lines read is a decision"):
         calibrail.monitor(guardrail, path, tmp_path / "w")
     assert not (tmp_path / "w").exists()
+
+
+def test_answers_to_one_question_count_once_for_the_promise(
+    tmp_path: Path, guardrail: Guardrail
+) -> None:
+    asked = [
+        Example(f"What is {row % 12}?", ("A chunk.",), f"It is {row}.", id=f"t{row}", columns=risk)
+        for row in range(60)
+        for risk in [{"risk": 9.0 if row % 4 else -9.0}]
+    ]
+    with DecisionLog(tmp_path / "log", texts=True) as log:
+        for pair in zip(asked, guardrail.decide(asked), strict=True):
+            log.write([Entry.of(guardrail, *pair)])
+    audit = tmp_path / "audit"
+    calibrail.audit_sample(guardrail, tmp_path / "log", audit, per_day=40)
+    lines = [json.loads(line) for line in (audit / "draws.jsonl").read_text().splitlines()]
+    assert len({line["question"] for line in lines}) == len({int(i["id"][1:]) % 12 for i in lines})
+    label(audit, 40, lambda id: int(id[1:]) % 2)
+    found = calibrail.monitor(guardrail, tmp_path / "log", tmp_path / "w", labels=audit)
+    promise = found.to_dict()["promise"]
+    n_questions = len({line["question"] for line in lines})
+    assert (promise["n_labels"], promise["repeated"]) == (40, 40 - n_questions)
+    assert promise["coverage"]["n"] + (promise["fpr"]["n"] or 0) <= n_questions

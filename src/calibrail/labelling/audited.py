@@ -60,6 +60,10 @@ class Audited:
         Answers about which annotators disagree, and nobody has settled it.
     line : ndarray of object, or None
         Chain (str) and number there (int) of the logged line, as a pair; None where not known.
+    question : ndarray of object, or None
+        Digest (str) of the words of question and chunks, None where not known.
+    order : ndarray of int64, or None
+        1, 2, ...: the number of the draw, where these are some of the draws.
     problems : tuple of str
         Lines of labels that cannot be used, each with its file, its number and a remedy.
     """
@@ -82,6 +86,8 @@ class Audited:
     guardrail: str = ""
     n_disagreements: int = 0
     line: NDArray[np.object_] | None = None
+    question: NDArray[np.object_] | None = None
+    order: Ints | None = None
     problems: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -156,6 +162,7 @@ def _columns(answers: Sequence[Answer]) -> Audited:
         id=_objects([draw.id for draw in draws]),
         n_disagreements=standing.count("disagreement"),
         line=line,
+        question=_objects([draw.question for draw in draws]),
     )
 
 

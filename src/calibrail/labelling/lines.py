@@ -9,7 +9,17 @@ from calibrail.errors import DataError, InputError
 from calibrail.labelling.store import Line
 
 #: Fields of a draw that stand in its line only where they say something.
-_OPTIONAL: Final = ("column", "chain", "seq", "time", "batch", "share", "log_group", "log_language")
+_OPTIONAL: Final = (
+    "column",
+    "chain",
+    "seq",
+    "time",
+    "batch",
+    "share",
+    "log_group",
+    "log_language",
+    "question",
+)
 
 #: A piece of a response: where it begins and ends, in characters from 0, and its text.
 Span: TypeAlias = tuple[int, int, str]
@@ -53,6 +63,8 @@ class Draw:
         Group of the answer, where the guardrail has thresholds by group.
     log_language : str or None
         Language of the answer, where it is known.
+    question : str or None
+        Digest of the words of its question and chunks, where these were known when it was drawn.
     """
 
     order: int
@@ -75,6 +87,7 @@ class Draw:
     share: float | None = None
     log_group: str | None = None
     log_language: str | None = None
+    question: str | None = None
 
     @property
     def alias(self) -> str:

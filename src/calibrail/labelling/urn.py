@@ -11,6 +11,7 @@ import numpy as np
 from calibrail.conformal.labelling import labelling_probability
 from calibrail.conformal.sequential import share_so_far
 from calibrail.data.example import Example
+from calibrail.data.sketches import normalise
 from calibrail.labelling.folder import DIGITS, LabelFolder
 from calibrail.labelling.guess import Guesser
 from calibrail.labelling.lines import Draw
@@ -31,6 +32,21 @@ def line_digest(chain: str, seq: int) -> str:
     '3493cbe8d4414425'
     """
     return hashlib.sha256(f"{chain}\0{seq}".encode()).hexdigest()[:16]
+
+
+def question_digest(example: Example) -> str | None:
+    """Return 16 hexadecimal digits that stand for the words of a question and of its chunks.
+
+    Chunks belong to it: "Summarise this" is another question of another text. None where there is
+    neither.
+
+    >>> question_digest(Example("Who wrote it?")) == question_digest(Example("who wrote it"))
+    True
+    """
+    words = [normalise(text) for text in (example.question, *example.contexts)]
+    if not any(words):
+        return None
+    return hashlib.sha256("\0".join(words).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +210,7 @@ def draw_lines(
             share=len(found) / n_rows,
             log_group=item.group,
             log_language=item.language,
+            question=question_digest(item.example),
         )
         for number, (item, digest, guess, chance, handed_out) in enumerate(
             found, start=len(answers) + 1

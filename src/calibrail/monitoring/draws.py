@@ -65,13 +65,33 @@ def weighted(audited: Audited) -> bool:
 
 
 def some(audited: Audited, wanted: Bools) -> Audited:
-    """Return some of the draws, in their order."""
+    """Return some of the draws, in their order and with their numbers."""
+    if audited.order is None:
+        audited = replace(audited, order=1 + np.arange(len(audited)))
     arrays: dict[str, Any] = {
         item.name: getattr(audited, item.name)[wanted]
         for item in fields(audited)
         if isinstance(getattr(audited, item.name), np.ndarray)
     }
     return replace(audited, **arrays)
+
+
+def once(audited: Audited) -> Audited:
+    """Return the draws that bear neither the id nor the question of an earlier one.
+
+    Answers to one question tend to be right or wrong together, so that after one of them the next
+    is no news, and a bet on it no fair one. The lot says which is the first; no label does, and not
+    whether it was handed out.
+    """
+    ids, questions = set[str](), set[str]()
+    first = np.ones(len(audited), bool)
+    asked = [None] * len(audited) if audited.question is None else audited.question.tolist()
+    for row, (id, question) in enumerate(zip(audited.id.tolist(), asked, strict=True)):
+        first[row] = id not in ids and question not in questions
+        ids.add(id)
+        if question is not None:
+            questions.add(question)
+    return some(audited, first)
 
 
 def waiting(audited: Audited) -> Bools:
@@ -152,7 +172,7 @@ def place(audited: Audited, row: int) -> dict[str, Any]:
     Within a batch draws stand in random order: for the time that draws reach see ``reached``.
     """
     return {
-        "draw": row + 1,
+        "draw": row + 1 if audited.order is None else int(audited.order[row]),
         "batch": int(audited.batch[row]),
         "time": moment(float(audited.time[row])),
     }

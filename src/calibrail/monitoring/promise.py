@@ -24,12 +24,12 @@ import numpy as np
 from calibrail.conformal import validation
 from calibrail.conformal.bound import Bound, exact_bound
 from calibrail.conformal.restarts import detector, largest_start
-from calibrail.conformal.validation import Floats, Ints
+from calibrail.conformal.validation import Floats
 from calibrail.labelling.audited import Audited
 from calibrail.monitoring import draws
 from calibrail.monitoring.draws import RATES, Rate
 from calibrail.monitoring.moments import moment
-from calibrail.monitoring.watched import Watched, log_after
+from calibrail.monitoring.watched import Watched, counts_of, log_after
 
 #: Required coverage and limit on the FPR; None where nothing is promised.
 Limits = tuple[float | None, float | None]
@@ -83,16 +83,18 @@ def promise_status(
         answers), the logarithm of the wealth and ``restart``, the batch whose new bet has won most
         (None: the bet from the first draw); ``coverage`` and ``fpr``: estimate, interval at all
         times of the mean over the draws up to ``until``, and logarithms of wealth, of which
-        ``wanted`` is needed; ``lately``; ``groups``; ``repeated``, how many bear an id that was
-        drawn before; ``course``. Draws count from 1. The times of ``since``, ``decided``, ``until``
-        and ``course`` are the latest among the draws up to there.
+        ``wanted`` is needed; ``lately``; ``groups``; ``repeated``, how many do not count, as they
+        bear the question or the id of an earlier one; ``n_later``, how many of those that count
+        were drawn after ``until``; ``course``. Draws count from 1. The times of ``since``,
+        ``decided``, ``until`` and ``course`` are the latest among the draws up to there.
 
     Raises
     ------
     InputError
         If delta is no share, or answers were drawn as whole groups.
     """
-    audited, error = draws.checked(audited), validation.share(delta, "delta")
+    every_draw, error = draws.checked(audited), validation.share(delta, "delta")
+    audited = draws.once(every_draw)
     asked = {
         rate: float(limit)
         for rate, limit in zip(RATES, limits, strict=True)
@@ -130,8 +132,10 @@ def promise_status(
         "delta": error,
         "each": each,
         "limits": dict(zip(RATES, (asked.get(rate) for rate in RATES), strict=True)),
+        **counts_of(every_draw),
         "n_disagreements": audited.n_disagreements,
-        "repeated": len(audited) - len(set(audited.id.tolist())),
+        "n_later": len(audited) - until,
+        "repeated": len(every_draw) - len(audited),
         "largest_share": float(np.max(audited.share)) if len(audited) else None,
         "lately": lately,
         "groups": groups,
@@ -146,7 +150,6 @@ def _groups(every: Watched, delta: float, by: By) -> list[dict[str, Any]]:
     names = dict.fromkeys(name for name in column.tolist() if name is not None)
     for number, name in enumerate(names, start=1):
         mine = column == name
-        rows = np.flatnonzero(mine)
         watched = Watched(
             draws.some(audited, mine),
             every.limits,
@@ -154,19 +157,10 @@ def _groups(every: Watched, delta: float, by: By) -> list[dict[str, Any]]:
             int(np.count_nonzero(mine[: every.until])),
         )
         status, _ = watched.status()
-        for item in (status["since"], status["until"], status["decided"]):
-            _renumber(item, rows)
         if status["decided"] is not None:
-            _renumber(status["decided"]["restart"], rows)
             status["decided"]["group"] = name
         found.append({"group": name, **status})
     return found
-
-
-def _renumber(item: dict[str, Any] | None, rows: Ints) -> None:
-    """Give a draw of a group its number among all."""
-    if item is not None:
-        item["draw"] = int(rows[item["draw"] - 1]) + 1
 
 
 def _lately(every: Watched) -> tuple[dict[str, Any], Floats]:
@@ -263,7 +257,7 @@ def _course(
     }
     times = draws.latest_times(audited)
     return {
-        "draw": list(points),
+        "draw": [draws.place(audited, point - 1)["draw"] for point in points],
         "time": [moment(float(times[point - 1])) for point in points],
         **intervals,
         "log_wealth_broken": {

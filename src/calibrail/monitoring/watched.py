@@ -147,12 +147,19 @@ class Watched:
             "decided": decided,
             "delta": self.delta,
             **rates,
-            "n_drawn": len(audited),
-            "n_labels": int(np.count_nonzero(~np.isnan(audited.label) & audited.settled)),
-            "n_pending": int(np.count_nonzero(draws.waiting(audited))),
-            "n_unsure": int(np.count_nonzero(audited.unsure)),
+            **counts_of(audited),
             "until": draws.reached(audited, self.until - 1) if self.until else None,
         }, broken
+
+
+def counts_of(audited: Audited) -> dict[str, int]:
+    """Return how many were drawn, and what became of their labels."""
+    return {
+        "n_drawn": len(audited),
+        "n_labels": int(np.count_nonzero(~np.isnan(audited.label) & audited.settled)),
+        "n_pending": int(np.count_nonzero(draws.waiting(audited))),
+        "n_unsure": int(np.count_nonzero(audited.unsure)),
+    }
 
 
 def log_after(path: Floats, n: int) -> float | None:

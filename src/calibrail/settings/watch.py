@@ -29,7 +29,7 @@ class WatchOptions(Record):
     delta : float
         The promise is said to be broken falsely, ever, with at most this probability; of all
         answers or, where it was made for each group and these are watched, of any of them. Where
-        many drawn answers share a question, or are alike word for word, more often than that.
+        many drawn answers share a question that is not known, more often than that.
     seed : int
         Of the draws that break ties between equal values; same seed, same bytes.
     by : {"group", "language"}, optional

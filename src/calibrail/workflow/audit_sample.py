@@ -22,7 +22,7 @@ from calibrail.labelling.lines import Draw
 from calibrail.labelling.order import Order
 from calibrail.labelling.store import Lock
 from calibrail.labelling.tasks import has_text
-from calibrail.labelling.urn import Urn, draw_lines
+from calibrail.labelling.urn import Urn, draw_lines, question_digest
 from calibrail.settings import AuditOptions, Drawing, ReadOptions
 from calibrail.settings.auditing import AuditShort
 from calibrail.settings.checks import path
@@ -155,6 +155,12 @@ def audit_sample(
         texts = Texts([*lacking, *handed_out(waiting, draws)])
         texts.look(traces, reading)
         waiting = [texts.into(item) for item in waiting]
+        # Of those that the lot of an active design passes over only the log tells the question.
+        if plan.drawing.design == "uniform":
+            draws = [
+                replace(draw, question=question_digest(item.example))
+                for draw, item in zip(draws, waiting, strict=True)
+            ]
         filled = [item for item in map(texts.into, lacking) if has_text(item.example)]
         with files.lock():
             batches.refresh()

@@ -261,7 +261,7 @@ def _of_groups(promise: Json) -> str:
 def _up_to(promise: Json) -> str:
     """Say up to when labels reach where answers drawn later wait for theirs."""
     until = promise["until"]
-    newer = 0 if until is None else promise["n_drawn"] - until["draw"]
+    newer = promise.get("n_later", 0)
     if until is None or newer <= 0:
         return ""
     wait = count(newer, "later drawn answer is", "later drawn answers are")
@@ -285,10 +285,11 @@ def alike(promise: Json, clustered: bool) -> Iterator[str]:
     """Say that answers which belong together make errors more frequent than stated."""
     repeated = promise.get("repeated", 0)
     if promise["n_labels"] and (clustered or repeated):
-        seen = f": {repeated:,} of those drawn bear an id that was drawn before" if repeated else ""
+        seen = f" ({repeated:,} draws do not count for the promise)" if repeated else ""
         yield (
-            "where many drawn answers share a question, or are alike word for word, broken is said "
-            f"falsely more often than stated{seen}"
+            "of drawn answers that share a question or an id only the first drawn counts for the "
+            f"promise{seen}; where questions are not in the log, or alike in other ways, broken is "
+            "said falsely more often than stated"
         )
 
 
