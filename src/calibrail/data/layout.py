@@ -10,6 +10,7 @@ from calibrail.data.example import FAITHFUL, HALLUCINATED, TEXT_FIELDS
 from calibrail.data.labels import label_key, parse_label, votes_in
 from calibrail.data.paths import nested_names, value_at
 from calibrail.data.texts import chunks_of, parse_cell
+from calibrail.data.traces.export import SCORE
 from calibrail.record import Record
 
 # A label has so many different short values at most, and a text that says something is longer.
@@ -141,6 +142,7 @@ def suggest(
     layout: Sequence[ColumnLook],
     columns: Columns,
     readable: bool,
+    exported: bool = False,
 ) -> dict[str, str]:
     """Return options, by their names in `ReadOptions`, that would read what is not understood.
 
@@ -154,6 +156,9 @@ def suggest(
         What was understood.
     readable : bool
         Whether labels could be read.
+    exported : bool
+        Whether it is a tool's export, of which only a column whose name speaks of labels, and that
+        is no program's score, may hold some.
     """
     options: dict[str, str] = {}
     lengths = {look.name: look.length for look in layout}
@@ -181,6 +186,10 @@ def suggest(
     if mapping.keys() - {"question"}:
         options["mapping"] = ",".join(f"{field}={column}" for field, column in mapping.items())
     taken = {*read.values(), *mapping.values()}
+    if exported:
+        layout = [
+            look for look in layout if _is_named(look.name) and not look.name.startswith(SCORE)
+        ]
     return options | dict(_labels(layout, columns, readable, taken))
 
 

@@ -63,11 +63,13 @@ class Reading:
         What was left out, by reason.
     origin : Origin or None
         How the labels came about, where the source says so itself.
+    export : ExportNotes or None
+        What became of the parts of a tool's export.
     """
 
     def __init__(self, source: str, opened: Opened, reading: ReadOptions, needs: Needs) -> None:
         # Few of the answers that a tool traced have a person's label.
-        until = ANNOTATION if opened.export is not None else ""
+        until = "" if opened.export is None else ANNOTATION
         head, fields = peek(opened.items, rectangular=opened.rectangular, until=until)
         self.source, self.format, self.fields = source, opened.format, tuple(fields)
         self.head = tuple(item.values for item in head if isinstance(item, Row))
@@ -75,7 +77,7 @@ class Reading:
         self.n_rows = self.n_examples = self.n_quarantined = self.n_filtered = 0
         self.reasons: Counter[tuple[str, str]] = Counter()
         self.filtered: Counter[str] = Counter()
-        self.origin, self._export = opened.origin, opened.export
+        self.origin, self.export = opened.origin, opened.export
         self._digest = opened.digest or partial(digest_files, opened.files)
         self._strict, self._allow_none = reading.strict, needs.allow_none
         self._repeats = needs.repeats
@@ -117,12 +119,10 @@ class Reading:
     def about_in_all(self) -> int | None:
         """Return about how many examples there will be; None where counting costs too much.
 
-        Rows are counted without being read, and so many of them are taken to be examples as were
-        so far.
+        Rows are not read: as many of them are taken to be examples as were so far.
         """
         n_rows = count_rows(self._files)
-        joined = self.format == "ragtruth" or self._export is not None
-        if n_rows is None or not self.n_rows or joined:
+        if n_rows is None or not self.n_rows or self.format == "ragtruth" or self.export:
             return None
         wanted = (self._reading.limit, self._reading.sample)
         n_rows = min(n for n in (n_rows, *wanted) if n is not None)
@@ -170,7 +170,7 @@ class Reading:
             "turned": list(self.columns.labels.turned()),
             "part": self._part.to_dict(),
             "origin": None if self.origin is None else asdict(self.origin),
-            "export": None if self._export is None else self._export.to_dict(),
+            "export": None if self.export is None else self.export.to_dict(),
             "files": [{"name": name, "sha256": digest} for name, digest in files],
         }
 

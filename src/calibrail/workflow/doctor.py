@@ -86,7 +86,10 @@ def diagnose(
     scored = labelled and bool(survey.columns) and "response" not in present
     how_labels = opened.columns.labels.described()
     unclear = holds_others(how_labels, opened.n_examples + opened.n_filtered)
-    suggested = {} if scored else suggest(first.head, layout, first.columns, readable=labelled)
+    exported = opened.export is not None
+    suggested = (
+        {} if scored else suggest(first.head, layout, first.columns, labelled, exported=exported)
+    )
     if unclear and (classes := map_to_fill(how_labels)) is not None:
         suggested["label_map"] = ",".join(f"{value}={name}" for value, name in classes.items())
     areas = overlap.inverted() or {}

@@ -53,8 +53,9 @@ def document(diagnosis: Json) -> Document:
         texts("Column", "Holds", "Values seen", "Examples", "Read as"),
         looks[:_LISTED],
     )
-    n_labelled = diagnosis["n_faithful"] + diagnosis["n_hallucinated"]
-    is_understood = n_labelled and ("response" in read_as or diagnosis["numeric_columns"])
+    is_understood = _n_labelled(diagnosis) and (
+        "response" in read_as or diagnosis["numeric_columns"]
+    )
     heads = texts("Catch at least", "Guarantee", "Hallucinated needed", "There are")
     return Document(
         "diagnosis of",
@@ -74,6 +75,10 @@ def document(diagnosis: Json) -> Document:
     )
 
 
+def _n_labelled(diagnosis: Json) -> int:
+    return int(diagnosis["n_faithful"] + diagnosis["n_hallucinated"])
+
+
 def _both_classes(diagnosis: Json) -> bool:
     return bool(diagnosis["n_faithful"] and diagnosis["n_hallucinated"])
 
@@ -86,6 +91,10 @@ def _next_step(diagnosis: Json) -> str:
         given = _without(diagnosis["reading"]["options"], "--positive", "--label-map")
         words = ["calibrail", "doctor", *_named(diagnosis), *given, *turned]
         return f"{shlex.join(words)}  (if the labels are inverted)"
+    export = diagnosis["reading"].get("export")
+    if export and not export["annotations"] and not _n_labelled(diagnosis):
+        command = shlex.join(["calibrail", "label", *_named(diagnosis), "-o", "labels"])
+        return f"{command}  (no person said anything of these answers yet)"
     if not _both_classes(diagnosis):
         return "Both classes need labelled examples before anything can be calibrated."
     names = [item["name"] for item in diagnosis["scores"] if item["n"] == diagnosis["usable"]]
@@ -120,8 +129,6 @@ def _named(diagnosis: Json) -> Sequence[str]:
 
 def _to_check(suggested: Sequence[str]) -> str:
     """Say what a person must check of options that are a guess."""
-    if any(word.startswith("score.") for word in suggested):
-        return "  (only if a program's verdict is to be the truth; else label some answers)"
     if "--positive" in suggested:
         value = suggested[suggested.index("--positive") + 1]
         return f"  (if {value} is what means hallucinated; else name the other label)"

@@ -1,5 +1,6 @@
 """What became of the export of another tool, in words?"""
 
+import shlex
 from collections.abc import Iterator
 from typing import Final
 
@@ -20,14 +21,18 @@ def export_facts(export: Json | None) -> Iterator[tuple[str, str]]:
     """
     if export is None:
         return
-    answers = count(export["n_answers"], "answer")
-    yield "Made of", f"{export['n_parts']:,} {export['part']}, which made {answers}"
+    yield "Export of", f"{export['tool']}: {_made(export)}"
     for reason, n in export["left_out"].items():
         yield "", f"{n:,} x left out: {reason}"
     if people := _verdicts(export["annotations"]):
         yield "Said by people", people
     if programs := _verdicts(export["scores"]):
-        yield "Said by programs", f"{programs}: scores, and no labels unless you name one"
+        first = next(iter(export["scores"]))
+        yield (
+            "Said by programs",
+            f"{programs}: scores (--score-column {shlex.quote(first)}); --label-column takes one "
+            "as the label all the same",
+        )
 
 
 def export_note(export: Json | None) -> Iterator[str]:
@@ -36,10 +41,13 @@ def export_note(export: Json | None) -> Iterator[str]:
         return
     left = sum(export["left_out"].values())
     without = f", and {left:,} without an answer were left out" if left else ""
-    yield (
-        f"Read as an export of {export['tool']}: {export['n_parts']:,} {export['part']} made "
-        f"{count(export['n_answers'], 'answer')}{without}."
-    )
+    yield (f"Read as an export of {export['tool']}: {_made(export)}{without}.")
+
+
+def _made(export: Json) -> str:
+    n, part = export["n_parts"], str(export["part"])
+    parts = f"{n:,} {part.removesuffix('s') if n == 1 else part}"
+    return f"{parts} made {count(export['n_answers'], 'answer')}"
 
 
 def _verdicts(counts: Json) -> str:

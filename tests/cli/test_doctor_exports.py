@@ -1,0 +1,47 @@
+"""Does `calibrail doctor` say whose export a file is, and how it was read?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import calibrail
+from tests.data.traces.shapes import ROWS
+
+#: What each is called, what its parts are, and a column of what programs said.
+SAID = {
+    "spans_sdk": ("spans", "10 spans", None),
+    "spans_otlp": ("spans", "6 spans", "score.Groundedness"),
+    "spans_phoenix": ("spans", "4 spans", "score.Hallucination"),
+    "langfuse": ("langfuse", "6 observations", "score.hallucination"),
+    "langsmith": ("langsmith", "6 runs", "score.correctness"),
+    "promptfoo": ("promptfoo", "2 results", "score.score"),
+    "deepeval": ("deepeval", "2 test cases", "score.Faithfulness"),
+    "trulens": ("trulens", "2 records", "score.Groundedness"),
+    "mlflow": ("mlflow", "2 rows", "score.groundedness"),
+    "label_studio": ("label_studio", "2 tasks", "score.verdict"),
+    "argilla": ("argilla", "2 records", "score.verdict"),
+    "argilla_flat": ("argilla", "2 records", "score.verdict"),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_the_tool_its_parts_and_who_said_what(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps(ROWS[name] if len(ROWS[name]) > 1 else ROWS[name][0]))
+    run = calibrail("doctor", path)
+    assert not run.stderr
+    said = " ".join(run.stdout.split())
+    tool, parts, score = SAID[name]
+    assert f"export.json ({tool})" in said
+    assert f"{tool}: {parts} made 2 answers" in said
+    if score is not None:
+        assert f"--score-column {score}" in said and "--label-column takes one" in said
+    people = "Said by people annotation." in said
+    assert people == (name in ("langfuse", "promptfoo", "mlflow", "label_studio")) or (
+        people and name.startswith("argilla")
+    )
+    if not people and name != "deepeval" and name != "spans_phoenix":
+        assert f"calibrail label {path} -o labels" in said
