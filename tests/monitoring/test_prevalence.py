@@ -168,7 +168,8 @@ def test_draws_without_a_label_may_be_either() -> None:
     # What is hardly labelled at the end waits.
     late = np.arange(300) < 280
     held = replace(full, settled=late, label=np.where(late, full.label, np.nan))
-    assert prevalence_status([rows], headline(), held)["labels"]["n_unknown"] == 0
+    found = prevalence_status([rows], headline(), held)
+    assert found["labels"]["n_unknown"] == 0 and found["confidence"] == pytest.approx(0.95)
 
 
 def test_each_period_has_the_labels_of_its_draws() -> None:

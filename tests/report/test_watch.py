@@ -284,3 +284,9 @@ def test_figures_take_times_that_are_equal_go_back_or_are_missing() -> None:
         item["from"] = item["to"] = None
     for status in (equal, back, missing):
         assert {"flags", "traffic", "wealth", "rates"} <= set(figure_files(watch.document(status)))
+
+
+def test_draws_without_any_label_are_counted() -> None:
+    status = made.year("undecided")
+    status["promise"].update(n_drawn=300, n_labels=0, n_pending=300)
+    assert "300 answers drawn have no label yet" in printed(status)

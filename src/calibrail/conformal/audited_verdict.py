@@ -159,7 +159,7 @@ def audited_rates(
             for as_flagged in (False, True)
         ]
         estimates = _weighted_estimates(answers, flags)
-        return tuple(  # type: ignore[return-value]
+        coverage, fpr = (
             Bound(
                 estimates[rate],
                 min(end[rate][0] for end in ends),
@@ -170,6 +170,7 @@ def audited_rates(
             )
             for rate in (0, 1)
         )
+        return coverage, fpr
     stopped = int(np.count_nonzero(answers.open & flags))
     passed = int(np.count_nonzero(answers.open & ~flags))
     bounds = []

@@ -66,7 +66,9 @@ def share_behind(
     """
     if where_there.lower <= where_not.upper:
         return ANYTHING, "not_told_apart"
-    corners = [(s - l) / (h - l) for s, h, l in product(seen, where_there, where_not)]  # noqa: E741
+    corners = [
+        (rate - low) / (high - low) for rate, high, low in product(seen, where_there, where_not)
+    ]
     lower, upper = min(corners), max(corners)
     if lower > 1.0 or upper < 0.0:
         return ANYTHING, "contradiction"

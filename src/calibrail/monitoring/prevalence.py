@@ -44,7 +44,8 @@ def prevalence_status(
     judged : Judged, optional
         Labels of a judge, which need ``audited``.
     delta : float
-        Error of all intervals together; each way has its even part.
+        Error of all intervals together, unless bounds are taken as frozen; each way has its even
+        part.
     clustered : bool
         Whether the answers behind the frozen rates came in groups: the bounds take each as
         independent, and ``flags`` notes "clustered".
@@ -53,7 +54,8 @@ def prevalence_status(
     -------
     dict
         ``estimate``, ``lower``, ``upper`` of the narrowest interval, its ``method`` ("flags",
-        "labels" or "judge") and ``assumption``; all of ``flags``, ``labels`` and ``judge`` (None
+        "labels" or "judge") and ``assumption``; ``confidence`` with which all intervals hold (None
+        where that of frozen ones is not known); all of ``flags``, ``labels`` and ``judge`` (None
         where not given); ``periods``, one for each of the timeline. Where nothing follows the
         interval is [0, 1], and a ``reason`` says why.
 
@@ -75,10 +77,10 @@ def prevalence_status(
     ways["flags"] = {**flags, "notes": [*flags["notes"], "clustered"]} if clustered else flags
     if audited is not None:
         audited = draws.checked(audited)
-        audited = draws.some(audited, draws.first(audited, draws.labelled_until(audited)))
-        ways["labels"] = labels_status(audited, part)
+        known = draws.some(audited, draws.first(audited, draws.labelled_until(audited)))
+        ways["labels"] = labels_status(known, part)
         if judged is not None:
-            ways["judge"] = judge_status(judged, audited, rows, part, error / 2.0)
+            ways["judge"] = judge_status(judged, known, rows, part, error / 2.0)
     given = {name: ways[name] for name in _WAYS if ways[name] is not None}
     if (labels := given.get("labels")) is not None:
         # What labels refute rests on something that does not hold any more.
@@ -87,11 +89,14 @@ def prevalence_status(
     if _width(given[method]) >= 1.0:
         method = "flags"
     best = ways[method] or {}
+    # Frozen bounds err with what they had then.
+    sure = flags["confidence"]
     return {
         **{name: best[name] for name in ("estimate", "lower", "upper")},
         "method": method,
         "assumption": best["assumption"],
         "delta": error,
+        "confidence": None if sure is None else max(0.0, sure - (error - part)),
         **ways,
         "periods": periods_status(timeline, headline, audited, part),
     }

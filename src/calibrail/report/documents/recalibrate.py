@@ -255,6 +255,11 @@ def _next_step(content: Json) -> str:
             "Accept more misses or false alarms, or calibrate another detector; nothing was "
             "replaced."
         )
+    if content["verdict"] != "certified":
+        return (
+            "Nothing was replaced, and no rate of false alarms is certified (--max-fpr asks for "
+            "it): label more answers, and look again, before a service reads NEW."
+        )
     return (
         "Nothing was replaced: look at NEW, and put it where the service reads it. Its audit "
         "begins anew: calibrail audit-sample NEW LOG -o ANOTHER --per-day 20"

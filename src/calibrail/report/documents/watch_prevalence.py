@@ -57,7 +57,9 @@ def _basis(way: Json, code: str) -> str:
     spared = (
         "how many labels it saves cannot be told"
         if saved is None
-        else (f"people alone would have to label {saved:,} more answers for an interval as narrow")
+        else f"people alone would have to label {saved:,} more answers for an interval as narrow"
+        if saved
+        else "it saves no label: people's alone give an interval as narrow"
     )
     return f"{words.ASSUMPTIONS[code]}; {spared}"
 

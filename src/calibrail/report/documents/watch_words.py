@@ -240,6 +240,9 @@ def _promise(promise: Json) -> str:
         said = f": {rates(promise)}" if promise["n_labels"] else ""
         drawn = f"shown by answers up to {day(decided['time'])}"
         return f"broken ({WRONG[decided['rate']]}{group}), {drawn}{said}."
+    if promise["n_drawn"] and not promise["n_labels"]:
+        drawn = count(promise["n_drawn"], "answer drawn has", "answers drawn have")
+        return f"unknown: {drawn} no label yet, and only labels tell whether it is kept."
     if not promise["n_labels"]:
         return "unknown: no answer has been labelled yet, and only labels tell whether it is kept."
     if promise["state"] == "kept":
