@@ -1,0 +1,245 @@
+"""How does LiteLLM's proxy withhold the answers that a guardrail does not pass?"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from calibrail.errors import InputError
+from calibrail.integrations.gate import Gate, Guarding
+from calibrail.integrations.missing import needs
+
+with needs("litellm"):
+    from fastapi import HTTPException
+    from litellm import ModelResponse, TextCompletionResponse
+    from litellm.integrations.custom_guardrail import CustomGuardrail
+    from litellm.types.guardrails import GuardrailEventHooks
+    from litellm.types.utils import (
+        EmbeddingResponse,
+        ImageResponse,
+        ModelResponseStream,
+        TranscriptionResponse,
+    )
+
+if TYPE_CHECKING:
+    from calibrail.guardrail.decision import Decision
+
+#: HTTP statuses: an answer that may not be shown, and one that could not be judged.
+_WITHHELD: Final = {"flag": 400, "review": 400, "error": 503}
+#: How LiteLLM's logs call what happened.
+_LOGGED: Final = {
+    "pass": "success",
+    "flag": "guardrail_intervened",
+    "review": "guardrail_intervened",
+    "error": "guardrail_failed_to_respond",
+}
+#: What is no answer.
+_NO_ANSWERS: Final = (EmbeddingResponse, ImageResponse, TranscriptionResponse)
+
+Contexts = Callable[[Mapping[str, Any]], Sequence[str]]
+
+
+class CalibrailGuardrail(CustomGuardrail):
+    """A guardrail of LiteLLM, ``mode: post_call``, that releases what is decided as ``pass``.
+
+    Any other answer becomes an HTTP error whose ``detail`` holds the refusal as ``error`` and the
+    decision as ``calibrail``: 400 for ``flag`` and ``review``, 503 for ``error``. A stream is held
+    back until it has been judged whole. Calls of tools go on as they are.
+
+    The question is the last turn of the user. The contexts are the request's
+    ``metadata["contexts"]``; without any, what tools have returned since that turn; without any,
+    the system's messages.
+
+    Parameters
+    ----------
+    guardrail_file : Gate, Guardrail, Client or path
+        What decides; in the proxy's configuration, the path of its file.
+    contexts : callable, optional
+        Returns the chunks, given the request's body.
+    **options
+        What LiteLLM hands to a guardrail: ``guardrail_name``, ``event_hook``, ``default_on``, ...
+    """
+
+    def __init__(
+        self, guardrail_file: Guarding, contexts: Contexts | None = None, **options: Any
+    ) -> None:
+        self._gate, self._contexts = Gate.of(guardrail_file), contexts or sources
+        options.setdefault("guardrail_name", "calibrail")
+        options.setdefault("event_hook", GuardrailEventHooks.post_call)
+        options.setdefault("supported_event_hooks", self.get_supported_event_hooks())
+        super().__init__(**options)
+
+    @classmethod
+    def get_supported_event_hooks(cls) -> list[GuardrailEventHooks]:
+        """Return when it can be called: once there is an answer."""
+        return [GuardrailEventHooks.post_call]
+
+    async def async_pre_call_deployment_hook(
+        self, kwargs: dict[str, Any], call_type: Any
+    ) -> dict[str, Any] | None:
+        """Refuse a stream outside of the proxy, where LiteLLM shows it to no guardrail.
+
+        Raises
+        ------
+        InputError
+            The call names this guardrail and asks for a stream.
+        """
+        named = self.guardrail_name in (kwargs.get("guardrails") or ())
+        if named and kwargs.get("stream") and "proxy_server_request" not in kwargs:
+            raise InputError(
+                f"LiteLLM's library shows a stream to no guardrail, {self.guardrail_name} among "
+                "them: do not stream, or go through its proxy"
+            )
+        kept: dict[str, Any] | None = await super().async_pre_call_deployment_hook(
+            kwargs, call_type
+        )
+        return kept
+
+    async def async_post_call_success_hook(
+        self, data: dict[str, Any], user_api_key_dict: Any, response: Any
+    ) -> Any:
+        """Return the response where every answer in it may be released.
+
+        Raises
+        ------
+        HTTPException
+            One may not.
+        """
+        if self.should_run_guardrail(data, GuardrailEventHooks.post_call):
+            for answer in _answers(response):
+                self._enforce(await self._decide(data, answer), data)
+        return response
+
+    async def async_post_call_streaming_iterator_hook(
+        self, user_api_key_dict: Any, response: AsyncIterator[Any], request_data: dict[str, Any]
+    ) -> AsyncGenerator[Any, None]:
+        """Yield a stream's chunks once its answer is complete and may be released.
+
+        Raises
+        ------
+        HTTPException
+            It may not.
+        """
+        chunks = [chunk async for chunk in response]
+        if chunks and self.should_run_guardrail(request_data, GuardrailEventHooks.post_call):
+            for answer in _streamed(chunks):
+                self._enforce(await self._decide(request_data, answer), request_data)
+        for chunk in chunks:
+            yield chunk
+
+    async def _decide(self, data: Mapping[str, Any], answer: str | Exception) -> Decision:
+        asked = question(data)
+        if isinstance(answer, Exception):
+            return self._gate.failed(answer, question=asked)
+        try:
+            chunks = self._contexts(data)
+        except (TypeError, ValueError) as error:
+            return self._gate.failed(error, question=asked)
+        return await self._gate.acheck(question=asked, contexts=chunks, response=answer)
+
+    def _enforce(self, decision: Decision, data: dict[str, Any]) -> None:
+        # Loaded here: it brings the whole proxy along.
+        from litellm.proxy.common_utils.callback_utils import (
+            add_guardrail_to_applied_guardrails_header,
+        )
+
+        add_guardrail_to_applied_guardrails_header(data, self.guardrail_name)
+        details = self._gate.details(decision)
+        self.add_standard_logging_guardrail_information_to_request_data(
+            guardrail_json_response=dict(details),
+            request_data=data,
+            guardrail_status=_LOGGED[decision.outcome],
+            guardrail_provider="calibrail",
+            event_type=GuardrailEventHooks.post_call,
+        )
+        if decision.flagged:
+            detail = {"error": self._gate.shown(decision, ""), "calibrail": details}
+            raise HTTPException(_WITHHELD[decision.outcome], detail)
+
+
+def question(data: Mapping[str, Any]) -> str:
+    """Return the last turn of the user in a request's body, or its prompt."""
+    asked = [item for item in _messages(data) if item.get("role") == "user"]
+    return _text(asked[-1].get("content")) if asked else _text(data.get("prompt"))
+
+
+def sources(data: Mapping[str, Any]) -> list[str]:
+    """Return the chunks that a request's body holds.
+
+    Raises
+    ------
+    TypeError
+        ``metadata["contexts"]`` is no list of texts.
+    """
+    for metadata in _metadata(data):
+        if (chunks := metadata.get("contexts")) is not None:
+            if isinstance(chunks, str):
+                return [chunks]
+            if not isinstance(chunks, list) or not all(isinstance(item, str) for item in chunks):
+                raise TypeError(f"metadata.contexts must be a list of texts; got {chunks!r:.80}")
+            return chunks
+    messages = _messages(data)
+    turns = [place for place, item in enumerate(messages) if item.get("role") == "user"]
+    since = messages[turns[-1] + 1 :] if turns else messages
+    returned = [_text(item.get("content")) for item in since if item.get("role") == "tool"]
+    system = [_text(item.get("content")) for item in messages if item.get("role") == "system"]
+    return returned or system
+
+
+def _metadata(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return what the client may have sent as metadata: some routes keep it under another name."""
+    own = (data.get("litellm_metadata") or {}).get("requester_metadata")
+    return [item for item in (data.get("metadata"), own) if isinstance(item, Mapping)]
+
+
+def _messages(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    messages = data.get("messages")
+    return [item for item in messages or () if isinstance(item, Mapping)]
+
+
+def _text(content: Any) -> str:
+    parts = content if isinstance(content, list) else [content]
+    texts = [part.get("text") if isinstance(part, Mapping) else part for part in parts]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def _answers(response: Any) -> list[str | Exception]:
+    """Return the texts of a response's answers, or for each why it is none."""
+    if isinstance(response, _NO_ANSWERS):
+        return []
+    if isinstance(response, ModelResponse | TextCompletionResponse):
+        return _chosen([response])
+    return [TypeError(f"no answer is read from a {type(response).__name__}")]
+
+
+def _streamed(chunks: Sequence[Any]) -> list[str | Exception]:
+    """Return likewise what a stream's chunks make."""
+    known = (ModelResponseStream, ModelResponse, TextCompletionResponse)
+    unknown = [type(chunk).__name__ for chunk in chunks if not isinstance(chunk, known)]
+    if unknown:
+        return [TypeError(f"no answer is read from a stream of {unknown[0]}")]
+    return _chosen(chunks)
+
+
+def _chosen(parts: Sequence[Any]) -> list[str | Exception]:
+    """Return the answer of each choice in what was returned, whole or in parts.
+
+    A choice that calls tools is none.
+    """
+    texts, called, other = defaultdict[int, list[str]](list), set(), set()
+    for choice in (choice for part in parts for choice in part.choices):
+        said = getattr(choice, "message", None) or getattr(choice, "delta", None) or choice
+        text = said.text if said is choice else said.content
+        texts[choice.index] += [text] if isinstance(text, str) else []
+        if getattr(said, "tool_calls", None) or getattr(said, "function_call", None):
+            called.add(choice.index)
+        if getattr(said, "audio", None) or getattr(said, "images", None):
+            other.add(choice.index)
+    return [
+        TypeError("a part of the answer is no text")
+        if place in other or not found
+        else "".join(found)
+        for place, found in texts.items()
+        if place not in called
+    ]
