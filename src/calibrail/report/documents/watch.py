@@ -161,9 +161,10 @@ def _promise(status: Json) -> parts.Section:
         parts.Text(_evidence(promise)),
         parts.Text(words.drawn_share(promise)),
         parts.note(
-            "The intervals are confidence sequences: each holds at all times together, however "
-            "often one looks. A kept promise is ever called broken with a probability of at most "
-            f"{percent(promise['delta'])}. A drawn answer without a final label counts, for each "
+            "The intervals are confidence sequences: that of coverage, and by itself that of the "
+            "false alarms, holds at all times together, however often one looks. A kept promise is "
+            f"ever called broken with a probability of at most {percent(promise['delta'])}. A "
+            "drawn answer without a final label counts, for each "
             "bet, as whatever speaks against that bet most, until its label is there."
         ),
         parts.Figure(
