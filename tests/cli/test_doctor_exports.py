@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from calibrail import calibrate
 from tests.command_line import calibrail
-from tests.data.traces.shapes import ROWS
+from tests.data.traces.shapes import GOOD, ROWS, sdk_spans
 
 #: What each is called, what its parts are, and a column of what programs said.
 SAID = {
@@ -45,3 +46,25 @@ def test_the_tool_its_parts_and_who_said_what(tmp_path: Path, name: str) -> None
     )
     if not people and name != "deepeval" and name != "spans_phoenix":
         assert f"calibrail label {path} -o labels" in said
+
+
+def test_a_table_with_a_tool_s_names_says_whose_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "ragas.jsonl"
+    row = {"user_input": "q", "retrieved_contexts": ["c"], "response": "r", "faithfulness": 0.5}
+    path.write_text(json.dumps(row) + "\n")
+    said = " ".join(calibrail("doctor", path).stdout.split())
+    assert "Named as by ragas" in said and "Column faithfulness" in said
+
+
+def test_check_says_which_traces_it_left_out(tmp_path: Path) -> None:
+    guardrail = tmp_path / "guardrail.json"
+    calibrate("example:facts", "novelty", alpha=0.2).freeze().save(guardrail)
+    spans = sdk_spans("t1", GOOD)
+    spans += [row | {"attributes": {}} for row in sdk_spans("t2", GOOD)]
+    path = tmp_path / "spans.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in spans))
+    ran = calibrail("check", guardrail, path, "-o", tmp_path / "decisions.jsonl")
+    said = " ".join(ran.stdout.split())
+    assert ran.returncode == 0, ran.stderr
+    assert "1 answer: 1 passed" in said
+    assert "Left out, not decided about: a trace without an answer (1)." in said

@@ -1,6 +1,7 @@
 """``calibrail check``: decisions of a frozen guardrail about a file of answers."""
 
 import shlex
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -59,6 +60,7 @@ def run(
     with counting("checking", calls) as context:
         if show.dry_run:
             show.planned(traces, loaded.score, reading=reading, labelled=False)
+        left_out = Counter[str]()
         outcomes = check_source(
             loaded,
             traces,
@@ -66,6 +68,7 @@ def run(
             reading=reading,
             evidence=evidence,
             progress=context.progress,
+            left_out=left_out,
         )
     total, errors = outcomes.total(), outcomes["error"]
     show.finish(
@@ -75,6 +78,7 @@ def run(
             "source": spoken(traces),
             "checked": total,
             "outcomes": dict(sorted(outcomes.items())),
+            "left_out": dict(left_out),
         },
         "" if to_stdout else f"wrote {output}",
         f"not judged: {count(errors, 'answer')}; the reason stands in each line" if errors else "",

@@ -15,6 +15,17 @@ PRESETS: Final[Mapping[str, tuple[str, str, str]]] = {
     "phoenix": ("input", "context", "output"),
 }
 
+
+def tools_named(columns: Mapping[str, str]) -> list[str]:
+    """Return the tools whose own names all text fields have, none where these are calibrail's.
+
+    >>> tools_named({"question": "input", "contexts": "context", "response": "output"})
+    ['trulens', 'phoenix']
+    """
+    named = tuple(columns.get(field, "") for field in ("question", "contexts", "response"))
+    return [name for name, names in PRESETS.items() if names == named and name != "calibrail"]
+
+
 #: Names by field, in tiers: one of a tier counts only where none of an earlier tier is there.
 _ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "question": ("question", "user_input query user_question user_query", "input instruction"),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
-from calibrail.data.aliases import ANSWER_LISTS, PRESETS, aliases_of
+from calibrail.data.aliases import ANSWER_LISTS, PRESETS, aliases_of, tools_named
 from calibrail.data.example import FIELDS, TEXT_FIELDS
 from calibrail.data.formats import PEEKED, Opened
 from calibrail.data.label_columns import Seen, is_spans, label_columns_of
@@ -100,6 +100,10 @@ class Columns:
     label_columns: tuple[str, ...]
     labels: LabelReader
     beside: tuple[str, ...] = ()
+
+    def named_as(self) -> list[str]:
+        """Return the tools whose own names all text fields have, if they are all there."""
+        return tools_named(self.by_field) if self.present >= set(TEXT_FIELDS) else []
 
     def label_of(self, values: Mapping[str, object]) -> object:
         """Return a row's label as it is stored, or the list of its annotators' labels."""

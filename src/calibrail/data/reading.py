@@ -61,10 +61,8 @@ class Reading:
         Problems by field and reason.
     filtered : Counter of str
         What was left out, by reason.
-    origin : Origin or None
-        How the labels came about, where the source says so itself.
-    export : ExportNotes or None
-        What became of the parts of a tool's export.
+    origin, export : Origin or None, ExportNotes or None
+        How labels came about, where the source says so; what became of a tool's export.
     """
 
     def __init__(self, source: str, opened: Opened, reading: ReadOptions, needs: Needs) -> None:
@@ -164,6 +162,7 @@ class Reading:
             "columns": {
                 field: self.columns.by_field[field] for field in sorted(self.columns.present)
             },
+            "named_as": self.columns.named_as(),
             "settings": plain(changed(said)),
             "options": list(flags(said)),
             "labels": self.columns.labels.described() if self.columns.labels.seen else None,

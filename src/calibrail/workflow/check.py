@@ -31,6 +31,7 @@ def check_source(
     reading: ReadOptions | None = None,
     evidence: bool = False,
     progress: Progress | None = None,
+    left_out: Counter[str] | None = None,
 ) -> Counter[str]:
     """Write one decision a line for every row of ``source``, and count the outcomes.
 
@@ -48,6 +49,8 @@ def check_source(
         Write what each decision rests on into its line.
     progress : callable, optional
         Called with the number of decisions so far.
+    left_out : Counter, optional
+        Gets what made no answer, such as traces without one, by reason.
 
     Returns
     -------
@@ -62,7 +65,9 @@ def check_source(
             errors = "surrogatepass"
             opened = output.open("w", encoding="utf-8", errors=errors, newline="\n")
             file = stack.enter_context(opened)
-        decisions = decide_source(guardrail, source, reading=reading, alone=evidence)
+        decisions = decide_source(
+            guardrail, source, reading=reading, alone=evidence, left_out=left_out
+        )
         for done, decision in enumerate(decisions, start=1):
             outcomes[decision.outcome] += 1
             file.write(decision.line(evidence=evidence) + "\n")
@@ -78,10 +83,12 @@ def decide_source(
     reading: ReadOptions | None = None,
     wanted: Callable[[Example], bool] | None = None,
     alone: bool = False,
+    left_out: Counter[str] | None = None,
 ) -> Iterator[Decision]:
     """Yield a decision for every example, then an ``error`` for every row that is unusable.
 
     Examples that are not ``wanted`` are left out; ``alone`` is as for ``Guardrail.decide``.
+    ``left_out`` gets what the source leaves out itself, by reason.
 
     Raises
     ------
@@ -95,6 +102,8 @@ def decide_source(
         examples = open_for(guardrail, source, reading, labelled=False)
         chosen = (example for example in examples if wanted is None or wanted(example))
         yield from guardrail.stream(chosen, alone=alone)
+        if left_out is not None:
+            left_out.update(examples.filtered)
         if not examples.n_rows:
             raise DataError(
                 f"{examples.source} is empty: it holds no row, so nothing was decided; name a file "

@@ -198,6 +198,21 @@ def test_annotators_of_label_studio_s_flat_exports_are_put_together(tmp_path: Pa
     assert [e.label for e in read(path, label_column="verdict", annotators="all")] == [1, 0]
 
 
+def test_runs_of_langsmith_itself(tmp_path: Path) -> None:
+    trees = pytest.importorskip("langsmith.run_trees")
+    root = trees.RunTree(name="rag", run_type="chain", inputs={"question": QUESTION})
+    find = root.create_child("find", run_type="retriever", inputs={"query": QUESTION})
+    documents = [{"page_content": text, "type": "Document"} for text in CONTEXTS]
+    find.end(outputs={"documents": documents})
+    model = root.create_child("model", run_type="llm", inputs={"messages": []})
+    model.end(outputs={"choices": [{"message": {"role": "assistant", "content": GOOD}}]})
+    root.end(outputs={})
+    left_out = {"client", "child_runs", "parent_run", "ls_client"}
+    runs = [json.loads(run.model_dump_json(exclude=left_out)) for run in (model, find, root)]
+    (example,) = read(write(tmp_path / "runs.jsonl", runs), labelled=False)
+    assert (example.question, example.contexts, example.response) == (QUESTION, CONTEXTS, GOOD)
+
+
 def test_a_map_takes_an_export_as_the_table_that_it_is(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", ROWS["mlflow"])
     reading = read(path, mapping={"response": "response"}, labelled=False, require=("response",))

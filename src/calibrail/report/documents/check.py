@@ -24,10 +24,12 @@ def document(content: Json) -> Document:
     ]
     columns = (Column("Outcome"), *numbers("Answers", "Share"))
     shares = listed([f"{n} {said} ({share})" for said, n, share in rows])
+    left = [f"{reason} ({n:,})" for reason, n in content.get("left_out", {}).items()]
     return Document(
         "decisions",
         headline=f"{count(total, 'answer')}: {shares}" if rows else "no answers",
         blocks=(Table("Outcomes", columns, rows, where="page"),),
+        notes=(f"Left out, not decided about: {listed(left)}.",) if left else (),
         next_step=_next_step(total, outcomes),
         data={"source": content["source"], "n": total},
         footer="The decision about each answer stands in the file that was written.",

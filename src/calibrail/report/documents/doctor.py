@@ -167,6 +167,8 @@ def _contents(diagnosis: Json) -> Iterator[tuple[str, str]]:
     if columns := diagnosis["columns"]:
         named = (k if k == v else f"{k} from {v}" for k, v in columns.items())
         yield "Fields found", ", ".join(named)
+        if tools := diagnosis["reading"].get("named_as"):
+            yield "Named as by", " or ".join(tools)
     if labels := diagnosis["reading"]["labels"]:
         for name, label in (("hallucinated", 1), ("faithful", 0)):
             seen = [item for item in labels["values"] if item["class"] == label][:_VALUES]
