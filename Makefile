@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST_ARGS ?=
 
-.PHONY: demo test test-integrations package lint types coverage mutants docs docs-version leaderboard bench validate fuzz clean
+.PHONY: demo test test-integrations package lint types coverage mutants docs docs-version notebooks leaderboard bench validate fuzz clean
 
 # torch first and alone: its pinned version decides which build the rest finds already there.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -65,6 +65,10 @@ docs-version: $(VENV)/.installed-dev
 	$(BIN)/mike deploy --update-aliases $(PUSH) \
 	  "$$($(BIN)/python -c 'from importlib.metadata import version; print(version("calibrail"))')" latest
 	$(BIN)/mike set-default $(PUSH) latest
+
+# Outputs of docs/notebooks, written again.
+notebooks: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.notebooks
 
 # docs/leaderboard, from the data at CALIBRAIL_DATA. Comparisons are kept under runs/leaderboard.
 # One thread: more of them round the last digits of a score otherwise.

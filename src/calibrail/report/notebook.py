@@ -1,5 +1,6 @@
 """What of a document does a notebook show among other cells, and what does a comment?"""
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from importlib import import_module
@@ -15,6 +16,17 @@ from calibrail.report.sanitize import short
 
 #: Characters of a line.
 _LINE: Final = 220
+
+#: About how many pixels a part of a page takes, by its tag, and each further line of its text.
+_PIXELS: Final = {
+    **{"h1": 60, "h2": 70, "h3": 50, "strong": 70, "pre": 70, "p": 36, "li": 36},
+    **{'dl class="tiles"': 120, "dt": 28, "tr": 52, "footer": 90},
+}
+_PART: Final = re.compile(rf'(?<!"tile">)<({"|".join(_PIXELS)})[ >]')
+_LINE_PIXELS: Final = 26
+_LINE_CHARACTERS: Final = 95
+#: The tallest frame; a longer page scrolls.
+_TALLEST: Final = 560
 
 #: What a short page leaves out: pictures, what is folded, and texts of the data.
 _LEFT_OUT: Final = (Figure, Slider, Folded, Card)
@@ -57,11 +69,23 @@ def frame(kind: str, name: str, content: tuple[Any, ...]) -> str:
     """
     document = _document(name, content)
     page = render_page(
-        replace(document, blocks=_short(document.blocks), reproduce={}, data={}, notes=())
+        replace(
+            document, blocks=_short(document.blocks), reproduce={}, data={}, notes=(), footer=""
+        )
     )
     start = Markup('<iframe sandbox="" title="{}" srcdoc="{}" ').format(kind, escape(page))
-    style = "width: 100%; height: 32rem; border: 1px solid #8884; border-radius: 4px;"
-    return f'{start}style="{style}"></iframe>'
+    style = "width: 100%; border: 1px solid #8884; border-radius: 4px; resize: vertical"
+    return f'{start}style="height: {_height(page)}px; {style}"></iframe>'
+
+
+def _height(page: str) -> int:
+    """Return about how many pixels tall a page is: no script may measure it."""
+    _, *parts = _PART.split(page.partition("<main")[2])
+    tall = 0
+    for tag, content in zip(parts[::2], parts[1::2], strict=True):
+        lines = len(re.sub(r"<[^>]*>", "", content)) // _LINE_CHARACTERS
+        tall += _PIXELS[tag] + _LINE_PIXELS * lines
+    return min(_TALLEST, tall)
 
 
 def comment(name: str, content: tuple[Any, ...]) -> str:
