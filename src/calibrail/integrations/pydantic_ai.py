@@ -1,0 +1,151 @@
+"""How does an agent of pydantic-ai try again, or refuse, where a guardrail does not pass?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from calibrail.integrations.gate import Gate, Guarding
+from calibrail.integrations.missing import needs
+from calibrail.integrations.structured import text_of_values
+
+with needs("pydantic-ai"):
+    from pydantic_ai import DeferredToolRequests, ModelRetry, RunContext
+    from pydantic_ai.exceptions import AgentRunError
+    from pydantic_ai.messages import ModelMessage, ModelResponse, ToolReturnPart, UserPromptPart
+
+if TYPE_CHECKING:
+    from calibrail.guardrail.decision import Decision
+
+#: Where the metadata of the model's response hold the decision about it.
+_METADATA: Final = "calibrail"
+
+#: What the model is asked after an answer that may not be released.
+_AGAIN: Final = (
+    "The sources do not support that answer. Answer again from the sources alone, and say so where "
+    "they do not answer the question."
+)
+
+_NOT_YET: Final = (
+    "An answer is held back until a guardrail has decided about it: use stream_output(), which "
+    "gives it whole, or get_output()."
+)
+
+
+class AnswerWithheldError(AgentRunError):
+    """A structured output may not be released; a text would have been replaced by a refusal.
+
+    Attributes
+    ----------
+    decision : dict
+        The decision, as JSON values.
+    """
+
+    def __init__(self, message: str, decision: dict[str, Any]) -> None:
+        super().__init__(message)
+        self.decision = decision
+
+
+class GuardrailValidator:
+    """An output validator: ``agent.output_validator(GuardrailValidator("guardrail.json"))``.
+
+    An output passes unchanged. For ``flag`` and ``review`` the model is asked again while the agent
+    has output retries left; then, and for ``error`` at once, a text is replaced by the refusal, and
+    for a structured output `AnswerWithheldError` is raised. ``result.response.metadata`` holds the
+    decision as ``calibrail``.
+
+    The question is the user's last prompt, and the sources are what tools have returned since.
+
+    Parameters
+    ----------
+    guardrail : Gate, Guardrail, Client or path
+        What decides.
+    contexts : callable, optional
+        Returns the sources for the run's context, e.g. ``lambda run: run.deps.documents``.
+    text : callable, optional
+        Returns the text to judge of a structured output. Left out, its values, one a line.
+    instead : callable, optional
+        Returns the output to give for a decision, instead of the refusal or the error.
+    retry : bool
+        Whether the model is asked again.
+    """
+
+    def __init__(
+        self,
+        guardrail: Guarding,
+        *,
+        contexts: Callable[[RunContext[Any]], Sequence[str]] | None = None,
+        text: Callable[[Any], str] | None = None,
+        instead: Callable[[Decision], Any] | None = None,
+        retry: bool = True,
+    ) -> None:
+        self._gate, self._retry, self._instead = Gate.of(guardrail), retry, instead
+        self._contexts = contexts or _returned
+        self._text = text or text_of_values
+
+    async def __call__(self, run: RunContext[Any], output: Any) -> Any:
+        """Decide about an output.
+
+        Raises
+        ------
+        ModelRetry
+            The model is to answer again; or the output is a part of one that is not decided yet.
+        AnswerWithheldError
+            A structured output is withheld.
+        """
+        if isinstance(output, DeferredToolRequests):
+            return output
+        if run.partial_output:
+            raise ModelRetry(_NOT_YET)
+        decision = await self._decision(run, output)
+        details = self._gate.details(decision)
+        for message in reversed(run.messages):
+            if isinstance(message, ModelResponse):
+                message.metadata = {**(message.metadata or {}), _METADATA: details}
+                break
+        if not decision.flagged:
+            return output
+        if self._retry and decision.outcome != "error" and not run.last_attempt:
+            raise ModelRetry(f"{_AGAIN} ({decision.outcome}: {decision.reason})")
+        if self._instead is not None:
+            return self._instead(decision)
+        if isinstance(output, str):
+            return self._gate.shown(decision, output)
+        refusal = self._gate.shown(decision, "")
+        raise AnswerWithheldError(f"{refusal} ({decision.outcome}: {decision.reason})", details)
+
+    async def _decision(self, run: RunContext[Any], output: Any) -> Decision:
+        question = _question(run.messages)
+        try:
+            text = self._text(output)
+        except (TypeError, ValueError) as error:
+            return self._gate.failed(error, question=question)
+        contexts = self._contexts(run)
+        return await self._gate.acheck(question=question, contexts=contexts, response=text)
+
+
+def _asked(messages: Sequence[ModelMessage]) -> list[Any]:
+    """Return the parts of requests from the user's last prompt on."""
+    parts = [part for message in messages if message.kind == "request" for part in message.parts]
+    prompts = [place for place, part in enumerate(parts) if isinstance(part, UserPromptPart)]
+    return parts[prompts[-1] :] if prompts else parts
+
+
+def _question(messages: Sequence[ModelMessage]) -> str:
+    prompt = next((part for part in _asked(messages) if isinstance(part, UserPromptPart)), None)
+    if prompt is None or isinstance(prompt.content, str):
+        return "" if prompt is None else prompt.content
+    return "\n".join(item for item in prompt.content if isinstance(item, str))
+
+
+def _returned(run: RunContext[Any]) -> list[str]:
+    """Return what tools have returned, chunk by chunk where a tool returns a list of texts."""
+    chunks: list[str] = []
+    for part in _asked(run.messages):
+        if isinstance(part, ToolReturnPart) and part.outcome == "success":
+            found = part.content
+            several = isinstance(found, list | tuple) and all(
+                isinstance(item, str) for item in found
+            )
+            chunks += found if several else [part.model_response_str()]
+    return chunks
