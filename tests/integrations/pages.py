@@ -63,12 +63,10 @@ def run_example(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     A script's folder comes first where Python looks for modules: one named ``langchain.py`` would
     be what it imports, hence ``with_``.
     """
-    examples = ROOT / "examples" / "integrations"
-    script = examples / f"with_{name}.py"
+    script = ROOT / "examples" / "integrations" / f"with_{name}.py"
     here = Path.cwd()
     os.chdir(folder)
     try:
-        script = script if script.is_file() else examples / f"{name}.py"
         runpy.run_path(str(script), run_name="__main__")
     finally:
         os.chdir(here)
