@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from calibrail import calibrate
 from tests.command_line import calibrail
-from tests.data.traces.shapes import GOOD, ROWS, sdk_spans
+from tests.data.traces.shapes import BAD, GOOD, ROWS, langfuse_trace, sdk_spans
 
 #: What each is called, what its parts are, and a column of what programs said.
 SAID = {
@@ -68,3 +69,20 @@ def test_check_says_which_traces_it_left_out(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     assert "1 answer: 1 passed" in said
     assert "Left out, not decided about: a trace without an answer (1)." in said
+
+
+def test_a_report_says_what_the_export_was_made_of() -> None:
+    traces = []
+    for i in range(60):
+        trace = langfuse_trace(f"t{i}", [GOOD, BAD][i % 2], ["faithful", "wrong"][i % 2])
+        traces.append(trace | {"sessionId": None, "input": f"Question {i} about a dam?"})
+    traces.append(langfuse_trace("t60", "", "wrong") | {"sessionId": None})
+    report = calibrate(traces, "novelty", alpha=0.2).report
+    made: Any = report.data["reading"]["export"]
+    assert (made["tool"], made["n_parts"], made["n_answers"]) == ("langfuse", 183, 60)
+    assert made["left_out"] == {"a trace without an answer": 1}
+    assert made["annotations"] == {"annotation.verdict": 60}
+    note = (
+        "Read as an export of langfuse: 183 observations made 60 answers, and 1 without an answer"
+    )
+    assert any(text.startswith(note) for text in report.notes)

@@ -176,6 +176,26 @@ SHAPES: list[tuple[str, list[dict[str, Any]], dict[str, Any], list[tuple[Any, ..
         [((f"Dam\n{DOC}", "X."), GOOD, 0, "q"), ((f"Dam\n{DOC}", "X."), BAD, 1, "q")],
     ),
     (
+        "a log of an endpoint: a place in a list, and votes",
+        [
+            {
+                "input": {"messages": [{"role": "system", "content": DOC}, {"content": "When?"}]},
+                "output": {"choices": [{"message": {"role": "assistant", "content": BAD}}]},
+                "checks": {"fine": 1, "made up": 2},
+            }
+        ],
+        {
+            "mapping": {
+                "question": "input.messages.1.content",
+                "contexts": "input.messages.0.content",
+                "response": "output.choices.0.message.content",
+            },
+            "label_column": "checks",
+            "positive": "made up",
+        },
+        [((DOC,), BAD, 1, None)],
+    ),
+    (
         "bump, with the faithful text of each row repeated",
         [
             {"article": DOC, "summary": GOOD, "consistent": 1.0},
