@@ -109,22 +109,39 @@ def test_an_agent_survives_a_detector_that_fails(
     assert WHY in last.response_metadata["calibrail"]["reason"]
 
 
-@pytest.mark.parametrize("mode", ["values", "updates", "messages"])
-def test_no_stream_shows_what_is_withheld(scenario: Scenario, mode: str) -> None:
+def streamed(scenario: Scenario, text: str, mode: str, *, guarded: bool = True) -> str:
+    """Return all that a stream gives, once the tool has been called."""
     searched = [
         HumanMessage(scenario.question),
         AIMessage("", tool_calls=[SEARCHES]),
         ToolMessage(CONTEXTS[0], tool_call_id="1"),
     ]
+    guards = [GuardrailMiddleware(scenario.file)] if guarded else []
+    made = create_agent(Model(messages=iter([text])), [search], middleware=guards)
+    given = {"messages": searched}
+    if mode != "events":
+        return str(list(made.stream(given, stream_mode=mode)))
 
-    def streamed(text: str) -> str:
-        model = Model(messages=iter([text]))
-        guarded = create_agent(model, [search], middleware=[GuardrailMiddleware(scenario.file)])
-        return str(list(guarded.stream({"messages": searched}, stream_mode=mode)))
+    async def events() -> str:
+        return str([event async for event in made.astream_events(given, version="v2")])
 
-    assert "Copper" not in streamed(scenario.made_up)
-    assert REFUSALS["flag"] in streamed(scenario.made_up)
-    assert scenario.faithful in streamed(scenario.faithful)
+    return asyncio.run(events())
+
+
+@pytest.mark.parametrize("mode", ["values", "updates", "messages", "debug", "events"])
+def test_no_stream_shows_what_is_withheld(scenario: Scenario, mode: str) -> None:
+    # Without the guardrail there is something to hold back.
+    assert "Copper" in streamed(scenario, scenario.made_up, mode, guarded=False)
+    shown = streamed(scenario, scenario.made_up, mode)
+    assert "Copper" not in shown
+    assert REFUSALS["flag"] in shown
+    assert scenario.faithful in streamed(scenario, scenario.faithful, mode)
+
+
+def test_a_refusal_keeps_nothing_that_names_its_tokens(scenario: Scenario) -> None:
+    named = {"logprobs": {"content": [{"token": "Copper"}]}}
+    said = AIMessage(scenario.made_up, response_metadata=named)
+    assert "Copper" not in str(agent(scenario.file, said).invoke(asked(scenario)))
 
 
 def test_the_sources_are_those_of_the_last_turn(scenario: Scenario) -> None:
@@ -204,6 +221,18 @@ def test_a_structured_answer_is_judged_and_withheld_likewise(
         assert state.get("structured_response") is None
         assert kept["calibrail"]["outcome"] == outcome
         assert said not in str(state)
+
+
+def test_a_withheld_structured_answer_ends_the_turn(scenario: Scenario) -> None:
+    call = {"name": "Element", "args": {"answer": scenario.made_up}, "id": "2"}
+    # Asked once more, the model would have nothing to say, and raise.
+    state = create_agent(
+        Model(messages=iter([AIMessage("", tool_calls=[call])])),
+        response_format=ToolStrategy(Element),
+        middleware=[GuardrailMiddleware(scenario.file)],
+    ).invoke(asked(scenario))
+    assert state["messages"][-1].text == REFUSALS["flag"]
+    assert state.get("structured_response") is None
 
 
 def chained(scenario: Scenario, text: str, **names: str) -> dict[str, Any]:

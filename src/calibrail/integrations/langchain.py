@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrail.integrations.gate import Gate, Guarding
@@ -10,10 +11,17 @@ from calibrail.integrations.missing import needs
 from calibrail.integrations.structured import text_of_values
 
 with needs("langchain"):
-    from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
+    from langchain.agents.middleware import (
+        AgentMiddleware,
+        ModelRequest,
+        ModelResponse,
+        hook_config,
+    )
+    from langchain_core.callbacks import BaseCallbackManager
     from langchain_core.documents import Document
     from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
     from langchain_core.runnables import RunnableLambda
+    from langchain_core.runnables.config import ensure_config, var_child_runnable_config
     from langgraph.constants import TAG_NOSTREAM
 
 if TYPE_CHECKING:
@@ -38,8 +46,8 @@ Contexts = Callable[[Sequence[BaseMessage]], Sequence[str]]
 class GuardrailMiddleware(AgentMiddleware):
     """Lets an agent's final answer into its state only where the guardrail says ``pass``.
 
-    Any other answer is replaced by the gate's refusal before anything else sees it, and is not
-    streamed token by token: with ``stream_mode="messages"`` the decided message comes whole. Calls
+    Any other answer is replaced by the gate's refusal before anything else sees it, and no stream,
+    of updates, values, messages or events, shows it: the decided message comes whole. Calls
     of tools go on as they are. The message's ``response_metadata["calibrail"]`` holds the decision.
 
     The question is the last turn of the user, and the contexts are what tools have returned since.
@@ -61,7 +69,8 @@ class GuardrailMiddleware(AgentMiddleware):
         self, request: ModelRequest, handler: Callable[[ModelRequest], ModelResponse]
     ) -> ModelResponse:
         """Ask the model, and decide about what it says."""
-        response = handler(_unstreamed(request))
+        with _held_back():
+            response = handler(request)
         answer = _final(response)
         if answer is None:
             return response
@@ -73,7 +82,8 @@ class GuardrailMiddleware(AgentMiddleware):
         handler: Callable[[ModelRequest], Awaitable[ModelResponse]],
     ) -> ModelResponse:
         """Ask and decide while the event loop goes on."""
-        response = await handler(_unstreamed(request))
+        with _held_back():
+            response = await handler(request)
         answer = _final(response)
         if answer is None:
             return response
@@ -82,6 +92,12 @@ class GuardrailMiddleware(AgentMiddleware):
         if decision is None:
             decision = await self._gate.acheck(**texts)
         return _decided(self._gate, response, decision)
+
+    @hook_config(can_jump_to=["end"])
+    def after_model(self, state: Mapping[str, Any], runtime: Any) -> dict[str, Any] | None:
+        """End the turn after a refusal: an agent with a response format would ask once more."""
+        kept = state["messages"][-1].response_metadata.get(_METADATA)
+        return {"jump_to": "end"} if kept and kept["outcome"] != "pass" else None
 
     def _check(self, messages: Sequence[BaseMessage], answer: Any) -> Decision:
         texts = self._texts(messages, answer)
@@ -182,10 +198,26 @@ def _chunks_of_tool(message: ToolMessage) -> list[str]:
     return [str(message.text)]
 
 
-def _unstreamed(request: ModelRequest) -> ModelRequest:
-    """Keep the model's tokens out of message streams: what is withheld must not be shown before."""
-    tags = [*(request.model.tags or ()), TAG_NOSTREAM]
-    return request.override(model=request.model.model_copy(update={"tags": tags}))
+@contextmanager
+def _held_back() -> Iterator[None]:
+    """Keep what models say within from every stream: what is withheld must not be shown before.
+
+    LangGraph leaves out what has its tag; other streams, of events, are handlers of callbacks.
+    """
+    config = ensure_config()
+    callbacks = config.get("callbacks")
+    if isinstance(callbacks, BaseCallbackManager):
+        callbacks = callbacks.copy()
+        for handler in [*callbacks.handlers, *callbacks.inheritable_handlers]:
+            # LangChain's own mark of a handler that hands on what comes, as it comes.
+            if hasattr(handler, "tap_output_iter"):
+                callbacks.remove_handler(handler)
+    tags = [*(config.get("tags") or ()), TAG_NOSTREAM]
+    token = var_child_runnable_config.set({**config, "tags": tags, "callbacks": callbacks})
+    try:
+        yield
+    finally:
+        var_child_runnable_config.reset(token)
 
 
 def _final(response: ModelResponse) -> Any:
@@ -210,10 +242,12 @@ def _text(answer: Any) -> str:
 def _decided(gate: Gate, response: ModelResponse, decision: Decision) -> ModelResponse:
     """Return the model's response with its decision, and without what is withheld."""
     *before, last = response.result
-    metadata = {**last.response_metadata, _METADATA: gate.details(decision)}
+    metadata = {_METADATA: gate.details(decision)}
     if not decision.flagged:
-        kept = last.model_copy(update={"response_metadata": metadata})
+        noted = {**last.response_metadata, **metadata}
+        kept = last.model_copy(update={"response_metadata": noted})
         return ModelResponse([*before, kept], response.structured_response)
+    # Nothing else that the model's own metadata say: the logarithms of probabilities name tokens.
     refused = AIMessage(gate.shown(decision, ""), id=last.id, response_metadata=metadata)
     # A structured answer is a call of a tool and its result, both of which show it.
     return ModelResponse(
