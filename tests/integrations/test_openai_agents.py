@@ -195,8 +195,14 @@ def test_a_structured_output_is_judged_by_its_text(scenario: Scenario) -> None:
     assert result.final_output == Report(text=scenario.faithful, sure=True)
     details = withheld(agent(guard, scenario.made_up), scenario.question)
     assert details == expected(scenario, scenario.made_up)
-    with pytest.raises(UserError, match="type Report is no text that can be judged"):
-        Runner.run_sync(agent(AnswerGuardrail(scenario.file), "x"), scenario.question)
+    details = withheld(agent(AnswerGuardrail(scenario.file), "x"), scenario.question)
+    assert details == expected(scenario, "x\nTrue")
+    with pytest.raises(UserError, match=r"a part of the answer is no text: object; .* answer="):
+        asyncio.run(
+            AnswerGuardrail(scenario.file, contexts=lambda run: []).run(
+                RunContextWrapper(None), agent(guard, "x"), object()
+            )
+        )
     wrong: Any = AnswerGuardrail(scenario.file, answer=lambda output: output.sure)
     with pytest.raises(InputError, match="response must be a text; got True"):
         Runner.run_sync(agent(wrong, "x"), scenario.question)

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 from calibrail.integrations.gate import Gate, Guarding
 from calibrail.integrations.missing import needs
+from calibrail.integrations.structured import text_of_values
 
 with needs("openai-agents"):
     from agents import (
@@ -50,7 +51,8 @@ class AnswerGuardrail(OutputGuardrail[Any]):
     question : callable, optional
         Returns the question likewise; left out, the last turn of the user.
     answer : callable, optional
-        Returns the text to judge for an output that is none, e.g. ``lambda output: output.text``.
+        Returns the text to judge of an output, e.g. ``lambda output: output.text``. Left out, of a
+        structured one its values, one a line.
     """
 
     def __init__(
@@ -85,12 +87,12 @@ class AnswerGuardrail(OutputGuardrail[Any]):
     def _text(self, output: Any) -> str:
         if self._answer is not None:
             return self._answer(output)
-        if not isinstance(output, str):
+        try:
+            return text_of_values(output)
+        except TypeError as error:
             raise UserError(
-                f"an output of type {type(output).__name__} is no text that can be judged: give "
-                "the guard answer=..., which returns its text"
-            )
-        return output
+                f"{error}; give the guard answer=..., which returns its text"
+            ) from error
 
 
 async def held_back(result: RunResultStreaming) -> AsyncIterator[Any]:
