@@ -1,13 +1,13 @@
-"""How does a DSPy program count, choose or withhold its answers by a guardrail?"""
+"""How does a DSPy program show only what the guardrail passes, and get measured by it?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from calibrail.errors import InputError, ModelError
 from calibrail.integrations.gate import Gate, Guarding
 from calibrail.integrations.missing import needs
+from calibrail.integrations.structured import text_of_values
 
 with needs("dspy"):
     import dspy
@@ -15,85 +15,101 @@ with needs("dspy"):
 if TYPE_CHECKING:
     from calibrail.guardrail.decision import Decision
 
-#: From the inputs of a program and its prediction to the parameters of a check.
-Reading = Callable[[Mapping[str, Any], Any], Mapping[str, Any]]
 
-#: How signatures usually name the sources, and the answer.
-_CONTEXTS: Final = ("context", "contexts", "passages", "documents")
-_RESPONSE: Final = ("answer", "response", "output")
+class Rating(float):
+    """A metric's number: 1 for ``pass``, 0 for ``flag`` and ``review``, with why.
+
+    Attributes
+    ----------
+    outcome : {"pass", "flag", "review"}
+        What tells a review from a flag.
+    decision : dict
+        The whole decision, with the guardrail's digest.
+    """
+
+    outcome: str
+    decision: dict[str, Any]
 
 
-def guardrail_metric(guardrail: Guarding, *, reading: Reading | None = None) -> Callable[..., Any]:
-    """Return a metric for ``dspy.Evaluate`` and optimizers: 1 where the guardrail says ``pass``.
-
-    It returns a prediction with the ``score``, a ``feedback`` that begins with the outcome, and the
-    ``decision``; while demonstrations are collected (``trace`` is given) whether it is ``pass``.
+class GuardrailMetric:
+    """A metric of ``dspy.Evaluate`` and of optimizers; its `reward` is for BestOfN and Refine.
 
     Parameters
     ----------
     guardrail : Gate, Guardrail, Client or path
         What decides.
-    reading : callable, optional
-        Takes the inputs and the prediction and returns ``question``, ``contexts`` and ``response``.
-        Left out: `answer_of`.
-
-    Returns
-    -------
-    callable
-        It raises a ``ModelError`` where the outcome is ``error``: DSPy counts errors, and an answer
-        that could not be judged is no wrong one.
+    question, response : str
+        The fields that hold the question, of the example, and the answer, of the prediction.
+    contexts : str or None
+        The field that holds what the answer should rest on, a text or a list of texts: of the
+        prediction if it has it, else of the example. None where there is nothing of the kind.
     """
-    gate, read = Gate.of(guardrail), reading or answer_of
 
-    def calibrail(
-        example: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
-    ) -> Any:
-        decision = _judged(gate, read, example.toDict(), pred)
-        if trace is not None and pred_name is None:
-            return not decision.flagged
-        return dspy.Prediction(
-            score=float(not decision.flagged),
-            feedback=f"{decision.outcome}: {decision.reason}",
-            decision=gate.details(decision),
-        )
+    def __init__(
+        self,
+        guardrail: Guarding,
+        *,
+        question: str = "question",
+        contexts: str | None = "context",
+        response: str = "response",
+    ) -> None:
+        self.gate = Gate.of(guardrail)
+        self._fields = _Fields(question, contexts, response)
 
-    return calibrail
+    def __call__(
+        self,
+        example: Mapping[str, Any],
+        pred: dspy.Prediction,
+        trace: Any = None,
+        pred_name: str | None = None,
+        pred_trace: Any = None,
+    ) -> Rating | dspy.Prediction:
+        """Return 1 where the answer may be released, else 0, whether or not there is a trace.
 
+        GEPA, which names a predictor, gets the score with the decision's reason as feedback.
 
-def guardrail_reward(
-    guardrail: Guarding, *, reading: Reading | None = None
-) -> Callable[[Mapping[str, Any], Any], float]:
-    """Return a reward for ``dspy.BestOfN`` and ``dspy.Refine``: 1.0 for ``pass``, else 0.0.
+        Raises
+        ------
+        ModelError
+            The detector failed and the policy says ``error``: DSPy counts an error, and scores the
+            example with its ``failure_score``.
+        InputError
+            A field is missing.
+        """
+        decision = self._fields.decided(self.gate, example, pred)
+        if decision.outcome == "error":
+            from calibrail.errors import ModelError
 
-    With ``threshold=1.0`` they try again until an answer passes. The best of several that do not
-    is returned all the same: put `Guarded` around them. The parameters are those of the metric; it
-    raises a ``ModelError`` where the outcome is ``error``, which is a failed attempt.
-    """
-    gate, read = Gate.of(guardrail), reading or answer_of
+            raise ModelError(decision.reason)
+        if pred_name is not None:
+            passed = float(decision.outcome == "pass")
+            return dspy.Prediction(score=passed, feedback=f"{decision.outcome}: {decision.reason}")
+        rating = Rating(decision.outcome == "pass")
+        rating.outcome, rating.decision = decision.outcome, self.gate.details(decision)
+        return rating
 
-    def calibrail(args: Mapping[str, Any], pred: Any) -> float:
-        return float(not _judged(gate, read, args, pred).flagged)
-
-    return calibrail
+    def reward(self, args: Mapping[str, Any], pred: dspy.Prediction) -> float:
+        """Return 1.0 where the sources support the answer, 0.0 where not, -1.0 if it is unknown."""
+        outcome = self._fields.decided(self.gate, args, pred).outcome
+        return -1.0 if outcome == "error" else float(outcome == "pass")
 
 
 class Guarded(dspy.Module):
-    """A program whose answers are withheld where the guardrail does not say ``pass``.
+    """A module around another, whose answer is shown only where the guardrail passes it.
 
-    The prediction of an answer that passes gets the field ``decision``. Of one that does not only
-    the answer's field is left, with what the gate shows instead, and ``decision``: what led to the
-    answer may say the same.
+    What is not released comes back as a prediction that has the gate's refusal in place of the
+    answer, and of the module's other outputs only its contexts: a reasoning gives the answer away.
+    Either way ``guardrail_decision`` holds the decision. What is called is held back from streams
+    until it is decided.
 
     Parameters
     ----------
     module : dspy.Module
-        What answers. Listeners of a stream hear nothing of it: the answer is held back.
+        What answers; it is called by keyword.
     guardrail : Gate, Guardrail, Client or path
         What decides.
-    response : str, optional
-        The field of the answer; left out, the first of ``answer``, ``response``, ``output``.
-    reading : callable, optional
-        As in `guardrail_metric`.
+    question, contexts, response : str
+        The fields, as `GuardrailMetric` takes them.
     """
 
     def __init__(
@@ -101,72 +117,89 @@ class Guarded(dspy.Module):
         module: dspy.Module,
         guardrail: Guarding,
         *,
-        response: str | None = None,
-        reading: Reading | None = None,
+        question: str = "question",
+        contexts: str | None = "context",
+        response: str = "response",
     ) -> None:
         super().__init__()
-        self.module, self.gate = module, Gate.of(guardrail)
-        self._response, self._reading = response, reading
+        self.module = module
+        self.gate = Gate.of(guardrail)
+        self.fields = _Fields(question, contexts, response)
 
-    def forward(self, **inputs: Any) -> Any:
-        """Run the program, and decide about its answer."""
+    def forward(self, **inputs: Any) -> dspy.Prediction:
+        """Call the module and decide about its answer."""
         with dspy.context(send_stream=None):
             pred = self.module(**inputs)
-        return self._released(pred, self.gate.check(**self._read(inputs, pred)))
+        return self._released(pred, self.fields.decided(self.gate, inputs, pred))
 
-    async def aforward(self, **inputs: Any) -> Any:
-        """Run the program likewise, while the event loop goes on."""
+    async def aforward(self, **inputs: Any) -> dspy.Prediction:
+        """Call the module and decide, while the event loop goes on."""
         with dspy.context(send_stream=None):
             pred = await self.module.acall(**inputs)
-        return self._released(pred, await self.gate.acheck(**self._read(inputs, pred)))
+        return self._released(pred, await self.fields.adecided(self.gate, inputs, pred))
 
-    def _read(self, inputs: Mapping[str, Any], pred: Any) -> Mapping[str, Any]:
-        if self._reading is not None:
-            return self._reading(inputs, pred)
-        return answer_of(inputs, pred, response=self._response)
-
-    def _released(self, pred: Any, decision: Decision) -> Any:
+    def _released(self, pred: dspy.Prediction, decision: Decision) -> dspy.Prediction:
         details = self.gate.details(decision)
-        if not decision.flagged:
-            # Without the other completions, which nothing has judged.
-            return dspy.Prediction(**dict(pred.items()), decision=details)
-        field = self._response or next((name for name in _RESPONSE if name in pred), _RESPONSE[0])
-        return dspy.Prediction(**{field: self.gate.shown(decision, "")}, decision=details)
+        if decision.outcome == "pass":
+            pred.guardrail_decision = details
+            return pred
+        refused = dspy.Prediction(guardrail_decision=details)
+        if self.fields.contexts is not None and self.fields.contexts in pred:
+            refused[self.fields.contexts] = pred[self.fields.contexts]
+        refused[self.fields.response] = self.gate.shown(decision, "")
+        refused.set_lm_usage(pred.get_lm_usage())
+        return refused
 
 
-def answer_of(
-    inputs: Mapping[str, Any], pred: Any, *, response: str | None = None
-) -> dict[str, Any]:
-    """Return the question, contexts and response by the names that signatures usually have.
+class _Fields:
+    """Where the question, its contexts and the answer are found."""
 
-    ``question`` or ``query`` of the inputs; ``context`` (``contexts``, ``passages``, ``documents``)
-    of the prediction, where a program that retrieves puts them, or of the inputs; ``answer``
-    (``response``, ``output``) of the prediction.
+    def __init__(self, question: str, contexts: str | None, response: str) -> None:
+        self.question, self.contexts, self.response = question, contexts, response
 
-    Raises
-    ------
-    InputError
-        Where the prediction has no such answer.
-    """
-    outputs = dict(pred.items())
-    answer = _first(outputs, (response,) if response else _RESPONSE)
-    if not isinstance(answer, str):
-        raise InputError(
-            f"the prediction has {', '.join(outputs) or 'no field'}, and no text as "
-            f"{response or ', '.join(_RESPONSE)}; give reading=..., which returns question, "
-            "contexts and response"
-        )
-    contexts = _first(outputs, _CONTEXTS) or _first(inputs, _CONTEXTS) or ()
-    question = _first(inputs, ("question", "query")) or ""
-    return {"question": question, "contexts": contexts, "response": answer}
+    def decided(self, gate: Gate, asked: Mapping[str, Any], pred: dspy.Prediction) -> Decision:
+        read = self._read(asked, pred)
+        try:
+            text = _text(pred[self.response])
+        except TypeError as error:
+            return gate.failed(error, question=read["question"])
+        return gate.check(response=text, **read)
+
+    async def adecided(
+        self, gate: Gate, asked: Mapping[str, Any], pred: dspy.Prediction
+    ) -> Decision:
+        read = self._read(asked, pred)
+        try:
+            text = _text(pred[self.response])
+        except TypeError as error:
+            return gate.failed(error, question=read["question"])
+        return await gate.acheck(response=text, **read)
+
+    def _read(self, asked: Mapping[str, Any], pred: dspy.Prediction) -> dict[str, Any]:
+        if self.response not in pred:
+            raise _missing("response", self.response, "the prediction", pred)
+        if self.question not in asked:
+            raise _missing("question", self.question, "the example", asked)
+        read = {"question": asked[self.question]}
+        if self.contexts is not None:
+            holder = pred if self.contexts in pred else asked
+            if self.contexts not in holder:
+                raise _missing("contexts", self.contexts, "prediction and example", asked)
+            read["contexts"] = holder[self.contexts]
+        return read
 
 
-def _first(fields: Mapping[str, Any], names: tuple[str, ...]) -> Any:
-    return next((fields[name] for name in names if fields.get(name) is not None), None)
+def _missing(role: str, name: str, where: str, holder: Mapping[str, Any]) -> Exception:
+    from calibrail.errors import InputError
+
+    there = ", ".join(holder.keys())
+    none = " (None where there is none)" if role == "contexts" else ""
+    return InputError(
+        f"no field {name!r} in {where}, which has {there}: name it with {role}={none}"
+    )
 
 
-def _judged(gate: Gate, read: Reading, inputs: Mapping[str, Any], pred: Any) -> Decision:
-    decision = gate.check(**read(inputs, pred))
-    if decision.outcome == "error":
-        raise ModelError(decision.reason)
-    return decision
+def _text(answer: Any) -> str:
+    if answer is None or isinstance(answer, dspy.Type):
+        raise TypeError(f"the answer is no text: {type(answer).__name__}")
+    return text_of_values(answer)
