@@ -12,6 +12,7 @@ import pytest
 
 import calibrail
 from calibrail import Example, Run, ScoreThreshold, read
+from calibrail.conformal.planning import Assumption, plan
 
 SOURCE = "example:facts"
 
@@ -43,13 +44,19 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "BatchSelection": calibrail.select(guardrail, SOURCE, fdr=0.2),
         "Card": calibrail.card(guardrail),
         "Diagnosis": calibrail.diagnose(SOURCE),
+        "Plan": plan(
+            calibrail.Promise(0.1),
+            calibrail.Requirement(max_fpr=0.3),
+            Assumption(auroc=0.95),
+            base_rate=0.2,
+        ),
     }
 
 
 KINDS = (
     *("Run", "Run of a folder", "Report", "Guardrail", "Decision", "Certification"),
     *("ComparisonRun", "AuditRun", "ShiftRun", "JudgedRates", "BatchSelection", "Card"),
-    "Diagnosis",
+    *("Diagnosis", "Plan"),
 )
 
 

@@ -15,14 +15,15 @@ from calibrail.conformal.power import MOST, Design, VerdictProbabilities, portio
 from calibrail.conformal.rank import decimal, minimum_n
 from calibrail.errors import InputError
 from calibrail.settings import Promise, Requirement
+from calibrail.shown import Shown
 
 CertifiableGuarantee = Literal["marginal", "pac", "anytime"]
 #: A smaller share of the labelled answers is no plan.
 _LEAST_SHARE: Final = 1e-6
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+@dataclass(frozen=True, slots=True, repr=False)
+class Plan(Shown):
     """What a promise needs, and what comes of it under the assumptions stated.
 
     Attributes
@@ -58,6 +59,8 @@ class Plan:
     points, curve : tuple of VerdictProbabilities
         At the numbers asked for, and at many between the least and the greatest of them.
     """
+
+    shown_as = "plan"
 
     alpha: float
     delta: float

@@ -20,11 +20,11 @@ _LINE: Final = 220
 #: About how many pixels a part of a page takes, by its tag, and each further line of its text.
 _PIXELS: Final = {
     **{"h1": 60, "h2": 70, "h3": 50, "strong": 70, "pre": 70, "p": 36, "li": 36},
-    **{'dl class="tiles"': 120, "dt": 28, "tr": 52, "footer": 90},
+    **{'dl class="tiles"': 120, "dt": 28, "tr": 52, "footer": 110},
 }
 _PART: Final = re.compile(rf'(?<!"tile">)<({"|".join(_PIXELS)})[ >]')
 _LINE_PIXELS: Final = 26
-_LINE_CHARACTERS: Final = 95
+_LINE_CHARACTERS: Final = 75
 #: The tallest frame; a longer page scrolls.
 _TALLEST: Final = 560
 
