@@ -109,6 +109,7 @@ def test_a_damaged_archive_is_an_error_that_names_it(tmp_path: Path, name: str) 
     [
         lambda rows: {"examples": rows},
         lambda rows: {"any_name": rows},
+        lambda rows: {"info": {"by": "x"}, "data": rows},
         lambda rows: {"version": "1", "about": {"n": [2]}, "data": rows, "license": "x"},
     ],
 )

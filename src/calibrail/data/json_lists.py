@@ -135,7 +135,7 @@ def _wrapped(scanned: _Scanned, lines: bool) -> dict[str, _Listed]:
     names, lists, tables = scanned
     if not lines and tables.keys() == {"columns", "data"}:
         return {"data": _Listed(tables["data"], ())}
-    for export in EXPORTS:
+    for export in EXPORTS if _LISTS.isdisjoint(lists) else ():
         if export.recognises(names):
             return {key: item for key, item in lists.items() if key in export.lists and not lines}
     is_row = lines or any(aliases_of(field, names) for field in ("question", "response", "label"))

@@ -198,6 +198,25 @@ def test_annotators_of_label_studio_s_flat_exports_are_put_together(tmp_path: Pa
     assert [e.label for e in read(path, label_column="verdict", annotators="all")] == [1, 0]
 
 
+def test_a_trace_of_mlflow_in_a_file_of_its_own(tmp_path: Path) -> None:
+    row = shapes.mlflow_row("t1", GOOD, True)
+    info = {key: row.pop(key) for key in ("trace_id", "assessments", "trace_metadata")}
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"info": info, "data": {"spans": row["spans"]}}, indent=2))
+    (example,) = read(path, strict=True)
+    assert (example.question, example.contexts, example.response) == (QUESTION, CONTEXTS, GOOD)
+    assert (example.id, example.label, example.group) == ("t1", 0, "s")
+
+
+def test_a_download_of_one_langfuse_trace(tmp_path: Path) -> None:
+    whole = shapes.langfuse_trace("t1", BAD, "hallucinated")
+    observations = whole.pop("observations")
+    path = tmp_path / "trace-t1.json"
+    path.write_text(json.dumps({"trace": whole, "observations": observations}, indent=2))
+    (example,) = read(path, strict=True)
+    assert (example.contexts, example.response, example.label) == (CONTEXTS, BAD, 1)
+
+
 def test_runs_of_langsmith_itself(tmp_path: Path) -> None:
     trees = pytest.importorskip("langsmith.run_trees")
     root = trees.RunTree(name="rag", run_type="chain", inputs={"question": QUESTION})
