@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
 
@@ -18,10 +18,10 @@ from langchain.agents import create_agent  # noqa: E402
 from langchain.agents.structured_output import ToolStrategy  # noqa: E402
 from langchain_core.documents import Document  # noqa: E402
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel  # noqa: E402
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage  # noqa: E402
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage  # noqa: E402
 from langchain_core.runnables import RunnablePassthrough  # noqa: E402
 from langchain_core.tools import tool  # noqa: E402
-from langgraph.graph import END, START, StateGraph  # noqa: E402
+from langgraph.graph import END, START, MessagesState, StateGraph, add_messages  # noqa: E402
 from pydantic import BaseModel  # noqa: E402
 
 from calibrail.integrations import Gate  # noqa: E402
@@ -253,12 +253,17 @@ def test_a_chain_ends_with_the_guardrail(scenario: Scenario) -> None:
         assert results[2]["decision"]["p_value"] == 1.0
     chain = RunnablePassthrough.assign(answer=lambda _: AIMessage(scenario.made_up)) | step
     names = {"query": scenario.question, "context": scenario.contexts[0]}
-    assert chain.invoke(names)["answer"] == REFUSALS["flag"]
+    assert chain.invoke(names)["answer"].text == REFUSALS["flag"]
+    parts: list[Any] = [{"type": "text", "text": scenario.faithful}, {"type": "image", "url": "x"}]
+    held = step.invoke({**names, "answer": AIMessage(parts)})
+    assert (held["decision"]["outcome"], held["answer"].text) == ("error", REFUSALS["error"])
 
 
 def test_a_mapping_without_an_answer_is_named(scenario: Scenario) -> None:
     with pytest.raises(KeyError, match="no answer under response, answer, output, result"):
         guardrail_runnable(scenario.file).invoke({"question": "q"})
+    with pytest.raises(KeyError, match="no sources under contexts, context, documents, docs; got"):
+        guardrail_runnable(scenario.file).invoke({"question": "q", "response": "r", "chunks": []})
     with pytest.raises(TypeError, match="takes a mapping"):
         guardrail_runnable(scenario.file).invoke("an answer")
 
@@ -292,6 +297,27 @@ def test_a_graph_goes_where_the_outcome_says(scenario: Scenario, at_once: bool) 
         assert state["decision"]["outcome"] == outcome
         assert state["answer"] == (text if outcome == "pass" else REFUSALS[outcome])
         assert state.get("waiting", False) is (outcome == "review")
+
+
+class Form(BaseModel):
+    """A state that is a model of pydantic."""
+
+    messages: Annotated[list[AnyMessage], add_messages]
+
+
+@pytest.mark.parametrize("form", [MessagesState, Form])
+def test_a_graph_of_messages_is_judged_by_its_last(scenario: Scenario, form: Any) -> None:
+    for text, outcome in outcomes(scenario).items():
+        built = StateGraph(form)
+        built.add_node("agent", create_agent(saying(text), [search]))
+        built.add_node("guard", guardrail_node(scenario.file))
+        built.add_edge(START, "agent")
+        built.add_edge("agent", "guard")
+        built.add_conditional_edges("guard", outcome_of, {outcome: END})
+        said = built.compile().invoke({"messages": [HumanMessage(scenario.question)]})["messages"]
+        assert [item.type for item in said] == ["human", "ai", "tool", "ai"]
+        assert said[-1].text == (text if outcome == "pass" else REFUSALS[outcome])
+        assert said[-1].response_metadata["calibrail"]["outcome"] == outcome
 
 
 def test_one_gate_serves_all_threads(scenario: Scenario) -> None:

@@ -130,44 +130,30 @@ def guardrail_runnable(guardrail: Guarding) -> RunnableLambda[Any, Any]:
     guardrail : Gate, Guardrail, Client or path
         What decides.
     """
-    gate = Gate.of(guardrail)
-
-    def run(values: Mapping[str, Any]) -> dict[str, Any]:
-        decision = gate.check(**_asked(values))
-        return {**values, **_updates(gate, values, decision)}
-
-    async def arun(values: Mapping[str, Any]) -> dict[str, Any]:
-        decision = await gate.acheck(**_asked(values))
-        return {**values, **_updates(gate, values, decision)}
-
-    return RunnableLambda(run, afunc=arun, name="calibrail")
+    return _step(guardrail, lambda values, updates: {**values, **updates})
 
 
 def guardrail_node(guardrail: Guarding) -> RunnableLambda[Any, Any]:
     """Return a node of LangGraph: it updates the answer in the state, and adds ``decision``.
 
-    The state has the names that `guardrail_runnable` takes; ``decision`` must be one of its keys.
-    `outcome_of` routes by what was decided.
+    The state has the names that `guardrail_runnable` takes, and ``decision`` as one of its keys. Or
+    it has ``messages``: the last one is the answer, question and chunks are those of the middleware
+    unless the state names others, and the message's ``response_metadata["calibrail"]`` holds the
+    decision. `outcome_of` routes by what was decided.
 
     Parameters
     ----------
     guardrail : Gate, Guardrail, Client or path
         What decides.
     """
-    gate = Gate.of(guardrail)
-
-    def run(state: Mapping[str, Any]) -> dict[str, Any]:
-        return _updates(gate, state, gate.check(**_asked(state)))
-
-    async def arun(state: Mapping[str, Any]) -> dict[str, Any]:
-        return _updates(gate, state, await gate.acheck(**_asked(state)))
-
-    return RunnableLambda(run, afunc=arun, name="calibrail")
+    return _step(guardrail, lambda _, updates: updates)
 
 
-def outcome_of(state: Mapping[str, Any]) -> str:
+def outcome_of(state: Any) -> str:
     """Return the outcome in a state that `guardrail_node` has updated, for conditional edges."""
-    return str(state[DECISION]["outcome"])
+    values = _mapping(state)
+    kept = values.get(DECISION) or values["messages"][-1].response_metadata[_METADATA]
+    return str(kept["outcome"])
 
 
 def question(messages: Sequence[BaseMessage]) -> str:
@@ -242,34 +228,94 @@ def _text(answer: Any) -> str:
 def _decided(gate: Gate, response: ModelResponse, decision: Decision) -> ModelResponse:
     """Return the model's response with its decision, and without what is withheld."""
     *before, last = response.result
+    shown = _shown(gate, last, decision)
+    if not decision.flagged:
+        return ModelResponse([*before, shown], response.structured_response)
+    # A structured answer is a call of a tool and its result, both of which show it.
+    return ModelResponse([shown] if response.structured_response is not None else [*before, shown])
+
+
+def _shown(gate: Gate, answer: Any, decision: Decision) -> Any:
+    """Return what is shown for an answer; a message holds the decision."""
+    if not isinstance(answer, BaseMessage):
+        return gate.shown(decision, answer)
     metadata = {_METADATA: gate.details(decision)}
     if not decision.flagged:
-        noted = {**last.response_metadata, **metadata}
-        kept = last.model_copy(update={"response_metadata": noted})
-        return ModelResponse([*before, kept], response.structured_response)
+        noted = {**answer.response_metadata, **metadata}
+        return answer.model_copy(update={"response_metadata": noted})
     # Nothing else that the model's own metadata say: the logarithms of probabilities name tokens.
-    refused = AIMessage(gate.shown(decision, ""), id=last.id, response_metadata=metadata)
-    # A structured answer is a call of a tool and its result, both of which show it.
-    return ModelResponse(
-        [refused] if response.structured_response is not None else [*before, refused]
-    )
+    return AIMessage(gate.shown(decision, ""), id=answer.id, response_metadata=metadata)
 
 
-def _asked(values: Mapping[str, Any]) -> dict[str, Any]:
-    if not isinstance(values, Mapping):
-        raise TypeError(f"a guardrail takes a mapping with an answer; got {type(values).__name__}")
-    found = {field: _named(values, field) for field in _NAMES}
-    if found["response"] is None:
-        names = ", ".join(_NAMES["response"])
-        raise KeyError(f"no answer under {names}; got {', '.join(map(str, values))}")
-    chunks = [] if found["contexts"] is None else values[found["contexts"]]
+def _step(
+    guardrail: Guarding,
+    result: Callable[[Mapping[str, Any], dict[str, Any]], dict[str, Any]],
+) -> RunnableLambda[Any, Any]:
+    """Return what decides about the answer in a mapping, and makes a result of what changes."""
+    gate = Gate.of(guardrail)
+
+    def run(given: Any) -> dict[str, Any]:
+        values = _mapping(given)
+        asked = _asked(values)
+        failed = isinstance(asked, Exception)
+        decision = gate.failed(asked) if failed else gate.check(**asked)
+        return result(values, _updates(gate, values, decision))
+
+    async def arun(given: Any) -> dict[str, Any]:
+        values = _mapping(given)
+        asked = _asked(values)
+        failed = isinstance(asked, Exception)
+        decision = gate.failed(asked) if failed else await gate.acheck(**asked)
+        return result(values, _updates(gate, values, decision))
+
+    return RunnableLambda(run, afunc=arun, name="calibrail")
+
+
+def _mapping(given: Any) -> Mapping[str, Any]:
+    """Return a mapping, or a graph's state that is a model or a dataclass as one."""
+    if isinstance(given, Mapping):
+        return given
+    fields = getattr(type(given), "model_fields", getattr(given, "__dataclass_fields__", None))
+    if fields is None:
+        raise TypeError(f"a guardrail takes a mapping with an answer; got {type(given).__name__}")
+    return {name: getattr(given, name) for name in fields}
+
+
+def _asked(values: Mapping[str, Any]) -> Any:
+    """Return what a gate checks, or why it cannot: a part of the answer is no text."""
+    _, answer = _answer(values)
+    messages = values.get("messages") or ()
+    asked, found = _named(values, "question"), _named(values, "contexts")
+    if found is None and not messages:
+        # An empty list says that there are none; a name that is not known must not.
+        raise _missing("sources", "contexts", values)
+    chunks = tool_results(messages) if found is None else values[found]
     if isinstance(chunks, str | Document):
         chunks = [chunks]
+    try:
+        text = _text(answer) if isinstance(answer, AIMessage) else answer
+    except ValueError as error:
+        return error
     return {
-        "question": "" if found["question"] is None else _plain(values[found["question"]]),
+        "question": question(messages) if asked is None else _plain(values[asked]),
         "contexts": [_plain(item) for item in chunks],
-        "response": _plain(values[found["response"]]),
+        "response": text,
     }
+
+
+def _answer(values: Mapping[str, Any]) -> tuple[str | None, Any]:
+    """Return the name of the answer, None for the last message, and the answer."""
+    name = _named(values, "response")
+    if name is not None:
+        return name, values[name]
+    if values.get("messages"):
+        return None, values["messages"][-1]
+    raise _missing("answer", "response", values)
+
+
+def _missing(what: str, field: str, values: Mapping[str, Any]) -> KeyError:
+    names = ", ".join(_NAMES[field])
+    return KeyError(f"no {what} under {names}; got {', '.join(map(str, values))}")
 
 
 def _named(values: Mapping[str, Any], field: str) -> str | None:
@@ -279,12 +325,11 @@ def _named(values: Mapping[str, Any], field: str) -> str | None:
 def _plain(value: Any) -> Any:
     if isinstance(value, Document):
         return value.page_content
-    return _text(value) if isinstance(value, AIMessage) else value
+    return str(value.text) if isinstance(value, BaseMessage) else value
 
 
 def _updates(gate: Gate, values: Mapping[str, Any], decision: Decision) -> dict[str, Any]:
-    updates: dict[str, Any] = {DECISION: gate.details(decision)}
-    name = _named(values, "response")
-    if decision.flagged and name is not None:
-        updates[name] = gate.shown(decision, "")
-    return updates
+    name, answer = _answer(values)
+    shown = _shown(gate, answer, decision)
+    changed = {"messages": [shown]} if name is None else {name: shown}
+    return {**changed, DECISION: gate.details(decision)}
