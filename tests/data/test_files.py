@@ -275,3 +275,16 @@ def test_a_frame_that_was_written_split(tmp_path: Path) -> None:
     reading = read(path)
     assert [e.id for e in reading] == ["a"]
     assert reading.reasons == {("row", "wrong number of cells"): 1}
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_frame_that_was_written_column_by_column(tmp_path: Path, indent: Any) -> None:
+    path = tmp_path / "table.json"
+    rows = [good(id="a"), good(id="b", label=0, contexts=["x", "y"])]
+    frame = {name: {str(i): row[name] for i, row in enumerate(rows)} for name in rows[0]}
+    path.write_text(json.dumps(frame, indent=indent))
+    examples, _ = read_all(path, strict=True)
+    assert [(e.id, e.label, len(e.contexts)) for e in examples] == [("a", 1, 1), ("b", 0, 2)]
+    # Objects with other keys are a row's own.
+    path.write_text(json.dumps({"input": {"question": "q", "context": "c"}, "output": "r"}))
+    assert [e.question for e in read(path, labelled=False)] == ["q"]

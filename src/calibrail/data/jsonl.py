@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import starmap
 from pathlib import Path
 from typing import Final
@@ -46,8 +46,37 @@ def json_rows(path: Path, list: object = None) -> Iterator[TableItem]:
         yield from starmap(parse, enumerate(elements, start=1))
         return
     if is_spread(path):
-        yield from starmap(parse_object, enumerate(_objects(path), start=1))
+        yield from _unfolded(starmap(parse_object, enumerate(_objects(path), start=1)))
         return
+    yield from _unfolded(_lines(path))
+
+
+def _unfolded(rows: Iterator[TableItem]) -> Iterator[TableItem]:
+    """Yield rows; those of a frame that pandas wrote column by column, as it does if not asked."""
+    for item in rows:
+        columns = item.values if isinstance(item, Row) and item.number == 1 else {}
+        first = next(iter(columns.values()), None)
+        keys = first.keys() if isinstance(first, dict) else ()
+        if (
+            not keys
+            or not all(
+                isinstance(cells, dict) and cells.keys() == keys for cells in columns.values()
+            )
+            or not all(key.isdecimal() for key in keys)
+        ):
+            yield item
+        else:
+            for number, key in enumerate(keys, start=1):
+                yield Row(number, {name: cells[key] for name, cells in _cells(columns)})
+
+
+def _cells(columns: Mapping[str, object]) -> Iterator[tuple[str, dict[str, object]]]:
+    for name, cells in columns.items():
+        if isinstance(cells, dict):
+            yield name, cells
+
+
+def _lines(path: Path) -> Iterator[TableItem]:
     with open_bytes(path) as stream:
         for number, line in enumerate(stream, start=1):
             if number == 1:
