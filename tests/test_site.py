@@ -33,7 +33,9 @@ def test_every_page_stands_in_the_navigation_once() -> None:
         return [page for item in inner for page in pages(item)]  # type: ignore[attr-defined]
 
     shown = pages(CONFIG["nav"])
-    written = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
+    docs = ROOT / "docs"
+    files = [*docs.rglob("*.md"), *docs.glob("notebooks/*.ipynb")]
+    written = {str(path.relative_to(docs)) for path in files}
     assert len(shown) == len(set(shown))
     assert written <= set(shown)
 
