@@ -1,6 +1,7 @@
 """What does importing an adapter add to importing its framework? Goal: at most 50 ms.
 
-Each process imports what the adapter imports of its framework, then the adapter. Frameworks that
+Each process imports what the adapter imports of its framework, then the adapter; seconds are those
+of the processor, which other processes do not change much. Frameworks that
 need an environment of their own are measured where ``make test-integrations`` has made it.
 """
 
@@ -19,15 +20,15 @@ ROOT = Path(__file__).resolve().parents[1]
 ADAPTERS = ROOT / "src" / "calibrail" / "integrations"
 #: Of the room itself.
 NO_ADAPTERS = ("__init__", "gate", "missing")
-RUNS = 7
+RUNS = 5
 
 TIMED = """
 import sys, time
-start = time.perf_counter()
+start = time.process_time()
 {framework}
-between = time.perf_counter()
+between = time.process_time()
 import calibrail.integrations.{adapter}
-print(between - start, time.perf_counter() - between)
+print(between - start, time.process_time() - between)
 """
 
 
@@ -68,7 +69,10 @@ def measured(path: Path) -> tuple[list[float], list[float]] | str:
 
 def main() -> None:
     """Measure every adapter."""
-    rows = ["| adapter | framework s | adapter ms, median | min | max |", "|---|---|---|---|---|"]
+    rows = [
+        "| adapter | framework s | adapter ms, median of 5 | min | max |",
+        "|---|---|---|---|---|",
+    ]
     left_out = []
     for path in sorted(ADAPTERS.glob("*.py")):
         if path.stem in NO_ADAPTERS:
