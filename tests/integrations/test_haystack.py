@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import os
 import threading
 from pathlib import Path
@@ -193,6 +194,7 @@ def test_a_file_is_read_once_whoever_comes_first(
     for thread in threads:
         thread.join()
     assert len(read) == 1
+    assert copy.deepcopy(router)._ready() is router._ready()
     with pytest.raises(GuardrailError):
         GuardrailRouter(tmp_path / "none.json").warm_up()
 

@@ -170,6 +170,13 @@ def test_what_needs_the_text_alone_gets_what_passes(scenario: Scenario, streamin
         assert asyncio.run(awaited(guarded)).strip() == REFUSALS.get(outcome, text)
 
 
+def test_an_answer_without_a_source_is_judged_too(scenario: Scenario) -> None:
+    guarded = GuardrailSynthesizer(scenario.file, get_response_synthesizer(llm=Model(text="x")))
+    response = guarded.synthesize(scenario.question, [])
+    assert response.metadata["calibrail"]["reason"].startswith("undefined score")
+    assert response.response == REFUSALS["flag"]
+
+
 def test_prompts_are_those_of_the_synthesizer_within(scenario: Scenario) -> None:
     within = get_response_synthesizer(llm=Model(text=""))
     guarded = GuardrailSynthesizer(scenario.file, within)

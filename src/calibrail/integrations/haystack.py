@@ -23,6 +23,9 @@ Replies: TypeAlias = list[str] | list[ChatMessage]
 
 _META: Final = "calibrail"
 
+#: Whoever comes first reads a file. Of the module: copies of a pipeline copy its components.
+_ONCE: Final = threading.Lock()
+
 
 @component
 class GuardrailRouter:
@@ -38,7 +41,6 @@ class GuardrailRouter:
     def __init__(self, guardrail: Guarding) -> None:
         self._path = fspath(guardrail) if isinstance(guardrail, str | PathLike) else None
         self._gate = None if self._path is not None else Gate.of(guardrail)
-        self._once = threading.Lock()
 
     def warm_up(self) -> None:
         """Read the guardrail's file, once."""
@@ -121,7 +123,7 @@ class GuardrailRouter:
         return _routed(gate, replies, decisions)
 
     def _ready(self) -> Gate:
-        with self._once:
+        with _ONCE:
             if self._gate is None:
                 assert self._path is not None
                 self._gate = Gate(self._path)
