@@ -28,6 +28,7 @@ import httpx  # noqa: E402
 import litellm  # noqa: E402
 from fastapi import HTTPException  # noqa: E402
 from litellm import ModelResponse  # noqa: E402
+from litellm.types.llms.openai import ResponseCompletedEvent, ResponsesAPIResponse  # noqa: E402
 from litellm.types.utils import EmbeddingResponse, ModelResponseStream  # noqa: E402
 
 from calibrail.errors import InputError  # noqa: E402
@@ -136,8 +137,45 @@ def test_question_and_contexts_are_read_from_the_request() -> None:
     assert sources({"messages": turns}) == ["S"]
     assert sources({"messages": [*turns, returned]}) == ["new"]
     assert sources({"messages": turns, "metadata": {"contexts": ["C"]}}) == ["C"]
+    assert sources({"messages": turns[1:2], "system": [{"type": "text", "text": "S"}]}) == ["S"]
+    result = [{"type": "tool_result", "content": [{"type": "text", "text": "new"}]}]
+    answered = {"messages": [*turns, {"role": "user", "content": result}]}
+    assert (question(answered), sources(answered)) == ("And\nnow?", ["new"])
+    output = {"type": "function_call_output", "output": "new"}
+    answered = {"input": [*turns, output], "instructions": "S"}
+    assert (question(answered), sources(answered)) == ("And\nnow?", ["new"])
+    assert (question({"input": "P"}), sources({"instructions": "S"})) == ("P", ["S"])
     kept = {"requester_metadata": {"contexts": "C"}}
     assert sources({"messages": turns, "litellm_metadata": kept}) == ["C"]
+
+
+def of_responses(*items: dict[str, Any]) -> ResponsesAPIResponse:
+    return ResponsesAPIResponse(id="1", created_at=0, output=list(items))
+
+
+def said(text: str) -> dict[str, Any]:
+    parts = [{"type": "output_text", "text": text, "annotations": []}]
+    return {"type": "message", "id": "2", "status": "completed", "role": "assistant"} | {
+        "content": parts
+    }
+
+
+def test_answers_in_parts_are_judged_whole(scenario: Scenario) -> None:
+    guardrail = CalibrailGuardrail(scenario.file)
+    thought = {"type": "reasoning", "id": "1", "summary": []}
+    called = {"type": "function_call", "call_id": "1", "name": "search", "arguments": "{}"}
+    for answer in (of_responses(thought, said(scenario.faithful)), of_responses(called)):
+        assert decided(guardrail, answer) is answer
+    parts = [{"type": "text", "text": text} for text in scenario.made_up.partition(" in ")]
+    image = {"type": "image", "source": {}}
+    for bad, status in (
+        (of_responses(said(scenario.faithful), said(scenario.made_up)), 400),
+        ({"content": parts}, 400),
+        ({"content": [*parts, image]}, 503),
+    ):
+        with pytest.raises(HTTPException) as caught:
+            decided(guardrail, bad)
+        assert caught.value.status_code == status
 
 
 def test_contexts_that_are_no_texts_are_named(scenario: Scenario) -> None:
@@ -151,6 +189,10 @@ def streamed(*contents: str, place: int = 0) -> list[ModelResponseStream]:
         ModelResponseStream(choices=[{"index": place, "delta": {"content": text}}])
         for text in contents
     ]
+
+
+def completed(text: str) -> ResponseCompletedEvent:
+    return ResponseCompletedEvent(type="response.completed", response=of_responses(said(text)))
 
 
 def released(guardrail: CalibrailGuardrail, chunks: list[Any]) -> tuple[list[Any], Any]:
@@ -178,10 +220,13 @@ def test_a_stream_is_held_back_until_it_was_judged_whole(scenario: Scenario) -> 
     guardrail = CalibrailGuardrail(scenario.file)
     good = streamed(*scenario.faithful.partition(" has "))
     assert released(guardrail, good) == (good, None)
+    whole = [completed(scenario.faithful)]
+    assert released(guardrail, whole) == (whole, None)
     for chunks, status in (
         (streamed(*scenario.made_up.partition(" at ")), 400),
         ([*good, *streamed(scenario.made_up, place=1)], 400),
         ([b"data: {}"], 503),
+        ([completed(scenario.made_up)], 400),
     ):
         shown, error = released(guardrail, chunks)
         assert (shown, error.status_code) == ([], status)
@@ -260,7 +305,12 @@ class Proxy:
 
     def ask(self, model: str, route: str = "chat/completions", **further: Any) -> httpx.Response:
         asked: dict[str, Any] = {"model": model, "metadata": {"contexts": list(CONTEXTS)}}
-        prompt = {"messages": MESSAGES} if route.startswith("chat") else {"prompt": QUESTION}
+        prompts: dict[str, dict[str, Any]] = {
+            "completions": {"prompt": QUESTION},
+            "responses": {"input": [{"role": "user", "content": QUESTION}]},
+            "messages": {"messages": MESSAGES, "max_tokens": 50},
+        }
+        prompt = prompts.get(route, {"messages": MESSAGES})
         return httpx.post(
             f"{self.url}/v1/{route}",
             json=asked | prompt | further,
@@ -369,7 +419,12 @@ def test_the_proxy_holds_streams_back(proxy: Proxy, scenario: Scenario, route: s
     assert REFUSALS["flag"] in bad.text
 
 
-def test_the_proxy_judges_completions_and_refuses_routes_that_it_cannot_read(proxy: Proxy) -> None:
-    assert proxy.ask("good", "completions").status_code == 200
-    assert proxy.ask("bad", "completions").status_code == 400
-    assert proxy.ask("good", "responses", input=QUESTION).status_code == 503
+@pytest.mark.parametrize("route", ["completions", "responses", "messages"])
+def test_the_proxy_judges_what_other_routes_return(
+    proxy: Proxy, scenario: Scenario, route: str
+) -> None:
+    good, bad = proxy.ask("good", route), proxy.ask("bad", route)
+    assert (good.status_code, bad.status_code) == (200, 400)
+    assert scenario.faithful in good.text
+    assert scenario.made_up not in bad.text
+    assert "'outcome': 'flag'" in bad.text.replace('"', "'").replace("':'", "': '")

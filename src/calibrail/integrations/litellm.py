@@ -15,6 +15,7 @@ with needs("litellm"):
     from litellm import ModelResponse, TextCompletionResponse
     from litellm.integrations.custom_guardrail import CustomGuardrail
     from litellm.types.guardrails import GuardrailEventHooks
+    from litellm.types.llms.openai import ResponsesAPIResponse
     from litellm.types.utils import (
         EmbeddingResponse,
         ImageResponse,
@@ -34,6 +35,10 @@ _LOGGED: Final = {
     "review": "guardrail_intervened",
     "error": "guardrail_failed_to_respond",
 }
+#: The parts of an answer, on routes that return it in parts, that are shown to nobody as text.
+_NOT_SHOWN: Final = ("reasoning", "thinking", "redacted_thinking")
+_CALLS: Final = ("function_call", "tool_use", "mcp_call")
+_TEXTS: Final = ("text", "output_text")
 #: What is no answer.
 _NO_ANSWERS: Final = (EmbeddingResponse, ImageResponse, TranscriptionResponse)
 
@@ -160,8 +165,9 @@ class CalibrailGuardrail(CustomGuardrail):
 
 def question(data: Mapping[str, Any]) -> str:
     """Return the last turn of the user in a request's body, or its prompt."""
-    asked = [item for item in _messages(data) if item.get("role") == "user"]
-    return _text(asked[-1].get("content")) if asked else _text(data.get("prompt"))
+    if asked := [item for item in _messages(data) if _is_asked(item)]:
+        return _text(asked[-1].get("content"))
+    return _text(data.get("prompt") or data.get("input"))
 
 
 def sources(data: Mapping[str, Any]) -> list[str]:
@@ -180,11 +186,14 @@ def sources(data: Mapping[str, Any]) -> list[str]:
                 raise TypeError(f"metadata.contexts must be a list of texts; got {chunks!r:.80}")
             return chunks
     messages = _messages(data)
-    turns = [place for place, item in enumerate(messages) if item.get("role") == "user"]
+    turns = [place for place, item in enumerate(messages) if _is_asked(item)]
     since = messages[turns[-1] + 1 :] if turns else messages
-    returned = [_text(item.get("content")) for item in since if item.get("role") == "tool"]
-    system = [_text(item.get("content")) for item in messages if item.get("role") == "system"]
-    return returned or system
+    roles = ("system", "developer")
+    system = [_text(item.get("content")) for item in messages if item.get("role") in roles]
+    beside = [_text(data.get(name)) for name in ("system", "instructions")]
+    return [text for item in since for text in _returned(item)] or [
+        text for text in (*beside, *system) if text
+    ]
 
 
 def _metadata(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -194,8 +203,25 @@ def _metadata(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _messages(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    messages = data.get("messages")
-    return [item for item in messages or () if isinstance(item, Mapping)]
+    given = data.get("messages") or data.get("input")
+    messages: list[Any] = given if isinstance(given, list) else []
+    return [item for item in messages if isinstance(item, Mapping)]
+
+
+def _is_asked(message: Mapping[str, Any]) -> bool:
+    return message.get("role") == "user" and not _returned(message)
+
+
+def _returned(message: Mapping[str, Any]) -> list[str]:
+    """Return what tools have returned in a message: each route has a form of its own for it."""
+    content = message.get("content")
+    if message.get("role") == "tool":
+        return [_text(content)]
+    if message.get("type") == "function_call_output":
+        return [_text(message.get("output"))]
+    parts = content if isinstance(content, list) else []
+    results = [part for part in parts if isinstance(part, Mapping)]
+    return [_text(part.get("content")) for part in results if part.get("type") == "tool_result"]
 
 
 def _text(content: Any) -> str:
@@ -210,11 +236,19 @@ def _answers(response: Any) -> list[str | Exception]:
         return []
     if isinstance(response, ModelResponse | TextCompletionResponse):
         return _chosen([response])
+    if isinstance(response, ResponsesAPIResponse):
+        items = response.model_dump()["output"]
+        return _in_parts([part for item in items for part in item.get("content") or [item]])
+    if isinstance(response, Mapping) and isinstance(response.get("content"), list):
+        return _in_parts(response["content"])
     return [TypeError(f"no answer is read from a {type(response).__name__}")]
 
 
 def _streamed(chunks: Sequence[Any]) -> list[str | Exception]:
     """Return likewise what a stream's chunks make."""
+    done = getattr(chunks[-1], "response", None)
+    if isinstance(done, ResponsesAPIResponse):
+        return _answers(done)
     known = (ModelResponseStream, ModelResponse, TextCompletionResponse)
     unknown = [type(chunk).__name__ for chunk in chunks if not isinstance(chunk, known)]
     if unknown:
@@ -243,3 +277,14 @@ def _chosen(parts: Sequence[Any]) -> list[str | Exception]:
         for place, found in texts.items()
         if place not in called
     ]
+
+
+def _in_parts(parts: Sequence[Mapping[str, Any]]) -> list[str | Exception]:
+    """Return the one answer of a route that returns it in parts; none where it calls tools."""
+    kinds = {str(part.get("type")) for part in parts}
+    if kinds & set(_CALLS):
+        return []
+    if other := sorted(kinds - {*_TEXTS, *_NOT_SHOWN}):
+        return [TypeError(f"a part of the answer is no text: {', '.join(other)}")]
+    texts = [part["text"] for part in parts if part.get("type") in _TEXTS]
+    return ["".join(texts)] if texts else [TypeError("the answer has no text")]
