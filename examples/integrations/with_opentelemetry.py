@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -17,11 +16,11 @@ if not FILE.exists():
 
 spans, provider = InMemorySpanExporter(), TracerProvider()
 provider.add_span_processor(SimpleSpanProcessor(spans))
-trace.set_tracer_provider(provider)
+tracer = provider.get_tracer("my-app")
 
 gate = Gate(FILE, notify=Evaluations(FILE))
 for answer in ("Tungsten has the symbol W.", "Copper melts at 4 degrees in the town of Lyon."):
-    with trace.get_tracer("my-app").start_as_current_span("chat"):
+    with tracer.start_as_current_span("chat"):
         gate.check(
             question="Which element has the symbol W?",
             contexts=["Tungsten is a metal with the symbol W and atomic number 74."],
