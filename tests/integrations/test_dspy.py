@@ -152,6 +152,19 @@ def test_only_what_passes_is_shown(
         assert "reasoning" not in item
 
 
+def test_of_several_completions_only_the_judged_one_is_shown(
+    scenario: Scenario, asked: dict[str, Any]
+) -> None:
+    class Several(dspy.Module):  # type: ignore[misc]
+        def forward(self, question: str, context: list[str]) -> Any:
+            answers = {"response": [scenario.faithful, scenario.made_up]}
+            return dspy.Prediction.from_completions(answers)
+
+    pred = Guarded(Several(), scenario.file)(**asked)
+    assert pred.response == scenario.faithful
+    assert scenario.made_up not in repr(pred) and not pred.completions
+
+
 def test_nothing_is_streamed_before_it_is_decided(
     scenario: Scenario, asked: dict[str, Any]
 ) -> None:

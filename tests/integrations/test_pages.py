@@ -25,7 +25,10 @@ ROW = re.compile(
 def table() -> dict[str, str]:
     """Return the entry points that the table names, by page."""
     text = (PAGES / "index.md").read_text(encoding="utf-8")
-    return {row[1]: row[3] for row in ROW.finditer(text)}
+    rows = list(ROW.finditer(text))
+    entries = {row[1]: row[3] for row in rows}
+    assert len(entries) == len(rows), "a framework stands in the table twice"
+    return entries
 
 
 def test_the_table_the_pages_and_the_adapters_are_the_same() -> None:

@@ -141,8 +141,10 @@ class Guarded(dspy.Module):
     def _released(self, pred: dspy.Prediction, decision: Decision) -> dspy.Prediction:
         details = self.gate.details(decision)
         if decision.outcome == "pass":
-            pred.guardrail_decision = details
-            return pred
+            # Without the other completions, if there are any: nothing has judged them.
+            shown = dspy.Prediction(**dict(pred.items()), guardrail_decision=details)
+            shown.set_lm_usage(pred.get_lm_usage())
+            return shown
         refused = dspy.Prediction(guardrail_decision=details)
         if self.fields.contexts is not None and self.fields.contexts in pred:
             refused[self.fields.contexts] = pred[self.fields.contexts]
