@@ -197,12 +197,10 @@ def test_a_structured_output_is_judged_by_its_text(scenario: Scenario) -> None:
     assert details == expected(scenario, scenario.made_up)
     details = withheld(agent(AnswerGuardrail(scenario.file), "x"), scenario.question)
     assert details == expected(scenario, "x\nTrue")
-    with pytest.raises(UserError, match=r"a part of the answer is no text: object; .* answer="):
-        asyncio.run(
-            AnswerGuardrail(scenario.file, contexts=lambda run: []).run(
-                RunContextWrapper(None), agent(guard, "x"), object()
-            )
-        )
+    plain = AnswerGuardrail(scenario.file, contexts=lambda run: [])
+    judged = asyncio.run(plain.run(RunContextWrapper(None), agent(guard, "x"), object())).output
+    assert judged.tripwire_triggered and judged.output_info["outcome"] == "error"
+    assert "a part of the answer is no text: object" in judged.output_info["reason"]
     wrong: Any = AnswerGuardrail(scenario.file, answer=lambda output: output.sure)
     with pytest.raises(InputError, match="response must be a text; got True"):
         Runner.run_sync(agent(wrong, "x"), scenario.question)

@@ -77,22 +77,18 @@ class AnswerGuardrail(OutputGuardrail[Any]):
                 f"calibrail does not know what the tools of the agent {agent.name!r} returned: "
                 "give the agent hooks=guard.hooks, or the guard contexts=..."
             )
-        decision = await self.gate.acheck(
-            question=turn.question if self._question is None else self._question(run),
-            contexts=turn.contexts() if self._contexts is None else self._contexts(run),
-            response=self._text(output),
-        )
-        return GuardrailFunctionOutput(self.gate.details(decision), decision.flagged)
-
-    def _text(self, output: Any) -> str:
-        if self._answer is not None:
-            return self._answer(output)
+        question = turn.question if self._question is None else self._question(run)
         try:
-            return text_of_values(output)
+            text = text_of_values(output) if self._answer is None else self._answer(output)
         except TypeError as error:
-            raise UserError(
-                f"{error}; give the guard answer=..., which returns its text"
-            ) from error
+            decision = self.gate.failed(error, question=question)
+        else:
+            decision = await self.gate.acheck(
+                question=question,
+                contexts=turn.contexts() if self._contexts is None else self._contexts(run),
+                response=text,
+            )
+        return GuardrailFunctionOutput(self.gate.details(decision), decision.flagged)
 
 
 async def held_back(result: RunResultStreaming) -> AsyncIterator[Any]:
