@@ -1,9 +1,12 @@
 """What is one labelled RAG answer?"""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, Self
+
+from calibrail.errors import InputError
+from calibrail.settings import checks
 
 FAITHFUL: Final = 0
 HALLUCINATED: Final = 1
@@ -57,6 +60,33 @@ class Example:
     samples: tuple[str, ...] = ()
     columns: Mapping[str, float | str | None] = field(default_factory=dict)
     content: str | None = None
+
+    @classmethod
+    def asked(
+        cls,
+        *,
+        response: str = "",
+        question: str = "",
+        contexts: Sequence[str] | str = (),
+        id: str = "",
+        samples: Sequence[str] = (),
+        columns: Mapping[str, float | str | None] | None = None,
+    ) -> Self:
+        """Return the answer that a caller asks about; one string as contexts is one chunk.
+
+        Raises
+        ------
+        InputError
+            If a text is none, or columns are no dict.
+        """
+        for name, text in (("response", response), ("question", question), ("id", id)):
+            if not isinstance(text, str):
+                raise InputError(f"{name} must be a text; got {text!r:.80}")
+        if not isinstance(columns, Mapping | None):
+            raise InputError(f"columns must be a dict; got {columns!r:.80}")
+        chunks = (contexts,) if isinstance(contexts, str) else checks.texts(contexts, "contexts")
+        more, cells = checks.texts(samples, "samples"), dict(columns or {})
+        return cls(question, chunks, response, id=id, samples=more, columns=cells)
 
     @property
     def known_by(self) -> KnownBy:

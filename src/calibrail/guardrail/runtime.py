@@ -33,7 +33,6 @@ from calibrail.scale import Scale
 from calibrail.scores.alone import scored_alone
 from calibrail.scores.base import DetectorFailure, Score, Scores
 from calibrail.scores.registry import scale_of
-from calibrail.settings import checks
 from calibrail.shown import Shown
 
 
@@ -229,15 +228,15 @@ class Guardrail(Shown):
         columns : mapping, optional
             The outside score's value, for a guardrail on a score column.
         """
-        for name, text in (("response", response), ("question", question), ("id", id)):
-            if not isinstance(text, str):
-                raise InputError(f"{name} must be a text; got {text!r:.80}")
-        if not isinstance(columns, Mapping | None):
-            raise InputError(f"columns must be a dict; got {columns!r:.80}")
-        chunks = (contexts,) if isinstance(contexts, str) else checks.texts(contexts, "contexts")
-        more, cells = checks.texts(samples, "samples"), dict(columns or {})
-        example = Example(question, chunks, response, id=id, samples=more, columns=cells)
-        return self._decided([example])[0]
+        asked = Example.asked(
+            response=response,
+            question=question,
+            contexts=contexts,
+            id=id,
+            samples=samples,
+            columns=columns,
+        )
+        return self._decided([asked])[0]
 
     def decide(self, examples: Source, *, alone: bool = False) -> list[Decision]:
         """Decide about a batch; each decision is the one that ``check`` gives to it alone.

@@ -181,7 +181,7 @@ class Gate:
         error : Exception
             Why not; the decision's reason says so.
         """
-        return self._noted(self._failed(_example("", question, (), id, None), error))
+        return self._noted(self._failed(_example("", question, id=id), error))
 
     def shown(self, decision: Decision, response: str) -> str:
         """Return the answer where it may be released, and what is shown instead where not."""
@@ -229,22 +229,16 @@ class Gate:
 
 def _example(
     response: str,
-    question: str,
-    contexts: Sequence[str] | str,
-    id: str,
-    columns: Mapping[str, float | str | None] | None,
+    question: str = "",
+    contexts: Sequence[str] | str = (),
+    id: str = "",
+    columns: Mapping[str, float | str | None] | None = None,
 ) -> Example:
     from calibrail.data.example import Example
-    from calibrail.errors import InputError
-    from calibrail.settings import checks
 
-    for name, text in (("response", response), ("question", question), ("id", id)):
-        if not isinstance(text, str):
-            raise InputError(f"{name} must be a text; got {text!r:.80}")
-    if not isinstance(columns, Mapping | None):
-        raise InputError(f"columns must be a dict; got {columns!r:.80}")
-    chunks = (contexts,) if isinstance(contexts, str) else checks.texts(contexts, "contexts")
-    return Example(question, tuple(chunks), response, id=id, columns=dict(columns or {}))
+    return Example.asked(
+        response=response, question=question, contexts=contexts, id=id, columns=columns
+    )
 
 
 def _gate(checker: Checker, refusal: Any, log: Any, notify: Any) -> Gate:
