@@ -61,6 +61,8 @@ docs: $(VENV)/.installed-dev
 # Adds this version of the pages to the branch gh-pages, beside the others, as the latest one.
 # PUSH=--push sends it to where the site is served.
 docs-version: export NO_MKDOCS_2_WARNING = 1
+# mike calls mkdocs by its name.
+docs-version: export PATH := $(CURDIR)/$(BIN):$(PATH)
 docs-version: $(VENV)/.installed-dev
 	$(BIN)/mike deploy --update-aliases $(PUSH) \
 	  "$$($(BIN)/python -c 'from importlib.metadata import version; print(version("calibrail"))')" latest

@@ -19,7 +19,7 @@ from results import write
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTERS = ROOT / "src" / "calibrail" / "integrations"
 #: Of the room itself.
-NO_ADAPTERS = ("__init__", "gate", "missing", "structured")
+NO_ADAPTERS = ("__init__", "gate", "missing", "structured", "turns")
 RUNS = 5
 
 TIMED = """

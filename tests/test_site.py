@@ -59,7 +59,9 @@ def test_versions_stand_side_by_side(tmp_path: Path) -> None:
         for who in ("AUTHOR", "COMMITTER")
         for what in ("NAME", "EMAIL")
     }
-    environment = os.environ | git | {"NO_MKDOCS_2_WARNING": "1"}
+    # mike calls mkdocs by its name.
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | git | {"NO_MKDOCS_2_WARNING": "1", "PATH": programs}
 
     def run(*command: str) -> str:
         done = subprocess.run(

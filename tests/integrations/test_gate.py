@@ -16,6 +16,7 @@ from typing import Any, Literal
 import pytest
 
 import calibrail
+import calibrail.guardrail.decision_log
 from calibrail import Decision
 from calibrail.errors import GuardrailError, InputError, ServiceError
 from calibrail.integrations import Gate
@@ -203,3 +204,119 @@ def test_to_import_a_gate_loads_nothing_heavy() -> None:
     heavy = {"numpy", "scipy", "pyarrow", "pydantic", "matplotlib", "torch", "sklearn"}
     assert not heavy & {name.partition(".")[0] for name in loaded.split()}
     assert loaded
+
+
+class Hanging:
+    """A guardrail's stand-in that answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.may_end = threading.Event()
+        self.asked = 0
+
+    def check(self, **answer: Any) -> Decision:
+        self.asked += 1
+        assert self.may_end.wait(30)
+        return Decision("", "pass", 0.1, 0.5, 0.01, "score 0.1 is below the threshold 0.5")
+
+
+def test_a_detector_that_hangs_leaves_it_to_the_policy() -> None:
+    hanging = Hanging()
+    gate = Gate(hanging, timeout=0.05)  # type: ignore[arg-type]
+    try:
+        for decision in (gate.check(response="x"), asyncio.run(gate.acheck(response="x"))):
+            assert (decision.outcome, decision.failed) == ("error", True)
+            assert "no decision within 0.05 s" in decision.reason
+    finally:
+        hanging.may_end.set()
+
+
+def test_one_that_comes_late_is_not_logged_twice(
+    scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guardrail, may_end = scenario.guardrail(), threading.Event()
+    check = guardrail.check
+
+    def late(**answer: Any) -> Decision:
+        assert may_end.wait(30)
+        return check(**answer)
+
+    monkeypatch.setattr(guardrail, "check", late)
+    gate = Gate(guardrail, log=tmp_path / "log", timeout=0.05)
+    assert gate.check(**answers(scenario)[0]).outcome == "error"
+    may_end.set()
+    patient = Gate(gate.guardrail, log=tmp_path / "log")  # type: ignore[arg-type]
+    assert patient.check(**answers(scenario)[0]).outcome == "pass"
+    assert outcomes(tmp_path / "log") == ["error", "pass"]
+
+
+def outcomes(log: Path) -> list[str]:
+    lines = [json.loads(line) for file in log.iterdir() for line in file.open(encoding="utf-8")]
+    return sorted(line["outcome"] for line in lines if "outcome" in line)
+
+
+def test_who_goes_away_gets_no_decision_and_leaves_none() -> None:
+    hanging = Hanging()
+    gate = Gate(hanging)  # type: ignore[arg-type]
+    heard: list[Decision] = []
+    gate._notify = heard.append
+
+    async def go() -> None:
+        tasks = [asyncio.create_task(gate.acheck(response="x")) for _ in range(20)]
+        while not hanging.asked:
+            await asyncio.sleep(0.001)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        hanging.may_end.set()
+        assert (await gate.acheck(response="x")).outcome == "pass"
+
+    asyncio.run(go())
+    assert len(heard) == 1
+    # Those that had not begun never do.
+    assert hanging.asked <= 9
+
+
+def test_a_process_ends_though_a_detector_hangs() -> None:
+    code = (
+        "import threading\nfrom calibrail.integrations import Gate\n"
+        "class Hanging:\n    def check(self, **answer):\n        threading.Event().wait()\n"
+        "print(Gate(Hanging(), timeout=0.05).check(response='x').outcome)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout.strip()) == (0, "error")
+
+
+def test_a_detector_that_would_end_the_process_is_one_that_fails(scenario: Scenario) -> None:
+    guardrail = scenario.failing("review")
+
+    def leave(examples: Any) -> Any:
+        raise SystemExit(3)
+
+    guardrail.score.score = leave  # type: ignore[method-assign]
+    for decision in (
+        Gate(guardrail).check(response="x"),
+        asyncio.run(Gate(guardrail).acheck(response="x")),
+    ):
+        assert (decision.outcome, decision.failed) == ("review", True)
+        assert "SystemExit" in decision.reason
+
+
+def test_what_cannot_be_handed_over_is_logged_and_told(scenario: Scenario, tmp_path: Path) -> None:
+    heard: list[Decision] = []
+    gate = Gate(scenario.file, log=tmp_path / "log", notify=heard.append)
+    decision = gate.failed(ValueError("a picture"), question=scenario.question)
+    assert (decision.outcome, heard) == ("error", [decision])
+    assert outcomes(tmp_path / "log") == ["error"]
+
+
+def test_a_log_keeps_its_options_in_another_process(scenario: Scenario, tmp_path: Path) -> None:
+    log = calibrail.guardrail.decision_log.DecisionLog(tmp_path / "log", texts=True)
+    there = pickle.loads(pickle.dumps(Gate(scenario.file, log=log)))
+    there.check(**answers(scenario)[2])
+    assert any(scenario.made_up in file.read_text() for file in (tmp_path / "log").iterdir())
+
+
+@pytest.mark.parametrize("wrong", [0, -1.0, "5", float("nan")])
+def test_a_timeout_is_a_number_of_seconds(scenario: Scenario, wrong: Any) -> None:
+    with pytest.raises(InputError, match="timeout must be a number of seconds"):
+        Gate(scenario.file, timeout=wrong)

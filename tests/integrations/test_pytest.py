@@ -85,7 +85,7 @@ def test_the_fixture_fails_a_test_and_the_summary_says_why(
             assert_certified({str(guardrail)!r}, {str(bad)!r}, **{ASKED})
         """
     )
-    result = pytester.runpytest_subprocess("-p", "calibrail.integrations.pytest")
+    result = pytester.runpytest_subprocess()
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*= guardrails =*", "*::test_good", "*::test_bad", "*Rejected*"])
 
@@ -104,5 +104,5 @@ def test_the_page_runs(guardrail: Path, tmp_path: Path, pytester: pytest.Pyteste
     pytester.makepyfile(shown)
     shutil.copy(guardrail, pytester.path / "guardrail.json")
     answers(pytester.path / "heldout.jsonl", 4000, 4.5, 2)
-    result = pytester.runpytest_subprocess("-p", "calibrail.integrations.pytest")
+    result = pytester.runpytest_subprocess()
     result.assert_outcomes(passed=1)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, runtime_checkable
+
+from calibrail.integrations.turns import Settled, Turns
 
 if TYPE_CHECKING:
     from calibrail.data.example import Example
@@ -52,9 +51,9 @@ Guarding: TypeAlias = "Gate | Checker | str | PathLike[str]"
 class Gate:
     """A guardrail as frameworks call it: it always decides, once at a time, whoever asks.
 
-    A detector that fails, a service that cannot be reached, or a log that cannot be written does
-    not raise: the answer gets the outcome of the failure policy, so that it is not released. Copies
-    of a gate are the gate itself: one model serves all threads.
+    A detector that fails or takes too long, a service that cannot be reached, or a log that cannot
+    be written does not raise: the answer gets the outcome of the failure policy, so that it is not
+    released. Copies of a gate are the gate itself: one model serves all threads.
 
     Parameters
     ----------
@@ -67,6 +66,9 @@ class Gate:
         A folder in which every decision is kept, for ``calibrail monitor`` and ``calibrail log``.
     notify : callable, optional
         Called with each decision, in the context of who asked; what it raises is raised.
+    timeout : float, optional
+        Seconds from being asked until the failure policy decides, the wait for answers before this
+        one included. Left out, an answer waits as long as the detector takes.
 
     Raises
     ------
@@ -84,6 +86,7 @@ class Gate:
         refusal: str | Callable[[Decision], str] | None = None,
         log: str | PathLike[str] | DecisionLog | None = None,
         notify: Callable[[Decision], object] | None = None,
+        timeout: float | None = None,
     ) -> None:
         # Loaded here: to import an adapter costs little beside its framework.
         from calibrail.errors import InputError
@@ -91,7 +94,9 @@ class Gate:
         from calibrail.guardrail.runtime import Guardrail
         from calibrail.models.forks import renewed
 
-        self._refusal, self._notify = refusal, notify
+        if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):
+            raise InputError(f"timeout must be a number of seconds above 0; got {timeout!r}")
+        self._refusal, self._notify, self._timeout = refusal, notify, timeout
         local = None
         if isinstance(guardrail, Guardrail | str | PathLike):
             guardrail = local = Guardrail.of(guardrail)
@@ -117,10 +122,10 @@ class Gate:
         return guardrail if isinstance(guardrail, Gate) else cls(guardrail)
 
     def renew_after_fork(self) -> None:
-        """Make locks and threads anew, in a child of the process that made the gate."""
-        n = 1 if self.guardrail is not None and not self.guardrail.endpoints else _ASKING
-        self._turns = threading.Semaphore(n)
-        self._threads = ThreadPoolExecutor(n, "calibrail")
+        """Make threads anew, in a child of the process that made the gate."""
+        self._turns = Turns(
+            1 if self.guardrail is not None and not self.guardrail.endpoints else _ASKING
+        )
 
     def __copy__(self) -> Self:
         """Return the gate itself: a copy would load the model again."""
@@ -131,9 +136,8 @@ class Gate:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel to another process as the guardrail, its refusal, its log's folder and notice."""
-        folder = None if self._log is None else self._log.folder
-        return _gate, (self.checker, self._refusal, folder, self._notify)
+        """Travel to another process as what it was made of."""
+        return _gate, (self.checker, self._refusal, self._log, self._notify, self._timeout)
 
     @property
     def digest(self) -> str | None:
@@ -157,7 +161,14 @@ class Gate:
             A text is none, which is the caller's mistake and no failure of the detector.
         """
         example = _example(response, question, contexts, id, columns)
-        return self._noted(self._decided(example))
+        settled = Settled()
+        future = self._turns.run(partial(self._decided, example, settled))
+        try:
+            decision = future.result(self._timeout)
+        except TimeoutError:
+            late = self._late(example, settled)
+            decision = future.result() if late is None else late
+        return self._noted(decision)
 
     async def acheck(
         self,
@@ -170,8 +181,20 @@ class Gate:
     ) -> Decision:
         """Decide as `check` does, while the event loop goes on."""
         example = _example(response, question, contexts, id, columns)
-        run = partial(contextvars.copy_context().run, self._decided, example)
-        return self._noted(await asyncio.get_running_loop().run_in_executor(self._threads, run))
+        settled = Settled()
+        asked = self._turns.run(partial(self._decided, example, settled))
+        future = asyncio.wrap_future(asked)
+        try:
+            decision = await asyncio.wait_for(asyncio.shield(future), self._timeout)
+        except TimeoutError:
+            late = self._late(example, settled)
+            decision = await future if late is None else late
+        except asyncio.CancelledError:
+            # Nobody waits for the answer any more: it is not released, and not logged.
+            settled.by("gone")
+            asked.cancel()
+            raise
+        return self._noted(decision)
 
     def failed(self, error: Exception, *, question: str = "", id: str = "") -> Decision:
         """Return the failure policy's decision about an answer that cannot be handed over as text.
@@ -181,7 +204,8 @@ class Gate:
         error : Exception
             Why not; the decision's reason says so.
         """
-        return self._noted(self._failed(_example("", question, id=id), error))
+        example = _example("", question, id=id)
+        return self._noted(self._kept(example, self._failed(example, error)))
 
     def shown(self, decision: Decision, response: str) -> str:
         """Return the answer where it may be released, and what is shown instead where not."""
@@ -200,25 +224,40 @@ class Gate:
             self._notify(decision)
         return decision
 
-    def _decided(self, example: Example) -> Decision:
-        with self._turns:
-            try:
-                decision = self.checker.check(
-                    response=example.response,
-                    question=example.question,
-                    contexts=example.contexts,
-                    id=example.id,
-                    columns=example.columns,
-                )
-                if self._log is not None and self.guardrail is not None:
-                    from calibrail.guardrail.decision_log import Entry
+    def _decided(self, example: Example, settled: Settled) -> Decision:
+        try:
+            decision = self.checker.check(
+                response=example.response,
+                question=example.question,
+                contexts=example.contexts,
+                id=example.id,
+                columns=example.columns,
+            )
+        except (Exception, SystemExit) as error:
+            decision = self._failed(example, error)
+        # Where who asked has gone, another decision about the answer stands.
+        return self._kept(example, decision) if settled.by("decided") else decision
 
-                    self._log.write([Entry.of(self.guardrail, example, decision)])
-            except Exception as error:
-                return self._failed(example, error)
+    def _late(self, example: Example, settled: Settled) -> Decision | None:
+        """Return the failure policy's decision; None where the detector's came just now."""
+        if not settled.by("gone"):
+            return None
+        error = TimeoutError(f"no decision within {self._timeout:g} s")
+        return self._kept(example, self._failed(example, error))
+
+    def _kept(self, example: Example, decision: Decision) -> Decision:
+        """Return a decision once the log has it; the failure policy's where it cannot be logged."""
+        if self._log is None or self.guardrail is None:
+            return decision
+        from calibrail.guardrail.decision_log import Entry
+
+        try:
+            self._log.write([Entry.of(self.guardrail, example, decision)])
+        except Exception as error:
+            return self._failed(example, error)
         return decision
 
-    def _failed(self, example: Example, error: Exception) -> Decision:
+    def _failed(self, example: Example, error: BaseException) -> Decision:
         from calibrail.guardrail.decision import FAILED, Decision
 
         if self.guardrail is not None:
@@ -241,5 +280,5 @@ def _example(
     )
 
 
-def _gate(checker: Checker, refusal: Any, log: Any, notify: Any) -> Gate:
-    return Gate(checker, refusal=refusal, log=log, notify=notify)
+def _gate(checker: Checker, refusal: Any, log: Any, notify: Any, timeout: Any) -> Gate:
+    return Gate(checker, refusal=refusal, log=log, notify=notify, timeout=timeout)

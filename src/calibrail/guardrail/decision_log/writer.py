@@ -91,6 +91,10 @@ class DecisionLog:
         self._previous, self._moment = START, ""
         self._torn = self._holds_decisions = False
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel to another process as folder and options: it begins a chain of its own there."""
+        return _opened, (self.folder, self._sync, self._texts, self._max_bytes)
+
     def renew_after_fork(self) -> None:
         """Leave the chain to the parent; the child begins its own when it has something to log."""
         if self._handle >= 0 and not self._closed:
@@ -302,3 +306,7 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _opened(folder: Path, sync: bool, texts: bool, max_bytes: int) -> DecisionLog:
+    return DecisionLog(folder, sync=sync, texts=texts, max_bytes=max_bytes)
