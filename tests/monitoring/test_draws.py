@@ -64,15 +64,16 @@ def test_batches_that_are_hardly_labelled_yet_are_left_out_at_the_end() -> None:
     assert draws.labelled_until(draws.nothing_drawn()) == 0
 
 
-def test_of_draws_that_share_a_question_or_an_id_the_first_counts() -> None:
+def test_the_first_draw_of_a_question_is_told_by_its_question_or_its_id() -> None:
     full = drawn(6)
     ids, questions = full.id.copy(), np.empty(6, object)
-    ids[3], questions[:] = ids[0], ["q", None, "q", "r", "r", None]
-    shared = draws.once(replace(full, id=ids, question=questions))
-    # The fourth bears the id of the first; and the fifth its question, though it does not count.
-    assert shared.order is not None and shared.order.tolist() == [1, 2, 6]
-    assert draws.place(shared, 2)["draw"] == 6
-    assert draws.once(full).order is not None and len(draws.once(full)) == 6
+    ids[[0, 4, 5]], questions[:] = "same", ["q", "q", "r", None, None, None]
+    shared = draws.first_asked(replace(full, id=ids, question=questions))
+    assert shared.tolist() == [True, False, True, True, True, False]
+    # One id for all says nothing where the questions are known.
+    ids[:], questions[:] = "same", list("abcdef")
+    assert draws.first_asked(replace(full, id=ids, question=questions)).all()
+    assert draws.first_asked(full).all()
 
 
 def test_where_labels_come_weeks_late_intervals_are_read_where_few_wait() -> None:

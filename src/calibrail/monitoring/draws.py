@@ -76,22 +76,19 @@ def some(audited: Audited, wanted: Bools) -> Audited:
     return replace(audited, **arrays)
 
 
-def once(audited: Audited) -> Audited:
-    """Return the draws that bear neither the id nor the question of an earlier one.
+def first_asked(audited: Audited) -> Bools:
+    """Return which draws do not bear the question of an earlier one, or its id where none is known.
 
-    Answers to one question tend to be right or wrong together, so that after one of them the next
-    is no news, and a bet on it no fair one. The lot says which is the first; no label does, and not
-    whether it was handed out.
+    The lot says which is the first; no label does, and not whether it was handed out.
     """
-    ids, questions = set[str](), set[str]()
-    first = np.ones(len(audited), bool)
+    seen = set[tuple[str, str]]()
+    found = np.ones(len(audited), bool)
     asked = [None] * len(audited) if audited.question is None else audited.question.tolist()
     for row, (id, question) in enumerate(zip(audited.id.tolist(), asked, strict=True)):
-        first[row] = id not in ids and question not in questions
-        ids.add(id)
-        if question is not None:
-            questions.add(question)
-    return some(audited, first)
+        key = ("id", id) if question is None else ("question", question)
+        found[row] = key not in seen
+        seen.add(key)
+    return found
 
 
 def waiting(audited: Audited) -> Bools:

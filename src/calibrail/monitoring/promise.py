@@ -17,6 +17,7 @@ With groups one half of delta is for all answers, and of the other half the k-th
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -83,25 +84,25 @@ def promise_status(
         answers), the logarithm of the wealth and ``restart``, the batch whose new bet has won most
         (None: the bet from the first draw); ``coverage`` and ``fpr``: estimate, interval at all
         times of the mean over the draws up to ``until``, and logarithms of wealth, of which
-        ``wanted`` is needed; ``lately``; ``groups``; ``repeated``, how many do not count, as they
-        bear the question or the id of an earlier one; ``n_later``, how many of those that count
-        were drawn after ``until``; ``course``. Draws count from 1. The times of ``since``,
-        ``decided``, ``until`` and ``course`` are the latest among the draws up to there.
+        ``wanted`` is needed; ``lately``; ``groups``; ``repeated``, how
+        many bear the question of an earlier one; ``n_later``, how many were drawn after ``until``;
+        ``course``. Draws count from 1. The times of ``since``, ``decided``, ``until`` and
+        ``course`` are the latest among the draws up to there.
 
     Raises
     ------
     InputError
         If delta is no share, or answers were drawn as whole groups.
     """
-    every_draw, error = draws.checked(audited), validation.share(delta, "delta")
-    audited = draws.once(every_draw)
+    audited, error = draws.checked(audited), validation.share(delta, "delta")
+    first_asked = draws.first_asked(audited)
     asked = {
         rate: float(limit)
         for rate, limit in zip(RATES, limits, strict=True)
         if limit is not None and 0.0 < limit < 1.0
     }
     until = draws.labelled_until(audited)
-    every = Watched(audited, asked, error if by is None else error / 2.0, until)
+    every = Watched(audited, asked, error if by is None else error / 2.0, until, first_asked)
     points = _points(len(audited), until)
     bounds = every.course(points) if points else []
     here = bounds[points.index(until)] if until else None
@@ -132,10 +133,10 @@ def promise_status(
         "delta": error,
         "each": each,
         "limits": dict(zip(RATES, (asked.get(rate) for rate in RATES), strict=True)),
-        **counts_of(every_draw),
+        **counts_of(audited),
         "n_disagreements": audited.n_disagreements,
         "n_later": len(audited) - until,
-        "repeated": len(every_draw) - len(audited),
+        "repeated": int(np.count_nonzero(~first_asked)),
         "largest_share": float(np.max(audited.share)) if len(audited) else None,
         "lately": lately,
         "groups": groups,
@@ -155,6 +156,7 @@ def _groups(every: Watched, delta: float, by: By) -> list[dict[str, Any]]:
             every.limits,
             delta / 2.0 / (number * (number + 1)),
             int(np.count_nonzero(mine[: every.until])),
+            None if every.first is None else every.first[mine],
         )
         status, _ = watched.status()
         if status["decided"] is not None:
@@ -167,12 +169,11 @@ def _lately(every: Watched) -> tuple[dict[str, Any], Floats]:
     """Return what the detector of late breaks says, and its course."""
     audited, until = every.audited, every.until
     wanted = float(np.log(LABELS_TO_FALSE_ALARM + 1))
-    total, worth = np.full(len(audited), -np.inf), {}
+    worth, n_rates = {}, len(every.limits)
     for rate, limit in every.limits.items():
-        laid = _laid(audited, rate, len(every.limits))
-        bets = draws.bets_on(audited, rate, "broken", limit)
+        bets, laid = draws.bets_on(audited, rate, "broken", limit), _laid(audited, rate, n_rates)
         worth[rate] = (detector(bets, laid), bets, laid)
-        total = np.logaddexp(total, worth[rate][0])
+    total = every.least(partial(_detected, limits=every.limits))
     now = log_after(total, until) if until else None
     over = total[:until] >= wanted
     alarm, since = bool(until and over[-1]), None
@@ -190,6 +191,15 @@ def _lately(every: Watched) -> tuple[dict[str, Any], Floats]:
         "first": draws.reached(audited, int(np.argmax(over))) if over.any() else None,
         "latest": _latest(every),
     }, total
+
+
+def _detected(audited: Audited, *, limits: Mapping[Rate, float]) -> Floats:
+    """Return the logarithm of what the detectors of all rates are worth after each draw."""
+    total = np.full(len(audited), -np.inf)
+    for rate, limit in limits.items():
+        bets = draws.bets_on(audited, rate, "broken", limit)
+        total = np.logaddexp(total, detector(bets, _laid(audited, rate, len(limits))))
+    return total
 
 
 def _laid(audited: Audited, rate: Rate, n_rates: int) -> Floats:

@@ -1,7 +1,15 @@
-"""What have bets on the labels of drawn answers won, for all of them or for a group?"""
+"""What have bets on the labels of drawn answers won, for all of them or for a group?
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+Several answers to one question may be right or wrong together: after one of them the next is no
+news, and only bets on the first of each question are fair. Or they are as good as any others, and
+then bets on all draws are fair, while those that leave out repeats watch other answers than the
+promise is about: few of popular questions. Which of the two holds nobody tells. So each bet is made
+both ways, and what it is worth is the lesser of the two; an interval reaches as far as either.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -10,7 +18,7 @@ from calibrail.conformal.bound import Bound
 from calibrail.conformal.restarts import detector, evidence, largest_start, restart_shares
 from calibrail.conformal.sequential import SequentialTest
 from calibrail.conformal.unsure import UnsureTest, course_of_intervals
-from calibrail.conformal.validation import Floats, Ints
+from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.labelling.audited import Audited
 from calibrail.monitoring import draws
 from calibrail.monitoring.draws import RATES, Rate
@@ -34,30 +42,40 @@ class Watched:
         Divided evenly between these rates.
     until : int
         So many draws, from the first, are in the intervals and in what is kept.
+    first : ndarray of bool, optional
+        The draws that are the first of their question; all of them where it is left out.
     """
 
     audited: Audited
     limits: dict[Rate, float]
     delta: float
     until: int
+    first: Bools | None = None
 
     @property
     def goal(self) -> float:
         """What the logarithm of a wealth has to reach."""
         return float(np.log(max(1, len(self.limits)) / self.delta))
 
+    def least(self, worth: Callable[[Audited], Floats]) -> Floats:
+        """Return what is worth less after each draw: bets on all, or on the first of a question."""
+        path = worth(self.audited)
+        if self.first is None or self.first.all():
+            return path
+        alone = np.r_[0.0, worth(draws.some(self.audited, self.first))]
+        return np.asarray(np.minimum(path, alone[np.cumsum(self.first)]), np.float64)
+
     def kept(self) -> dict[Rate, Floats]:
         """Return for each rate what betting on "kept" is worth after each draw."""
         return {
-            rate: draws.bets_on(self.audited, rate, "kept", limit).from_start
+            rate: self.least(partial(_kept, rate=rate, limit=limit))
             for rate, limit in self.limits.items()
         }
 
     def broken(self) -> dict[Rate, Floats]:
         """Return for each rate what betting on "broken" is worth after each draw."""
-        starts = draws.batch_starts(self.audited)
         return {
-            rate: evidence(draws.bets_on(self.audited, rate, "broken", limit), starts)
+            rate: self.least(partial(_broken, rate=rate, limit=limit))
             for rate, limit in self.limits.items()
         }
 
@@ -113,7 +131,16 @@ class Watched:
 
     def course(self, points: Sequence[int]) -> list[tuple[Bound, Bound]]:
         """Return the confidence sequences of both rates after each of some numbers of draws."""
-        return course_of_intervals(self.states(points))
+        course = course_of_intervals(self.states(points))
+        if self.first is None or self.first.all():
+            return course
+        part = replace(self, audited=draws.some(self.audited, self.first), first=None)
+        known = np.r_[0, np.cumsum(self.first)]
+        alone = part.course([int(known[point]) for point in points])
+        return [
+            (_wider(coverage, other[0]), _wider(fpr, other[1]))
+            for (coverage, fpr), other in zip(course, alone, strict=True)
+        ]
 
     def status(
         self, course: tuple[Bound, Bound] | None = None
@@ -150,6 +177,19 @@ class Watched:
             **counts_of(audited),
             "until": draws.reached(audited, self.until - 1) if self.until else None,
         }, broken
+
+
+def _kept(audited: Audited, *, rate: Rate, limit: float) -> Floats:
+    return draws.bets_on(audited, rate, "kept", limit).from_start
+
+
+def _broken(audited: Audited, *, rate: Rate, limit: float) -> Floats:
+    bets = draws.bets_on(audited, rate, "broken", limit)
+    return evidence(bets, draws.batch_starts(audited))
+
+
+def _wider(bound: Bound, other: Bound) -> Bound:
+    return replace(bound, lower=min(bound.lower, other.lower), upper=max(bound.upper, other.upper))
 
 
 def counts_of(audited: Audited) -> dict[str, int]:

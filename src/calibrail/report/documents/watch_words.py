@@ -288,11 +288,12 @@ def alike(promise: Json, clustered: bool) -> Iterator[str]:
     """Say that answers which belong together make errors more frequent than stated."""
     repeated = promise.get("repeated", 0)
     if promise["n_labels"] and (clustered or repeated):
-        seen = f" ({repeated:,} draws do not count for the promise)" if repeated else ""
+        seen = f" ({count(repeated, 'draw repeats', 'draws repeat')} one)" if repeated else ""
         yield (
-            "of drawn answers that share a question or an id only the first drawn counts for the "
-            f"promise{seen}; where questions are not in the log, or alike in other ways, broken is "
-            "said falsely more often than stated"
+            "where drawn answers share a question, the promise is said to be kept or broken only "
+            "where all draws show it and, by themselves, the first of each question too"
+            f"{seen}; where questions are not in the log, or alike in other ways, either is said "
+            "falsely more often than stated"
         )
 
 
