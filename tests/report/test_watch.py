@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import io
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from calibrail.guardrail import decision_log
 from calibrail.report import print_document, render_page
-from calibrail.report.documents import watch, watch_log
+from calibrail.report.documents import log, watch, watch_log
 from calibrail.report.documents import watch_words as words
 from calibrail.report.render_markdown import render_markdown
 from calibrail.report.svg import figure_files
+from calibrail.workflow import watched_lines
 from tests.report import watch_status as made
 
 
@@ -27,7 +31,8 @@ def test_the_three_answers_come_first() -> None:
     lead = watch.document(made.year()).lead
     assert [item.title for item in lead] == ["Traffic", "Promise", "Hallucinations"]
     traffic, promise, hallucinations = (item.text for item in lead)
-    assert "since 2026-09-23 00:00 (2026-09-22 00:00 to 2026-09-23 12:00)" in traffic
+    assert "since 2026-09-23 00:00 (2026-09-22 00:00 to 2026-09-23 12:00 UTC)" in traffic
+    assert "false alarms are 100,000 answers or more apart on average" in traffic
     assert "from 301 to 360 characters (above 340: from 2% to 66.7% of answers)" in traffic
     assert "last of 2 changes" in traffic and "does not say that the promise is broken" in traffic
     assert promise.startswith(
@@ -73,9 +78,9 @@ def test_languages_that_the_reference_lacks_are_named_from_the_timeline() -> Non
     [
         (
             ("05-03T22:10", "05-04T02:00", "05-04T01:00"),
-            "2026-05-04 01:00 (2026-05-03 22:10 to 2026-05-04 02:00)",
+            "2026-05-04 01:00 (2026-05-03 22:10 to 2026-05-04 02:00 UTC)",
         ),
-        (("05-04T00:10", "05-04T02:00", "05-04T01:00"), "2026-05-04 01:00 (00:10 to 02:00)"),
+        (("05-04T00:10", "05-04T02:00", "05-04T01:00"), "2026-05-04 01:00 (00:10 to 02:00 UTC)"),
         (("05-01T22:10", "05-04T22:10", "05-04T01:00"), "2026-05-04 (2026-05-01 to 2026-05-04)"),
     ],
 )
@@ -290,3 +295,36 @@ def test_draws_without_any_label_are_counted() -> None:
     status = made.year("undecided")
     status["promise"].update(n_drawn=300, n_labels=0, n_pending=300)
     assert "300 answers drawn have no label yet" in printed(status)
+
+
+def test_every_code_of_a_log_that_a_watch_reads_has_words() -> None:
+    package = Path(decision_log.__file__).parent
+    sources = [*package.glob("*.py"), Path(watched_lines.__file__)]
+    found: dict[str, set[str]] = {"said": set(), "skipped": set()}
+    for call in (item for path in sources for item in ast.walk(ast.parse(path.read_text("utf-8")))):
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.args):
+            continue
+        codes = {
+            item.value
+            for item in ast.walk(call.args[0])
+            if isinstance(item, ast.Constant) and isinstance(item.value, str)
+        }
+        if call.func.attr in ("find", "find_once", "refuse"):
+            found["said"] |= codes
+        if call.func.attr in ("skip", "refuse"):
+            found["skipped"] |= codes
+    assert {"gap", "late", "outcome"} <= found["said"]
+    assert found["said"] <= {*watch_log.FINDINGS, *log.SENTENCES}
+    assert {"duplicate", "threshold"} <= found["skipped"] <= {*log.SKIPPED}
+
+
+def test_a_value_that_was_always_the_same_and_fell_has_no_empty_share() -> None:
+    bins: dict[str, Any] = {"edges": [5.0], "before": [100, 0], "after": [40, 0]}
+    alarm = {"feature": "score", "before": {"mean": 5.0}, "after": {"mean": 4.0}, "histogram": bins}
+    assert words.moved(alarm).endswith("went from 5 to 4")
+
+
+def test_open_disagreements_name_the_command_that_settles_them() -> None:
+    status = made.year()
+    status["promise"]["n_disagreements"] = 2
+    assert "2; `calibrail label --settle` asks a further person" in printed(status)

@@ -15,7 +15,7 @@ _HEADLINES: Final = {
 }
 
 #: What is wrong, or to be known, by its code.
-_SENTENCES: Final[Mapping[str, str]] = {
+SENTENCES: Final[Mapping[str, str]] = {
     "changed": "was changed after it was written: its hash does not fit its content",
     "gap": "is number {seq} of its chain where {expected} should stand: lines are missing before "
     "it, or stand elsewhere",
@@ -136,7 +136,7 @@ def sentence(finding: Json) -> str:
     values = dict(finding["values"])
     nouns = {"times": "time", "lines": "line", "files": "file"}
     values |= {key: count(values.get("n", 0), noun) for key, noun in nouns.items()}
-    said = _SENTENCES[finding["code"]].format(**values)
+    said = SENTENCES[finding["code"]].format(**values)
     line = finding["line"]
     parts = finding["file"], "" if line is None else f"line {line:,}"
     place = ", ".join(filter(None, parts))

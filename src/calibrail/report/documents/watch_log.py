@@ -86,7 +86,7 @@ def labels(status: Json) -> parts.Section | None:
         ("Labelled", f"{promise['n_labels']:,}"),
         ("Waiting for a label", f"{promise['n_pending']:,}"),
         ("Labelled unsure", f"{promise['n_unsure']:,}"),
-        ("Disagreements open", f"{promise['n_disagreements']:,}"),
+        ("Disagreements open", _open(promise["n_disagreements"])),
     ]
     judge = found.get("judge")
     if judge is not None:
@@ -103,6 +103,10 @@ def labels(status: Json) -> parts.Section | None:
         _findings(by_judge, refused, n_refused, "page"),
         _findings(by_judge, refused[:_MOST], n_refused, "terminal"),
     )
+
+
+def _open(n: int) -> str:
+    return f"{n:,}" if not n else f"{n:,}; `calibrail label --settle` asks a further person"
 
 
 def unread(status: Json) -> list[str]:

@@ -82,6 +82,8 @@ ASSUMPTIONS: Final[Mapping[str, str]] = {
 _HOURS_BELOW: Final = 3.0
 #: New languages, or groups, that a sentence names.
 _MOST_NAMED: Final = 3
+#: Times of a log are in UTC.
+_ZONE: Final = " UTC"
 #: Share of a batch above which a draw is no small part of what it is drawn from.
 _LARGE_SHARE: Final = 0.5
 
@@ -93,7 +95,7 @@ def day(time: str | None) -> str:
 
 def minute(time: str | None) -> str:
     """Return a time to the minute, in UTC."""
-    return "" if time is None else f"{datetime.fromisoformat(time):%Y-%m-%d %H:%M}"
+    return "" if time is None else f"{datetime.fromisoformat(time):%Y-%m-%d %H:%M}{_ZONE}"
 
 
 def place(at: Json) -> str:
@@ -104,13 +106,16 @@ def place(at: Json) -> str:
 def since(alarm: Json) -> str:
     """Return since when traffic has differed, with the interval."""
     found = alarm["since"]
-    low, high, when = place(found["lower"]), place(found["upper"]), place(found)
+    low, high, when = (
+        place(at).removesuffix(_ZONE) for at in (found["lower"], found["upper"], found)
+    )
     if found["time"] is None:
         return f"{when} ({low.removeprefix('answer ')} to {high.removeprefix('answer ')})"
     if low[:10] != high[:10]:
         length = 10 if _days_between(found["lower"], found["upper"]) >= _HOURS_BELOW else None
-        return f"{when[:length]} ({low[:length]} to {high[:length]})"
-    return f"{when} ({low[11:]} to {high[11:]})"
+        zone = _ZONE if length is None else ""
+        return f"{when[:length]} ({low[:length]} to {high[:length]}{zone})"
+    return f"{when} ({low[11:]} to {high[11:]}{_ZONE})"
 
 
 def _days_between(begin: Json, end: Json) -> float:
@@ -189,6 +194,8 @@ def _beyond(histogram: Json, scale: Scale) -> str:
     above = [[1.0 - sum(part[: at + 1]) / sum(part) for part in parts] for at in range(len(edges))]
     at = max(range(len(edges)), key=lambda place: abs(above[place][1] - above[place][0]))
     old, new = (percent(max(0.0, share)) for share in above[at])
+    if old == new:  # What was always the same ends the one bin that lower values lie in, too.
+        return ""
     return f" ({scale.suspicious} {scale.text(edges[at])}: from {old} to {new} of answers)"
 
 
@@ -215,8 +222,9 @@ def _traffic(status: Json) -> str:
         more = traffic["n_alarms"]
         others = f" It is the last of {more:,} changes." if more > 1 else ""
         return (
-            f"changed since {since(latest)}: {change}.{others} That answers "
-            "differ does not say that the promise is broken."
+            f"changed since {since(latest)}: {change}.{others} That answers differ does not say "
+            "that the promise is broken; and while nothing changes, false alarms are "
+            f"{traffic['arl']:,} answers or more apart on average."
         )
     if not reference["complete"]:
         return (
