@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-VERDICTS = {0: "certified", 3: "rejected", 4: "inconclusive"}
+REJECTED = 3
+VERDICTS = {0: "certified", REJECTED: "rejected", 4: "inconclusive"}
 #: Verdicts that let the step fail; an error always does.
 FAILS = {
     "not-certified": ("rejected", "inconclusive"),
@@ -124,6 +126,15 @@ def findings(certificate: dict[str, Any], failing: bool) -> Iterator[tuple[str, 
         yield "warning", "calibrail: warning", text
     if (more := len(certificate["warnings"]) - room) > 0:
         yield "warning", "calibrail: warning", f"{more:,} more warnings stand in the summary"
+    if groups := rejected_groups(certificate):
+        text = f"rejected by itself: {', '.join(groups)}"
+        yield "error", "calibrail: rejected", text
+
+
+def rejected_groups(certificate: dict[str, Any]) -> list[str]:
+    """Return the groups of ``--by`` that are rejected."""
+    rows = (certificate.get("by_group") or {}).get("rows", ())
+    return [str(row["group"]) for row in rows if row["verdict"] == "rejected"]
 
 
 def measured(folder: Path) -> tuple[int, str, dict[str, Any]]:
@@ -146,6 +157,15 @@ def measured(folder: Path) -> tuple[int, str, dict[str, Any]]:
     return code or 1, (message[1] if message else said).strip(), {}
 
 
+def kept_looks(folder: Path) -> Path | None:
+    """Return the file of looks beside the guardrail, which a runner would forget, once copied."""
+    looks = Path(given("GUARDRAIL")).with_suffix(".looks.json")
+    if not looks.is_file():
+        return None
+    shutil.copy(looks, folder)
+    return looks
+
+
 def certify() -> int:
     """Run the command, and hand its result to GitHub."""
     folder = Path(tempfile.mkdtemp(prefix="calibrail-", dir=os.environ.get("RUNNER_TEMP")))
@@ -158,7 +178,9 @@ def certify() -> int:
         summary = f"# Nothing was certified\n\n{fence}text\n{wrong}\n{fence}\n"
     else:
         verdict = VERDICTS[code]
-        failing = verdict in FAILS[given("FAIL_ON")]
+        fails = FAILS[given("FAIL_ON")]
+        failing = verdict in fails
+        in_a_group = "rejected" in fails and bool(rejected_groups(certificate))
         for kind, title, text in findings(certificate, failing):
             annotate(kind, title, text, given("GUARDRAIL"))
         summary = (folder / "certificate.md").read_text(encoding="utf-8")
@@ -169,7 +191,8 @@ def certify() -> int:
             "page": folder / "certificate.html",
             "markdown": folder / "certificate.md",
             "json": folder / "certificate.json",
-            "ends-with": code if failing else 0,
+            "looks": kept_looks(folder),
+            "ends-with": code if failing else REJECTED if in_a_group else 0,
         }
     append("GITHUB_STEP_SUMMARY", summary)
     for name, value in outputs.items():

@@ -72,6 +72,8 @@ def disagreeing(tag: str | None = None) -> Iterator[str]:
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     if not re.search(rf"^version: {re.escape(VERSION)}$", citation, re.MULTILINE):
         yield f"CITATION.cff does not say {VERSION}"
+    if f"CALIBRAIL: calibrail=={VERSION} " not in (ROOT / "ci" / "gitlab.yml").read_text("utf-8"):
+        yield f"ci/gitlab.yml does not install {VERSION}"
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     first = re.search(r"^## (\S+) \(([^)]+)\)$", changes, re.MULTILINE)
     if first is None or first[1] != VERSION:

@@ -200,6 +200,26 @@ def test_a_verdict_fails_the_step_where_it_is_to(
     assert f"**{verdict.capitalize()}**" in job.summary
 
 
+def test_a_group_that_is_rejected_fails_the_step_and_is_named(workspace: Path) -> None:
+    fresh = rows(120, prefix="New ", seed=1)
+    for number, row in enumerate(fresh):
+        row["team"] = "legal" if number % 4 < 2 else "sales"
+        # In one group the detector finds nothing.
+        row["detector"] = 0.0 if row["team"] == "legal" else 9.0 * row["label"] - 3.0
+    write(workspace / "heldout.jsonl", fresh)
+    limits = {"max_fpr": "0.9", "min_coverage": "0.3", "arguments": "--by team"}
+    job = act(workspace, **GIVEN, **limits)
+    assert (job.outputs["verdict"], job.code) == ("certified", 3)
+    assert any("rejected by itself: legal" in text for _, text in job.annotations())
+    assert act(workspace, **GIVEN, **limits, fail_on="never").code == 0
+
+
+def test_the_looks_are_handed_out(workspace: Path) -> None:
+    job = act(workspace, **GIVEN, **EASY)
+    assert job.outputs["looks"] == "guardrail.looks.json"
+    assert Path(job.outputs["json"]).with_name("guardrail.looks.json").is_file()
+
+
 @pytest.mark.parametrize(
     ("given", "code", "message"),
     [

@@ -150,6 +150,26 @@ def test_a_guardrail_is_certified_on_one_look_at_fresh_answers(tmp_path: Path) -
     assert result.verdict == "certified"
 
 
+def test_guardrails_made_anew_until_one_is_certified_are_further_looks(tmp_path: Path) -> None:
+    """As a pull request does that tries another seed, or alpha, on the same held-out file."""
+    data, file = write(tmp_path / "a.csv", 0, 800), tmp_path / "guardrail.json"
+    heldout = write(tmp_path / "f.csv", 1000, 1400)
+    guardrails = []
+    for number, more in enumerate(([], ["--seed", "2"], ["--alpha", "0.12"])):
+        calibrated(data, tmp_path / f"run{number}", *more)
+        calibrail.Run.load(tmp_path / f"run{number}").freeze().save(file)
+        guardrails.append(file.read_bytes())
+        options = ["--max-fpr", "0.4", "--min-coverage", "0.8", "--json"]
+        content = json.loads(run_command("certify", str(file), str(heldout), *options).stdout)
+        assert content["verdict"] == ("certified" if not number else "inconclusive")
+        assert len(content["looks"]) == number
+    assert len(set(guardrails)) == 3
+    # The first one was looked at before the others.
+    file.write_bytes(guardrails[0])
+    content = json.loads(run_command("certify", str(file), str(heldout), *options).stdout)
+    assert content["verdict"] == "certified"
+
+
 def test_what_is_left_to_label_is_said_for_new_answers_with_the_verdict(tmp_path: Path) -> None:
     run = tmp_path / "run"
     text = run_command(

@@ -161,6 +161,7 @@ def certify(
         guardrail.config.digest,
         replace(look, verdict=certificate.verdict),
         *(() if own is None else (Look.from_dict(own),)),
+        in_its_place=True,
     )
     certificate, groups = left_of(certificate, groups, earlier)
     result = Certification(
@@ -233,7 +234,10 @@ def _limits(guardrail: Guardrail, requirement: Requirement, risks: Sequence[Risk
         )
     if not risks:
         if requirement.max_fpr is None:
-            raise InputError("max_fpr must be given: how many faithful answers may be held back?")
+            raise InputError(
+                f"{option_of(Requirement, 'max_fpr')} must be given: how many faithful answers may "
+                "be held back?"
+            )
         return replace(requirement, min_coverage=requirement.coverage(guardrail.config.promise))
     if requirement.max_fpr is not None or requirement.min_coverage is not None:
         raise InputError(

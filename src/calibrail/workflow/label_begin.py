@@ -211,7 +211,10 @@ def limits(guardrail: Guardrail, requirement: Requirement | None) -> Requirement
         raise InputError("a verdict at any time is about max_fpr and min_coverage; leave out risks")
     max_fpr = kept.get("fpr") if requirement.max_fpr is None else requirement.max_fpr
     if max_fpr is None:
-        raise InputError("max_fpr must be given: how many faithful answers may be held back?")
+        raise InputError(
+            f"{option_of(Requirement, 'max_fpr')} must be given: how many faithful answers may be "
+            "held back?"
+        )
     coverage = requirement.min_coverage
     if coverage is None:
         promised = guardrail.config.promise

@@ -66,14 +66,17 @@ class Looks:
                 folder = folder.parent
             tempfile.TemporaryFile(dir=folder).close()
 
-    def record(self, subject: Any, look: Look, *others: Look) -> Earlier:
+    def record(
+        self, subject: Any, look: Look, *others: Look, in_its_place: bool = False
+    ) -> Earlier:
         """Keep a look, unless this very one is kept; return those before it at the same answers.
 
         The subject is anything that JSON can hold; further looks at its data may be named. Looks of
         other detectors at it do not count, nor does another question about the same split: what
         was before the first of them was before all. Labels that go on are the look that they began
         as: what came before that came before them. The verdict that is kept is the one that these
-        leave.
+        leave. With ``in_its_place`` looks at subjects that the file met before this one count, too:
+        a guardrail that is made anew until one is certified has as many chances.
 
         Raises
         ------
@@ -92,7 +95,9 @@ class Looks:
             kept = questions.get(key, ())
             before = [item for item in kept if look.of_one_detector(item)]
             own = [i for i, item in enumerate(before) if look.goes_on_from(item)]
-            earlier = shared(look, _last(*others, *before[: own[0] if own else None]))
+            met = list(questions)[: list(questions).index(key) if key in questions else None]
+            there = [item for name in met for item in questions[name]] if in_its_place else []
+            earlier = shared(look, _last(*others, *there, *before[: own[0] if own else None]))
             if not any(look.adds_nothing_to(item) for item in before):
                 certain = look.verdict == "certified" and void(earlier)
                 if look.session and kept and kept[-1].session == look.session:
