@@ -63,7 +63,7 @@ def test_the_job_ends_as_the_verdict_and_reports_it(
     folder = Path(shutil.copytree(made, tmp_path / "w"))
     done = run(folder, **limits, ARGUMENTS="--confidence 0.9")
     assert done.returncode == code, done.stderr
-    assert (folder / "asked").read_text().split() == ["install", "--quiet", "calibrail"]
+    assert (folder / "asked").read_text().split() == ["install", "--quiet", "calibrail==0.1.0"]
     artifacts = JOB["artifacts"]
     assert artifacts["when"] == "always" and all((folder / p).stat() for p in artifacts["paths"])
     assert "┃ asked" in (folder / "certificate.md").read_text(encoding="utf-8")
