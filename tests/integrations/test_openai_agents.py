@@ -30,7 +30,6 @@ from openai.types.responses import ResponseFileSearchToolCall  # noqa: E402
 from openai.types.responses.response_file_search_tool_call import Result  # noqa: E402
 from pydantic import BaseModel  # noqa: E402
 
-from calibrail.errors import InputError  # noqa: E402
 from calibrail.integrations import Gate  # noqa: E402
 from calibrail.integrations.openai_agents import AnswerGuardrail, held_back  # noqa: E402
 from tests.integrations.pages import heavy_modules, run_example, run_page  # noqa: E402
@@ -202,8 +201,57 @@ def test_a_structured_output_is_judged_by_its_text(scenario: Scenario) -> None:
     assert judged.tripwire_triggered and judged.output_info["outcome"] == "error"
     assert "a part of the answer is no text: object" in judged.output_info["reason"]
     wrong: Any = AnswerGuardrail(scenario.file, answer=lambda output: output.sure)
-    with pytest.raises(InputError, match="response must be a text; got True"):
-        Runner.run_sync(agent(wrong, "x"), scenario.question)
+    details = withheld(agent(wrong, "x"), scenario.question)
+    assert details["outcome"] == "error"
+    assert "response must be a text; got True" in details["reason"]
+
+
+def shown(guard: AnswerGuardrail, model: ScriptedModel, question: str, cancel: bool = False) -> str:
+    """Return all that a stream held back shows, as text."""
+
+    async def go() -> str:
+        agent = Agent(
+            "writer", tools=[search], output_guardrails=[guard], model=model, hooks=guard.hooks
+        )
+        result = Runner.run_streamed(agent, question)
+        events = []
+        async for event in held_back(result):
+            events.append(event)
+            if cancel:
+                result.cancel()
+        return str(events)
+
+    return asyncio.run(go())
+
+
+def test_what_a_model_says_beside_a_call_of_a_tool_is_not_shown(scenario: Scenario) -> None:
+    call = function_call("search", {"query": "W"}, call_id="1")
+    first = [assistant_message(scenario.made_up), call]
+    model = ScriptedModel([first, [assistant_message(scenario.faithful)]])
+    said = shown(AnswerGuardrail(scenario.file), model, scenario.question)
+    assert scenario.faithful in said
+    assert "Copper" not in said
+
+
+def test_all_messages_of_the_last_response_are_judged(scenario: Scenario) -> None:
+    call = function_call("search", {"query": "W"}, call_id="1")
+    both = [assistant_message(scenario.made_up), assistant_message(scenario.faithful)]
+    with pytest.raises(OutputGuardrailTripwireTriggered):
+        shown(AnswerGuardrail(scenario.file), ScriptedModel([[call], both]), scenario.question)
+
+
+def test_a_run_that_is_cancelled_shows_no_answer(scenario: Scenario) -> None:
+    model = retrieves_and_says(scenario.made_up)
+    said = shown(AnswerGuardrail(scenario.file), model, scenario.question, cancel=True)
+    assert "Copper" not in said
+
+
+def test_sources_that_cannot_be_had_leave_it_to_the_policy(scenario: Scenario) -> None:
+    wrong: list[Any] = [lambda run: run.context["nothing"], lambda run: None]
+    for contexts in wrong:
+        guard = AnswerGuardrail(scenario.file, contexts=contexts)
+        details = withheld(agent_of(guard, scenario.faithful), scenario.question, context={})
+        assert details["outcome"] == "error"
 
 
 def test_a_stream_held_back_says_nothing_of_an_answer_that_is_withheld(scenario: Scenario) -> None:

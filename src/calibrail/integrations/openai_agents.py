@@ -32,6 +32,8 @@ _RESULTS: Final[Mapping[str, str]] = {
 
 #: Events of a stream that hold nothing of an answer.
 _PROGRESS: Final = {"tool_called", "tool_output", "handoff_requested", "handoff_occured"}
+#: After these another response begins, and what was said before is not the answer.
+_GOES_ON: Final = {"tool_output", "handoff_occured"}
 
 
 class AnswerGuardrail(OutputGuardrail[Any]):
@@ -77,17 +79,16 @@ class AnswerGuardrail(OutputGuardrail[Any]):
                 f"calibrail does not know what the tools of the agent {agent.name!r} returned: "
                 "give the agent hooks=guard.hooks, or the guard contexts=..."
             )
-        question = turn.question if self._question is None else self._question(run)
+        # Whatever a callable of the user's raises leaves it to the failure policy.
         try:
-            text = text_of_values(output) if self._answer is None else self._answer(output)
-        except TypeError as error:
-            decision = self.gate.failed(error, question=question)
-        else:
-            decision = await self.gate.acheck(
-                question=question,
-                contexts=turn.contexts() if self._contexts is None else self._contexts(run),
-                response=text,
-            )
+            asked: dict[str, Any] = {
+                "question": turn.question if self._question is None else self._question(run),
+                "contexts": turn.contexts() if self._contexts is None else self._contexts(run),
+                "response": self._answer(output) if self._answer else turn.answer(output),
+            }
+            decision = await self.gate.acheck(**asked)
+        except Exception as error:
+            decision = self.gate.failed(error, question=turn.question)
         return GuardrailFunctionOutput(self.gate.details(decision), decision.flagged)
 
 
@@ -95,21 +96,60 @@ async def held_back(result: RunResultStreaming) -> AsyncIterator[Any]:
     """Yield the events of a streamed run, those with its answer once that has been released.
 
     The SDK sends the answer's words before any output guardrail has seen them. Here only what tools
-    do comes at once; all else waits for the end of the run.
+    do comes at once; the answer's events wait for the end of the run, and what a model said beside
+    its calls of tools, or before its last message, is left out. A run that is cancelled has no
+    answer.
 
     Raises
     ------
     OutputGuardrailTripwireTriggered
         The answer is withheld: nothing of it was yielded.
+    UserError
+        The agent that answered has no `AnswerGuardrail`: nothing of its answer was yielded.
     """
-    held = []
+    held: list[Any] = []
     async for event in result.stream_events():
-        if getattr(event, "name", None) in _PROGRESS:
+        name = getattr(event, "name", None)
+        if name in _GOES_ON or _begins(event):
+            held.clear()
+        if name in _PROGRESS:
             yield event
         else:
             held.append(event)
-    for event in held:
-        yield event
+    judged = [
+        item.output.tripwire_triggered
+        for item in result.output_guardrail_results
+        if isinstance(item.guardrail, AnswerGuardrail)
+    ]
+    if not judged and result.final_output is not None:
+        raise UserError("no AnswerGuardrail judged the answer: give each agent that answers one")
+    if judged and not any(judged):
+        for event in _of_last_message(held):
+            yield event
+
+
+def _begins(event: Any) -> bool:
+    """Say whether a further response of the model begins."""
+    return getattr(getattr(event, "data", None), "type", "") == "response.created"
+
+
+def _of_last_message(events: Sequence[Any]) -> list[Any]:
+    """Return the events without those of messages before the last one."""
+    ids = [
+        event.item.raw_item.id
+        for event in events
+        if getattr(event, "name", None) == "message_output_created"
+    ]
+    return [event for event in events if _message_of(event) not in set(ids) - set(ids[-1:])]
+
+
+def _message_of(event: Any) -> str | None:
+    """Return the id of the message that an event is about."""
+    if (item := getattr(event, "item", None)) is not None:
+        return getattr(item.raw_item, "id", None)
+    data = getattr(event, "data", None)
+    whole = getattr(data, "item", None)
+    return getattr(data, "item_id", None) or getattr(whole, "id", None)
 
 
 class _Turn:
@@ -118,6 +158,7 @@ class _Turn:
     def __init__(self) -> None:
         self.question = ""
         self._said: dict[str, list[str]] = {}
+        self._answered: list[str] = []
 
     def hear(self, items: Sequence[Any]) -> None:
         """Take up items of the run; those that are known already change nothing."""
@@ -128,6 +169,21 @@ class _Turn:
             elif kind in _RESULTS:
                 call = item.get("call_id") or item.get("id") or str(number)
                 self._said[call] = list(_texts(item.get(_RESULTS[kind])))
+
+    def answered(self, output: Sequence[Any]) -> None:
+        """Take up a response of the model, with all messages in it."""
+        self.hear(output)
+        messages = (item for item in map(_content, output) if item.get("type") == "message")
+        self._answered = [_text(item.get("content")) for item in messages]
+
+    def answer(self, output: Any) -> str:
+        """Return the text to judge: a structured output's values, else all that was said at last.
+
+        The SDK calls only the last message of a response its output, and keeps the others.
+        """
+        if isinstance(output, str) and output in self._answered:
+            return "\n".join(self._answered)
+        return text_of_values(output)
 
     def contexts(self) -> list[str]:
         """Return what tools have said, in order."""
@@ -153,7 +209,7 @@ class _Heard(AgentHooks[Any]):
         self, context: RunContextWrapper[Any], agent: Agent[Any], response: ModelResponse
     ) -> None:
         # Tools that the model's provider runs answer in the same response.
-        self._turns.setdefault(context, _Turn()).hear(response.output)
+        self._turns.setdefault(context, _Turn()).answered(response.output)
 
     def heard(self, run: RunContextWrapper[Any]) -> bool:
         """Whether a model of the run was asked while these hooks were there."""
