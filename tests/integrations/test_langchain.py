@@ -31,6 +31,7 @@ from calibrail.integrations.langchain import (  # noqa: E402
     guardrail_node,
     guardrail_runnable,
     outcome_of,
+    tool_results,
 )
 from tests.integrations.pages import heavy_modules, run_example, run_page  # noqa: E402
 from tests.integrations.scenario import CONTEXTS, WHY, Scenario  # noqa: E402
@@ -166,6 +167,42 @@ def test_the_sources_are_those_of_the_last_turn(scenario: Scenario) -> None:
             "response": scenario.faithful,
         }
     ]
+
+
+def test_what_a_failed_tool_repeats_is_no_source(scenario: Scenario) -> None:
+    wrong = {"name": "search", "args": {"text": scenario.made_up}, "id": "9"}
+    asked_wrongly = AIMessage("", tool_calls=[wrong])
+    last = agent(scenario.file, asked_wrongly, scenario.made_up).invoke(asked(scenario))
+    assert last["messages"][-1].text == REFUSALS["flag"]
+    listed = [
+        HumanMessage(scenario.question),
+        ToolMessage(f"Updated: {scenario.made_up}", tool_call_id="1", name="write_todos"),
+        ToolMessage(CONTEXTS[0], tool_call_id="2", name="search"),
+    ]
+    assert tool_results(listed) == [CONTEXTS[0]]
+
+
+def test_two_answers_are_never_chosen_between(scenario: Scenario) -> None:
+    row = {**chained(scenario, scenario.faithful), "answer": scenario.made_up}
+    with pytest.raises(KeyError, match="several answers, response and answer"):
+        guardrail_runnable(scenario.file).invoke(row)
+
+
+def test_a_refusal_stands_in_the_messages_too(scenario: Scenario) -> None:
+    said = AIMessage(scenario.made_up, id="7")
+    state = {**chained(scenario, scenario.made_up, response="answer"), "messages": [said]}
+    updates = guardrail_node(scenario.file).invoke(state)
+    assert updates["answer"] == REFUSALS["flag"]
+    assert [(item.id, item.text) for item in updates["messages"]] == [("7", REFUSALS["flag"])]
+
+
+def test_sources_that_cannot_be_had_leave_it_to_the_policy(scenario: Scenario) -> None:
+    wrong: list[Any] = [lambda messages: {}["nothing"], lambda messages: None, lambda messages: [3]]
+    for contexts in wrong:
+        middleware = GuardrailMiddleware(scenario.file, contexts=contexts)
+        built = create_agent(saying(scenario.faithful), [search], middleware=[middleware])
+        last = built.invoke(asked(scenario))["messages"][-1]
+        assert last.text == REFUSALS["error"]
 
 
 def test_documents_of_a_retriever_are_the_chunks(scenario: Scenario) -> None:

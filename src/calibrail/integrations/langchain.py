@@ -40,6 +40,9 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 #: Parts of a message that are not shown to who asked.
 _NOT_SHOWN: Final = ("reasoning", "thinking", "tool_call", "tool_use", "server_tool_call")
 
+#: Tools of LangChain itself that say back what the model told them.
+_NO_SOURCES: Final = ("write_todos",)
+
 Contexts = Callable[[Sequence[BaseMessage]], Sequence[str]]
 
 
@@ -108,12 +111,16 @@ class GuardrailMiddleware(AgentMiddleware):
     def _texts(self, messages: Sequence[BaseMessage], answer: Any) -> Any:
         """Return what the guardrail is asked, or why it cannot be."""
         try:
+            chunks = list(self._contexts(messages))
+            if wrong := [chunk for chunk in chunks if not isinstance(chunk, str)]:
+                raise TypeError(f"contexts must be texts; got {wrong[0]!r:.80}")
             return {
                 "question": question(messages),
-                "contexts": self._contexts(messages),
+                "contexts": chunks,
                 "response": _text(answer),
             }
-        except (TypeError, ValueError) as error:
+        except Exception as error:
+            # Whatever a callable of the user's raises leaves it to the failure policy.
             return error
 
 
@@ -164,12 +171,17 @@ def question(messages: Sequence[BaseMessage]) -> str:
 def tool_results(messages: Sequence[BaseMessage]) -> list[str]:
     """Return what tools have returned since the last turn of the user, chunk by chunk.
 
-    A tool that hands over Documents as its artifact has returned these.
+    A tool that hands over Documents as its artifact has returned these. What failed is no source,
+    since it repeats what the model asked; nor is a list of things to do, which the model wrote.
     """
     turns = [place for place, item in enumerate(messages) if _is_asked(item)]
     since = messages[turns[-1] + 1 :] if turns else messages
+    results = (item for item in since if isinstance(item, ToolMessage))
     return [
-        text for item in since if isinstance(item, ToolMessage) for text in _chunks_of_tool(item)
+        text
+        for item in results
+        if item.status != "error" and item.name not in _NO_SOURCES
+        for text in _chunks_of_tool(item)
     ]
 
 
@@ -305,9 +317,11 @@ def _asked(values: Mapping[str, Any]) -> Any:
 
 def _answer(values: Mapping[str, Any]) -> tuple[str | None, Any]:
     """Return the name of the answer, None for the last message, and the answer."""
-    name = _named(values, "response")
-    if name is not None:
-        return name, values[name]
+    names = [name for name in _NAMES["response"] if name in values]
+    if len(names) > 1:
+        raise KeyError(f"several answers, {' and '.join(names)}: which one is shown to the user?")
+    if names:
+        return names[0], values[names[0]]
     if values.get("messages"):
         return None, values["messages"][-1]
     raise _missing("answer", "response", values)
@@ -332,4 +346,8 @@ def _updates(gate: Gate, values: Mapping[str, Any], decision: Decision) -> dict[
     name, answer = _answer(values)
     shown = _shown(gate, answer, decision)
     changed = {"messages": [shown]} if name is None else {name: shown}
+    messages = values.get("messages")
+    if name is not None and decision.flagged and messages and isinstance(messages[-1], AIMessage):
+        # The message that it was taken from shows it, too.
+        changed["messages"] = [_shown(gate, messages[-1], decision)]
     return {**changed, DECISION: gate.details(decision)}
