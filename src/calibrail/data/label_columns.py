@@ -5,7 +5,7 @@ from typing import Final
 
 from calibrail.data.aliases import aliases_of
 from calibrail.data.formats import Opened
-from calibrail.data.labels import meaning_of_one
+from calibrail.data.labels import is_of_truth, meaning_of_one
 from calibrail.data.paths import nested_names, value_at
 from calibrail.data.texts import parse_cell
 from calibrail.data.traces.export import ANNOTATION, SCORE
@@ -89,12 +89,19 @@ def _of_people(seen: Seen, format: str, source: str, needed: bool) -> tuple[str,
         for name in given
         if meaning_of_one(name) is not None or aliases_of("label", (name.rpartition(".")[2],))
     ]
-    for found in (likely, given, own):
+    telling = [name for name in given if is_of_truth(name, seen.values(name))]
+    for found in (likely, telling if len(given) == 1 else [], own):
         if len(found) == 1:
             return (found[0],)
     several = likely or given or own
     if needed and seen.names:
         scores = [name for name in seen.names if name.startswith(SCORE)]
+        if len(several) == 1:
+            raise DataError(
+                f"{source}, read as {format}, holds one label that people gave, {several[0]}, and "
+                "its name does not say whether it is about faithfulness; "
+                f"{option_of(ReadOptions, 'label_column', several[0])} takes it"
+            )
         if several:
             raise DataError(
                 f"{source}, read as {format}, holds several labels: {_listed(several)}; choose one "

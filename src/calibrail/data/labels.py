@@ -4,7 +4,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeGuard
 
 from calibrail.data.aliases import aliases_of
 from calibrail.data.example import FAITHFUL, HALLUCINATED
@@ -103,6 +103,38 @@ def meaning_of_one(column: str) -> int | None:
     return HALLUCINATED if _NAMED_HALLUCINATED.fullmatch(name) else None
 
 
+#: Words that are said of an answer's tone or length just as well as of its truth.
+_OF_ANYTHING: Final = _words(
+    "correct incorrect not_correct right wrong pass passed fail failed accurate inaccurate"
+    " not_accurate consistent inconsistent not_consistent"
+)
+#: Names of a label that say nothing about what it is about: the one label that there is.
+_ANY_LABEL: Final = re.compile(
+    r"(?:.*_)?(?:verdict|truth|human|label|labels|annotation|judg[e]?ment|gold|correctness|accuracy)"
+    r"(?:_.*)?"
+)
+
+
+def is_of_truth(column: str, values: Iterable[object]) -> bool:
+    """Say whether a label that people gave is about faithfulness, by its name or its words.
+
+    >>> is_of_truth("annotation.tone", ["pass"]), is_of_truth("annotation.tone", ["unsupported"])
+    (False, True)
+    >>> is_of_truth("annotation.verdict", ["pass"])
+    True
+    """
+    name = re.sub(r"[\W_]+", "_", column.rpartition(".")[2]).lower()
+    if meaning_of_one(column) is not None or _ANY_LABEL.fullmatch(name):
+        return True
+    words = (value for given in values for value in (given if _listed(given) else (given,)))
+    telling = (_HALLUCINATED | _FAITHFUL) - _OF_ANYTHING
+    return any(re.sub(r"[\s_-]+", " ", str(word)).strip().lower() in telling for word in words)
+
+
+def _listed(value: object) -> TypeGuard[Iterable[object]]:
+    return isinstance(value, list | tuple)
+
+
 class LabelReader:
     """Reads the labels of one source as its user, or else its column's name, says.
 
@@ -156,7 +188,7 @@ class LabelReader:
         if (votes := votes_in(value)) is not None:
             return self._combine(votes)
         if isinstance(value, (list, tuple)) and (value or "[]" not in (self._map or {})):
-            return self._combine([(item, 1) for label in value for item in _annotation(label)])
+            return self._combine([(self._of_one_person(item), 1) for item in value])
         if not isinstance(value, str | int | float):
             label = None if value != [] and self.is_missing(value) else self._one(value)
             return self._count(value, label) if isinstance(label, int) else label
@@ -170,6 +202,14 @@ class LabelReader:
         if isinstance(known[1], int) and (known in self.seen or len(self.seen) < _COUNTED):
             self.seen[known] += 1
         return known[1]
+
+    def _of_one_person(self, value: object) -> object:
+        """Return the label that counts of all that one person chose: one that is hallucinated."""
+        if not isinstance(value, (list, tuple)):
+            return value
+        chosen = list(_annotation(value))
+        meant = {self._one(item): item for item in reversed(chosen) if not self.is_missing(item)}
+        return meant.get(HALLUCINATED, next(iter(meant.values()), None))
 
     def is_missing(self, value: object) -> bool:
         """Return whether there is no label at all."""

@@ -150,9 +150,12 @@ def test_a_thumb_up_is_not_taken_for_a_hallucination(tmp_path: Path) -> None:
     trace = shapes.langfuse_trace("t1", GOOD, "x")
     trace["scores"] = [{"name": "thumb", "source": "ANNOTATION", "value": 1, "traceId": "t1"}]
     path = write(tmp_path / "a.jsonl", [trace])
-    with pytest.raises(DataError, match=r"label: not 0 or 1.*what it means"):
+    with pytest.raises(DataError, match=r"annotation.thumb, and its name does not say"):
         list(read(path))
-    assert [e.label for e in read(path, positive=0)] == [0]
+    with pytest.raises(DataError, match=r"label: not 0 or 1.*what it means"):
+        list(read(path, label_column="annotation.thumb"))
+    thumbs = read(path, label_column="annotation.thumb", positive=0)
+    assert [e.label for e in thumbs] == [0]
     trace["scores"][0]["name"] = "faithfulness"
     assert [e.label for e in read(write(path, [trace]))] == [0]
 
@@ -239,3 +242,49 @@ def test_a_map_takes_an_export_as_the_table_that_it_is(tmp_path: Path) -> None:
     assert reading.format == "jsonl"
     named = read(path, format="mlflow", mapping={"question": "response"}, strict=True)
     assert [e.question for e in named] == [GOOD, BAD]
+
+
+def test_who_says_a_thing_twice_has_one_vote(tmp_path: Path) -> None:
+    trace = shapes.langfuse_trace("t1", GOOD, "x")
+
+    def score(id: str, who: str, value: int) -> dict[str, object]:
+        about = {"name": "hallucination", "source": "ANNOTATION", "traceId": "t1"}
+        return {"id": id, "authorUserId": who, "value": value, **about}
+
+    trace["scores"] = [score("1", "ann", 1), score("2", "bob", 0), score("3", "eve", 0)]
+    write(tmp_path / "a.jsonl", [trace])
+    again = [score("1", "ann", 1), score("1", "ann", 1)]
+    write(tmp_path / "b.jsonl", again)
+    assert [e.label for e in read([tmp_path / "a.jsonl", tmp_path / "b.jsonl"])] == [0]
+
+
+def test_what_is_said_of_a_retriever_is_no_label(tmp_path: Path) -> None:
+    trace = shapes.langfuse_trace("t1", GOOD, "x")
+    found = next(item for item in trace["observations"] if item.get("type") == "RETRIEVER")
+    about = {"name": "hallucination", "source": "ANNOTATION", "traceId": "t1", "value": 1}
+    trace["scores"] = [{"id": "1", "observationId": found["id"], **about}]
+    reading = read(write(tmp_path / "a.jsonl", [trace]), labelled=False)
+    assert [example.label for example in reading] == [None]
+
+
+def test_a_label_about_something_else_is_asked_for(tmp_path: Path) -> None:
+    trace = shapes.langfuse_trace("t1", GOOD, "x")
+    about = {"source": "ANNOTATION", "traceId": "t1", "dataType": "CATEGORICAL"}
+    trace["scores"] = [{"name": "tone", "stringValue": "fail", **about}]
+    path = write(tmp_path / "a.jsonl", [trace])
+    with pytest.raises(DataError, match=r"annotation\.tone, and its name does not say"):
+        list(read(path))
+    assert [e.label for e in read(path, label_column="annotation.tone")] == [1]
+
+
+@pytest.mark.parametrize("regions", [1, 4], ids=["choices", "regions"])
+def test_an_annotator_has_one_vote_however_much_was_chosen(tmp_path: Path, regions: int) -> None:
+    def annotation(*chosen: str) -> dict[str, object]:
+        parts = [chosen] if regions == 1 else [[item] for item in chosen]
+        result = [{"from_name": "verdict", "value": {"choices": list(part)}} for part in parts]
+        return {"result": result}
+
+    task = {"id": 1, "data": {"question": "q", "context": "c", "response": "r"}}
+    many = annotation("unsupported", "contradiction", "inaccurate")
+    task["annotations"] = [many, annotation("faithful"), annotation("faithful")]
+    assert [e.label for e in read(write(tmp_path / "a.jsonl", [task]))] == [0]

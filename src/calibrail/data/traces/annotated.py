@@ -45,6 +45,8 @@ def _list(value: object) -> list[Mapping[str, Any]]:
 
 
 def _results(annotation: Mapping[str, Any], prefix: str) -> Iterator[Verdict]:
+    """Yield what one person or program says: of several regions all that is said, as one list."""
+    said: dict[str, list[object]] = {}
     for result in _list(annotation.get("result")):
         value = result.get("value")
         chosen = next(
@@ -53,7 +55,13 @@ def _results(annotation: Mapping[str, Any], prefix: str) -> Iterator[Verdict]:
         # A choice among several at once stays a list; of a taxonomy its paths do.
         if isinstance(chosen, list) and len(chosen) == 1:
             chosen = chosen[0]
-        yield f"{prefix}{result.get('from_name')}", chosen
+        if chosen is not None:
+            said.setdefault(f"{prefix}{result.get('from_name')}", []).append(chosen)
+    for name, values in said.items():
+        every = [
+            item for value in values for item in (value if isinstance(value, list) else [value])
+        ]
+        yield name, every if len(every) > 1 else every[0]
 
 
 LABEL_STUDIO: Final = Export(

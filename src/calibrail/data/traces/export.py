@@ -11,6 +11,8 @@ from calibrail.data.rows import Filtered, ParsedItem, Problem, Row, TableItem
 #: Only the former are labels unless a user names another column.
 ANNOTATION: Final = "annotation."
 SCORE: Final = "score."
+#: Columns of what anybody said of a step on the way to an answer; never a label by themselves.
+STEP: Final = "step."
 
 #: A verdict on an answer, by its column.
 Verdict: TypeAlias = tuple[str, object]
@@ -146,8 +148,12 @@ def row_by_row(answer: Callable[[Mapping[str, object]], Iterable[Mapping[str, ob
 def verdict_columns(verdicts: Iterable[Verdict]) -> dict[str, object]:
     """Return verdicts by column; several under one name, as of several people, become a list.
 
+    So does one that is a list itself: what one person chose is one element.
+
     >>> verdict_columns([("annotation.ok", "yes"), ("annotation.ok", "no"), ("score.f1", 0.5)])
     {'annotation.ok': ['yes', 'no'], 'score.f1': 0.5}
+    >>> verdict_columns([("annotation.kind", ["invented", "contradicts"])])
+    {'annotation.kind': [['invented', 'contradicts']]}
     """
     lists: dict[str, list[object]] = {}
     for name, value in verdicts:
@@ -155,6 +161,8 @@ def verdict_columns(verdicts: Iterable[Verdict]) -> dict[str, object]:
             lists.setdefault(name, []).append(value)
     # Of a program's repeated verdicts the last one stands.
     return {
-        name: values if name.startswith(ANNOTATION) and len(values) > 1 else values[-1]
+        name: values
+        if name.startswith(ANNOTATION) and (len(values) > 1 or isinstance(values[-1], list))
+        else values[-1]
         for name, values in lists.items()
     }

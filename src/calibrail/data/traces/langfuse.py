@@ -37,7 +37,7 @@ def _parts(row: Mapping[str, object]) -> Iterator[Span | Mark]:
     name = _text(row, "name")
     if trace and name and "source" in row and ("value" in row or "stringValue" in row):
         span = _text(row, "observationId", "observation_id")
-        yield Mark(trace, span, _verdict(row))
+        yield Mark(trace, span, _verdict(row), _author(row))
     elif trace:
         yield _observation(row, trace)
     else:
@@ -50,7 +50,8 @@ def _parts(row: Mapping[str, object]) -> Iterator[Span | Mark]:
         scores = parsed(row.get("scores"))
         for item in scores if isinstance(scores, list) else ():
             if isinstance(item, dict) and item.get("name"):
-                yield Mark(trace, None, _verdict(item))
+                span = _text(item, "observationId", "observation_id")
+                yield Mark(trace, span, _verdict(item), _author(item))
 
 
 def _observation(row: Mapping[str, object], trace: str) -> Span:
@@ -87,6 +88,10 @@ def _verdict(row: Mapping[str, object]) -> Verdict:
     if said is not None and (kind in ("CATEGORICAL", "TEXT") or value is None):
         value = said
     return f"{prefix}{row['name']}", value
+
+
+def _author(row: Mapping[str, object]) -> str:
+    return _text(row, "authorUserId", "author_user_id", "id") or ""
 
 
 def _text(row: Mapping[str, object], *names: str) -> str | None:

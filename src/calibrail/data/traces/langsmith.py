@@ -98,7 +98,9 @@ def _feedback(row: Mapping[str, object]) -> Mark:
     value = row.get("value") if row.get("score") is None else row.get("score")
     column = f"{ANNOTATION if people else SCORE}{row.get('key')}"
     run = str(row.get("run_id") or "")
-    return Mark(str(trace) if trace else None, run, (column, value))
+    who = source.get("user_id") if isinstance(source, dict) else None
+    by = str(who or row.get("id") or "")
+    return Mark(str(trace) if trace else None, run, (column, value), by)
 
 
 LANGSMITH: Final = Export(

@@ -195,7 +195,8 @@ def _marks(row: Mapping[str, object]) -> Iterator[Mark]:
         label = None
     value = score if label is None else label
     if value is not None:
-        yield Mark(trace, span, (f"{prefix}{name}", value))
+        by = row.get("user_id") or row.get("identifier") or row.get("id")
+        yield Mark(trace, span, (f"{prefix}{name}", value), str(by or ""))
 
 
 OPENTELEMETRY: Final = Export(

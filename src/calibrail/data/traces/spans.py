@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 from calibrail.data.ids import SeenIds
 from calibrail.data.rows import ParsedItem, Problem, Row, TableItem
-from calibrail.data.traces.export import Convert, ExportNotes, Verdict, verdict_columns
+from calibrail.data.traces.export import STEP, Convert, ExportNotes, Verdict, verdict_columns
 
 Kind: TypeAlias = Literal["retriever", "reranker", "llm", "aside", "other"]
 
@@ -70,11 +70,15 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A verdict that stands in a row of its own: of a trace or, where that is not said, a span."""
+    """A verdict that stands in a row of its own: of a trace or, where that is not said, a span.
+
+    ``by`` says whose it is, or which record: of several under one name by one the last stands.
+    """
 
     trace: str | None
     span: str | None
     verdict: Verdict
+    by: str = ""
 
 
 @dataclass(slots=True)
@@ -84,7 +88,7 @@ class _Open:
     number: int
     file: str
     spans: list[Span] = field(default_factory=list)
-    verdicts: list[Verdict] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
     size: int = 0
 
 
@@ -222,7 +226,7 @@ class _Traces:
     def _mark(self, mark: Mark, row: Row) -> None:
         trace = mark.trace or self._trace_of.get(mark.span or "")
         if trace is not None and trace in self._open:
-            self._open[trace].verdicts.append(mark.verdict)
+            self._open[trace].marks.append(mark)
         else:
             self._waiting.setdefault(trace or mark.span or "", []).append((mark, row))
 
@@ -230,12 +234,23 @@ class _Traces:
         self._size -= trace.size
         for key in (name, *(span.id for span in trace.spans)):
             self._trace_of.pop(key, None)
-            trace.verdicts += [mark.verdict for mark, _ in self._waiting.pop(key, ())]
-        values = answer_of(trace.spans, trace.verdicts)
+            trace.marks += [mark for mark, _ in self._waiting.pop(key, ())]
+        values = answer_of(trace.spans, _verdicts(trace))
         if values is None:
             yield self._notes.without(trace.number, "a trace without an answer", trace.file)
         else:
             yield self._notes.made(Row(trace.number, values, trace.file))
+
+
+def _verdicts(trace: _Open) -> Iterator[Verdict]:
+    """Yield the verdicts on a trace, each person's last; what is about a step says so."""
+    kinds = {span.id: span.kind for span in trace.spans}
+    last = {(mark.verdict[0], mark.by or number): mark for number, mark in enumerate(trace.marks)}
+    for mark in last.values():
+        name, value = mark.verdict
+        kind = kinds.get(mark.span or "", "other")
+        # What is said of a retriever's work is said of no answer.
+        yield (name if kind in ("llm", "other") else f"{STEP}{kind}.{name}"), value
 
 
 _NO_SPAN: Final = "a verdict on no answer"
