@@ -213,3 +213,19 @@ def test_the_page_runs(scenario: Scenario, tmp_path: Path) -> None:
 
 def test_to_import_it_costs_little() -> None:
     assert heavy_modules("mlflow", "mlflow, mlflow.genai, mlflow.pyfunc") == []
+
+
+def test_the_answer_is_what_a_client_shows() -> None:
+    def said(text: str, role: str = "assistant") -> dict[str, str]:
+        return {"role": role, "content": text}
+
+    both = {"choices": [{"message": said("first")}, {"message": said("second")}]}
+    assert answer_of("q", both)["response"] == "first"
+    then = {"messages": [said("the answer"), said("thanks", "user")]}
+    assert answer_of({"messages": [said("q", "user")]}, then)["response"] == "the answer"
+    graph = {"messages": [{"type": "human", "content": "q"}, {"type": "ai", "content": "a"}]}
+    assert answer_of(graph, graph)["question"] == "q"
+    parts = [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]
+    assert answer_of("q", {"messages": [{"role": "assistant", "content": parts}]})["response"] == (
+        "one\ntwo"
+    )

@@ -209,7 +209,8 @@ class LabelReader:
             return value
         chosen = list(_annotation(value))
         meant = {self._one(item): item for item in reversed(chosen) if not self.is_missing(item)}
-        return meant.get(HALLUCINATED, next(iter(meant.values()), None))
+        # What cannot be read may be either.
+        return meant.get(HALLUCINATED, meant.get(None, next(iter(meant.values()), None)))
 
     def is_missing(self, value: object) -> bool:
         """Return whether there is no label at all."""

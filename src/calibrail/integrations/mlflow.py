@@ -122,12 +122,13 @@ def answer_of(inputs: Any, outputs: Any, trace: Trace | None = None) -> dict[str
         outputs = root.outputs if outputs is None and root else outputs
     question = _named(inputs, _QUESTION)
     if question is None and isinstance(inputs, Mapping):
-        asked = [item for item in inputs.get("messages", ()) if item.get("role") == "user"]
-        question = asked[-1].get("content") if asked else None
+        question = _last_of(inputs.get("messages"), "user", "human")
     response = _named(outputs, _RESPONSE)
     if response is None and isinstance(outputs, Mapping):
-        said = [item["message"] for item in outputs.get("choices", ())] or outputs.get("messages")
-        response = said[-1].get("content") if said else None
+        # Clients show the first of several choices.
+        choices = outputs.get("choices") or [{}]
+        said = [choices[0]["message"]] if "message" in choices[0] else outputs.get("messages")
+        response = _last_of(said, "assistant", "ai")
     if not isinstance(response, str):
         raise InputError(
             f"outputs must be a text, or hold one as {', '.join(_RESPONSE)}; got {outputs!r:.80}; "
@@ -244,6 +245,16 @@ def _requirements(guardrail: Guardrail) -> list[str]:
 
 def _has(item: Any, name: str) -> bool:
     return isinstance(item, Mapping) and item.get(name) is not None
+
+
+def _last_of(messages: Any, *roles: str) -> str | None:
+    """Return the text of the last message of a role, its parts one a line."""
+    told = [item for item in messages or () if item.get("role", item.get("type")) in roles]
+    content = told[-1].get("content") if told else None
+    if not isinstance(content, list):
+        return content
+    texts = [part.get("text") for part in content if isinstance(part, Mapping)]
+    return "\n".join(text for text in texts if isinstance(text, str)) or None
 
 
 def _named(item: Any, names: Iterable[str]) -> Any:

@@ -105,7 +105,8 @@ class GuardrailValidator:
                 break
         if not decision.flagged:
             return output
-        if self._retry and decision.outcome != "error" and not run.last_attempt:
+        # A detector that is down says nothing about the answer: another one would not help.
+        if self._retry and not decision.failed and not run.last_attempt:
             raise ModelRetry(f"{_AGAIN} ({decision.outcome}: {decision.reason})")
         if self._instead is not None:
             return self._instead(decision)
@@ -126,8 +127,20 @@ class GuardrailValidator:
 
 def _asked(messages: Sequence[ModelMessage]) -> list[Any]:
     """Return the parts of requests from the user's last prompt on."""
-    parts = [part for message in messages if message.kind == "request" for part in message.parts]
-    prompts = [place for place, part in enumerate(parts) if isinstance(part, UserPromptPart)]
+    requests = [message.parts for message in messages if message.kind == "request"]
+    parts = [part for request in requests for part in request]
+    # What a tool hands over beside its result comes as a prompt of the same request.
+    returned = {
+        id(part)
+        for request in requests
+        if any(isinstance(part, ToolReturnPart) for part in request)
+        for part in request
+    }
+    prompts = [
+        place
+        for place, part in enumerate(parts)
+        if isinstance(part, UserPromptPart) and id(part) not in returned
+    ]
     return parts[prompts[-1] :] if prompts else parts
 
 
@@ -135,7 +148,9 @@ def _question(messages: Sequence[ModelMessage]) -> str:
     prompt = next((part for part in _asked(messages) if isinstance(part, UserPromptPart)), None)
     if prompt is None or isinstance(prompt.content, str):
         return "" if prompt is None else prompt.content
-    return "\n".join(item for item in prompt.content if isinstance(item, str))
+    parts = prompt.content
+    texts = (item if isinstance(item, str) else getattr(item, "content", None) for item in parts)
+    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def _returned(run: RunContext[Any]) -> list[str]:

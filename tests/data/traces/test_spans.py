@@ -153,3 +153,31 @@ def test_spans_of_the_sdk_itself() -> None:
     (example,) = read(rows, labelled=False, keep=("score.calibrail",))
     assert (example.question, example.contexts, example.response) == (QUESTION, CONTEXTS, GOOD)
     assert example.columns == {"score.calibrail": 0.125}
+
+
+def test_two_turns_of_a_trace_are_two_answers_of_one_group() -> None:
+    def turn(number: int) -> list[dict[str, Any]]:
+        def one(id: str, parent: str | None, attributes: dict[str, Any]) -> dict[str, Any]:
+            return {
+                "context": {"trace_id": "t", "span_id": f"{id}{number}"},
+                "parent_id": parent and f"{parent}{number}",
+                "start_time": f"2026-11-22T22:50:3{number}.00000{0 if parent is None else 1}Z",
+                "attributes": attributes,
+            }
+
+        chunk = {"openinference.span.kind": "RETRIEVER"}
+        chunk["retrieval.documents.0.document.content"] = f"Source {number}."
+        asked = {"openinference.span.kind": "CHAIN", "input.value": f"Question {number}?"}
+        return [
+            one("root", None, {**asked, "output.value": f"Answer {number}."}),
+            one("found", "root", chunk),
+        ]
+
+    examples = list(read([*turn(1), *turn(2)], labelled=False))
+    assert [(e.id, e.group) for e in examples] == [("t#1", "t"), ("t#2", "t")]
+    for number, example in enumerate(examples, 1):
+        assert (example.question, example.response) == (
+            f"Question {number}?",
+            f"Answer {number}.",
+        )
+        assert example.contexts == (f"Source {number}.",)

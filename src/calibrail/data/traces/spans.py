@@ -235,18 +235,61 @@ class _Traces:
         for key in (name, *(span.id for span in trace.spans)):
             self._trace_of.pop(key, None)
             trace.marks += [mark for mark, _ in self._waiting.pop(key, ())]
-        values = answer_of(trace.spans, _verdicts(trace))
-        if values is None:
-            yield self._notes.without(trace.number, "a trace without an answer", trace.file)
-        else:
+        turns = _turns(trace.spans)
+        for number, spans in enumerate(turns, 1):
+            values = answer_of(spans, _verdicts(trace, spans if len(turns) > 1 else None))
+            if values is None:
+                yield self._notes.without(trace.number, "a trace without an answer", trace.file)
+                continue
+            if len(turns) > 1:
+                # Answers of one conversation depend on one another.
+                values = {"group": name, **values, "id": f"{name}#{number}"}
             yield self._notes.made(Row(trace.number, values, trace.file))
 
 
-def _verdicts(trace: _Open) -> Iterator[Verdict]:
-    """Yield the verdicts on a trace, each person's last; what is about a step says so."""
+def _turns(spans: list[Span]) -> list[list[Span]]:
+    """Return the spans of each turn of a trace: of every root that asks and answers by itself.
+
+    What stands beside such roots belongs to the next one. Of a trace with one, or none, all spans
+    are one turn.
+    """
+    by_id = {span.id: span for span in spans if span.id}
+    roots = {id(span): span for span in spans}
+    for span in spans:
+        at, met = span, {id(span)}
+        while (above := by_id.get(at.parent or "")) is not None and id(above) not in met:
+            met.add(id(above))
+            at = above
+        roots[id(span)] = at
+    whole = {id(root): root for root in roots.values() if _answers(root)}
+    if len(whole) < 2:
+        return [spans]
+    order = sorted(whole.values(), key=lambda root: root.start)
+    turns: dict[int, list[Span]] = {id(root): [] for root in order}
+    for span in spans:
+        root = roots[id(span)]
+        after = (one for one in order if one.start >= root.start)
+        turns[id(root if id(root) in whole else next(after, order[-1]))].append(span)
+    return list(turns.values())
+
+
+def _answers(root: Span) -> bool:
+    """Say whether a step holds both a question and the answer to it."""
+    there = _first([root.question]) is not None and _first([root.response]) is not None
+    return there and root.kind in ("llm", "other")
+
+
+def _verdicts(trace: _Open, turn: list[Span] | None) -> Iterator[Verdict]:
+    """Yield the verdicts on a trace, each person's last; what is about a step says so.
+
+    Of one turn among several, those that name one of its spans.
+    """
     kinds = {span.id: span.kind for span in trace.spans}
     last = {(mark.verdict[0], mark.by or number): mark for number, mark in enumerate(trace.marks)}
+    here = None if turn is None else {span.id for span in turn}
     for mark in last.values():
+        if here is not None and mark.span not in here:
+            continue
         name, value = mark.verdict
         kind = kinds.get(mark.span or "", "other")
         # What is said of a retriever's work is said of no answer.
