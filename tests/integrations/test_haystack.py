@@ -135,7 +135,9 @@ def test_a_review_is_no_flag(scenario: Scenario) -> None:
 
 
 def test_a_call_of_a_tool_goes_on_and_a_picture_does_not(scenario: Scenario) -> None:
-    call = ChatMessage.from_assistant(tool_calls=[ToolCall("search", {"query": "W"})])
+    called = [ToolCall("search", {"query": "W"})]
+    # What it says beside the call is shown by nobody who shows replies.
+    call = ChatMessage.from_assistant(scenario.made_up, tool_calls=called)
     picture = ChatMessage.from_dict(
         {
             "role": "assistant",
@@ -148,7 +150,8 @@ def test_a_call_of_a_tool_goes_on_and_a_picture_does_not(scenario: Scenario) -> 
         }
     )
     result = routed(scenario, scenario.file, call, picture)
-    assert result["replies"] == [call]
+    assert (result["replies"], result["calls"]) == ([], [call])
+    assert len(result["decisions"]) == 1
     assert result["withheld"][0].texts == [scenario.faithful]
     assert result["decisions"][0]["outcome"] == "error"
     assert "image" in result["decisions"][0]["reason"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import threading
 from os import PathLike, fspath
@@ -46,6 +47,10 @@ class GuardrailRouter:
         """Read the guardrail's file, once."""
         self._ready()
 
+    async def warm_up_async(self) -> None:
+        """Read it while the event loop goes on."""
+        await asyncio.to_thread(self._ready)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the component as a pipeline's YAML holds it.
 
@@ -69,7 +74,11 @@ class GuardrailRouter:
         return made
 
     @component.output_types(
-        replies=Replies, withheld=Replies, refusals=Replies, decisions=list[dict[str, Any]]
+        replies=Replies,
+        withheld=Replies,
+        refusals=Replies,
+        calls=Replies,
+        decisions=list[dict[str, Any]],
     )
     def run(self, query: str, documents: list[Document], replies: Replies) -> dict[str, Any]:
         """Decide about each reply to a query.
@@ -81,14 +90,15 @@ class GuardrailRouter:
         documents : list of Document
             The sources; those without a text are left out.
         replies : list of str or of ChatMessage
-            A message that calls a tool is no reply: it goes on without a decision.
+            A message that calls a tool is no reply, whatever it says beside.
 
         Returns
         -------
         dict
             ``replies`` that may be released; ``withheld``, all others, and ``refusals``, what is
-            shown instead of each; ``decisions``, one for each reply, in their order. Messages hold
-            the decision about them in ``meta["calibrail"]``, too.
+            shown instead of each; ``calls``, messages that call tools, of which nobody has decided;
+            ``decisions``, one for each other reply, in their order. Messages hold the decision
+            about them in ``meta["calibrail"]``, too.
 
         Raises
         ------
@@ -106,13 +116,17 @@ class GuardrailRouter:
         return _routed(gate, replies, decisions)
 
     @component.output_types(
-        replies=Replies, withheld=Replies, refusals=Replies, decisions=list[dict[str, Any]]
+        replies=Replies,
+        withheld=Replies,
+        refusals=Replies,
+        calls=Replies,
+        decisions=list[dict[str, Any]],
     )
     async def run_async(
         self, query: str, documents: list[Document], replies: Replies
     ) -> dict[str, Any]:
         """Decide as `run` does, while the event loop goes on."""
-        gate = self._ready()
+        gate = await asyncio.to_thread(self._ready)
         decisions: list[Decision | None] = []
         for reply in replies:
             asked = _asked(query, documents, reply)
@@ -147,10 +161,11 @@ def _asked(
 
 
 def _routed(gate: Gate, replies: Replies, decisions: list[Decision | None]) -> dict[str, Any]:
-    routes: dict[str, Any] = {"replies": [], "withheld": [], "refusals": [], "decisions": []}
+    names = ("replies", "withheld", "refusals", "calls", "decisions")
+    routes: dict[str, Any] = {name: [] for name in names}
     for reply, decision in zip(replies, decisions, strict=True):
         if decision is None:
-            routes["replies"].append(reply)
+            routes["calls"].append(reply)
             continue
         details = gate.details(decision)
         routes["decisions"].append(details)
