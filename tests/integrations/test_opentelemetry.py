@@ -253,3 +253,19 @@ def test_the_page_and_the_example_run(
 
 def test_to_import_it_costs_little() -> None:
     assert heavy_modules("opentelemetry", "opentelemetry.trace, opentelemetry._logs") == []
+
+
+def test_telemetry_that_fails_costs_nobody_an_answer(
+    scenario: Scenario, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Down:
+        def get_logger(self, *_: Any, **__: Any) -> Any:
+            raise RuntimeError("the provider is down")
+
+    down: Any = Down()
+    gate = Gate(scenario.file, notify=Evaluations(scenario.file, logger_provider=down))
+    decision = gate.check(
+        question=scenario.question, contexts=scenario.contexts, response=scenario.faithful
+    )
+    assert decision.outcome == "pass"
+    assert "could not be recorded" in caplog.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrail.integrations.gate import Gate, Guarding
@@ -57,8 +58,14 @@ class Evaluations:
         self._name, self._texts, self._provider = name, texts, logger_provider
 
     def __call__(self, decision: Decision) -> None:
-        """Record a decision on the current span: what a gate's ``notify`` calls."""
-        self.record(decision)
+        """Record a decision on the current span: what a gate's ``notify`` calls.
+
+        Telemetry that fails is logged, and costs nobody an answer.
+        """
+        try:
+            self.record(decision)
+        except Exception:
+            logging.getLogger(__name__).exception("a decision could not be recorded")
 
     def record(
         self, decision: Decision, *, span: trace.Span | None = None, response_id: str | None = None

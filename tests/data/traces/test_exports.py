@@ -288,3 +288,18 @@ def test_an_annotator_has_one_vote_however_much_was_chosen(tmp_path: Path, regio
     many = annotation("unsupported", "contradiction", "inaccurate")
     task["annotations"] = [many, annotation("faithful"), annotation("faithful")]
     assert [e.label for e in read(write(tmp_path / "a.jsonl", [task]))] == [0]
+
+
+def test_tests_of_several_promptfoo_files_are_one_case_where_they_ask_the_same(
+    tmp_path: Path,
+) -> None:
+    def result(question: str) -> dict[str, object]:
+        held = {"question": question, "context": "c"}
+        return {"testIdx": 0, "vars": held, "response": {"output": "r"}, "gradingResult": None}
+
+    for name, questions in (("a", ("one", "one")), ("b", ("two", "one"))):
+        rows = [{**result(question), "id": f"{name}{i}"} for i, question in enumerate(questions)]
+        write(tmp_path / f"{name}.jsonl", rows)
+    files = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    one, again, two, third = (example.group for example in read(files, labelled=False))
+    assert one == again == third != two

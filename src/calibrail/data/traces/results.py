@@ -4,7 +4,9 @@ Each is a list of answers with what the tool's own metrics said of them, which a
 promptfoo's, a rating that a person gave in its viewer is a label.
 """
 
+import json
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from typing import Final
 
 from calibrail.data.aliases import aliases_of
@@ -28,13 +30,17 @@ def _promptfoo(row: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     given = parsed(row.get("vars"))
     fields = given if isinstance(given, dict) else _mapping(case, "vars")
     questions, contexts = aliases_of("question", fields), aliases_of("contexts", fields)
+    question = question_in(fields[questions[0]] if questions else _mapping(prompt).get("raw"))
+    documents = documents_in(fields[contexts[0]]) if contexts else None
+    # The answers of several prompts and providers to one test are no separate cases; the number of
+    # a test says which one it is in one file only.
+    asked = json.dumps([question if questions else row.get("testIdx"), documents])
     values = {
         **fields,
         "id": row.get("id"),
-        # The answers of several prompts and providers to one test are no separate cases.
-        "group": None if row.get("testIdx") is None else f"test-{row['testIdx']}",
-        "question": question_in(fields[questions[0]] if questions else _mapping(prompt).get("raw")),
-        "contexts": documents_in(fields[contexts[0]]) if contexts else None,
+        "group": f"test-{sha256(asked.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}",
+        "question": question,
+        "contexts": documents,
         "response": response,
     }
     yield values | verdict_columns(_graded(row))
