@@ -175,7 +175,11 @@ def suggest(
             continue
         taken = {*read.values(), *mapping.values()}
         texts = [look.name for look in layout if _is_text(look) and _is_free(look.name, taken)]
-        rivals = [name for name in aliases_of(field, lengths) if _is_free(name, taken)]
+        rivals = [
+            name
+            for name in aliases_of(field, lengths)
+            if _is_free(name, taken) and _holds_text(rows, name)
+        ]
         # A column's own name goes before those of the objects around it.
         for depth in (1, 2, _DEPTH):
             rivals = rivals or [name for name in texts if _speaks_of(name, field, depth)]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import calibrail.data.traces.spans as spans
+from calibrail import diagnose
 from calibrail.data import read
 from calibrail.data.traces.spans import Span, answer_of
 from calibrail.errors import DataError
@@ -181,3 +182,12 @@ def test_two_turns_of_a_trace_are_two_answers_of_one_group() -> None:
             f"Answer {number}.",
         )
         assert example.contexts == (f"Source {number}.",)
+
+
+def test_no_column_is_suggested_that_holds_nothing() -> None:
+    spoken = {"openinference.span.kind": "LLM", "input.value": QUESTION, "output.value": GOOD}
+    rows = [
+        {"context": {"trace_id": f"t{i}", "span_id": "1"}, "parent_id": None, "attributes": spoken}
+        for i in range(3)
+    ]
+    assert not any("contexts=contexts" in word for word in diagnose(rows).suggested)
