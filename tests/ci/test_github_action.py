@@ -168,7 +168,7 @@ def test_a_certified_guardrail_passes_with_a_summary_and_a_page(workspace: Path)
     upload = next(value for name, value in job.used.items() if "upload-artifact" in name)
     assert upload["name"] == "calibrail-certificate"
     assert {path.name for path in Path(upload["path"]).iterdir()} == {
-        *("certificate.html", "certificate.md", "certificate.json")
+        *("certificate.html", "certificate.md", "certificate.json", "guardrail.looks.json")
     }
 
 
