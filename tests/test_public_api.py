@@ -37,6 +37,7 @@ PUBLIC = [
     "DataError",
     "Decision",
     "Drawing",
+    "EngineOptions",
     "Example",
     "Guardrail",
     "GuardrailError",
@@ -89,6 +90,7 @@ PUBLIC = [
     "recalibrate",
     "select",
     "shift",
+    "use_engine",
     "verify_log",
 ]
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from calibrail.data import Example as Example
     from calibrail.data import Reading as Reading
     from calibrail.data import read as read
+    from calibrail.engine import use_engine as use_engine
     from calibrail.errors import CalibrailError as CalibrailError
     from calibrail.errors import DataError as DataError
     from calibrail.errors import GuardrailError as GuardrailError
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from calibrail.serve.client import Client as Client
     from calibrail.settings import AuditOptions as AuditOptions
     from calibrail.settings import Drawing as Drawing
+    from calibrail.settings import EngineOptions as EngineOptions
     from calibrail.settings import LabelOptions as LabelOptions
     from calibrail.settings import Promise as Promise
     from calibrail.settings import ReadOptions as ReadOptions
@@ -92,6 +94,7 @@ if TYPE_CHECKING:
 _ROOMS = {
     "conformal": "Calibration Certificate",
     "data": "Example Reading read",
+    "engine": "use_engine",
     "errors": "CalibrailError DataError GuardrailError InputError LogError ModelError "
     "ServiceError TooFewExamplesError",
     "estimator": "ConformalThresholdClassifier",
@@ -106,8 +109,8 @@ _ROOMS = {
     "scores": "Score Scores",
     "scores.custom": "CustomScore",
     "serve.client": "AsyncClient Client",
-    "settings": "AuditOptions Drawing LabelOptions Promise ReadOptions RecalibrateOptions "
-    "Requirement ScoreThreshold ShiftSplit SplitOptions WatchOptions",
+    "settings": "AuditOptions Drawing EngineOptions LabelOptions Promise ReadOptions "
+    "RecalibrateOptions Requirement ScoreThreshold ShiftSplit SplitOptions WatchOptions",
     "workflow.agree": "JudgedRates agree",
     "workflow.audit": "AuditRun audit",
     "workflow.audit_batch": "AuditBatch",

@@ -15,6 +15,7 @@ from calibrail.cli.options import Detectors
 from calibrail.conformal.planning import plan
 from calibrail.conformal.sequential_planning import plan_sequential
 from calibrail.models.call_limits import CallLimits
+from calibrail.settings import EngineOptions
 from calibrail.settings.option import OPTION
 from calibrail.workflow.context import Context
 
@@ -34,7 +35,7 @@ CALLS: dict[str, Callable[..., Any]] = {
 #: What an option calls beside it.
 FURTHER: dict[str, Callable[..., Any]] = {"plan": plan_sequential}
 #: What is set around a call.
-AROUND = (CallLimits, Context)
+AROUND = (CallLimits, EngineOptions, Context)
 #: Options that name what is read or called, or say where and how results are shown.
 SHOWING = {
     *("data", "heldout", "traces", "output", "figure", "json", "markdown", "page", "dry_run"),

@@ -35,7 +35,7 @@ def run(
         opt.Splitting,
         opt.Pick(without=("calibration_share",), help={"seed": "Seed of folds and split."}),
     ],
-    calls: opt.Calls,
+    work: opt.Work,
     looks: Annotated[Looks, opt.Pick(without=("dry_run", "page"))],
 ) -> None:
     """Look into detectors: what explains their result, where do they fail, do they agree?
@@ -45,7 +45,7 @@ def run(
     Writes audit.json, report.html, scores.parquet and figures into RUN.
     """
     quarantine = output / "quarantine.jsonl"
-    with counting("scoring", calls) as context:
+    with counting("scoring", work) as context:
         result = calibrail.audit(
             data,
             detectors.scores(),

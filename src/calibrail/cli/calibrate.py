@@ -24,7 +24,7 @@ def run(
     requirement: opt.Requirement,
     reading: opt.Reading,
     splitting: opt.Splitting,
-    calls: opt.Calls,
+    work: opt.Work,
     show: Annotated[ReportOptions, opt.Pick(without=("page",))],
 ) -> None:
     """Find the threshold that catches 1 - alpha of hallucinations, and what it costs.
@@ -36,7 +36,7 @@ def run(
     """
     scores, quarantine = detectors.scores(), output / "quarantine.jsonl"
     reading = replace(reading, quarantine=quarantine)
-    with counting("scoring", calls) as context:
+    with counting("scoring", work) as context:
         if show.dry_run:
             show.planned(data, scores, reading=reading, splitting=splitting)
         result = calibrail.calibrate(

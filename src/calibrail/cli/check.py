@@ -24,7 +24,7 @@ def run(
         opt.to_file("JSON lines to write; - for stdout."),
     ],
     reading: opt.ReadingUnlabelled,
-    calls: opt.Calls,
+    work: opt.Work,
     trust: opt.Trust,
     show: Showing,
     evidence: Annotated[
@@ -57,7 +57,7 @@ def run(
             f"read with {shlex.join(taken_up)}, as the calibration data was; options given here win"
         )
     reading = replace(reading, quarantine=folder / "quarantine.jsonl")
-    with counting("checking", calls) as context:
+    with counting("checking", work) as context:
         if show.dry_run:
             show.planned(traces, loaded.score, reading=reading, labelled=False)
         left_out = Counter[str]()

@@ -19,7 +19,7 @@ def run(
     requirement: Annotated[opt.Requirement, opt.Pick(without=OF_ONE_DETECTOR)],
     reading: opt.Reading,
     splitting: opt.Splitting,
-    calls: opt.Calls,
+    work: opt.Work,
     show: opt.ShowRun,
 ) -> None:
     """Calibrate several detectors to the same coverage and set their false alarms side by side.
@@ -31,7 +31,7 @@ def run(
     """
     scores, quarantine = detectors.scores(), output / "quarantine.jsonl"
     reading = replace(reading, quarantine=quarantine)
-    with counting("scoring", calls) as context:
+    with counting("scoring", work) as context:
         if show.dry_run:
             show.planned(data, scores, reading=reading, splitting=splitting)
         result = calibrail.compare(

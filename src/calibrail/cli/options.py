@@ -91,6 +91,18 @@ ReadingGrouped = Annotated[
     Reading, Pick(without=("label_column", "label_map", "positive", "annotators"))
 ]
 Splitting = Annotated[settings.SplitOptions, Pick()]
+
+
+@dataclass(frozen=True)
+class Running(CallLimits, settings.EngineOptions):
+    """What scoring may ask of endpoints, and where the rest of it runs."""
+
+    def __post_init__(self) -> None:
+        CallLimits.__post_init__(self)
+        settings.EngineOptions.__post_init__(self)
+
+
+Work = Annotated[Running, Pick()]
 #: With a price where costs are reported.
 Calls = Annotated[CallLimits, Pick()]
 FreeCalls = Annotated[CallLimits, Pick(without=("price",))]

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final
 
 from calibrail.cli.output import command_line
@@ -15,6 +15,7 @@ from calibrail.phrases import spoken_time
 if TYPE_CHECKING:
     from calibrail.data.reading import Reading
     from calibrail.models.call_limits import CallLimits
+    from calibrail.settings import EngineOptions
     from calibrail.workflow.context import Context
 
 #: Seconds before anything is shown in a terminal: short commands stay silent.
@@ -88,12 +89,14 @@ def counting(what: str, limits: CallLimits | None = None) -> Iterator[Context]:
     Yields what the work is surrounded by: this command, and whom it tells how far it is. In a
     terminal that is one line that changes; elsewhere plain lines, the first after ten seconds and
     then ever fewer. Calls to endpoints within the block keep to the limits, and their answers are
-    counted, too.
+    counted, too; with them comes the engine that scores what is scored within the block.
     """
     from calibrail.data.reading import telling_readings
     from calibrail.models.call_limits import limit_calls
+    from calibrail.settings import EngineOptions
     from calibrail.workflow.context import Context
 
+    engine = limits if isinstance(limits, EngineOptions) else None
     pace, finished = Pace(what), threading.Event()
 
     def answered(count: int) -> None:
@@ -104,11 +107,19 @@ def counting(what: str, limits: CallLimits | None = None) -> Iterator[Context]:
     teller = threading.Thread(target=show, args=(pace, finished.wait), daemon=True)
     teller.start()
     try:
-        with limit_calls(limits, answered), telling_readings(pace.reads):
+        with limit_calls(limits, answered), telling_readings(pace.reads), _using(engine):
             yield Context(command_line(), pace)
     finally:
         finished.set()
         teller.join()
+
+
+def _using(engine: EngineOptions | None) -> AbstractContextManager[object]:
+    if engine is None:
+        return nullcontext()
+    from calibrail.engine import use_engine
+
+    return use_engine(engine)
 
 
 def _draw(pace: Pace, wait: Callable[[float], bool]) -> None:

@@ -18,7 +18,7 @@ def run(
     ],
     detectors: Annotated[opt.Detectors, opt.Pick(only=("score",))],
     reading: opt.Reading,
-    calls: opt.Calls,
+    work: opt.Work,
     show: Showing,
 ) -> None:
     """Score every answer and write one column per detector; labels are not needed.
@@ -34,7 +34,7 @@ def run(
 
     scores, quarantine = detectors.scores(), output.parent / "quarantine.jsonl"
     reading = replace(reading, quarantine=quarantine)
-    with counting("scoring", calls) as context:
+    with counting("scoring", work) as context:
         if show.dry_run:
             show.planned(data, scores, reading=reading, labelled=False)
         table, n_unusable = score_only(data, scores, reading=reading, progress=context.progress)

@@ -1,5 +1,6 @@
-"""Where does scoring run? So far: in this process."""
+"""Where does scoring run: in this process, in others of this machine, or on a cluster?"""
 
-from calibrail.engine.local import score_examples
+from calibrail.engine.current import use_engine
+from calibrail.engine.scoring import score_examples
 
-__all__ = ["score_examples"]
+__all__ = ["score_examples", "use_engine"]

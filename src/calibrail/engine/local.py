@@ -1,5 +1,7 @@
 """How are examples scored in this process, each text embedded once and none of them kept?"""
 
+import hashlib
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -26,14 +28,15 @@ BLOCK = 1024
 BLOCK_CHARACTERS = 2_000_000
 
 
-def score_examples(
+def score_here(
     examples: Iterable[Example],
     scores: Sequence[Score],
     *,
     keep: Sequence[str] = (),
     block: int = BLOCK,
     progress: Callable[[int], None] | None = None,
-) -> ScoreTable:
+    forget: bool = True,
+) -> tuple[ScoreTable, frozenset[str]]:
     """Score examples in blocks; of each text only what the table holds is kept.
 
     Before a block is scored, what its scores will look up in models is computed together, so that
@@ -52,6 +55,13 @@ def score_examples(
     progress : callable, optional
         Called with the number of examples scored so far; within a block that a local model or a
         function of the user's computes, with about how many.
+    forget : bool
+        Whether models forget what they know before.
+
+    Returns
+    -------
+    (ScoreTable, frozenset of str)
+        The table, and what tells apart the texts that an encoder could not read whole.
 
     Raises
     ------
@@ -65,14 +75,14 @@ def score_examples(
     if twice := sorted({key for key in keys if keys.count(key) > 1}):
         raise InputError(f"each score may be named once; got {', '.join(twice)} twice")
     ledger = Ledger(keys, scores)
-    cut: set[tuple[int, bytes]] = set()
+    cut: set[str] = set()
     # What an earlier run left behind was computed in other batches: the same data must give the
     # same bytes whatever ran before.
-    for model in ledger.models:
+    for model in ledger.models if forget else ():
         model.forget()
     n = 0
     tables = [_table(n, [], dict.fromkeys(keys, Scores(np.zeros(0))), keep)]
-    for batch in blocks(examples, _characters, block, BLOCK_CHARACTERS):
+    for batch in blocks(examples, characters, block, BLOCK_CHARACTERS):
         within = _within(progress, n, len(batch))
         cut |= _prepare(batch, scores, ledger, within)
         results: dict[str, Scores] = {}
@@ -87,16 +97,18 @@ def score_examples(
         n += len(batch)
         if progress is not None:
             progress(n)
-    return replace(
-        _stacked(tables),
+    table = replace(
+        stacked(tables),
         costs=ledger.costs(n),
         n_truncated=len(cut),
         n_cut=ledger.n_cut(),
         scales=dict(zip(keys, map(scale_of, scores), strict=True)),
     )
+    return table, frozenset(cut)
 
 
-def _characters(example: Example) -> int:
+def characters(example: Example) -> int:
+    """Return the length of all texts of an example."""
     return len(example.question) + len(example.response) + sum(map(len, example.contexts))
 
 
@@ -120,14 +132,14 @@ def _prepare(
     scores: Sequence[Score],
     ledger: Ledger,
     told: Callable[[float], None],
-) -> set[tuple[int, bytes]]:
+) -> set[str]:
     """Compute what the scores will look up; return which texts an encoder could not read whole."""
     by_model: dict[int, list[Demand]] = defaultdict(list)
     for score in scores:
         for demand in score.demands(batch) if isinstance(score, Demanding) else ():
             by_model[id(demand.model)].append(demand)
-    cut: set[tuple[int, bytes]] = set()
-    for place, (key, demands) in enumerate(by_model.items()):
+    cut: set[str] = set()
+    for place, demands in enumerate(by_model.values()):
 
         def of_all(share: float, place: int = place) -> None:
             told((place + share) / len(by_model))
@@ -137,8 +149,16 @@ def _prepare(
         if isinstance(model, Encoder):
             # Word vectors cover a text of any length, so only sentence vectors are cut short.
             texts = {text for demand in demands for text in demand.parts[0]}
-            cut |= {(key, text) for text in model.cut(texts)}
+            if keys := model.cut(texts):
+                name = encoder_name(model)
+                cut |= {f"{name}:{key.hex()}" for key in keys}
     return cut
+
+
+def encoder_name(model: Encoder) -> str:
+    """Return 16 hexadecimal digits that tell an encoder from others, in every process."""
+    pinned = json.dumps(model.fingerprint(), sort_keys=True).encode()
+    return hashlib.sha256(pinned).hexdigest()[:16]
 
 
 def _table(
@@ -167,7 +187,7 @@ def _shared(cell: Any) -> Any:
     return intern(cell) if type(cell) is str else cell
 
 
-def _stacked(tables: list[ScoreTable]) -> ScoreTable:
+def stacked(tables: list[ScoreTable]) -> ScoreTable:
     """Return the tables of all blocks as one; they are given up, so that nothing is held twice."""
     first = tables[0]
     ids, groups = [table.ids for table in tables], [table.groups for table in tables]

@@ -77,7 +77,7 @@ def read_price(text: str) -> Price:
     return Price(tokens_in, tokens_out)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CallLimits:
     """How calls to an endpoint are limited. Limits do not change what a judge says.
 

@@ -1,5 +1,6 @@
 """What computes scores on this machine, as far as it can change their last digits?"""
 
+import os
 import platform
 from collections.abc import Iterable
 from contextlib import suppress
@@ -24,6 +25,13 @@ RECORDED: Final = (
 def installed_versions() -> dict[str, str]:
     """Return the versions of the libraries that can change a score, without importing them."""
     return dict(_versions())
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def machine(models: Iterable[Any] = ()) -> dict[str, str]:

@@ -7,6 +7,7 @@ from calibrail.settings.auditing import AuditOptions
 from calibrail.settings.beyond import Beyond
 from calibrail.settings.detectors import Detectors
 from calibrail.settings.drawing import Drawing
+from calibrail.settings.engine import EngineOptions
 from calibrail.settings.labelling import LabelOptions
 from calibrail.settings.promise import Guarantee, Promise, Undefined
 from calibrail.settings.reading import ReadOptions, ReadShort
@@ -24,6 +25,7 @@ __all__ = [
     "Beyond",
     "Detectors",
     "Drawing",
+    "EngineOptions",
     "Guarantee",
     "LabelOptions",
     "Promise",

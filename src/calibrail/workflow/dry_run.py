@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from calibrail.data.sources import Source
-from calibrail.engine.local import score_examples
+from calibrail.engine import score_examples
 from calibrail.models.call_limits import account
 from calibrail.models.remote import RemoteModel
 from calibrail.phrases import spoken_time

@@ -14,7 +14,7 @@ from calibrail.data.example import HALLUCINATED, Example
 from calibrail.data.sketches import Sketches
 from calibrail.data.sources import Source
 from calibrail.data.splits import CALIBRATION, FIT, TEST
-from calibrail.engine.local import score_examples
+from calibrail.engine import score_examples
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation.sample import Sample
 from calibrail.guardrail.frozen import plain

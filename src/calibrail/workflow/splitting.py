@@ -11,7 +11,7 @@ from calibrail.data.copies import Copies, CopyFinder, united
 from calibrail.data.example import Example
 from calibrail.data.sources import Source, reusable
 from calibrail.data.splits import FIT, split, split_from_column
-from calibrail.engine.local import score_examples
+from calibrail.engine import score_examples
 from calibrail.errors import InputError
 from calibrail.scores.base import Demanding, Fittable, Score
 from calibrail.scores.learned import learns

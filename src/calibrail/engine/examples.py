@@ -1,0 +1,128 @@
+"""How do examples travel between processes, and what tells one shard from another?"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from calibrail.data.example import Example
+from calibrail.engine.store import digest_of
+from calibrail.errors import InputError
+
+#: The columns of a table of examples: texts, then what scores of the user's own may read.
+TEXTS: Final = ("question", "contexts", "response", "samples")
+BESIDE: Final = ("id", "group", "columns")
+
+_NONE: Final = b"\xff"
+
+
+def to_table(examples: Sequence[Example]) -> pa.Table:
+    """Return examples as a table of bytes: every text as UTF-8, lone surrogates included.
+
+    Labels stay behind: no score may read them.
+
+    Raises
+    ------
+    InputError
+        If a kept column holds what JSON cannot hold, such as a date.
+    """
+    arrays = {
+        "question": _bytes([_raw(item.question) for item in examples]),
+        "contexts": _lists([item.contexts for item in examples]),
+        "response": _bytes([_raw(item.response) for item in examples]),
+        "samples": _lists([item.samples for item in examples]),
+        "id": _bytes([_raw(item.id) for item in examples]),
+        "group": _bytes([_NONE if item.group is None else _raw(item.group) for item in examples]),
+        "columns": _bytes([_cells(item.columns) for item in examples]),
+    }
+    return pa.table(arrays)
+
+
+def to_examples(table: pa.Table) -> list[Example]:
+    """Return the examples of a table; columns that it lacks are empty.
+
+    Texts may be strings or bytes, and ``contexts`` one text: what other engines hand over.
+    """
+    columns = {name: table[name].to_pylist() for name in table.column_names}
+    n = table.num_rows
+
+    def column(name: str) -> list[Any]:
+        return columns.get(name) or [None] * n
+
+    return [
+        Example(
+            question=_text(question),
+            contexts=_texts(contexts),
+            response=_text(response),
+            samples=_texts(samples),
+            id=_text(id),
+            group=None if group in (None, _NONE) else _text(group),
+            columns=json.loads(cells) if cells else {},
+        )
+        for question, contexts, response, samples, id, group, cells in zip(
+            *map(column, (*TEXTS, *BESIDE)), strict=True
+        )
+    ]
+
+
+def digests(table: pa.Table) -> tuple[str, str]:
+    """Return what tells a shard from others: by its texts alone, and by all that a score may read.
+
+    Of examples that differ in their ids only, the first is the same: their scores are known.
+    """
+    by_texts = digest_of(_buffers(table.select(TEXTS)))
+    return by_texts, digest_of([by_texts.encode(), *_buffers(table.select(BESIDE))])
+
+
+def _buffers(table: pa.Table) -> Iterator[memoryview]:
+    for column in table.columns:
+        for part in column.chunks:
+            yield from (memoryview(buffer) for buffer in part.buffers() if buffer is not None)
+
+
+def _cells(columns: Mapping[str, Any]) -> bytes:
+    try:
+        return json.dumps(dict(columns), sort_keys=True).encode() if columns else b""
+    except TypeError as error:
+        raise InputError(
+            f"a column that a score reads cannot travel to another process: {error}; leave the "
+            "engine local, or turn the column into texts or numbers"
+        ) from error
+
+
+def _raw(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _text(value: str | bytes | None) -> str:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogatepass")
+    return value or ""
+
+
+def _texts(value: Sequence[str | bytes] | str | bytes | None) -> tuple[str, ...]:
+    if isinstance(value, str | bytes):
+        return (_text(value),)
+    return tuple(_text(item) for item in value or ())
+
+
+def _bytes(values: Sequence[bytes]) -> pa.Array:
+    """Return bytes as an Arrow array, made by hand: ``pyarrow.array`` would import pandas."""
+    return pa.BinaryArray.from_buffers(
+        pa.binary(), len(values), [None, _offsets(map(len, values)), pa.py_buffer(b"".join(values))]
+    )
+
+
+def _lists(rows: Sequence[Sequence[str]]) -> pa.Array:
+    values = _bytes([_raw(text) for texts in rows for text in texts])
+    offsets = _offsets(map(len, rows))
+    return pa.ListArray.from_buffers(
+        pa.list_(pa.binary()), len(rows), [None, offsets], children=[values]
+    )
+
+
+def _offsets(lengths: Any) -> pa.Buffer:
+    ends = np.cumsum(np.fromiter(lengths, np.int64))
+    return pa.py_buffer(np.concatenate(([0], ends)).astype(np.int32))

@@ -1,0 +1,242 @@
+"""How do shards become results, whatever runs them, and what is said of those that fail?"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from calibrail.engine.store import MANIFEST, ShardStore
+from calibrail.engine.task import Job, Outcome, perform, told
+from calibrail.errors import DataError, InputError
+from calibrail.phrases import count
+from calibrail.settings.engine import EngineOptions
+from calibrail.settings.option import option_of
+
+SCHEMA: Final = "calibrail.shards/1"
+
+#: Characters of a shard: what a worker holds at a time.
+SHARD_CHARACTERS: Final = 8_000_000
+
+#: Failed shards after which a run ends where more of them failed than were done.
+_HOPELESS: Final = 3
+
+#: Seconds between two writings of the manifest.
+_PAUSE: Final = 2.0
+
+
+@dataclass(slots=True, eq=False)
+class Shard:
+    """Consecutive rows, and how far they are.
+
+    Attributes
+    ----------
+    first, n : int
+        Number of the first row, from 1 on, and how many there are.
+    digest : str
+        What tells its content from others.
+    results : list of Path
+        What is computed of it, or was known.
+    waiting : int
+        Results that are still missing.
+    error : str or None
+        Why one of them failed.
+    attempts : int
+        How often the work was begun; 0 where all was known.
+    """
+
+    first: int
+    n: int
+    digest: str
+    results: list[Path] = field(default_factory=list)
+    waiting: int = 0
+    error: str | None = None
+    attempts: int = 0
+
+    @property
+    def state(self) -> str:
+        """``done``, ``failed`` or ``waiting``."""
+        return "failed" if self.error is not None else "waiting" if self.waiting else "done"
+
+
+class ShardRun:
+    """The shards of one run: what is done, what failed and why.
+
+    Parameters
+    ----------
+    store : ShardStore
+        Where results stand.
+    options : EngineOptions
+        Where the work is done.
+    what : mapping
+        What is computed, JSON-able, for the manifest.
+    progress : callable, optional
+        Called with the number of rows that are done.
+    """
+
+    def __init__(
+        self,
+        store: ShardStore,
+        options: EngineOptions,
+        what: Any,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        self.store, self.options = store, options
+        self.shards: list[Shard] = []
+        self._what, self._progress = what, progress
+        self._n_done, self._written, self._complete = 0, time.monotonic(), False
+
+    def finished(self, shard: Shard) -> None:
+        """Take note that nothing of a shard is missing any more, or that it failed."""
+        if shard.state == "done":
+            self._n_done += shard.n
+            if self._progress is not None:
+                self._progress(self._n_done)
+        if time.monotonic() - self._written > _PAUSE:
+            self.tell()
+
+    def run(self, jobs: Iterator[Job]) -> None:
+        """Run all jobs; those that fail stop none of the others.
+
+        Raises
+        ------
+        DataError
+            If a shard failed; all others are done, unless more failed than were done.
+        """
+        inputs: dict[int, list[Path]] = {}
+
+        def noted() -> Iterator[Job]:
+            for job in jobs:
+                inputs.setdefault(job.number, []).append(job.input)
+                yield job
+
+        try:
+            for outcome in self._outcomes(noted()):
+                shard = self.shards[outcome.number]
+                shard.waiting -= 1
+                shard.attempts = max(shard.attempts, outcome.attempts)
+                shard.error = shard.error or outcome.error
+                if not shard.waiting:
+                    for path in inputs.pop(outcome.number):
+                        path.unlink(missing_ok=True)
+                self.finished(shard)
+                if self._hopeless():
+                    break
+            self._complete = not self.failed
+        finally:
+            for path in (path for paths in inputs.values() for path in paths):
+                path.unlink(missing_ok=True)
+            self.tell()
+        if self.failed:
+            raise DataError(self._words())
+
+    @property
+    def failed(self) -> list[int]:
+        """The numbers of the shards that failed."""
+        return [number for number, shard in enumerate(self.shards) if shard.error is not None]
+
+    def _hopeless(self) -> bool:
+        n_done = sum(shard.state == "done" for shard in self.shards)
+        return _HOPELESS <= len(self.failed) > n_done
+
+    def _outcomes(self, jobs: Iterator[Job]) -> Iterator[Outcome]:
+        match self.options.engine:
+            case "local":
+                return map(self._here, jobs)
+            case "processes":
+                from calibrail.engine.processes import run_in_processes
+
+                return run_in_processes(jobs, self.options)
+            case "ray":
+                return self._on_ray(jobs)
+
+    def _here(self, job: Job) -> Outcome:
+        furthest = self._n_done
+
+        def tell(share: float) -> None:
+            nonlocal furthest
+            if (
+                self._progress is not None
+                and (done := self._n_done + round(share * job.n)) > furthest
+            ):
+                furthest = done
+                self._progress(done)
+
+        token = told.set(tell)
+        try:
+            return Outcome(job.number, perform(job.task, job.input, job.result))
+        finally:
+            told.reset(token)
+
+    def _on_ray(self, jobs: Iterator[Job]) -> Iterator[Outcome]:
+        run_on_ray = import_module("calibrail.engine.ray").run_on_ray
+        # The names of all shards travel; what one task has to do is handed over at once.
+        by_task: dict[str, list[Job]] = {}
+        for job in jobs:
+            by_task.setdefault(job.task.key, []).append(job)
+        for alike in by_task.values():
+            inputs = [(job.number, job.input, job.result) for job in alike]
+            yield from run_on_ray(alike[0].task, inputs, self.options)
+
+    def tell(self) -> None:
+        """Write the manifest."""
+        listed = [self._told(number, shard) for number, shard in enumerate(self.shards)]
+        self.store.tell(
+            {
+                "schema": SCHEMA,
+                "engine": self.options.engine,
+                "what": self._what,
+                "shard_rows": self.options.shard_rows,
+                "complete": self._complete,
+                "n_rows": sum(shard.n for shard in self.shards),
+                "n_done": sum(shard.n for shard in self.shards if shard.state == "done"),
+                "n_failed": sum(shard.n for shard in self.shards if shard.state == "failed"),
+                "shards": listed,
+            }
+        )
+        self._written = time.monotonic()
+
+    def _told(self, number: int, shard: Shard) -> dict[str, Any]:
+        folder = self.store.folder
+        entry: dict[str, Any] = {
+            "number": number,
+            "rows": [shard.first, shard.first + shard.n - 1],
+            "digest": shard.digest,
+            "state": shard.state,
+            "results": [str(path.relative_to(folder)) for path in shard.results],
+            "attempts": shard.attempts,
+        }
+        return entry if shard.error is None else entry | {"error": shard.error}
+
+    def _words(self) -> str:
+        failed = self.failed
+        first = self.shards[failed[0]]
+        n_done = sum(shard.state == "done" for shard in self.shards)
+        kept = (
+            f"{count(n_done, 'shard')} done and kept in {self.store.folder} ({MANIFEST} names "
+            "every one): once the cause is mended, the same command computes the rest alone"
+            if self.options.shards is not None
+            else f"give {option_of(EngineOptions, 'shards')} a folder, so that what is done is kept"
+        )
+        return (
+            f"{count(len(failed), 'shard')} failed. Shard {failed[0]}, rows {first.first:,} to "
+            f"{first.first + first.n - 1:,}: {first.error}; {kept}"
+        )
+
+
+@contextmanager
+def opened_store(options: EngineOptions) -> Iterator[ShardStore]:
+    """Yield the folder of shards that was named, or one that goes with the run."""
+    if options.shards is not None:
+        yield ShardStore(options.shards)
+        return
+    if options.ray_address is not None:
+        raise InputError(
+            f"on a cluster {option_of(EngineOptions, 'shards')} must name a folder that all nodes "
+            "share"
+        )
+    with TemporaryDirectory(prefix="calibrail-shards-") as folder:
+        yield ShardStore(Path(folder))

@@ -1,0 +1,239 @@
+"""How do scores travel to where a shard is, and their values back?"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from calibrail.data.arrow import string_array
+from calibrail.engine.examples import to_examples
+from calibrail.engine.local import encoder_name, score_here
+from calibrail.engine.store import digest_of
+from calibrail.engine.task import told
+from calibrail.errors import CalibrailError, ModelError
+from calibrail.models.embedding import Encoder
+from calibrail.models.machine import installed_versions
+from calibrail.models.pairs import PairModel
+from calibrail.models.remote import RemoteModel
+from calibrail.record import plain
+from calibrail.scores.base import Score
+from calibrail.scores.column import Column
+from calibrail.scores.learned import state_bytes, with_state
+from calibrail.scores.registry import ScoreSpec, build, key_of
+from calibrail.scores.table import Cost
+
+#: Key of the metadata of a result.
+_BESIDE: Final = b"calibrail"
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A score as it travels: what builds it, and what it must turn out to be.
+
+    Attributes
+    ----------
+    name : str
+        The registered name.
+    params, fingerprint : str
+        JSON.
+    state : bytes or None
+        What it has learnt.
+    versions : str
+        JSON; the libraries that can change its last digits.
+    """
+
+    name: str
+    params: str
+    fingerprint: str
+    state: bytes | None
+    versions: str
+
+    @property
+    def digest(self) -> str:
+        """32 hexadecimal digits that tell it from every score that could give another value."""
+        parts = (self.name, self.params, self.fingerprint, self.versions)
+        return digest_of([*(part.encode() for part in parts), self.state or b""])[:32]
+
+    def opened(self) -> Score:
+        """Build the score where it has arrived.
+
+        Raises
+        ------
+        ModelError
+            If this machine would compute other values: other weights, or other libraries.
+        """
+        score = build(ScoreSpec(self.name, json.loads(self.params)))
+        if self.state is not None:
+            score = with_state(score, self.state)
+        if (here := sent(score)) != self:
+            differing = [
+                f"{what} here {ours}, there {theirs}"
+                for what, ours, theirs in (
+                    ("fingerprint", here.fingerprint, self.fingerprint),
+                    ("versions", here.versions, self.versions),
+                )
+                if ours != theirs
+            ]
+            raise ModelError(
+                f"a worker would compute another {self.name} than this run: "
+                f"{'; '.join(differing) or 'its parameters differ'}; install the same there"
+            )
+        return score
+
+
+def sent(score: Score) -> Sent:
+    """Return a score as it travels."""
+
+    def written(value: Any) -> str:
+        return json.dumps(plain(value), sort_keys=True)
+
+    return Sent(
+        score.name,
+        written(score.params),
+        written(score.fingerprint()),
+        state_bytes(score),
+        written(installed_versions()),
+    )
+
+
+def travels(score: Score) -> bool:
+    """Return whether a score can be computed elsewhere.
+
+    One that asks endpoints is computed here, wherever the others are: one budget, one limit to the
+    calls at a time and one cache of answers then hold for all of them. So is one that no name leads
+    to, and a column of the data, which costs nothing.
+    """
+    asks = any(isinstance(model, RemoteModel) for model in getattr(score, "models", ()))
+    if asks or isinstance(score, Column):
+        return False
+    try:
+        return sent(score).opened().name == score.name
+    except (CalibrailError, TypeError, ValueError):
+        return False
+
+
+@lru_cache(maxsize=8)
+def _opened(scores: tuple[Sent, ...]) -> tuple[Score, ...]:
+    return tuple(score.opened() for score in scores)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreTask:
+    """Computes scores of a shard.
+
+    Parameters
+    ----------
+    scores : tuple of Sent
+        The scores.
+    """
+
+    scores: tuple[Sent, ...]
+
+    @property
+    def key(self) -> str:
+        """32 hexadecimal digits that tell these scores from others."""
+        return digest_of(score.digest.encode() for score in self.scores)[:32]
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        """Return a column of values a score, and of reasons where it is undefined somewhere."""
+        examples, scores, tell = to_examples(table), _opened(self.scores), told.get()
+
+        def progress(done: int) -> None:
+            if tell is not None:
+                tell(done / max(1, len(examples)))
+
+        scored, cut = score_here(examples, scores, progress=progress)
+        names = dict(zip(map(key_of, scores), (item.digest for item in self.scores), strict=True))
+        models = dict(zip(map(key_of, scores), map(_models, scores), strict=True))
+        beside = {
+            names[cost.score]: {
+                "seconds": cost.seconds,
+                "passes": cost.forward_passes,
+                "shared_with": [names[key] for key in cost.shared_with],
+                "cut": [text for text in sorted(cut) if text.partition(":")[0] in used],
+                "n_cut": scored.n_cut if pairs else 0,
+            }
+            for cost, (used, pairs) in ((cost, models[cost.score]) for cost in scored.costs)
+        }
+        arrays: dict[str, pa.Array] = {}
+        for key, name in names.items():
+            arrays[name] = pa.array(scored.columns[key])
+            if reasons := scored.reasons[key]:
+                rows = range(len(examples))
+                arrays[f"{name}__reason"] = string_array([reasons.get(row) for row in rows])
+        return pa.table(arrays).replace_schema_metadata({_BESIDE: json.dumps(beside).encode()})
+
+
+def _models(score: Score) -> tuple[set[str], bool]:
+    """Return the encoders that a score uses, and whether it uses a model of pairs."""
+    models = getattr(score, "models", ())
+    encoders = {encoder_name(model) for model in models if isinstance(model, Encoder)}
+    return encoders, any(isinstance(model, PairModel) for model in models)
+
+
+@dataclass(slots=True, eq=False)
+class Known:
+    """What is known of one shard's scores.
+
+    Attributes
+    ----------
+    values : mapping of str to ndarray of float64, shape (n,)
+        By the digest of the score.
+    reasons : mapping of str to mapping of int to str
+        Why a score is undefined, by digest and row of the shard.
+    beside : mapping of str to mapping
+        What each score cost when it was computed, and what its models could not read whole.
+    """
+
+    values: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    reasons: dict[str, dict[int, str]] = field(default_factory=dict)
+    beside: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def add(self, table: pa.Table, wanted: Iterable[str], n: int) -> None:
+        """Take the wanted scores of a result for n rows that are not known yet."""
+        new = [name for name in wanted if name in table.column_names and name not in self.values]
+        if not new or table.num_rows != n:
+            return
+        beside = json.loads((table.schema.metadata or {}).get(_BESIDE, b"{}"))
+        for name in new:
+            self.values[name] = table[name].combine_chunks().to_numpy()
+            why = (
+                table[reason].to_pylist()
+                if (reason := f"{name}__reason") in table.column_names
+                else ()
+            )
+            self.reasons[name] = {row: text for row, text in enumerate(why) if text is not None}
+            self.beside[name] = beside[name]
+
+    @property
+    def cut(self) -> set[str]:
+        """The texts that an encoder could not read whole."""
+        return {text for part in self.beside.values() for text in part["cut"]}
+
+    @property
+    def n_cut(self) -> int:
+        """Pairs whose short side was not read to its end; scores of one pass count them alike."""
+        return max((part["n_cut"] for part in self.beside.values()), default=0)
+
+
+def costs_of(keys: Mapping[str, str], shards: Sequence[Known], n: int) -> tuple[Cost, ...]:
+    """Return what scores cost over all shards; ``keys`` gives each digest's key."""
+    costs = []
+    for digest, key in keys.items():
+        spent = [known.beside[digest] for known in shards]
+        shared = {other for part in spent for other in part["shared_with"]}
+        costs.append(
+            Cost(
+                key,
+                n,
+                sum(part["seconds"] for part in spent),
+                sum(part["passes"] for part in spent),
+                tuple(keys[other] for other in keys if other in shared),
+            )
+        )
+    return tuple(costs)

@@ -1,0 +1,95 @@
+"""Where do the results of shards stand, whole or not at all?"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from calibrail.errors import file_errors
+from calibrail.writing import write_atomically
+
+MANIFEST: Final = "manifest.json"
+
+_RESULTS, _INPUTS = "results", "inputs"
+
+
+class ShardStore:
+    """A folder of results by content: of what they were computed, and by what.
+
+    ``results/ab/abcdef.../TASK.parquet`` holds what the task made of the shard whose rows have this
+    digest; ``inputs`` holds the rows of shards that are being computed, with their texts, and
+    nothing afterwards.
+
+    Parameters
+    ----------
+    folder : Path
+        Made where it does not exist.
+
+    Raises
+    ------
+    DataError
+        If it cannot be made, or is a file.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.absolute()
+        with file_errors(f"cannot keep shards in {folder}", "; name another folder"):
+            (self.folder / _INPUTS).mkdir(parents=True, exist_ok=True)
+            (self.folder / _RESULTS).mkdir(exist_ok=True)
+
+    def result(self, digest: str, task: str) -> Path:
+        """Return where a task's result for a shard stands, or will stand."""
+        return self._of(digest) / f"{task}.parquet"
+
+    def results(self, digest: str) -> list[Path]:
+        """Return what stands there for a shard, by name."""
+        return sorted(self._of(digest).glob("*.parquet"))
+
+    def _of(self, digest: str) -> Path:
+        return self.folder / _RESULTS / digest[:2] / digest
+
+    def put_input(self, name: str, table: pa.Table) -> Path:
+        """Write the rows of a shard for whoever computes it."""
+        path = self.folder / _INPUTS / f"{name}.parquet"
+        with file_errors(f"cannot write {path}"):
+            write_result(path, table)
+        return path
+
+    def tell(self, content: Mapping[str, Any]) -> None:
+        """Write the manifest."""
+        raw = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+        path = self.folder / MANIFEST
+        with file_errors(f"cannot write {path}"):
+            write_atomically(path, raw.encode("utf-8", "backslashreplace"))
+
+
+def write_result(path: Path, table: pa.Table) -> None:
+    """Write a table beside its place, and rename it: it is there whole or not at all."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, write_page_checksum=True)
+    write_atomically(path, sink.getvalue().to_pybytes(), durable=True)
+
+
+def read_result(path: Path) -> pa.Table | None:
+    """Read a result; None where there is none, or the file is damaged."""
+    try:
+        return pq.read_table(path, page_checksum_verification=True)
+    except (OSError, pa.ArrowException):
+        return None
+
+
+def digest_of(parts: Iterable[bytes | memoryview]) -> str:
+    """Return the SHA-256 of parts of any length, as hexadecimal digits.
+
+    >>> digest_of([b"ab", b"c"]) == digest_of([b"a", b"bc"])
+    False
+    """
+    hasher = hashlib.sha256()
+    for part in parts:
+        hasher.update(len(part).to_bytes(8, "big"))
+        hasher.update(part)
+    return hasher.hexdigest()
