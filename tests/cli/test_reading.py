@@ -7,10 +7,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
+import calibrail
 from calibrail.cli import app
+from calibrail.data.reading import read
 from calibrail.errors import CalibrailError
 
 
@@ -116,3 +120,72 @@ def test_check_says_which_options_it_takes_up_and_those_given_win(tmp_path: Path
     assert result.exit_code == 0 and told in result.stderr and "40 flag" in result.output
     other = invoke(*words, "--map", "contexts=grounds,response=theirs")
     assert other.exit_code == 0 and "read with" not in other.stderr and "80 pass" in other.output
+
+
+EXAMPLES = [
+    {"id": e.id, "question": e.question, "contexts": e.contexts, "response": e.response}
+    | {"label": e.label, "group": e.group}
+    for e in read("example:facts")
+]
+PIPED = "".join(f"{json.dumps(row)}\n" for row in EXAMPLES).encode()
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> dict[str, list[object]]:
+    """Return the same 596 grouped answers as one file, a folder, several files and a table."""
+    lines = PIPED.decode().splitlines(keepends=True)
+    whole, folder, table = tmp_path / "all.jsonl", tmp_path / "folder", tmp_path / "all.parquet"
+    whole.write_text("".join(lines))
+    folder.mkdir()
+    files = [folder / "a.jsonl", folder / "b.jsonl"]
+    for file, part in zip(files, (lines[:300], lines[300:]), strict=True):
+        file.write_text("".join(part))
+    pq.write_table(pa.Table.from_pylist(EXAMPLES), table)
+    return {"file": [whole], "folder": [folder], "files": [*files], "table": [table], "pipe": ["-"]}
+
+
+@pytest.mark.parametrize(
+    ("options", "n", "said"),
+    [
+        (("--limit", 150), 150, "Only the first 150 rows of the source were read (--limit)"),
+        (("--sample", 150), 134, "134 rows drawn by lot (seed 0) from the source's 596 rows"),
+        (
+            ("--sample", 150, "--sample-seed", 1, "--limit", 400),
+            152,
+            "152 rows drawn by lot (seed 1) from the first 400 rows of the source",
+        ),
+        (("--sample", 5000, "--limit", 596), 596, None),
+    ],
+)
+def test_a_part_is_the_same_from_every_source(
+    sources: dict[str, list[object]],
+    tmp_path: Path,
+    options: tuple[object, ...],
+    n: int,
+    said: str | None,
+) -> None:
+    table = tmp_path / "s.parquet"
+    for data in sources.values():
+        result = invoke("score", *data, "--score", "novelty", *options, "-o", table, given=PIPED)
+        told = " ".join(result.output.split())
+        assert ("(--" in told) == (said is not None) and (said or "") in told, told
+        assert pq.read_table(table).num_rows == n
+
+
+def test_every_command_reads_a_part_and_says_so(
+    sources: dict[str, list[object]], tmp_path: Path
+) -> None:
+    part = ("--sample", 150)
+    said = "134 rows drawn by lot (seed 0) from the source's 596 rows"
+    detector, folder = ("--score", "novelty", *part), ("-o", tmp_path / "run")
+    calibrail.calibrate("example:facts", "novelty", alpha=0.3).freeze().save(tmp_path / "g.json")
+    for words in (
+        ("calibrate", *sources["file"], *detector, "--alpha", 0.3, *folder),
+        ("compare", "-", *detector, "--score", "rouge_l", "--alpha", 0.3, *folder),
+        ("audit", *sources["files"], *detector, "--no-geometry", *folder),
+        ("check", tmp_path / "g.json", "-", *part, "-o", tmp_path / "d.jsonl"),
+    ):
+        told = " ".join(invoke(*words, given=PIPED).output.split())
+        assert said in told, told
+        content = json.loads(invoke(*words, "--json", given=PIPED).stdout)
+        assert content.get("checked", content.get("data", {}).get("n_examples")) == 134

@@ -12,6 +12,7 @@ import calibrail
 from calibrail.data.reading import read
 from calibrail.errors import InputError
 from calibrail.report.documents.data_notes import data_notes
+from calibrail.report.documents.part_words import part_note
 from calibrail.workflow.inherited import frozen_reading
 
 
@@ -66,17 +67,39 @@ def test_results_say_that_they_rest_on_a_part_and_a_guardrail_does_not_inherit_i
     assert part == {
         "limit": None,
         "sample": 300,
+        "rows": 322,
         "sample_seed": 0,
         "drawn_from": 596,
         "whole_groups": True,
     }
-    assert any("--sample" in note and "596 rows" in note for note in run.report.notes)
+    assert run.data["n_examples"] == part["rows"]
+    (note,) = (note for note in run.report.notes if "--sample" in note)
+    assert note == (
+        "Only a part of the source was read (--sample 300): 322 rows drawn by lot (seed 0) from "
+        "the source's 596 rows, as whole groups, whatever their size, so that it is about 300."
+    )
     assert frozen_reading(run.data["reading"]) is None
     limited = calibrail.calibrate(
         "example:facts", "rouge_l", alpha=0.2, reading=calibrail.ReadOptions(limit=400)
     )
     assert limited.data["n_examples"] == 400
     assert any("the first 400 rows" in note for note in data_notes(limited.data))
+
+
+@pytest.mark.parametrize(
+    "options", [{"limit": 300}, {"sample": 300}, {"limit": 400, "sample": 999}]
+)
+def test_where_nothing_is_left_out_nothing_is_said(options: dict[str, Any]) -> None:
+    opened = read(rows(300), require=("response",), **options)
+    assert len(list(opened)) == 300 and opened.part() is None
+    assert part_note(opened.part()) == ()
+
+
+def test_a_sample_of_the_first_rows_says_both() -> None:
+    opened = read(rows(300), require=("response",), limit=200, sample=50, sample_seed=3)
+    assert len(list(opened)) == 50
+    (note,) = part_note(opened.part())
+    assert note.endswith("50 rows drawn by lot (seed 3) from the first 200 rows of the source.")
 
 
 @pytest.mark.parametrize("options", [{"limit": 0}, {"sample": -1}, {"sample": 1.5}])

@@ -1,7 +1,6 @@
 """``calibrail check``: decisions of a frozen guardrail about a file of answers."""
 
 import shlex
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -39,6 +38,7 @@ def run(
     Streams: memory does not grow with the file. Labels are not needed and not read. A row that
     cannot be read gets the outcome error, and stands in quarantine.jsonl beside the decisions.
     """
+    from calibrail.data.reading import Reading
     from calibrail.data.sources import spoken
     from calibrail.models.remote import RemoteModel
     from calibrail.phrases import count
@@ -60,7 +60,7 @@ def run(
     with counting("checking", work) as context:
         if show.dry_run:
             show.planned(traces, loaded.score, reading=reading, labelled=False)
-        left_out = Counter[str]()
+        read: list[Reading] = []
         outcomes = check_source(
             loaded,
             traces,
@@ -68,7 +68,7 @@ def run(
             reading=reading,
             evidence=evidence,
             progress=context.progress,
-            left_out=left_out,
+            opened=read.append,
         )
     total, errors = outcomes.total(), outcomes["error"]
     show.finish(
@@ -78,7 +78,8 @@ def run(
             "source": spoken(traces),
             "checked": total,
             "outcomes": dict(sorted(outcomes.items())),
-            "left_out": dict(left_out),
+            "left_out": dict(read[0].filtered),
+            "part": read[0].part(),
         },
         "" if to_stdout else f"wrote {output}",
         f"not judged: {count(errors, 'answer')}; the reason stands in each line" if errors else "",

@@ -37,16 +37,18 @@ def run(
     with counting("scoring", work) as context:
         if show.dry_run:
             show.planned(data, scores, reading=reading, labelled=False)
-        table, n_unusable = score_only(data, scores, reading=reading, progress=context.progress)
+        table, read = score_only(data, scores, reading=reading, progress=context.progress)
     output.parent.mkdir(parents=True, exist_ok=True)
     table.to_parquet(output)
     content = {
         "schema": "calibrail.score/1",
         "source": spoken(data),
         "examples": len(table),
-        "quarantined": n_unusable,
+        "quarantined": read.n_quarantined,
+        "part": read.part(),
         "undefined": {key: int(np.isnan(column).sum()) for key, column in table.columns.items()},
         "costs": [cost.to_dict() for cost in table.costs],
     }
-    notes = spent(table, table.columns), f"wrote {output}", unusable(n_unusable, quarantine)
+    n_unusable = unusable(read.n_quarantined, quarantine)
+    notes = spent(table, table.columns), f"wrote {output}", n_unusable
     show.finish("score", content, *notes)

@@ -12,7 +12,7 @@ _SLACK: Final = 1000
 
 
 class Part:
-    """The first rows of a source, or rows drawn by lot; counts the rows that it has passed.
+    """The first rows of a source, or rows drawn by lot; counts what it takes, and from how many.
 
     Parameters
     ----------
@@ -24,35 +24,48 @@ class Part:
 
     def __init__(self, reading: ReadOptions, group_of: Callable[[Row], object]) -> None:
         self._reading, self._group_of = reading, group_of
-        self.n_passed, self.grouped = 0, False
+        self.n_passed = self.n_taken = 0
+        self.grouped = self._left = False
 
     def __call__(self, items: Iterator[ParsedItem]) -> Iterator[ParsedItem]:
         """Return the items of the rows that are wanted, in their order."""
         if self._reading.limit is not None:
             items = self._first(items, self._reading.limit)
-        return items if self._reading.sample is None else self._drawn(items, self._reading.sample)
+        if self._reading.sample is not None:
+            items = self._drawn(items, self._reading.sample)
+        return self._counted(items)
 
     def to_dict(self) -> dict[str, Any] | None:
-        """Return what was asked for and what it was taken from; None where all was read."""
+        """Return what was asked for, what was read, and of what; None where nothing was left out.
+
+        Final once the source has been read.
+        """
         limit, sample = self._reading.limit, self._reading.sample
-        if limit is None and sample is None:
+        drawn = sample is not None and self.n_taken < self.n_passed
+        if not (drawn or self._left):
             return None
-        seed = None if sample is None else self._reading.sample_seed
-        drawn_from = None if sample is None else self.n_passed
-        groups = None if sample is None else self.grouped
         return {
-            "limit": limit,
-            "sample": sample,
-            "sample_seed": seed,
-            "drawn_from": drawn_from,
-            "whole_groups": groups,
+            "limit": limit if self._left else None,
+            "sample": sample if drawn else None,
+            "rows": self.n_taken,
+            "sample_seed": self._reading.sample_seed if drawn else None,
+            "drawn_from": self.n_passed if drawn else None,
+            "whole_groups": self.grouped if drawn else None,
         }
+
+    def _counted(self, items: Iterator[ParsedItem]) -> Iterator[ParsedItem]:
+        last = ("", 0)
+        for item in items:
+            self.n_taken += _place(item) != last
+            last = _place(item)
+            yield item
 
     def _first(self, items: Iterator[ParsedItem], limit: int) -> Iterator[ParsedItem]:
         n, last = 0, ("", 0)
         for item in items:
             n, last = n + (_place(item) != last), _place(item)
             if n > limit:
+                self._left = True
                 return
             yield item
 

@@ -138,6 +138,10 @@ class Reading:
             return digest
         return sha256(f"{digest}\0{name}".encode()).hexdigest()
 
+    def part(self) -> dict[str, Any] | None:
+        """Return which part of the source was read, JSON-able; None where none was left out."""
+        return self._part.to_dict()
+
     def to_dict(self) -> dict[str, object]:
         """Return source, format, digest and counts, JSON-able."""
         return {
@@ -167,7 +171,7 @@ class Reading:
             "options": list(flags(said)),
             "labels": self.columns.labels.described() if self.columns.labels.seen else None,
             "turned": list(self.columns.labels.turned()),
-            "part": self._part.to_dict(),
+            "part": self.part(),
             "origin": None if self.origin is None else asdict(self.origin),
             "export": None if self.export is None else self.export.to_dict(),
             "files": [{"name": name, "sha256": digest} for name, digest in files],

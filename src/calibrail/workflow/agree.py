@@ -211,6 +211,7 @@ def agree(
             "n_undefined": tally.n_undefined,
             "n_errors": tally.n_errors,
             "n_sharing_a_group": tally.n_sharing,
+            "part": examples.part(),
         },
         warnings=(),
     )

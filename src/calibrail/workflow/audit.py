@@ -165,7 +165,8 @@ def audit(
         undefined=undefined,
         data={name: scored.data[name] for name in ("source", "format", "sha256", "n_examples")}
         | {"n_learnt_from": int(np.sum(~used))}
-        | {name: scored.data[name] for name in ("n_quarantined", "n_truncated")},
+        | {name: scored.data[name] for name in ("n_quarantined", "n_truncated")}
+        | {"part": scored.data["reading"]["part"]},
         reproduce=context.reproduce(),
     )
     unused = [

@@ -53,6 +53,8 @@ class BatchSelection(Shown):
         Calibration examples found in the batch and left out.
     source : str
         What the batch is called.
+    part : mapping or None
+        Which part of the source was read; None where none was left out.
     """
 
     shown_as = "select"
@@ -70,6 +72,7 @@ class BatchSelection(Shown):
     n_errors: int
     n_seen_before: int
     source: str
+    part: Mapping[str, Any] | None = None
 
     def at(self, cutoff: float) -> tuple[int, int]:
         """Return answers with a score and a p-value up to a cut-off; the most hallucinated ones."""
@@ -115,6 +118,7 @@ class BatchSelection(Shown):
         return {
             "schema": "calibrail.selection/1",
             "source": self.source,
+            "part": self.part,
             "n": len(self.ids),
             "n_released": found.n_released,
             "fdr": found.fdr,

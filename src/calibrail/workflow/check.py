@@ -13,6 +13,7 @@ from typing import TextIO
 import numpy as np
 
 from calibrail.data.example import Example
+from calibrail.data.reading import Reading
 from calibrail.data.sources import Source
 from calibrail.errors import DataError
 from calibrail.guardrail.decision import Decision
@@ -31,7 +32,7 @@ def check_source(
     reading: ReadOptions | None = None,
     evidence: bool = False,
     progress: Progress | None = None,
-    left_out: Counter[str] | None = None,
+    opened: Callable[[Reading], None] | None = None,
 ) -> Counter[str]:
     """Write one decision a line for every row of ``source``, and count the outcomes.
 
@@ -49,8 +50,9 @@ def check_source(
         Write what each decision rests on into its line.
     progress : callable, optional
         Called with the number of decisions so far.
-    left_out : Counter, optional
-        Gets what made no answer, such as traces without one, by reason.
+    opened : callable, optional
+        Called with the reading when it begins; its counts, of what made no answer among them, are
+        final in the end.
 
     Returns
     -------
@@ -63,11 +65,9 @@ def check_source(
         if output is not None:
             output.parent.mkdir(parents=True, exist_ok=True)
             errors = "surrogatepass"
-            opened = output.open("w", encoding="utf-8", errors=errors, newline="\n")
-            file = stack.enter_context(opened)
-        decisions = decide_source(
-            guardrail, source, reading=reading, alone=evidence, left_out=left_out
-        )
+            decisions_file = output.open("w", encoding="utf-8", errors=errors, newline="\n")
+            file = stack.enter_context(decisions_file)
+        decisions = decide_source(guardrail, source, reading=reading, alone=evidence, opened=opened)
         for done, decision in enumerate(decisions, start=1):
             outcomes[decision.outcome] += 1
             file.write(decision.line(evidence=evidence) + "\n")
@@ -83,12 +83,12 @@ def decide_source(
     reading: ReadOptions | None = None,
     wanted: Callable[[Example], bool] | None = None,
     alone: bool = False,
-    left_out: Counter[str] | None = None,
+    opened: Callable[[Reading], None] | None = None,
 ) -> Iterator[Decision]:
     """Yield a decision for every example, then an ``error`` for every row that is unusable.
 
     Examples that are not ``wanted`` are left out; ``alone`` is as for ``Guardrail.decide``.
-    ``left_out`` gets what the source leaves out itself, by reason.
+    ``opened`` is as for `check_source`.
 
     Raises
     ------
@@ -100,10 +100,10 @@ def decide_source(
         quarantine = reading.quarantine or Path(folder) / "quarantine.jsonl"
         reading = replace(reading, quarantine=quarantine)
         examples = open_for(guardrail, source, reading, labelled=False)
+        if opened is not None:
+            opened(examples)
         chosen = (example for example in examples if wanted is None or wanted(example))
         yield from guardrail.stream(chosen, alone=alone)
-        if left_out is not None:
-            left_out.update(examples.filtered)
         if not examples.n_rows:
             raise DataError(
                 f"{examples.source} is empty: it holds no row, so nothing was decided; name a file "

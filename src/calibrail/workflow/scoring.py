@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from calibrail.data.copies import Copies, first_sides, n_untold
 from calibrail.data.duplicates import cross_split_duplicates
 from calibrail.data.example import HALLUCINATED, Example
+from calibrail.data.reading import Reading
 from calibrail.data.sketches import Sketches
 from calibrail.data.sources import Source
 from calibrail.data.splits import CALIBRATION, FIT, TEST
@@ -286,8 +287,8 @@ def score_only(
     *,
     reading: ReadOptions | None = None,
     progress: Progress | None = None,
-) -> tuple[ScoreTable, int]:
-    """Score every example, labelled or not; return the table and the number of unusable rows."""
+) -> tuple[ScoreTable, Reading]:
+    """Score every example, labelled or not; return the table, and the reading with its counts."""
     detectors = resolve_scores(scores)
     if names := ", ".join(score.name for score in detectors if learns(score)):
         raise InputError(
@@ -295,4 +296,4 @@ def score_only(
             "or score with the guardrail that came of it"
         )
     examples = open_source(source, reading, detectors, labelled=False)
-    return score_examples(examples, detectors, progress=progress), examples.n_quarantined
+    return score_examples(examples, detectors, progress=progress), examples

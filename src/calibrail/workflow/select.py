@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from os import PathLike
 from typing import Final, Literal
 
@@ -20,6 +21,7 @@ from calibrail.conformal import (
 from calibrail.conformal.audited import AuditedCalibration
 from calibrail.conformal.pvalues import add_tolerance
 from calibrail.data.example import Example
+from calibrail.data.reading import Reading
 from calibrail.data.sources import Source, spoken
 from calibrail.errors import DataError, InputError
 from calibrail.guardrail.decision import Decision
@@ -85,10 +87,12 @@ def select(
     """
     guardrail = Guardrail.of(guardrail)
     release = Release(fdr, method, confidence)
-    batch = NewAnswers(guardrail)
+    batch, read = NewAnswers(guardrail), list[Reading]()
 
     def decisions() -> Iterator[Decision]:
-        decided = decide_source(guardrail, source, reading=reading, wanted=batch.admits)
+        decided = decide_source(
+            guardrail, source, reading=reading, wanted=batch.admits, opened=read.append
+        )
         for done, decision in enumerate(decided, start=1):
             yield decision
             if progress is not None:
@@ -100,7 +104,7 @@ def select(
             "there is no answer to select from: the source is empty"
             + (", or holds calibration examples alone" if batch.n_seen_before else "")
         )
-    return result
+    return replace(result, part=read[0].part())
 
 
 class NewAnswers:

@@ -174,6 +174,7 @@ def shift(
             },
             "source": source_name(source),
             "test": source_name(split.test),
+            "parts": [side.data["reading"]["part"] for side in scored],
         },
         "reproduce": context.reproduce(),
     }

@@ -8,6 +8,7 @@ from calibrail.phrases import count, percent
 from calibrail.report import blocks as parts
 from calibrail.report.blocks import Json
 from calibrail.report.document import Document
+from calibrail.report.documents.part_words import part_note
 from calibrail.report.phrases import bounds, count_of, estimate, interval, share
 
 _RATES: Final = {"prevalence": "Hallucinated", "coverage": "Caught", "fpr": "False alarms (FPR)"}
@@ -37,6 +38,7 @@ def document(result: Json) -> Document:
         headline=_headline(result),
         blocks=(_agreement(result), *_estimates(result)),
         warnings=[parts.Bullet(text) for text in result["warnings"]],
+        notes=part_note(result["data"].get("part")),
         next_step=_next_step(result),
         data=result["data"],
     )

@@ -9,6 +9,7 @@ from calibrail.report.blocks import Json
 from calibrail.report.document import Document
 from calibrail.report.documents.audit_detector import detector_section, matched_figure
 from calibrail.report.documents.audit_words import COMPONENTS
+from calibrail.report.documents.part_words import part_note
 from calibrail.report.phrases import bounds, estimate, measure_cell, plain
 
 #: The conclusion that a column was made from the label: a warning.
@@ -79,6 +80,7 @@ def document(audit: Json) -> Document:
             for item in audit["conclusions"]
             if item["code"] == _LABEL_COLUMN
         ],
+        notes=part_note(audit["data"].get("part")),
         reproduce=audit["reproduce"],
         data=audit["data"],
         footer="Every number on this page is in audit.json.",

@@ -3,6 +3,7 @@
 from calibrail.phrases import count, listed, percent
 from calibrail.report.blocks import Column, Json, Table, numbers
 from calibrail.report.document import Document
+from calibrail.report.documents.part_words import part_note
 
 #: Outcomes in words.
 _OUTCOMES = {"pass": "passed", "flag": "flagged", "review": "for review", "error": "not judged"}
@@ -29,7 +30,10 @@ def document(content: Json) -> Document:
         "decisions",
         headline=f"{count(total, 'answer')}: {shares}" if rows else "no answers",
         blocks=(Table("Outcomes", columns, rows, where="page"),),
-        notes=(f"Left out, not decided about: {listed(left)}.",) if left else (),
+        notes=(
+            *part_note(content.get("part")),
+            *((f"Left out, not decided about: {listed(left)}.",) if left else ()),
+        ),
         next_step=_next_step(total, outcomes),
         data={"source": content["source"], "n": total},
         footer="The decision about each answer stands in the file that was written.",

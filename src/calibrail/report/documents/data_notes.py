@@ -7,6 +7,7 @@ from calibrail.evaluation.findings import many_across
 from calibrail.phrases import count, listed, percent
 from calibrail.report.blocks import Json
 from calibrail.report.documents.export_words import export_note
+from calibrail.report.documents.part_words import part_note
 
 #: How far the share of answers that calibrate may be from what was asked for without a word.
 _FAR: Final = 0.1
@@ -27,7 +28,7 @@ def data_notes(data: Json, lessons: Iterable[str] = ()) -> tuple[str, ...]:
     """
     duplicates = data["near_duplicates"] or {"count": 0}
     notes = [*lessons, *map(_of_calls, data["calls"]), *_of_split(data["split"])]
-    notes += _of_part((data.get("reading") or {}).get("part"))
+    notes += part_note((data.get("reading") or {}).get("part"))
     notes += export_note((data.get("reading") or {}).get("export"))
     origin = (data.get("reading") or {}).get("origin")
     notes += _of_origin(origin, data.get("filtered") or {})
@@ -68,22 +69,6 @@ def data_notes(data: Json, lessons: Iterable[str] = ()) -> tuple[str, ...]:
             "quarantine.jsonl names each with its reason."
         )
     return tuple(notes)
-
-
-def _of_part(part: Json | None) -> Iterator[str]:
-    """Yield on which part of the source the results rest."""
-    if part is None:
-        return
-    first = "" if part["limit"] is None else f"the first {count(part['limit'], 'row')}"
-    if part["sample"] is None:
-        yield f"Only {first} of the source were read (--limit); the others need not be like them."
-        return
-    whole = ", drawn as whole groups, whatever their size" if part["whole_groups"] else ""
-    about = "about " if whole else ""
-    yield (
-        f"Only a part of the source was read (--sample): {about}{count(part['sample'], 'row')} by "
-        f"lot (seed {part['sample_seed']}) of {first or count(part['drawn_from'], 'row')}{whole}."
-    )
 
 
 def _of_origin(origin: Json | None, left_out: Json) -> Iterator[str]:

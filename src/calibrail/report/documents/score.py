@@ -3,6 +3,7 @@
 from calibrail.phrases import count
 from calibrail.report.blocks import Facts, Json
 from calibrail.report.document import Document
+from calibrail.report.documents.part_words import part_note
 
 
 def document(content: Json) -> Document:
@@ -21,6 +22,7 @@ def document(content: Json) -> Document:
         "scores",
         headline=f"{count(content['examples'], 'example')} scored",
         blocks=(Facts(scores),),
+        notes=part_note(content.get("part")),
         data={"source": content["source"], "n": content["examples"]},
         footer="The scores stand in the file that was written.",
     )

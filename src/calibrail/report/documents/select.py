@@ -3,6 +3,7 @@
 from calibrail.phrases import count, number, percent
 from calibrail.report.blocks import Column, Json, Table, Text, numbers, section
 from calibrail.report.document import Document
+from calibrail.report.documents.part_words import part_note
 
 
 def document(selection: Json, *, is_written: bool = True) -> Document:
@@ -56,13 +57,19 @@ def document(selection: Json, *, is_written: bool = True) -> Document:
             ),
         ),
         notes=[
-            f"{count(selection[key], 'answer')} {what}"
-            for key, what in (
-                ("n_seen_before", "set the threshold and were left out: select from fresh ones"),
-                ("n_undefined", "without a score: not released"),
-                ("n_errors", "that could not be judged: not released"),
-            )
-            if selection[key]
+            *part_note(selection.get("part")),
+            *(
+                f"{count(selection[key], 'answer')} {what}"
+                for key, what in (
+                    (
+                        "n_seen_before",
+                        "set the threshold and were left out: select from fresh ones",
+                    ),
+                    ("n_undefined", "without a score: not released"),
+                    ("n_errors", "that could not be judged: not released"),
+                )
+                if selection[key]
+            ),
         ],
         next_step=_next_step(selection, is_written=is_written),
         data={"source": selection.get("source"), "n": selection["n"]},

@@ -10,6 +10,7 @@ from calibrail.report.blocks import Json
 from calibrail.report.character_figure import interval_lines
 from calibrail.report.document import Document
 from calibrail.report.documents import commands
+from calibrail.report.documents.part_words import part_note
 from calibrail.report.figures import shift_svg
 from calibrail.report.phrases import (
     p_number,
@@ -67,11 +68,19 @@ def document(content: Json) -> Document:
             parts.Bullets("Broken", broken, "bad", where="terminal"),
             parts.listing("Assumptions", assumptions, where="page"),
         ),
+        notes=_parts(content["data"].get("parts", [])),
         next_step=_next_step(content),
         reproduce=content["reproduce"],
         data=content["data"],
         footer="Every number on this page is in shift.json.",
     )
+
+
+def _parts(sides: Sequence[Json | None]) -> list[str]:
+    if len(sides) == 1:
+        return list(part_note(sides[0]))
+    named = zip(("The first set", "The other set"), sides, strict=True)
+    return [f"{name}: {note}" for name, side in named for note in part_note(side)]
 
 
 def _table(title: str, content: Json) -> parts.Section:
