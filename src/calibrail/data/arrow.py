@@ -27,7 +27,7 @@ _VALUES: Final = 1 << 22
 _CONVERTED: Final = 1 << 17
 
 #: What pyarrow raises, beside its own errors, where a file's bytes do not mean what they should.
-_DAMAGE: Final = (
+DAMAGE: Final = (
     *(OSError, ValueError, ArithmeticError, LookupError, NotImplementedError, TypeError),
     *(MemoryError, RecursionError, SystemError),
 )
@@ -49,22 +49,25 @@ def parquet_rows(path: Path, columns: Collection[str] | None = None) -> Iterator
     DataError
         The file is not Parquet, is damaged, or names a column twice.
     """
-    return _batched(_parquet_batches(path, columns))
+    return _batched(parquet_batches(path, columns))
 
 
-def _parquet_batches(path: Path, columns: Collection[str] | None) -> Iterator[Any]:
+def parquet_batches(
+    path: Path, columns: Collection[str] | None = None, rows: int = _BATCH
+) -> Iterator[Any]:
+    """Yield the record batches of a Parquet file, so many rows at a time; see `parquet_rows`."""
     import pyarrow.parquet as pq
 
     number = 0
     try:
         with seekable(path) as source, pq.ParquetFile(source, pre_buffer=False) as file:
             chosen = _chosen(path, file.schema_arrow, columns)
-            size = max(1, min(_BATCH, _VALUES // max(1, len(chosen))))
+            size = max(1, min(rows, _VALUES // max(1, len(chosen))))
             only = None if columns is None else chosen
             for batch in file.iter_batches(batch_size=size, columns=only):
                 yield batch
                 number += batch.num_rows
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise DataError(_unreadable(path, "Parquet", number, error)) from error
 
 
@@ -141,7 +144,19 @@ def saved_rows(
     columns : collection of str or None
         As `parquet_rows` takes them.
     """
-    return _batched(_stream_batches(saved_files(folder, split), columns))
+    return _batched(saved_batches(folder, split, columns))
+
+
+def saved_batches(
+    folder: Path,
+    split: object = None,
+    columns: Collection[str] | None = None,
+    rows: int = _BATCH,
+) -> Iterator[Any]:
+    """Yield the record batches of such a folder, so many rows at a time; see `saved_rows`."""
+    for batch in _stream_batches(saved_files(folder, split), columns):
+        for start in range(0, batch.num_rows, rows):
+            yield batch.slice(start, rows)
 
 
 def table_rows(source: object) -> Iterator[TableItem]:
@@ -169,6 +184,12 @@ def table_rows(source: object) -> Iterator[TableItem]:
     if twice := _twice(names):
         raise DataError(f"the table has several columns {twice[0]!r}; give each its own name")
     yield from _batched(table.to_batches(max_chunksize=_BATCH))
+
+
+def sound(batch: Any) -> Any:
+    """Return a batch all of whose values can be read; raise one of `DAMAGE` else."""
+    batch.validate(full=True)
+    return batch
 
 
 def string_array(values: Sequence[str | None]) -> pa.Array:
@@ -222,7 +243,7 @@ def _stream_batches(paths: Iterable[Path], columns: Collection[str] | None) -> I
                     batch.validate()
                     yield batch.select(chosen)
                     number += batch.num_rows
-        except _DAMAGE as error:
+        except DAMAGE as error:
             raise DataError(_unreadable(path, "Arrow", number, error)) from error
 
 
@@ -243,9 +264,8 @@ def _values(batch: Any) -> list[Any]:
     """Return the values of every row, or why a row has none: reason, value, detail, remedy."""
     try:
         # Texts that are not UTF-8, and places of texts that lie outside their buffer.
-        batch.validate(full=True)
-        rows: list[Any] = batch.to_pylist()
-    except _DAMAGE:
+        rows: list[Any] = sound(batch).to_pylist()
+    except DAMAGE:
         # A value of the batch cannot be read: find it, and lose no other row.
         rows = [_single(batch.slice(i, 1)) for i in range(batch.num_rows)]
     return rows
@@ -259,7 +279,7 @@ def _single(row: Any) -> dict[str, object] | tuple[str, str, str, str]:
         try:
             column.validate(full=True)
             values[name] = column[0].as_py()
-        except _DAMAGE as error:
+        except DAMAGE as error:
             if pa.types.is_temporal(column.type):
                 # A date beyond the year 9999, or in no known time zone: the number that is stored.
                 width = pa.int32() if column.type.bit_width == 32 else pa.int64()

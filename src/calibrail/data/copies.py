@@ -1,7 +1,7 @@
 """Which examples are one answer that stands there several times?"""
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -89,6 +89,12 @@ class CopyFinder:
         rows = np.array(self._without, np.int64)[by_score >= 0]
         groups[rows] = groups.max(initial=-1) + 1 + by_score[by_score >= 0]
         return Copies(groups, len(rows), sketches)
+
+
+def copies_by_scores(columns: Sequence[NDArray[np.float64]], labels: NDArray[np.int8]) -> Copies:
+    """Return which of n examples without texts are copies, as a `CopyFinder` would."""
+    groups = score_copies(columns, labels)
+    return Copies(groups, int(np.count_nonzero(groups >= 0)))
 
 
 def find_copies(sketches: Sketches) -> NDArray[np.int64]:

@@ -7,9 +7,15 @@ from importlib.metadata import entry_points
 from itertools import chain, islice
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
-from calibrail.data.arrow import parquet_rows, saved_files, saved_rows
+from calibrail.data.arrow import (
+    parquet_batches,
+    parquet_rows,
+    saved_batches,
+    saved_files,
+    saved_rows,
+)
 from calibrail.data.benchmarks import NATIVES
 from calibrail.data.benchmarks.ragtruth import RAGTRUTH_FIELDS, ragtruth_files, ragtruth_rows
 from calibrail.data.delimited import csv_rows
@@ -18,6 +24,7 @@ from calibrail.data.files import data_files, file_labels, table_kind
 from calibrail.data.json_lists import list_start
 from calibrail.data.jsonl import json_rows
 from calibrail.data.rows import (
+    Batch,
     Filtered,
     Item,
     OpenTable,
@@ -57,8 +64,11 @@ _TABLES: Final[Mapping[str, Callable[..., Iterator[TableItem]]]] = {
 }
 #: Tables whose first row has all columns of the file.
 _RECTANGULAR: Final = ("csv", "parquet", "saved")
-#: Those among them of which single columns can be read.
-_COLUMNAR: Final = ("parquet", "saved")
+#: Those among them of which single columns, and whole ones, can be read.
+_COLUMNAR: Final[Mapping[str, Callable[..., Iterator[Any]]]] = {
+    "parquet": parquet_batches,
+    "saved": saved_batches,
+}
 _OPTIONS: Final = {
     "jsonl": ("list",),
     "json": ("list",),
@@ -69,6 +79,7 @@ _OPTIONS: Final = {
 
 
 OpenColumns: TypeAlias = Callable[..., Iterator[ParsedItem]]
+OpenBatches: TypeAlias = Callable[..., Iterator[Batch]]
 #: Field names of the first rows, and the rows from the first one on.
 Begun: TypeAlias = tuple[Mapping[str, None], Iterator[ParsedItem]]
 
@@ -95,6 +106,8 @@ class Opened:
         Whether the first row has all columns.
     only : callable or None
         ``only(columns=...)`` gives the rows with these columns alone, where that costs less.
+    batches : callable or None
+        ``batches(columns=..., rows=...)`` gives the rows many at a time, as Arrow has them.
     origin : Origin or None
         How its labels came about, where the source says so itself.
     export : ExportNotes or None
@@ -111,6 +124,7 @@ class Opened:
     digest: Callable[[], str | None] | None = None
     rectangular: bool = False
     only: OpenColumns | None = None
+    batches: OpenBatches | None = None
     origin: Origin | None = None
     export: ExportNotes | None = None
     parts: Iterator[TableItem] | None = None
@@ -194,7 +208,22 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
     begun = _begin(open_table, table)
     if _guesses(reading) and any(names <= begun[0].keys() for names in RAGTRUTH_FIELDS):
         return _ragtruth(path, options)
-    return open_rows(open_table, files, table, reading, begun)
+    opened = open_rows(open_table, files, table, reading, begun)
+    if opened.only is None:
+        return opened
+    return replace(opened, batches=numbered_batches(partial(_COLUMNAR[table], path, **fixed)))
+
+
+def numbered_batches(read: Callable[..., Iterator[Any]]) -> OpenBatches:
+    """Return what reads record batches as batches whose rows are numbered from 1."""
+
+    def batches(**how: Any) -> Iterator[Batch]:
+        start = 1
+        for batch in read(**how):
+            yield Batch(batch, start)
+            start += batch.num_rows
+
+    return batches
 
 
 def open_files(files: Sequence[Path], reading: ReadOptions) -> Opened:
@@ -234,8 +263,24 @@ def open_files(files: Sequence[Path], reading: ReadOptions) -> Opened:
             for row in items:
                 yield replace(row, file=label)
 
+    def batches(**how: Any) -> Iterator[Batch]:
+        for label, item in zip(file_labels(files), opened, strict=True):
+            assert item.batches is not None
+            for batch in item.batches(**how):
+                yield replace(batch, file=label)
+
     only = None if opened[0].only is None else rows
-    return replace(opened[0], files=read, items=rows(), only=only)
+    # Two rows of one file, named twice, have one name.
+    whole_columns = all(item.batches for item in opened) and len(set(file_labels(files))) == len(
+        files
+    )
+    return replace(
+        opened[0],
+        files=read,
+        items=rows(),
+        only=only,
+        batches=batches if whole_columns else None,
+    )
 
 
 def open_rows(

@@ -203,6 +203,20 @@ class LabelReader:
             self.seen[known] += 1
         return known[1]
 
+    def of_many(self, values: Sequence[tuple[object, int]]) -> list[Meaning] | None:
+        """Return what single values mean that so many rows hold each, in their order.
+
+        None, and nothing is counted, where one holds several people's labels. Rows whose value is
+        no class are left for a call each.
+        """
+        if any(votes_in(value) is not None for value, _ in values):
+            return None
+        meanings = [None if self.is_missing(value) else self._one(value) for value, _ in values]
+        for (value, n), label in zip(values, meanings, strict=True):
+            if isinstance(label, int) and n:
+                self._count(value, label, n)
+        return meanings
+
     def _of_one_person(self, value: object) -> object:
         """Return the label that counts of all that one person chose: one that is hallucinated."""
         if not isinstance(value, (list, tuple)):

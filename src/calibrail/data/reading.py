@@ -8,9 +8,13 @@ from dataclasses import asdict, replace
 from functools import partial
 from hashlib import sha256
 from itertools import chain
-from typing import Any, Final, Unpack, cast
+from typing import Any, Unpack, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from calibrail.data.answers import answers_of
+from calibrail.data.columnar import ROWS, Block, ColumnReader, NotPlainError, first_rows
 from calibrail.data.columns import Needs, choose_columns
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.files import count_rows
@@ -20,6 +24,7 @@ from calibrail.data.label_check import refuse_others, refuse_others_ahead
 from calibrail.data.part import Part
 from calibrail.data.paths import value_at
 from calibrail.data.quarantine import Quarantine
+from calibrail.data.refused import describe, duplicate, nothing_usable
 from calibrail.data.row_parser import Interpreter
 from calibrail.data.rows import Filtered, ParsedItem, Problem, Row
 from calibrail.data.sources import Source, digest_files, file_digests, open_source, spoken
@@ -28,9 +33,7 @@ from calibrail.errors import DataError, InputError
 from calibrail.record import plain
 from calibrail.settings import ReadOptions, ReadShort
 from calibrail.settings.checks import optional
-from calibrail.settings.option import changed, either, flags, option_of
-
-_DUPLICATE: Final = "give every row its own id, or name another id column"
+from calibrail.settings.option import changed, flags
 
 #: Who is told of everything that is read; see `telling_readings`.
 _told: ContextVar[Callable[["Reading"], None] | None] = ContextVar("told", default=None)
@@ -61,6 +64,8 @@ class Reading:
         Problems by field and reason.
     filtered : Counter of str
         What was left out, by reason.
+    begun : bool
+        Whether rows have been counted.
     origin, export : Origin or None, ExportNotes or None
         How labels came about, where the source says so; what became of a tool's export.
     """
@@ -88,10 +93,13 @@ class Reading:
         # Without a column of ids the rows of a table are called by their numbers: no two alike.
         self._numbered = opened.rectangular and "id" not in self.columns.present
         interpreter = Interpreter(self.columns, needs, opened.cells, whole=narrow is None)
+        self._needs, self._interpreter, self._batches = needs, interpreter, opened.batches
+        self._names: set[str] | None = None
         items: Iterator[ParsedItem] = chain(head, opened.items)
         if narrow is not None:
             names = (*self.columns.by_field.values(), *self.columns.label_columns, *needs.keep)
-            items = narrow(columns=set(names))
+            self._names = set(names)
+            items = narrow(columns=self._names)
         self._part = Part(reading, lambda row: value_at(row.values, self.columns.by_field["group"]))
         answers = (
             answer
@@ -101,7 +109,7 @@ class Reading:
             )
         )
         self._stream = self._run(answers, interpreter)
-        self._done = False
+        self._done = self.begun = False
         self._first: Problem | None = None
 
     def __iter__(self) -> Iterator[Example]:
@@ -181,14 +189,11 @@ class Reading:
         seen, last = SourceIds(), ("", 0)
         with closing(Quarantine(self._quarantine)) as quarantine:
             for row in rows:
+                self.begun = True
                 number = row.number if isinstance(row, Row) else row.row
                 self.n_rows += (row.file, number) != last
                 last = (row.file, number)
                 result = interpreter(row) if isinstance(row, Row) else row
-                if isinstance(result, Filtered):
-                    self.n_filtered += 1
-                    self.filtered[result.reason] += 1
-                    continue
                 if isinstance(result, Example):
                     known = self._repeats or (self._numbered and not row.file)
                     unique = result.id if known else seen.unique(result.id, row.file)
@@ -196,46 +201,71 @@ class Reading:
                         self.n_examples += 1
                         yield result if unique == result.id else replace(result, id=unique)
                         continue
-                    seen_id = repr(result.id)
-                    result = Problem(number, "id", "duplicate", seen_id, "", _DUPLICATE, row.file)
-                if self._strict:
-                    raise DataError(self._describe(result))
-                self.n_quarantined += 1
-                self._first = self._first or result
-                self.reasons[result.field, result.reason] += 1
-                quarantine.add(result)
+                    result = duplicate(number, result.id, row.file)
+                self._leave_out(result, quarantine)
+        self.end()
+
+    def blocks(
+        self, scores: Collection[str], repeated: NDArray[np.uint64] | None = None
+    ) -> Iterator[Block]:
+        """Yield the examples many at a time, as columns; `end` is to be called after the last.
+
+        Parameters
+        ----------
+        scores : collection of str
+            Which of the columns that are kept are scores.
+        repeated : ndarray of uint64, optional
+            The digests, rising, that several rows have where rows have ids. Without it ids are
+            taken to be unique: whoever meets a digest twice reads again.
+
+        Raises
+        ------
+        NotPlainError
+            Rows must be read one by one, from the beginning.
+        """
+        strict = self._strict and self.has_ids
+        if self._batches is None or self._reading.sample is not None or strict:
+            raise NotPlainError
+        reader = ColumnReader(self.columns, self._needs, self._interpreter, scores, repeated)
+        with closing(Quarantine(self._quarantine)) as quarantine:
+            for batch in first_rows(
+                self._batches(columns=self._names, rows=ROWS), self._reading.limit
+            ):
+                reader.check(batch.rows.schema)
+                self.begun = True
+                block, left_out = reader(batch)
+                self.n_rows += batch.rows.num_rows
+                for result in left_out:
+                    self._leave_out(result, quarantine)
+                self.n_examples += len(block)
+                yield block
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether there is a column of ids."""
+        return "id" in self.columns.present
+
+    def _leave_out(self, result: Problem | Filtered, quarantine: Quarantine) -> None:
+        """Count a row that is of no use, or not wanted."""
+        if isinstance(result, Filtered):
+            self.n_filtered += 1
+            self.filtered[result.reason] += 1
+            return
+        if self._strict:
+            raise DataError(describe(result, self.source))
+        self.n_quarantined += 1
+        self._first = self._first or result
+        self.reasons[result.field, result.reason] += 1
+        quarantine.add(result)
+
+    def end(self) -> None:
+        """Refuse a source whose rows are all read, and of no use."""
         self._done = True
         if self._allow_none:
             return
         if not self.n_examples:
-            raise DataError(self._nothing_usable())
+            raise DataError(nothing_usable(self, self._first, self._quarantine))
         refuse_others(self.source, self.columns.labels, self.n_examples + self.n_filtered)
-
-    def _describe(self, problem: Problem) -> str:
-        seen = f", got {problem.value}" if problem.value else ""
-        remedy = f". {problem.remedy[0].upper()}{problem.remedy[1:]}" if problem.remedy else ""
-        reason = problem.entry()["reason"]
-        where = problem.file or self.source
-        return f"{where}, row {problem.row}, field {problem.field}: {reason}{seen}{remedy}"
-
-    def _nothing_usable(self) -> str:
-        if not self.n_rows:
-            return f"{self.source} is empty: it holds no row"
-        kinds = [f"{field}: {reason} ({n})" for (field, reason), n in self.reasons.most_common(5)]
-        kinds += [f"left out: {reason} ({n})" for reason, n in self.filtered.most_common(3)]
-        seen = f" Columns seen: {', '.join(self.fields[:30])}." if self.fields else ""
-        first = f" The first: {self._describe(self._first)}." if self._first else ""
-        where = f" Every problem is in {self._quarantine}." if self._quarantine else ""
-        *some, last = (
-            option_of(ReadOptions, name)
-            for name in ("mapping", "label_column", "group_column", "id_column")
-        )
-        columns = f"{', '.join(some)} and {last}"
-        return (
-            f"{self.source}, read as {self.format}, has no usable row among {self.n_rows}: "
-            f"{'; '.join(kinds)}.{first}{seen}{where} Columns are named with {columns}; "
-            f"{either('`calibrail doctor`', 'calibrail.diagnose(...)')} lists them all"
-        )
 
 
 def read(

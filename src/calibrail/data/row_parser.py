@@ -18,7 +18,7 @@ from calibrail.settings.option import option_of
 
 _T = TypeVar("_T")
 #: Names of columns that only number the rows, as pandas writes them.
-_NUMBERING: Final = ("", "index", "Unnamed: 0", "__index_level_0__")
+NUMBERING: Final = ("", "index", "Unnamed: 0", "__index_level_0__")
 _BLANK: Final = "write a text, or leave the row out"
 #: Tables may have thousands of numbers a row: a number's four bytes take a tenth of the time of its
 #: shortest digits.
@@ -85,10 +85,10 @@ class Interpreter:
         """Return what the row holds beside its label; nothing where its answer is known."""
         if response or not self.whole:
             return ""
-        passed_over = {*self.columns.label_columns, *_NUMBERING}
+        passed_over = {*self.columns.label_columns, *NUMBERING}
         held = (value for name, value in values.items() if name not in passed_over)
         # Sorted and without names: columns in another order, or renamed, are the same row.
-        return "\x1f".join(sorted(spelt for value in held if (spelt := _spelt(value))))
+        return "\x1f".join(sorted(text for value in held if (text := spelling(value))))
 
     def _text(self, field: str, value: object) -> str:
         if value is None:
@@ -148,12 +148,12 @@ class Interpreter:
         return label
 
 
-def _spelt(value: object) -> str:
+def spelling(value: object) -> str:
     """Return a value as it is compared across files: 0.5, 0.50 and a float32 of it are the same.
 
-    >>> _spelt(" 0.50 ") == _spelt(0.5), _spelt(0.10000000149011612) == _spelt(0.1)
+    >>> spelling(" 0.50 ") == spelling(0.5), spelling(0.10000000149011612) == spelling(0.1)
     (True, True)
-    >>> _spelt(7.0), _spelt(" a "), _spelt(None)
+    >>> spelling(7.0), spelling(" a "), spelling(None)
     ('7', 'a', '')
     """
     known = column_value(value)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from calibrail.data.example import Example
 
@@ -37,6 +37,25 @@ class Row:
     def name(self) -> str:
         """How a row without an id is called."""
         return f"{self.file}:row-{self.number}" if self.file else f"row-{self.number}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Some rows of a table, one after the other, as Arrow has them.
+
+    Parameters
+    ----------
+    rows : pyarrow.RecordBatch
+        The rows.
+    start : int
+        Number of the first one.
+    file : str
+        As a `Row` has it.
+    """
+
+    rows: Any
+    start: int
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True)

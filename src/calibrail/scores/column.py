@@ -3,6 +3,9 @@
 import math
 from typing import Literal, get_args
 
+import numpy as np
+from numpy.typing import NDArray
+
 from calibrail.data.example import Example
 from calibrail.errors import InputError
 from calibrail.scores.detector import Detector, one_of
@@ -44,7 +47,7 @@ class Column(Detector):
         """Return the column's value; undefined where the cell is no finite number."""
         cell = example.columns.get(self.column)
         if cell is None:
-            return f"column {self.column} is empty"
+            return self._empty
         try:
             # Python reads "1_000" and True as numbers, which whoever wrote them did not mean.
             spelt = isinstance(cell, bool) or (isinstance(cell, str) and "_" in cell)
@@ -52,5 +55,35 @@ class Column(Detector):
         except (ValueError, TypeError, OverflowError):
             return f"column {self.column} holds {str(cell)[:40]!r}, which is no number"
         if not math.isfinite(number):
-            return f"column {self.column} holds {number}, which is not finite"
+            return self._infinite(number)
         return number if self.higher == "hallucinated" else -number
+
+    def values_of(
+        self, cells: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], dict[str, NDArray[np.int64]]]:
+        """Return the values of many cells at once, and by reason which of them have none.
+
+        Parameters
+        ----------
+        cells : ndarray of float64, shape (n,)
+            As the column holds them; NaN where it is empty.
+        """
+        values = cells if self.higher == "hallucinated" else -cells
+        finite = np.isfinite(cells)
+        if finite.all():
+            return values, {}
+        kinds = {self._empty: np.isnan(cells)}
+        kinds |= {self._infinite(number): cells == number for number in (math.inf, -math.inf)}
+        undefined = {why: np.flatnonzero(where) for why, where in kinds.items()}
+        return np.where(finite, values, np.nan), {k: v for k, v in undefined.items() if len(v)}
+
+    def cells(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return values as the column holds them, shape (n,)."""
+        return values if self.higher == "hallucinated" else -values
+
+    @property
+    def _empty(self) -> str:
+        return f"column {self.column} is empty"
+
+    def _infinite(self, number: float) -> str:
+        return f"column {self.column} holds {number}, which is not finite"

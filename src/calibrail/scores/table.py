@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from calibrail.data.arrow import number_array, string_array
+from calibrail.data.names import Texts
 from calibrail.data.splits import ASIDE_NAME, SPLIT_NAMES
 from calibrail.errors import DataError
 from calibrail.models.call_limits import Price
@@ -109,9 +110,9 @@ class ScoreTable:
 
     Attributes
     ----------
-    ids : pyarrow string array, length n
+    ids : pyarrow string array or Texts, length n
         The examples' ids.
-    groups : pyarrow string array, length n
+    groups : pyarrow string array or Texts, length n
         Groups, null where an example stands alone.
     labels : ndarray of int8, shape (n,)
         1 = hallucinated, 0 = faithful, -1 = not labelled.
@@ -124,7 +125,7 @@ class ScoreTable:
     copies : ndarray of int64, shape (n,), or None
         Groups of examples that are copies of one another, numbered; -1 for one without a copy.
         None where that was not looked at, or there are no texts.
-    kept : mapping of str to list
+    kept : mapping of str to sequence
         Further columns of the data that were asked for.
     costs : tuple of Cost
         What each score cost, in the order of ``columns``.
@@ -137,14 +138,14 @@ class ScoreTable:
         Which scores are columns of the data, and which of those are kept negated.
     """
 
-    ids: pa.Array
-    groups: pa.Array
+    ids: pa.Array | Texts
+    groups: pa.Array | Texts
     labels: NDArray[np.int8]
     columns: Mapping[str, NDArray[np.float64]]
     reasons: Mapping[str, Mapping[int, str]]
     digests: NDArray[np.uint64]
     copies: NDArray[np.int64] | None = None
-    kept: Mapping[str, list[Any]] = field(default_factory=dict)
+    kept: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     costs: tuple[Cost, ...] = ()
     n_truncated: int = 0
     n_cut: int = 0

@@ -47,6 +47,11 @@ def stand_beside(
     return tuple(beside(detectors, first))
 
 
+def without_others(beside: Beside, examples: Reading) -> bool:
+    """Say whether nothing is computed beside the detectors, whatever the first answer."""
+    return beside is nothing_beside or why_none(beside, examples) is not None
+
+
 def undefined_baselines(
     beside: Beside, others: Sequence[Score], table: ScoreTable
 ) -> dict[str, str]:

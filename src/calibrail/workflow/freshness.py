@@ -48,6 +48,13 @@ class KnownBy:
         self._by[kind] += 1
         self._by_content.append(kind == "content")
 
+    def add_many(self, by_content: NDArray[np.bool_], n_nothing: int) -> None:
+        """Count answers without texts: those known by content, by nothing, all others by id."""
+        n_content = int(np.count_nonzero(by_content))
+        counts = {"content": n_content, "nothing": n_nothing}
+        self._by.update(counts | {"id": len(by_content) - n_content - n_nothing})
+        self._by_content += by_content.tobytes()
+
     def counts(
         self, digests: NDArray[np.uint64], copies: NDArray[np.int64] | None = None
     ) -> dict[str, int]:

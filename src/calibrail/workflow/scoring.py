@@ -34,7 +34,9 @@ from calibrail.workflow.beside import (
     stand_beside,
     undefined_baselines,
     why_none,
+    without_others,
 )
+from calibrail.workflow.columns import scored_columns
 from calibrail.workflow.context import Progress
 from calibrail.workflow.freshness import KnownBy, told_apart
 from calibrail.workflow.sources import open_source, source_name
@@ -177,10 +179,11 @@ def score_source(
     # Once to see who belongs to the fit split, once to learn, and then as always.
     detectors, source = fitted(detectors, source, reading, split, columns)
     opened = open_source(source, reading, detectors, keep=columns)
-    examples = iter(opened)
-    first = next(examples, None)
-    if first is None:
-        raise DataError("there is no example to score; the source is empty")
+    found = None
+    if watch is None and without_others(beside, opened):
+        found = scored_columns(source, reading, opened, detectors, columns, progress=progress)
+        if found is None and opened.begun:
+            opened = open_source(source, reading, detectors, keep=columns)
     named = {key_of(score) for score in detectors}
     # What detectors have shown beside them at no further cost, unless it is one of them.
     companion_scores = {
@@ -189,20 +192,28 @@ def score_source(
         for other in (getattr(score, "companions", ()) if companions else ())
         if key_of(other) not in named
     }
-    others = stand_beside(beside, detectors, opened, first)
-    known_by = KnownBy()
+    others: tuple[Score, ...] = ()
+    if found is not None:
+        opened, table, copies, known_by = found
+    else:
+        examples = iter(opened)
+        first = next(examples, None)
+        if first is None:
+            raise DataError("there is no example to score; the source is empty")
+        others = stand_beside(beside, detectors, opened, first)
+        known_by = KnownBy()
 
-    def watched() -> Iterator[Example]:
-        for example in chain((first,), examples):
-            known_by.add(example)
-            if watch is not None:
-                watch(example)
-            yield example
+        def watched() -> Iterator[Example]:
+            for example in chain((first,), examples):
+                known_by.add(example)
+                if watch is not None:
+                    watch(example)
+                yield example
 
-    all_scores = (*detectors, *companion_scores.values(), *others)
-    read = Watched(watched(), detectors)
-    table = score_examples(read, all_scores, keep=columns, progress=progress)
-    table, copies = read.finish(table)
+        all_scores = (*detectors, *companion_scores.values(), *others)
+        read = Watched(watched(), detectors)
+        table = score_examples(read, all_scores, keep=columns, progress=progress)
+        table, copies = read.finish(table)
     sketches = copies.sketches
     unusable = {key for key in companion_scores if np.isnan(table.columns[key]).all()}
     undefined = undefined_baselines(beside, others, table)
@@ -225,7 +236,9 @@ def score_source(
     sides = first_sides(table.copies, codes)
     duplicates = None
     if sketches is not None and splitting is not None:
-        duplicates = cross_split_duplicates(sketches, sides, group_codes(table), ids=table.ids)
+        duplicates = cross_split_duplicates(
+            sketches, sides, group_codes(table), ids=cast(Any, table.ids)
+        )
     known = known_by.counts(table.digests, copies.groups)
     data = {
         "source": source_name(source),
