@@ -6,6 +6,7 @@ from calibrail.conformal.bound import Bound as Bound
 from calibrail.conformal.bound import Counts as Counts
 from calibrail.conformal.bound import clopper_pearson as clopper_pearson
 from calibrail.conformal.bound import exact_bound as exact_bound
+from calibrail.conformal.caught import coverage_band as coverage_band
 from calibrail.conformal.ceiling import ceiling as ceiling
 from calibrail.conformal.ceiling import ceiling_minimum as ceiling_minimum
 from calibrail.conformal.ceiling import ceiling_rank as ceiling_rank
@@ -65,9 +66,13 @@ from calibrail.conformal.shift import calibrate_weighted as calibrate_weighted
 from calibrail.conformal.simultaneous import SimultaneousBand as SimultaneousBand
 from calibrail.conformal.simultaneous import attainable_coverages as attainable_coverages
 from calibrail.conformal.simultaneous import simultaneous_band as simultaneous_band
+from calibrail.conformal.streamed import BandStream as BandStream
+from calibrail.conformal.streamed import CountStream as CountStream
+from calibrail.conformal.streamed import PValueStream as PValueStream
+from calibrail.conformal.streamed import ThresholdStream as ThresholdStream
 from calibrail.conformal.threshold import Calibration as Calibration
+from calibrail.conformal.threshold import Threshold as Threshold
 from calibrail.conformal.threshold import calibrate_threshold as calibrate_threshold
-from calibrail.conformal.threshold import coverage_band as coverage_band
 from calibrail.conformal.threshold import flags as flags
 from calibrail.conformal.unsure import UnsureTest as UnsureTest
 from calibrail.settings.promise import Guarantee as Guarantee

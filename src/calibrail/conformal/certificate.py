@@ -8,7 +8,7 @@ from calibrail.conformal import validation
 from calibrail.conformal.bound import Bound, Counts, further, interval, proof_level
 from calibrail.conformal.label_noise import FlipTolerance, flip_tolerance, joint_flip_tolerance
 from calibrail.conformal.rank import decimal
-from calibrail.conformal.threshold import Calibration
+from calibrail.conformal.threshold import Calibration, Threshold
 from calibrail.errors import InputError
 from calibrail.phrases import percent
 from calibrail.record import Record
@@ -99,7 +99,7 @@ def certify_counts(counts: Counts, requirement: Requirement) -> Certificate:
 
 
 def joint_certificate(
-    calibration: Calibration, counts: Counts, requirement: Requirement
+    calibration: Calibration | Threshold, counts: Counts, requirement: Requirement
 ) -> Certificate:
     """Decide about a threshold whose coverage of 1 - alpha is proven: a ``pac`` or ``anytime`` one.
 
@@ -109,7 +109,7 @@ def joint_certificate(
 
     Parameters
     ----------
-    calibration : Calibration
+    calibration : Calibration or Threshold
         With ``guarantee="pac"`` or ``"anytime"``.
     counts : Counts
         On hallucinated test examples, and on faithful examples that had no part in the threshold.

@@ -9,7 +9,7 @@ import numpy as np
 from calibrail.conformal import validation
 from calibrail.conformal.bound import Counts, interval, proof_level
 from calibrail.conformal.rank import rank
-from calibrail.conformal.threshold import Calibration
+from calibrail.conformal.threshold import Calibration, Threshold
 from calibrail.conformal.validation import Ints
 from calibrail.record import Record
 from calibrail.settings.requirement import Requirement
@@ -76,7 +76,7 @@ def flip_tolerance(counts: Counts, requirement: Requirement) -> FlipTolerance | 
 
 
 def joint_flip_tolerance(
-    calibration: Calibration, counts: Counts, requirement: Requirement
+    calibration: Calibration | Threshold, counts: Counts, requirement: Requirement
 ) -> FlipTolerance | None:
     """Return ``flip_tolerance`` for ``joint_certificate``: coverage rests on calibration labels.
 
@@ -85,8 +85,7 @@ def joint_flip_tolerance(
     """
     promise, n = calibration.promise, calibration.n
     kept = promise.alpha, promise.guarantee, promise.delta
-    below = int(np.searchsorted(calibration.scores, calibration.threshold))
-    below += calibration.n_undefined if calibration.undefined == "pass" else 0
+    below = calibration.missed
     caught, passed = n - below, counts.n_faithful - counts.false_alarms
 
     def coverage_holds(flips: int) -> bool:

@@ -1,4 +1,4 @@
-"""Which threshold catches the stated share of hallucinations, and how many of a test set?"""
+"""Which threshold catches the stated share of hallucinations?"""
 
 import math
 from collections.abc import Mapping
@@ -7,12 +7,11 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betaln, gammaln
 
 from calibrail.conformal import validation
 from calibrail.conformal.pvalues import add_tolerance, count_at_most
 from calibrail.conformal.rank import minimum_n, rank
-from calibrail.conformal.validation import Bools, Floats
+from calibrail.conformal.validation import Bools, Floats, Ints
 from calibrail.errors import InputError, TooFewExamplesError
 from calibrail.record import Record
 from calibrail.settings.option import option_of
@@ -20,7 +19,78 @@ from calibrail.settings.promise import OF_THIS_THRESHOLD, Guarantee, Promise, Un
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Calibration(Record):
+class _Promised(Record):
+    """A threshold with its promise, whatever is kept of the scores that it came from."""
+
+    threshold: float
+    rank: int
+    n: int
+    alpha: float
+    guarantee: Guarantee
+    delta: float | None
+    n_undefined: int
+    undefined: Undefined
+    flag_all: bool
+
+    #: What there is too little of where everything is flagged.
+    counted: ClassVar[str] = "examples"
+
+    def flags(self, values: ArrayLike, tolerance: float = 0.0) -> Bools:
+        """Return which responses are not passed; an undefined score (NaN) follows the policy."""
+        return flags_under(self.undefined, values, self.threshold, tolerance)
+
+    @classmethod
+    def _of(
+        cls, n: int, missing: int, promise: Promise, k: int, threshold: float, **more: Any
+    ) -> Self:
+        """Return the threshold of rank k among n; at rank 0 it flags everything."""
+        if k == 0 and promise.undefined == "pass":
+            raise InputError(
+                "undefined must be 'flag' or 'review' where everything is flagged for lack of "
+                f"{cls.counted}; got 'pass', which would let undefined scores through"
+            )
+        return cls(
+            threshold,
+            k,
+            n,
+            validation.share(promise.alpha, "alpha"),
+            promise.guarantee,
+            float(promise.delta) if promise.of_this_threshold else None,
+            missing,
+            promise.undefined,
+            k == 0,
+            **more,
+        )
+
+    @property
+    def share_below(self) -> float:
+        """Share of new hallucinated examples that lies below the threshold, on average."""
+        return self.rank / (self.n + 1.0)
+
+    @property
+    def promise(self) -> Promise:
+        """What the threshold was calibrated for; ``delta`` is 0.1 where it plays no part."""
+        delta = 0.1 if self.delta is None else self.delta
+        return Promise(self.alpha, self.guarantee, delta, self.undefined, self.flag_all)
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold(_Promised):
+    """A threshold with its promise, without the scores that it came from.
+
+    Attributes
+    ----------
+    threshold, rank, n, alpha, guarantee, delta, n_undefined, undefined, flag_all
+        As in ``Calibration``.
+    missed : int
+        Calibration examples below the threshold, undefined ones among them under ``pass``.
+    """
+
+    missed: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Calibration(_Promised):
     """A threshold with its promise and the scores that it came from.
 
     Attributes
@@ -48,23 +118,7 @@ class Calibration(Record):
         Defined calibration scores, sorted ascending, read-only.
     """
 
-    threshold: float
-    rank: int
-    n: int
-    alpha: float
-    guarantee: Guarantee
-    delta: float | None
-    n_undefined: int
-    undefined: Undefined
-    flag_all: bool
     scores: Floats
-
-    #: What there is too little of where everything is flagged.
-    counted: ClassVar[str] = "examples"
-
-    def flags(self, values: ArrayLike, tolerance: float = 0.0) -> Bools:
-        """Return which responses are not passed; an undefined score (NaN) follows the policy."""
-        return flags_under(self.undefined, values, self.threshold, tolerance)
 
     def p_value(self, values: ArrayLike, tolerance: float = 0.0) -> Floats:
         """Return the conformal p-values of defined scores; no NaN is accepted.
@@ -72,45 +126,26 @@ class Calibration(Record):
         Under ``marginal``, ``p <= alpha`` is exactly the same decision as ``not flags``.
         """
         queries = add_tolerance(validation.defined(values, "values"), tolerance)
+        return self.p_value_of_counts(count_at_most(self.scores, queries))
+
+    def p_value_of_counts(self, counts: Ints) -> Floats:
+        """Return the p-values of answers that so many defined scores do not exceed."""
         below = self.n_undefined if self.undefined == "pass" else 0
-        counted = count_at_most(self.scores, queries)
-        return np.asarray((1.0 + below + counted) / (self.n + 1.0))
+        return np.asarray((1.0 + below + counts) / (self.n + 1.0))
+
+    @property
+    def missed(self) -> int:
+        """Calibration examples below the threshold, undefined ones among them under ``pass``."""
+        return _missed(self.scores, self.threshold, self.n_undefined, self.undefined)
 
     @classmethod
     def build(
         cls, defined: Floats, missing: int, promise: Promise, k: int, threshold: float, **more: Any
     ) -> Self:
         """Return the calibration whose threshold has rank k; at rank 0 it flags everything."""
-        if k == 0 and promise.undefined == "pass":
-            raise InputError(
-                "undefined must be 'flag' or 'review' where everything is flagged for lack of "
-                f"{cls.counted}; got 'pass', which would let undefined scores through"
-            )
         defined.flags.writeable = False
-        return cls(
-            threshold,
-            k,
-            len(defined) + missing,
-            validation.share(promise.alpha, "alpha"),
-            promise.guarantee,
-            float(promise.delta) if promise.of_this_threshold else None,
-            missing,
-            promise.undefined,
-            k == 0,
-            defined,
-            **more,
-        )
-
-    @property
-    def share_below(self) -> float:
-        """Share of new hallucinated examples that lies below the threshold, on average."""
-        return self.rank / (self.n + 1.0)
-
-    @property
-    def promise(self) -> Promise:
-        """What the threshold was calibrated for; ``delta`` is 0.1 where it plays no part."""
-        delta = 0.1 if self.delta is None else self.delta
-        return Promise(self.alpha, self.guarantee, delta, self.undefined, self.flag_all)
+        n = len(defined) + missing
+        return cls._of(n, missing, promise, k, threshold, scores=defined, **more)
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
@@ -192,15 +227,41 @@ def calibrate_threshold(scores: ArrayLike, promise: Promise) -> Calibration:
     [False, True]
     """
     ordered = np.sort(validation.scores(scores))
-    n = len(ordered)
     # NaN sorts to the end.
     defined = ordered[: int(np.searchsorted(ordered, np.nan))]
+    n_undefined = len(ordered) - len(defined)
+    k, threshold = _ranked(defined, len(ordered), n_undefined, promise)
+    return Calibration.build(defined, n_undefined, promise, k, threshold)
+
+
+def threshold_of_lowest(lowest: Floats, n: int, n_undefined: int, promise: Promise) -> Threshold:
+    """Return the threshold of n scores, of which only the lowest are given.
+
+    Parameters
+    ----------
+    lowest : ndarray of float64
+        Sorted ascending: all defined scores, or at least as many as the rank.
+    n, n_undefined : int
+        Hallucinated calibration examples, and those of them without a score.
+    promise : Promise
+        As for ``calibrate_threshold``, which gives the same and raises the same errors.
+    """
+    k, threshold = _ranked(lowest, n, n_undefined, promise)
+    missed = _missed(lowest, threshold, n_undefined, promise.undefined)
+    return Threshold._of(n, n_undefined, promise, k, threshold, missed=missed)
+
+
+def _ranked(lowest: Floats, n: int, n_undefined: int, promise: Promise) -> tuple[int, float]:
+    """Return rank and threshold of n scores."""
     k = rank(n, promise.alpha, promise.guarantee, promise.delta)
     if k == 0 and not promise.allow_flag_all:
         raise _too_few(n, promise)
-    n_undefined = n - len(defined)
-    threshold = at_rank(defined, k, n_undefined, promise.undefined) if k else -math.inf
-    return Calibration.build(defined, n_undefined, promise, k, threshold)
+    return k, at_rank(lowest, k, n_undefined, promise.undefined, n) if k else -math.inf
+
+
+def _missed(lowest: Floats, threshold: float, n_undefined: int, undefined: Undefined) -> int:
+    below = int(np.searchsorted(lowest, threshold))
+    return below + (n_undefined if undefined == "pass" else 0)
 
 
 def flags(values: ArrayLike, threshold: float, tolerance: float = 0.0) -> Bools:
@@ -241,12 +302,18 @@ def flags_under(
     return result
 
 
-def at_rank(defined: Floats, k: int, n_undefined: int, undefined: Undefined) -> float:
-    """Return the k-th smallest score, undefined ones included at the end where they count."""
+def at_rank(
+    defined: Floats, k: int, n_undefined: int, undefined: Undefined, n: int | None = None
+) -> float:
+    """Return the k-th smallest score, undefined ones included at the end where they count.
+
+    ``defined`` may hold only the lowest of n scores.
+    """
     position = k - 1 - (n_undefined if undefined == "pass" else 0)
     if 0 <= position < len(defined):
-        return float(defined[position])
-    total = len(defined) + n_undefined
+        # Of -0.0 and 0.0, which are one score, chance says which is sorted first.
+        return float(defined[position]) + 0.0
+    total = len(defined) + n_undefined if n is None else n
     what = (
         " and would be passed, more than alpha allows to miss; use undefined='flag', or"
         if undefined == "pass"
@@ -263,54 +330,6 @@ def at_rank(defined: Floats, k: int, n_undefined: int, undefined: Undefined) -> 
         f"scores: {n_undefined} of {total} are undefined{what} a score that is defined more often"
         f"{again}"
     )
-
-
-def coverage_band(
-    calibration: Calibration | tuple[int, int], m: int, confidence: float
-) -> tuple[int, int]:
-    """Return the lowest and highest plausible number of caught hallucinations among m.
-
-    Over calibration and test draws of continuous scores, the number of misses at the k-th of n
-    calibration scores is BetaBinomial(m, k, n + 1 - k) (Vovk, 2012). With ties coverage only grows,
-    so the upper end is no longer a limit then.
-
-    Parameters
-    ----------
-    calibration : Calibration or (int, int)
-        The threshold, or its rank and n.
-    m : int
-        Hallucinated test examples.
-    confidence : float
-        Level of the band; each tail holds at most half of the rest.
-
-    Returns
-    -------
-    (int, int)
-        Lowest and highest count caught, both plausible.
-
-    Examples
-    --------
-    >>> coverage_band((5, 100), 200, 0.95)
-    (178, 198)
-    """
-    k, n = calibration if isinstance(calibration, tuple) else (calibration.rank, calibration.n)
-    k, n = validation.counts(k, n, ("rank", "n"))
-    m = validation.whole(m, "m")
-    tail = (1.0 - validation.share(confidence, "confidence")) / 2.0
-    if k == 0:
-        if isinstance(calibration, Calibration):
-            return m, m
-        raise InputError("rank must be at least 1; got 0")
-    caught = np.arange(m + 1)
-    a, b = n + 1 - k, k
-    log_ways = gammaln(m + 1) - gammaln(caught + 1) - gammaln(m - caught + 1)
-    log_mass = log_ways + betaln(caught + a, m - caught + b) - betaln(a, b)
-    below = np.cumsum(np.exp(log_mass))
-    below /= below[-1]
-    # The sum ends at 1 up to rounding, which must not push the upper end out of range.
-    lowest = int(np.searchsorted(below, tail))
-    highest = int(np.searchsorted(below, 1.0 - tail))
-    return min(lowest, m), min(highest, m)
 
 
 def _too_few(n: int, promise: Promise) -> TooFewExamplesError:
