@@ -29,11 +29,11 @@ def to_table(examples: Sequence[Example]) -> pa.Table:
         If a kept column holds what JSON cannot hold, such as a date.
     """
     arrays = {
-        "question": _bytes([_raw(item.question) for item in examples]),
+        "question": byte_array([item.question for item in examples]),
         "contexts": _lists([item.contexts for item in examples]),
-        "response": _bytes([_raw(item.response) for item in examples]),
+        "response": byte_array([item.response for item in examples]),
         "samples": _lists([item.samples for item in examples]),
-        "id": _bytes([_raw(item.id) for item in examples]),
+        "id": byte_array([item.id for item in examples]),
         "group": _bytes([_NONE if item.group is None else _raw(item.group) for item in examples]),
         "columns": _bytes([_cells(item.columns) for item in examples]),
     }
@@ -53,12 +53,12 @@ def to_examples(table: pa.Table) -> list[Example]:
 
     return [
         Example(
-            question=_text(question),
+            question=text_of(question),
             contexts=_texts(contexts),
-            response=_text(response),
+            response=text_of(response),
             samples=_texts(samples),
-            id=_text(id),
-            group=None if group in (None, _NONE) else _text(group),
+            id=text_of(id),
+            group=None if group in (None, _NONE) else text_of(group),
             columns=json.loads(cells) if cells else {},
         )
         for question, contexts, response, samples, id, group, cells in zip(
@@ -92,20 +92,26 @@ def _cells(columns: Mapping[str, Any]) -> bytes:
         ) from error
 
 
-def _raw(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+def byte_array(texts: Sequence[str]) -> pa.Array:
+    """Return texts as an Arrow array of their bytes, from which `text_of` makes them again."""
+    return _bytes([_raw(text) for text in texts])
 
 
-def _text(value: str | bytes | None) -> str:
+def text_of(value: str | bytes | None) -> str:
+    """Return the text that bytes or a string stand for; the empty one for None."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "surrogatepass")
     return value or ""
 
 
+def _raw(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
 def _texts(value: Sequence[str | bytes] | str | bytes | None) -> tuple[str, ...]:
     if isinstance(value, str | bytes):
-        return (_text(value),)
-    return tuple(_text(item) for item in value or ())
+        return (text_of(value),)
+    return tuple(text_of(item) for item in value or ())
 
 
 def _bytes(values: Sequence[bytes]) -> pa.Array:
@@ -116,7 +122,7 @@ def _bytes(values: Sequence[bytes]) -> pa.Array:
 
 
 def _lists(rows: Sequence[Sequence[str]]) -> pa.Array:
-    values = _bytes([_raw(text) for texts in rows for text in texts])
+    values = byte_array([text for texts in rows for text in texts])
     offsets = _offsets(map(len, rows))
     return pa.ListArray.from_buffers(
         pa.list_(pa.binary()), len(rows), [None, offsets], children=[values]

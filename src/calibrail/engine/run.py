@@ -1,7 +1,7 @@
 """How do shards become results, whatever runs them, and what is said of those that fail?"""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -9,9 +9,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+from calibrail.data.example import Example
+from calibrail.engine.local import characters
 from calibrail.engine.store import MANIFEST, ShardStore
 from calibrail.engine.task import Job, Outcome, perform, told
 from calibrail.errors import DataError, InputError
+from calibrail.models.store import blocks
 from calibrail.phrases import count
 from calibrail.settings.engine import EngineOptions
 from calibrail.settings.option import option_of
@@ -50,7 +53,7 @@ class Shard:
 
     first: int
     n: int
-    digest: str
+    digest: str = ""
     results: list[Path] = field(default_factory=list)
     waiting: int = 0
     error: str | None = None
@@ -88,6 +91,14 @@ class ShardRun:
         self.shards: list[Shard] = []
         self._what, self._progress = what, progress
         self._n_done, self._written, self._complete = 0, time.monotonic(), False
+
+    def cut(self, examples: Iterable[Example]) -> Iterator[tuple[int, Shard, list[Example]]]:
+        """Cut examples into shards; yield each one's number, the shard and its examples."""
+        first, rows = 1, self.options.shard_rows
+        for number, batch in enumerate(blocks(examples, characters, rows, SHARD_CHARACTERS)):
+            self.shards.append(shard := Shard(first, len(batch)))
+            first += shard.n
+            yield number, shard, batch
 
     def finished(self, shard: Shard) -> None:
         """Take note that nothing of a shard is missing any more, or that it failed."""

@@ -6,14 +6,13 @@ from dataclasses import dataclass, field, replace
 from calibrail.data.example import Example
 from calibrail.engine.current import engine
 from calibrail.engine.examples import digests, to_table
-from calibrail.engine.local import BLOCK, characters, score_here, stacked
-from calibrail.engine.run import SHARD_CHARACTERS, Shard, ShardRun, opened_store
+from calibrail.engine.local import BLOCK, score_here, stacked
+from calibrail.engine.run import Shard, ShardRun, opened_store
 from calibrail.engine.score_task import Known, ScoreTask, Sent, costs_of, sent, travels
 from calibrail.engine.store import ShardStore, read_result
 from calibrail.engine.task import Job
 from calibrail.errors import DataError
 from calibrail.models.remote import Usage
-from calibrail.models.store import blocks
 from calibrail.scores.base import Score
 from calibrail.scores.registry import key_of, scale_of
 from calibrail.scores.table import Calls, Cost, ScoreTable
@@ -133,17 +132,15 @@ class _Scoring:
 
     def _jobs(self, examples: Iterable[Example]) -> Iterator[Job]:
         """Cut shards, compute here what is computed here, and yield what is not known yet."""
-        first, shard_rows = 1, self.run.options.shard_rows
-        for number, batch in enumerate(blocks(examples, characters, shard_rows, SHARD_CHARACTERS)):
+        for number, shard, batch in self.run.cut(examples):
             # Answers of endpoints are asked for once, in whichever shard the question stands.
             part, cut = score_here(batch, self.plan.here, keep=self.keep, forget=not number)
             self.parts.append(part)
             self.cut |= cut
             rows = to_table(batch)
             by_texts, by_all = digests(rows)
-            self.run.shards.append(shard := Shard(first, len(batch), by_texts))
+            shard.digest = by_texts
             self.known.append(known := Known())
-            first += len(batch)
             tasks = [
                 (digest, task)
                 for digest, reading in ((by_texts, False), (by_all, True))

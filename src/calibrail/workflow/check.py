@@ -4,8 +4,9 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TextIO
@@ -19,6 +20,7 @@ from calibrail.errors import DataError
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.settings import ReadOptions
+from calibrail.workflow.check_shards import decided_lines
 from calibrail.workflow.context import Progress
 from calibrail.workflow.inherited import inherited
 from calibrail.workflow.sources import open_for
@@ -67,12 +69,15 @@ def check_source(
             errors = "surrogatepass"
             decisions_file = output.open("w", encoding="utf-8", errors=errors, newline="\n")
             file = stack.enter_context(decisions_file)
-        decisions = decide_source(guardrail, source, reading=reading, alone=evidence, opened=opened)
-        for done, decision in enumerate(decisions, start=1):
-            outcomes[decision.outcome] += 1
-            file.write(decision.line(evidence=evidence) + "\n")
-            if progress is not None:
-                progress(done)
+        answers = stack.enter_context(_answers(guardrail, source, reading, opened))
+        examples = (example for example in answers.read)
+        decided = decided_lines(guardrail, examples, evidence=evidence, progress=progress)
+        unusable = ((item.outcome, item.line(evidence=evidence)) for item in answers.unusable())
+        for outcome, line in chain(decided, unusable):
+            outcomes[outcome] += 1
+            file.write(line + "\n")
+        if progress is not None:
+            progress(outcomes.total())
     return outcomes
 
 
@@ -95,26 +100,43 @@ def decide_source(
     DataError
         If the source has no row, or no column of what the guardrail reads.
     """
-    reading = inherited(reading, guardrail, source, labelled=False)
-    with TemporaryDirectory() as folder:
-        quarantine = reading.quarantine or Path(folder) / "quarantine.jsonl"
-        reading = replace(reading, quarantine=quarantine)
-        examples = open_for(guardrail, source, reading, labelled=False)
-        if opened is not None:
-            opened(examples)
-        chosen = (example for example in examples if wanted is None or wanted(example))
+    with _answers(guardrail, source, reading, opened) as answers:
+        chosen = (example for example in answers.read if wanted is None or wanted(example))
         yield from guardrail.stream(chosen, alone=alone)
-        if not examples.n_rows:
+        yield from answers.unusable()
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """Answers that a guardrail decides about, and the rows that are none.
+
+    Attributes
+    ----------
+    guardrail : Guardrail
+        Who decides.
+    read : Reading
+        The answers; read once.
+    quarantine : Path
+        Where the rows stand that cannot be used.
+    """
+
+    guardrail: Guardrail
+    read: Reading
+    quarantine: Path
+
+    def unusable(self) -> Iterator[Decision]:
+        """Yield an ``error`` for every row that could not be used, once all have been read."""
+        if not self.read.n_rows:
             raise DataError(
-                f"{examples.source} is empty: it holds no row, so nothing was decided; name a file "
-                "with answers"
+                f"{self.read.source} is empty: it holds no row, so nothing was decided; name a "
+                "file with answers"
             )
-        if not examples.n_quarantined:
+        if not self.read.n_quarantined:
             return
         # The group of a row that cannot be read is not known.
-        rule = guardrail.rule
+        rule = self.guardrail.rule
         edge = None if rule.groups is not None else float(rule.thresholds(1)[0])
-        with quarantine.open(encoding="utf-8") as file:
+        with self.quarantine.open(encoding="utf-8") as file:
             for row in map(json.loads, file):
                 yield Decision(
                     id=f"{row['file']}:row-{row['row']}" if "file" in row else f"row-{row['row']}",
@@ -122,6 +144,24 @@ def decide_source(
                     score=None,
                     threshold=None if edge is None or np.isinf(edge) else edge,
                     p_value=None,
-                    scale=guardrail.scale,
+                    scale=self.guardrail.scale,
                     reason=f"row {row['row']} cannot be used: {row['field']}: {row['reason']}",
                 )
+
+
+@contextmanager
+def _answers(
+    guardrail: Guardrail,
+    source: Source,
+    reading: ReadOptions | None,
+    opened: Callable[[Reading], None] | None,
+) -> Iterator[_Answers]:
+    """Open a source for a guardrail, with a file for the rows that it cannot use."""
+    reading = inherited(reading, guardrail, source, labelled=False)
+    with TemporaryDirectory() as folder:
+        quarantine = reading.quarantine or Path(folder) / "quarantine.jsonl"
+        options = replace(reading, quarantine=quarantine)
+        answers = open_for(guardrail, source, options, labelled=False)
+        if opened is not None:
+            opened(answers)
+        yield _Answers(guardrail, answers, quarantine)
