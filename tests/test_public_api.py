@@ -21,6 +21,8 @@ PUBLIC = [
     "AuditBatch",
     "AuditOptions",
     "AuditRun",
+    "BatchChecker",
+    "BatchScorer",
     "BatchSelection",
     "CalibrailError",
     "Calibration",

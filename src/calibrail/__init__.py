@@ -62,6 +62,8 @@ if TYPE_CHECKING:
     from calibrail.settings import WatchOptions as WatchOptions
     from calibrail.workflow.agree import JudgedRates as JudgedRates
     from calibrail.workflow.agree import agree as agree
+    from calibrail.workflow.arrow_batches import BatchChecker as BatchChecker
+    from calibrail.workflow.arrow_batches import BatchScorer as BatchScorer
     from calibrail.workflow.audit import AuditRun as AuditRun
     from calibrail.workflow.audit import audit as audit
     from calibrail.workflow.audit_batch import AuditBatch as AuditBatch
@@ -112,6 +114,7 @@ _ROOMS = {
     "settings": "AuditOptions Drawing EngineOptions LabelOptions Promise ReadOptions "
     "RecalibrateOptions Requirement ScoreThreshold ShiftSplit SplitOptions WatchOptions",
     "workflow.agree": "JudgedRates agree",
+    "workflow.arrow_batches": "BatchChecker BatchScorer",
     "workflow.audit": "AuditRun audit",
     "workflow.audit_batch": "AuditBatch",
     "workflow.audit_sample": "audit_sample",

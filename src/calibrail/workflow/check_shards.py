@@ -48,7 +48,7 @@ class CheckTask:
 
     def __call__(self, table: pa.Table) -> pa.Table:
         """Return ``outcome`` and ``line``, the JSON object of ``decisions.jsonl``, a row."""
-        guardrail, tell = _opened(self.guardrail), told.get()
+        guardrail, tell = opened_guardrail(self.guardrail), told.get()
         for model in getattr(guardrail.score, "models", ()):
             model.forget()
         examples = to_examples(table)
@@ -64,7 +64,8 @@ class CheckTask:
 
 
 @lru_cache(maxsize=2)
-def _opened(raw: bytes) -> Guardrail:
+def opened_guardrail(raw: bytes) -> Guardrail:
+    """Return the guardrail of a file's content, the same one for the same content."""
     return Guardrail(FrozenConfig.from_bytes(raw, source="a guardrail of another process"))
 
 
