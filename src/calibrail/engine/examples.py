@@ -13,7 +13,7 @@ from calibrail.errors import InputError
 
 #: The columns of a table of examples: texts, then what scores of the user's own may read.
 TEXTS: Final = ("question", "contexts", "response", "samples")
-BESIDE: Final = ("id", "group", "columns")
+BESIDE: Final = ("id", "group", "content", "columns")
 
 _NONE: Final = b"\xff"
 
@@ -35,6 +35,9 @@ def to_table(examples: Sequence[Example]) -> pa.Table:
         "samples": _lists([item.samples for item in examples]),
         "id": byte_array([item.id for item in examples]),
         "group": _bytes([_NONE if item.group is None else _raw(item.group) for item in examples]),
+        "content": _bytes(
+            [_NONE if item.content is None else _raw(item.content) for item in examples]
+        ),
         "columns": _bytes([_cells(item.columns) for item in examples]),
     }
     return pa.table(arrays)
@@ -60,8 +63,9 @@ def to_examples(table: pa.Table) -> list[Example]:
             id=text_of(id),
             group=None if group in (None, _NONE) else text_of(group),
             columns=json.loads(cells) if cells else {},
+            content=None if content in (None, _NONE) else text_of(content),
         )
-        for question, contexts, response, samples, id, group, cells in zip(
+        for question, contexts, response, samples, id, group, content, cells in zip(
             *map(column, (*TEXTS, *BESIDE)), strict=True
         )
     ]
@@ -84,11 +88,12 @@ def _buffers(table: pa.Table) -> Iterator[memoryview]:
 
 def _cells(columns: Mapping[str, Any]) -> bytes:
     try:
-        return json.dumps(dict(columns), sort_keys=True).encode() if columns else b""
+        # In their order: who adds them up would else get other last digits.
+        return json.dumps(dict(columns)).encode() if columns else b""
     except TypeError as error:
         raise InputError(
-            f"a column that a score reads cannot travel to another process: {error}; leave the "
-            "engine local, or turn the column into texts or numbers"
+            f"a cell of the data cannot be kept in a shard: {error}; turn its column into texts or "
+            "numbers"
         ) from error
 
 

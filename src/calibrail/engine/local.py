@@ -16,6 +16,7 @@ from calibrail.data.example import Example
 from calibrail.engine.ledger import Ledger
 from calibrail.errors import InputError
 from calibrail.models.embedding import Encoder
+from calibrail.models.pairs import PairModel
 from calibrail.models.store import blocks, telling
 from calibrail.scores.base import Demand, Demanding, Score, Scores, prepare
 from calibrail.scores.registry import key_of, scale_of
@@ -71,9 +72,7 @@ def score_here(
     """
     if block < 1:
         raise InputError(f"block must be at least 1; got {block!r}")
-    keys = [key_of(score) for score in scores]
-    if twice := sorted({key for key in keys if keys.count(key) > 1}):
-        raise InputError(f"each score may be named once; got {', '.join(twice)} twice")
+    keys = keys_of(scores)
     ledger = Ledger(keys, scores)
     cut: set[str] = set()
     # What an earlier run left behind was computed in other batches: the same data must give the
@@ -105,6 +104,20 @@ def score_here(
         scales=dict(zip(keys, map(scale_of, scores), strict=True)),
     )
     return table, frozenset(cut)
+
+
+def keys_of(scores: Sequence[Score]) -> list[str]:
+    """Return what scores are called.
+
+    Raises
+    ------
+    InputError
+        If one is named twice.
+    """
+    keys = [key_of(score) for score in scores]
+    if twice := sorted({key for key in keys if keys.count(key) > 1}):
+        raise InputError(f"each score may be named once; got {', '.join(twice)} twice")
+    return keys
 
 
 def characters(example: Example) -> int:
@@ -150,13 +163,13 @@ def _prepare(
             # Word vectors cover a text of any length, so only sentence vectors are cut short.
             texts = {text for demand in demands for text in demand.parts[0]}
             if keys := model.cut(texts):
-                name = encoder_name(model)
+                name = model_name(model)
                 cut |= {f"{name}:{key.hex()}" for key in keys}
     return cut
 
 
-def encoder_name(model: Encoder) -> str:
-    """Return 16 hexadecimal digits that tell an encoder from others, in every process."""
+def model_name(model: Encoder | PairModel) -> str:
+    """Return 16 hexadecimal digits that tell a model from others, in every process."""
     pinned = json.dumps(model.fingerprint(), sort_keys=True).encode()
     return hashlib.sha256(pinned).hexdigest()[:16]
 

@@ -1,6 +1,7 @@
 """How do scores travel to where a shard is, and their values back?"""
 
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from calibrail.data.arrow import string_array
 from calibrail.engine.examples import to_examples
-from calibrail.engine.local import encoder_name, score_here
+from calibrail.engine.local import model_name, score_here
 from calibrail.engine.store import digest_of
 from calibrail.engine.task import told
 from calibrail.errors import CalibrailError, ModelError
@@ -23,6 +24,8 @@ from calibrail.models.remote import RemoteModel
 from calibrail.record import plain
 from calibrail.scores.base import Score
 from calibrail.scores.column import Column
+from calibrail.scores.custom import CustomScore
+from calibrail.scores.importable import sources
 from calibrail.scores.learned import state_bytes, with_state
 from calibrail.scores.registry import ScoreSpec, build, key_of
 from calibrail.scores.table import Cost
@@ -44,7 +47,7 @@ class Sent:
     state : bytes or None
         What it has learnt.
     versions : str
-        JSON; the libraries that can change its last digits.
+        JSON; the libraries that can change its last digits, and the source of what is not ours.
     """
 
     name: str
@@ -97,8 +100,15 @@ def sent(score: Score) -> Sent:
         written(score.params),
         written(score.fingerprint()),
         state_bytes(score),
-        written(installed_versions()),
+        written(
+            {"python": sys.version_info[:2], **installed_versions(), **sources(_foreign(score))}
+        ),
     )
+
+
+def _versions() -> dict[str, str]:
+    python = ".".join(map(str, sys.version_info[:2]))
+    return {"python": python, **installed_versions()}
 
 
 def travels(score: Score) -> bool:
@@ -106,15 +116,33 @@ def travels(score: Score) -> bool:
 
     One that asks endpoints is computed here, wherever the others are: one budget, one limit to the
     calls at a time and one cache of answers then hold for all of them. So is one that no name leads
-    to, and a column of the data, which costs nothing.
+    to, one that remembers more than its state, and a column of the data, which costs nothing.
     """
     asks = any(isinstance(model, RemoteModel) for model in getattr(score, "models", ()))
-    if asks or isinstance(score, Column):
+    if asks or isinstance(score, Column) or getattr(score, "stays_here", False):
         return False
     try:
-        return sent(score).opened().name == score.name
+        return type(sent(score).opened()) is type(score)
     except (CalibrailError, TypeError, ValueError):
         return False
+
+
+def reads_texts_alone(score: Score) -> bool:
+    """Return whether nothing but texts can change a score's values.
+
+    What another package's score reads is not known: it may read the id, too.
+    """
+    return not getattr(score, "columns", ()) and not _foreign(score)
+
+
+def _foreign(score: Score) -> list[str]:
+    """Return the modules outside calibrail that a score, or one of its members, comes from."""
+    named = score.params.get("detector") if isinstance(score, CustomScore) else None
+    modules = [type(score).__module__, *([] if named is None else [named.partition(":")[0]])]
+    members = getattr(score, "members", None)
+    for member in members.values() if isinstance(members, Mapping) else ():
+        modules += _foreign(member)
+    return sorted({name for name in modules if name.partition(".")[0] != "calibrail"})
 
 
 @lru_cache(maxsize=8)
@@ -147,18 +175,21 @@ class ScoreTask:
             if tell is not None:
                 tell(done / max(1, len(examples)))
 
-        scored, cut = score_here(examples, scores, progress=progress)
-        names = dict(zip(map(key_of, scores), (item.digest for item in self.scores), strict=True))
         models = dict(zip(map(key_of, scores), map(_models, scores), strict=True))
+        pairs = {name: model for used in models.values() for name, model in used.items()}
+        before = _n_cut(pairs)
+        scored, cut = score_here(examples, scores, progress=progress)
+        n_cut = {name: n - before[name] for name, n in _n_cut(pairs).items()}
+        names = dict(zip(map(key_of, scores), (item.digest for item in self.scores), strict=True))
         beside = {
             names[cost.score]: {
                 "seconds": cost.seconds,
                 "passes": cost.forward_passes,
                 "shared_with": [names[key] for key in cost.shared_with],
                 "cut": [text for text in sorted(cut) if text.partition(":")[0] in used],
-                "n_cut": scored.n_cut if pairs else 0,
+                "n_cut": {name: n for name, n in n_cut.items() if name in used},
             }
-            for cost, (used, pairs) in ((cost, models[cost.score]) for cost in scored.costs)
+            for cost, used in ((cost, models[cost.score]) for cost in scored.costs)
         }
         arrays: dict[str, pa.Array] = {}
         for key, name in names.items():
@@ -169,11 +200,15 @@ class ScoreTask:
         return pa.table(arrays).replace_schema_metadata({_BESIDE: json.dumps(beside).encode()})
 
 
-def _models(score: Score) -> tuple[set[str], bool]:
-    """Return the encoders that a score uses, and whether it uses a model of pairs."""
+def _models(score: Score) -> dict[str, Any]:
+    """Return the models of a score of which some inputs may be too long, by name."""
     models = getattr(score, "models", ())
-    encoders = {encoder_name(model) for model in models if isinstance(model, Encoder)}
-    return encoders, any(isinstance(model, PairModel) for model in models)
+    return {model_name(model): model for model in models if isinstance(model, Encoder | PairModel)}
+
+
+def _n_cut(models: Mapping[str, Any]) -> dict[str, int]:
+    pairs = ((name, model) for name, model in models.items() if isinstance(model, PairModel))
+    return {name: model.n_truncated for name, model in pairs}
 
 
 @dataclass(slots=True, eq=False)
@@ -217,8 +252,11 @@ class Known:
 
     @property
     def n_cut(self) -> int:
-        """Pairs whose short side was not read to its end; scores of one pass count them alike."""
-        return max((part["n_cut"] for part in self.beside.values()), default=0)
+        """Pairs whose short side was not read to its end; scores that share a model share them."""
+        by_model: dict[str, int] = {}
+        for name, n in (item for part in self.beside.values() for item in part["n_cut"].items()):
+            by_model[name] = max(n, by_model.get(name, 0))
+        return sum(by_model.values())
 
 
 def costs_of(keys: Mapping[str, str], shards: Sequence[Known], n: int) -> tuple[Cost, ...]:

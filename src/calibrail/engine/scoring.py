@@ -6,9 +6,17 @@ from dataclasses import dataclass, field, replace
 from calibrail.data.example import Example
 from calibrail.engine.current import engine
 from calibrail.engine.examples import digests, to_table
-from calibrail.engine.local import BLOCK, score_here, stacked
+from calibrail.engine.local import BLOCK, keys_of, score_here, stacked
 from calibrail.engine.run import Shard, ShardRun, opened_store
-from calibrail.engine.score_task import Known, ScoreTask, Sent, costs_of, sent, travels
+from calibrail.engine.score_task import (
+    Known,
+    ScoreTask,
+    Sent,
+    costs_of,
+    reads_texts_alone,
+    sent,
+    travels,
+)
 from calibrail.engine.store import ShardStore, read_result
 from calibrail.engine.task import Job
 from calibrail.errors import DataError
@@ -52,6 +60,7 @@ def score_examples(
     DataError
         If a shard failed; what was done is kept where the engine keeps shards.
     """
+    keys_of(scores)
     options = engine()
     plan = _Plan.of(scores) if options.apart else None
     if plan is None or not plan.sent:
@@ -72,7 +81,7 @@ class _Plan:
     sent : dict of str to Sent
         By key, those that can be computed anywhere.
     reading : frozenset of str
-        Those among them that read more than texts: cells of the data.
+        Those among them that may read more than texts: cells of the data, or the id.
     here : list of Score
         Those that are computed by this process.
     """
@@ -84,14 +93,15 @@ class _Plan:
     @classmethod
     def of(cls, scores: Sequence[Score]) -> "_Plan":
         away = [score for score in scores if travels(score)]
+        sent_by_key = {key_of(score): sent(score) for score in away}
         return cls(
-            {key_of(score): sent(score) for score in away},
-            frozenset(key_of(score) for score in away if getattr(score, "columns", ())),
-            [score for score in scores if score not in away],
+            sent_by_key,
+            frozenset(key_of(score) for score in away if not reads_texts_alone(score)),
+            [score for score in scores if key_of(score) not in sent_by_key],
         )
 
     def wanted(self, *, reading: bool) -> list[Sent]:
-        """Return the scores that read cells of the data, or those that read texts alone."""
+        """Return the scores that may read more than texts, or those that read texts alone."""
         return [item for key, item in self.sent.items() if (key in self.reading) == reading]
 
 

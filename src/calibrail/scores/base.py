@@ -122,7 +122,8 @@ class Score(Protocol):
     Notes
     -----
     A score that reads cells of the data names them in a further attribute, ``columns``, a tuple of
-    str.
+    str. One that remembers more of what it has seen than ``state`` tells has a further attribute,
+    ``stays_here``, that is True: no other process computes it.
     """
 
     @property

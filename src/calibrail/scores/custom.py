@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeAlias, get_args
 
 import numpy as np
@@ -41,9 +42,9 @@ _ROUNDING: Final = 1e-9
 class CustomScore:
     """A function or a fitted estimator as a detector.
 
-    A function gets one `Example` and returns its score: a number, or None where it has none. With
-    ``batch`` it gets a list of them and returns one number each. All columns of the data but the
-    label stand in ``Example.columns``.
+    A function gets one `Example`, without its label, and returns its score: a number, or None where
+    it has none. With ``batch`` it gets a list of them and returns one number each. All columns of
+    the data but the label stand in ``Example.columns``.
 
     An object with ``predict_proba`` or ``decision_function`` gets the answers' texts, as a list;
     with ``features`` one of them the values of that field or column, as a list, and several a
@@ -190,10 +191,10 @@ class CustomScore:
         if self._estimator is not None:
             raw = self._called(self._estimator.method, self._estimator.matrix(examples), examples)
             return self._numbers(self._estimator.of_class(np.asarray(raw)), len(examples))
+        # Where answers are decided about there is no label, and an engine may leave it behind.
+        examples = [item if item.label is None else replace(item, label=None) for item in examples]
         if self._batch:
-            return self._numbers(
-                self._called(self._object, list(examples), examples), len(examples)
-            )
+            return self._numbers(self._called(self._object, examples, examples), len(examples))
         values = []
         for example in examples:
             values.append(self._number(self._called(self._object, example, [example]), example))

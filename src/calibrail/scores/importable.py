@@ -4,10 +4,12 @@ import hashlib
 import importlib
 import importlib.util
 import sys
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping
 from importlib.machinery import PathFinder
 from operator import attrgetter
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import Any
 
 from calibrail.errors import InputError
@@ -105,6 +107,44 @@ def origin(name: str, value: Any) -> Mapping[str, Any]:
     if fitted:
         result |= {"class": f"{kind.__module__}.{kind.__qualname__}", "state": _state(value)}
     return result
+
+
+def sources(modules: Iterable[str]) -> dict[str, str]:
+    """Return the SHA-256 of the files of modules, and of those of the user's own that they use.
+
+    These are the modules whose functions, classes or names stand in another one, and that belong to
+    no installed package but its own. What is imported only while a function runs is not among them,
+    and neither is a file of data.
+
+    Returns
+    -------
+    dict
+        By the name of the module.
+    """
+    queue, result = deque(modules), dict[str, str]()
+    while queue:
+        name = queue.popleft()
+        found = sys.modules.get(name)
+        if name in result or (file := getattr(found, "__file__", None)) is None:
+            continue
+        result[name] = hashlib.sha256(Path(file).read_bytes()).hexdigest()
+        for value in list(vars(found).values()):
+            if not isinstance(value, ModuleType | FunctionType | type):
+                continue
+            used = value.__name__ if isinstance(value, ModuleType) else str(value.__module__)
+            # Which of its own modules a package holds depends on who has imported them.
+            below = isinstance(value, ModuleType) and used.startswith(f"{name}.")
+            if not below and (used.partition(".")[0] == name.partition(".")[0] or _own(used)):
+                queue.append(used)
+    return result
+
+
+def _own(module: str) -> bool:
+    """Return whether a module stands in a file of the user's own, in no installed package."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if file is None or module.partition(".")[0] in (*sys.stdlib_module_names, "calibrail"):
+        return False
+    return not {"site-packages", "dist-packages"} & set(Path(file).parts)
 
 
 def find_source(module: str) -> Path | None:
