@@ -1,19 +1,21 @@
 """How likely does a counting process stay below a staircase?"""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
-from calibrail.conformal.validation import Floats
+from calibrail.conformal.validation import Floats, Ints
 
 #: States with less than this probability are dropped; what is dropped counts as a crossing.
 _NEGLIGIBLE: Final = 1e-14
 
 
 def stays_below(
-    limits: Sequence[int], increments: Iterable[tuple[int, Floats]], last: Floats
+    limits: Sequence[int],
+    increments: Iterable[tuple[int, Floats]],
+    last: Callable[[Ints], Floats],
 ) -> float:
     """Return P(N_1 <= limits[0], ..., N_r <= limits[r - 1], N_{r + 1} = final count).
 
@@ -28,15 +30,16 @@ def stays_below(
     increments : iterable of (int, ndarray of float64), length r
         For each step the smallest growth that matters, and the probabilities of growing by it, by
         one more, and so on.
-    last : ndarray of float64, shape (limits[-1] + 1,)
-        Probability of reaching the final count from each possible N_r.
+    last : callable
+        The probabilities of reaching the final count from each of some counts N_r. Few of those
+        that are allowed matter: they are asked for alone.
 
     Examples
     --------
     Two fair coins, at most one head in all:
 
     >>> coin = np.array([0.5, 0.5])
-    >>> stays_below([1, 1], [(0, coin), (0, coin)], np.ones(2))
+    >>> stays_below([1, 1], [(0, coin), (0, coin)], np.ones_like)
     0.75
     """
     lowest, state = 0, np.ones(1)
@@ -49,7 +52,7 @@ def stays_below(
         state, lowest = state[keep:], lowest + keep
         if not len(state):
             return 0.0
-    return float(state @ last[lowest : lowest + len(state)])
+    return float(state @ last(np.arange(lowest, lowest + len(state))))
 
 
 def _fast_convolve(a: Floats, b: Floats) -> Floats:

@@ -313,9 +313,10 @@ def _crossed(limits: Ints, m0: int, n: int, ranks: Ints) -> float:
     stay = (n + 1.0) / (n + 1.0 + m0)
     steps = np.diff(ranks, prepend=0)
     left = n + 1 - int(ranks[-1])
-    last = _negative_binomial(m0 - np.arange(int(limits[-1]) + 1), left, stay)
     growth = (_growth(int(step), stay, m0) for step in steps)
-    joint = stays_below(limits.tolist(), growth, last)
+    joint = stays_below(
+        limits.tolist(), growth, lambda counts: _negative_binomial(m0 - counts, left, stay)
+    )
     total = float(_negative_binomial(np.array([m0]), n + 1, stay)[0])
     return 1.0 - min(1.0, joint / total)
 

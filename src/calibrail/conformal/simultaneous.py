@@ -239,8 +239,11 @@ def _below(ranks: Ints, edges: Floats, n: int) -> float:
     a Poisson process of rate n, given that it ends at n.
     """
     means = n * np.diff(edges, prepend=0.0)
-    last = _poisson(n - np.arange(ranks[-1]), n * (1.0 - edges[-1]))
-    joint = stays_below((ranks - 1).tolist(), map(_growth, means.tolist()), last)
+    joint = stays_below(
+        (ranks - 1).tolist(),
+        map(_growth, means.tolist()),
+        lambda counts: _poisson(n - counts, n * (1.0 - edges[-1])),
+    )
     return min(1.0, joint / float(_poisson(np.array(n), n)))
 
 
