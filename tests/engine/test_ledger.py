@@ -3,9 +3,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+import pytest
 
 from calibrail.data import Example
 from calibrail.engine import score_examples
+from calibrail.engine.ledger import Ledger
 from calibrail.scores.base import Demand, Scores
 
 
@@ -71,3 +73,17 @@ def test_what_an_earlier_run_left_behind_is_forgotten_once() -> None:
 def test_a_cost_without_examples_has_no_rate() -> None:
     (cost,) = score_examples([], [Asking("a", Model())]).costs
     assert cost.seconds_per_1000 is None
+
+
+def test_how_far_a_block_is_goes_by_what_models_took_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("calibrail.engine.ledger.time.perf_counter", lambda: now[0])
+    quick, slow = Model(), Model()
+    ledger = Ledger(["a"], [Asking("a", quick, slow)])
+    assert ledger.weights([quick, slow]) == [0.5, 0.5]
+    for model, seconds in ((quick, 1.0), (slow, 9.0)):
+        with ledger.preparing(model):
+            now[0] += seconds
+    assert ledger.weights([slow, quick]) == [0.9, 0.1]

@@ -128,3 +128,16 @@ def test_watchers_see_every_answer() -> None:
 def test_prices_are_per_million() -> None:
     assert Price(2.5, 10.0).of(1000, 100) == pytest.approx(0.0035)
     assert Price(0.0, 0.0).of(1e9, 1e9) == 0.0
+
+
+def test_the_cost_so_far_is_that_of_the_tokens_that_were_counted() -> None:
+    priced = Account(CallLimits(price=Price(1.0, 10.0), cache=None))
+    assert priced.dollars() is None
+    for tokens in ((200_000, 10_000), (300_000, None), ()):
+        priced.spend()
+        priced.answered(tokens)
+    assert priced.dollars() == pytest.approx(0.5 + 0.1)
+    free = Account(CallLimits(cache=None))
+    free.spend()
+    free.answered((1, 1))
+    assert free.dollars() is None

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models.call_limits import BudgetError, CallLimits, limit_calls
+from calibrail.models.call_limits import BudgetError, CallLimits, Price, limit_calls
 from calibrail.models.chat import ChatAnswer, ChatRequest, Failure
 from calibrail.models.llm import load_llm
 from calibrail.models.remote import RemoteModel
-from calibrail.models.store import shared_models
+from calibrail.models.store import shared_models, telling
 from tests.chat_server import ChatServer, Reply, always, key_of, scattered, verdicts
 
 pytestmark = pytest.mark.usefixtures("fresh_models", "quick_retries")
@@ -53,6 +53,22 @@ def test_every_request_gets_its_own_answer_and_is_sent_once(cache: Path) -> None
         assert usage.n_counted == 40
         assert usage.tokens_in == sum(max(1, len(f"question {i}") // 4) for i in range(40))
         assert usage.tokens_out == 40 * 3
+
+
+def test_how_far_it_is_and_what_it_cost_is_told_answer_by_answer(cache: Path) -> None:
+    shares, dollars = list[float](), list[float | None]()
+    limits = CallLimits(price=Price(1e6, 0.0), cache=cache)
+    with ChatServer(echo) as server, limit_calls(limits) as spent:
+
+        def told(share: float) -> None:
+            shares.append(share)
+            dollars.append(spent.dollars())
+
+        with telling(told):
+            load_llm("m", server.url).answers(requests(20))
+        total = load_llm("m", server.url).usage.tokens_in
+    assert shares == [k / 20 for k in range(1, 21)]
+    assert dollars[-1] == total and None not in dollars
 
 
 @pytest.mark.parametrize("concurrency", [1, 3, 8])

@@ -8,6 +8,7 @@ from calibrail.cli import options as opt
 from calibrail.cli.output import Showing, spent, unusable
 from calibrail.cli.progress import counting
 from calibrail.settings.option import setting
+from calibrail.workflow.forecast import TEXTS_KEPT
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ def run(
     Writes audit.json, report.html, scores.parquet and figures into RUN.
     """
     quarantine = output / "quarantine.jsonl"
-    with counting("scoring", work) as context:
+    with counting("scoring", work, kept=TEXTS_KEPT) as context:
         result = calibrail.audit(
             data,
             detectors.scores(),

@@ -8,6 +8,7 @@ from calibrail.cli import options as opt
 from calibrail.cli.output import DONE, OF_VERDICT, Showing, spent, unusable
 from calibrail.cli.progress import counting
 from calibrail.settings import Beyond
+from calibrail.workflow.forecast import TEXTS_KEPT
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ def run(
     """
     scores, quarantine = detectors.scores(), output / "quarantine.jsonl"
     reading = replace(reading, quarantine=quarantine)
-    with counting("scoring", work) as context:
+    with counting("scoring", work, kept=TEXTS_KEPT) as context:
         if show.dry_run:
             show.planned(data, scores, reading=reading, splitting=splitting)
         result = calibrail.calibrate(

@@ -8,6 +8,7 @@ from calibrail.cli import options as opt
 from calibrail.cli.output import spent, unusable
 from calibrail.cli.progress import counting
 from calibrail.settings.requirement import OF_ONE_DETECTOR
+from calibrail.workflow.forecast import TEXTS_KEPT
 
 
 @opt.takes_settings
@@ -31,7 +32,7 @@ def run(
     """
     scores, quarantine = detectors.scores(), output / "quarantine.jsonl"
     reading = replace(reading, quarantine=quarantine)
-    with counting("scoring", work) as context:
+    with counting("scoring", work, kept=TEXTS_KEPT) as context:
         if show.dry_run:
             show.planned(data, scores, reading=reading, splitting=splitting)
         result = calibrail.compare(

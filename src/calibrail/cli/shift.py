@@ -9,6 +9,7 @@ from calibrail.cli.output import unusable
 from calibrail.cli.progress import counting
 from calibrail.errors import InputError
 from calibrail.settings import ShiftSplit
+from calibrail.workflow.forecast import TEXTS_KEPT
 
 
 @opt.takes_settings
@@ -32,7 +33,7 @@ def run(
     scores = detectors.scores()
     if len(scores) != 1:
         raise InputError(f"shift takes one score; got {len(scores)}")
-    with counting("scoring", calls) as context:
+    with counting("scoring", calls, kept=TEXTS_KEPT) as context:
         result = calibrail.shift(
             data,
             scores[0],

@@ -63,6 +63,13 @@ class Ledger:
         """Charge the time, and the passes made meanwhile, to one score."""
         return _charged(self._on_score[key], self._used[key])
 
+    def weights(self, models: Sequence[SharedModel]) -> list[float]:
+        """Return each model's share of the seconds so far; equal ones where one has none."""
+        seconds = [self._on_model[id(model)].seconds for model in models]
+        if not all(seconds):
+            seconds = [1.0] * len(models)
+        return [part / sum(seconds) for part in seconds]
+
     def n_cut(self) -> int:
         """Return how many pairs had a short side so long that its end was not read."""
         return self._cut_now() - self._cut_before

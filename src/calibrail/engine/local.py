@@ -152,11 +152,14 @@ def _prepare(
         for demand in score.demands(batch) if isinstance(score, Demanding) else ():
             by_model[id(demand.model)].append(demand)
     cut: set[str] = set()
-    for place, demands in enumerate(by_model.values()):
+    done = 0.0
+    weights = ledger.weights([demands[0].model for demands in by_model.values()])
+    for weight, demands in zip(weights, by_model.values(), strict=True):
 
-        def of_all(share: float, place: int = place) -> None:
-            told((place + share) / len(by_model))
+        def of_all(share: float, done: float = done, weight: float = weight) -> None:
+            told(done + share * weight)
 
+        done += weight
         with ledger.preparing(model := demands[0].model), telling(of_all):
             prepare(demands)
         if isinstance(model, Encoder):

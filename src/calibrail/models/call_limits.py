@@ -1,7 +1,7 @@
 """How much may calls to an endpoint cost: how many, how many at once, how long, at what price?"""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -145,6 +145,7 @@ class Account:
     def __init__(self, limits: CallLimits, watch: Callable[[int], None] | None = None) -> None:
         self.limits = limits
         self.n_sent = self.n_answered = 0
+        self._tokens = [0, 0]
         self._watch = watch
         self._lock = Lock()
         renewed(self)
@@ -177,12 +178,20 @@ class Account:
                 )
             self.n_sent += 1
 
-    def answered(self) -> None:
-        """Count one answer."""
+    def answered(self, tokens: Sequence[int | None] = ()) -> None:
+        """Count one answer, and the tokens that were sent and answered where they are known."""
         with self._lock:
             self.n_answered += 1
+            for place, n in enumerate(tokens):
+                self._tokens[place] += n or 0
             if self._watch is not None:
                 self._watch(self.n_answered)
+
+    def dollars(self) -> float | None:
+        """Return what the answers so far have cost; None where none was asked for, or no price."""
+        with self._lock:
+            price = self.limits.price if self.n_sent else None
+            return None if price is None else price.of(*self._tokens)
 
 
 _current: ContextVar[Account | None] = ContextVar("calibrail_account", default=None)

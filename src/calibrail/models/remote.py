@@ -12,6 +12,7 @@ from calibrail.models.answer_cache import AnswerCache, Source, Tokens, open_cach
 from calibrail.models.call_limits import Account, account
 from calibrail.models.forks import renewed, waited_for
 from calibrail.models.retry import Caller, Request
+from calibrail.models.store import tell
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -157,7 +158,10 @@ class RemoteModel:
         before = self._caller.n_sent
         n_threads = session.account.limits.concurrency
         try:
-            yield from each(partial(ask, session), items, n_threads, session.stop)
+            answers = each(partial(ask, session), items, n_threads, session.stop)
+            for done, answer in enumerate(answers, start=1):
+                yield answer
+                tell(done / len(items))
         finally:
             self.count(Usage(n_sent=self._caller.n_sent - before))
 
@@ -173,7 +177,7 @@ class RemoteModel:
     ) -> None:
         """Keep an answer, with the tokens that it cost as far as they were counted."""
         session.cache.put(key, value, self._source, characters, tokens)
-        session.account.answered()
+        session.account.answered(tokens)
 
 
 def each(
