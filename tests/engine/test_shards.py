@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import importlib
 import json
 import sys
@@ -384,3 +385,48 @@ def test_a_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
     file.write_text("")
     with pytest.raises(DataError, match=r"cannot keep shards in .*file.*name another folder"):
         scored(answers(3), scores("length"), file)
+
+
+def test_what_a_killed_run_left_is_gone_after_the_next(tmp_path: Path) -> None:
+    scored(answers(3), scores("length"), tmp_path)
+    left = tmp_path / "inputs" / "run-killed"
+    left.mkdir()
+    for name in ("lock", "0-abc.parquet", ".abc.parquet.x7"):
+        (left / name).write_text("a question")
+    scored(answers(3), scores("length"), tmp_path)
+    assert not list((tmp_path / "inputs").iterdir())
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert sorted(files) == sorted([*results(tmp_path), tmp_path / "manifest.json"])
+
+
+def test_a_full_disk_is_said_and_nothing_half_written_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("calibrail.writing.os.fsync", full)
+    with pytest.raises(DataError, match=r"3 shards failed.*No space left on device"):
+        scored(answers(30), scores("length"), tmp_path)
+    assert not results(tmp_path) and not list((tmp_path / "inputs").iterdir())
+    monkeypatch.undo()
+    assert_equal(
+        score_examples(answers(30), scores("length")),
+        scored(answers(30), scores("length"), tmp_path),
+    )
+
+
+def test_runs_at_the_same_time_share_a_folder(tmp_path: Path, detectors: Detectors) -> None:
+    item, other, examples = detectors.score("total"), scores("novelty"), answers(20)
+    seen: list[ScoreTable] = []
+
+    def reading() -> Iterator[Example]:
+        """Run another one, of the same shards, in the middle."""
+        for row, example in enumerate(examples):
+            if row == 12:
+                seen.append(scored(examples, [item, *other], tmp_path / "S"))
+            yield example
+
+    table = scored(reading(), [item, *other], tmp_path / "S")
+    assert_equal(table, seen[0])
+    assert sorted(detectors.seen()) == sorted(example.id for example in examples)

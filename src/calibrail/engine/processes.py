@@ -6,17 +6,20 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Final
 
-from calibrail.engine.task import MOST_ATTEMPTS, Job, Outcome, Task, perform
+from calibrail.engine.task import MOST_ATTEMPTS, Job, Outcome, Task, perform, why
+from calibrail.errors import DataError
 from calibrail.models.machine import cores
 from calibrail.settings.engine import EngineOptions
+from calibrail.settings.option import option_of
 
 #: Jobs that wait for a worker, each: enough that none is idle, few enough to stay small.
 _AHEAD: Final = 2
@@ -28,7 +31,7 @@ _LOOK: Final = 1.0
 _THREADS: Final = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
-def run_in_processes(jobs: Iterator[Job], options: EngineOptions) -> Iterator[Outcome]:
+def run_in_processes(jobs: Iterator[Job], options: EngineOptions) -> Generator[Outcome]:
     """Run jobs in as many processes as there are workers, and tell how each ended.
 
     A process that dies takes those beside it along: what they were at is then begun again, one
@@ -40,44 +43,63 @@ def run_in_processes(jobs: Iterator[Job], options: EngineOptions) -> Iterator[Ou
         Taken as workers become free.
     options : EngineOptions
         ``workers`` of them.
+
+    Raises
+    ------
+    DataError
+        If no process can be started.
     """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        # A worker that is being started, and runs its parent's script: the parent says so.
+        raise SystemExit(1)
     workers = options.workers if isinstance(options.workers, int) else cores()
     begun: dict[Path, int] = {}
     suspects: deque[Job] = deque()
     with _threads(max(1, cores() // workers)):
         while True:
-            # Suspects run alone; the others as many at a time as there are workers.
+            # Suspects run alone, one after another; the others as many at a time as can be.
             alone = bool(suspects)
-            source = iter([suspects.popleft()]) if alone else jobs
+            source = (suspects.popleft() for _ in range(len(suspects))) if alone else jobs
             died: list[Job] = []
-            yield from _one_pool(source, 1 if alone else workers, begun, died)
+            yield from _one_pool(source, 0 if alone else workers, begun, died)
             for job in died:
-                if begun[job.input] >= MOST_ATTEMPTS:
+                if begun.get(job.input, 0) >= MOST_ATTEMPTS:
                     error = f"the process that computed it died {MOST_ATTEMPTS} times"
                     yield Outcome(job.number, f"{error}; is there memory enough?", MOST_ATTEMPTS)
                 else:
                     suspects.append(job)
-            if not (died or alone or suspects):
+            if not (died or alone):
                 return
 
 
 def _one_pool(
     jobs: Iterator[Job], workers: int, begun: dict[Path, int], died: list[Job]
 ) -> Iterator[Outcome]:
-    """Run jobs until there is none left or a process dies; ``died`` gets those that it took."""
+    """Run jobs until there is none left or a process dies; ``died`` gets those that it took.
+
+    Without workers one process takes one job at a time: what dies is what it was at.
+    """
     waiting: dict[Future[str | None], Job] = {}
     # Spawned: a forked child would share its parent's locks and connections.
     context = multiprocessing.get_context("spawn")
     pool: ProcessPoolExecutor | None = None
-    others = set(multiprocessing.active_children())
     ended = False
     try:
         while True:
-            for job in islice(jobs, _AHEAD * workers - len(waiting)):
-                pool = pool or ProcessPoolExecutor(workers, context, _begin, (os.getpid(),))
+            for job in islice(jobs, max(1, _AHEAD * workers) - len(waiting)):
+                if pool is None:
+                    started = context.Event()
+                    begin = _begin, (os.getpid(), started)
+                    pool = ProcessPoolExecutor(max(1, workers), context, *begin)
+                try:
+                    with _no_interrupt():
+                        future = pool.submit(_perform, job.task, job.input, job.result)
+                except BrokenProcessPool:
+                    died.append(job)
+                    break
+                waiting[future] = job
                 begun[job.input] = begun.get(job.input, 0) + 1
-                waiting[pool.submit(_perform, job.task, job.input, job.result)] = job
-            if not waiting:
+            if not (waiting or died):
                 ended = True
                 return
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
@@ -86,16 +108,25 @@ def _one_pool(
                     error = future.result()
                 except BrokenProcessPool:
                     died.append(job)
-                else:
-                    yield Outcome(job.number, error, begun.pop(job.input))
+                    continue
+                except Exception as failure:
+                    error = why(failure)
+                yield Outcome(job.number, error, begun.pop(job.input))
             if died:
                 died += waiting.values()
+                if not started.is_set():
+                    raise DataError(
+                        "no process could be started; what they wrote stands above. A script that "
+                        'scores in processes needs `if __name__ == "__main__":` before what it '
+                        "does; where there is no file of a script, as in a notebook, give "
+                        f"{option_of(EngineOptions, 'engine', 'local')}"
+                    )
                 return
     finally:
         # Interrupted or given up: nobody waits for what is being computed.
-        for child in () if ended else set(multiprocessing.active_children()) - others:
-            child.terminate()
         if pool is not None:
+            for child in [] if ended else list((pool._processes or {}).values()):
+                child.kill()
             pool.shutdown(wait=True, cancel_futures=True)
 
 
@@ -103,7 +134,7 @@ def _perform(task: Task, input: Path, result: Path) -> str | None:
     return perform(task, input, result)
 
 
-def _begin(parent: int) -> None:
+def _begin(parent: int, started: Event) -> None:
     """Prepare a worker: it leaves Ctrl-C to its parent, and does not outlive it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -113,6 +144,20 @@ def _begin(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+    started.set()
+
+
+@contextmanager
+def _no_interrupt() -> Iterator[None]:
+    """Start processes, within the block, to which Ctrl-C means nothing from their first step on."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

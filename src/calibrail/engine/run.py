@@ -1,16 +1,17 @@
 """How do shards become results, whatever runs them, and what is said of those that fail?"""
 
+import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from calibrail.data.example import Example
 from calibrail.engine.local import characters
+from calibrail.engine.own_folder import own_folder
 from calibrail.engine.store import MANIFEST, ShardStore
 from calibrail.engine.task import Job, Outcome, perform, told
 from calibrail.errors import DataError, InputError
@@ -24,11 +25,12 @@ SCHEMA: Final = "calibrail.shards/1"
 #: Characters of a shard: what a worker holds at a time.
 SHARD_CHARACTERS: Final = 8_000_000
 
-#: Failed shards after which a run ends where more of them failed than were done.
+#: Failed shards after which a run ends where none was computed.
 _HOPELESS: Final = 3
 
-#: Seconds between two writings of the manifest.
+#: Seconds between two writings of the manifest, and how many times its time they are at least.
 _PAUSE: Final = 2.0
+_PART: Final = 50.0
 
 
 @dataclass(slots=True, eq=False)
@@ -90,7 +92,9 @@ class ShardRun:
         self.store, self.options = store, options
         self.shards: list[Shard] = []
         self._what, self._progress = what, progress
-        self._n_done, self._written, self._complete = 0, time.monotonic(), False
+        self._n_done, self._complete = 0, False
+        self._failed, self._n_computed = list[int](), 0
+        self._next = time.monotonic() + _PAUSE
 
     def cut(self, examples: Iterable[Example]) -> Iterator[tuple[int, Shard, list[Example]]]:
         """Cut examples into shards; yield each one's number, the shard and its examples."""
@@ -106,7 +110,7 @@ class ShardRun:
             self._n_done += shard.n
             if self._progress is not None:
                 self._progress(self._n_done)
-        if time.monotonic() - self._written > _PAUSE:
+        if time.monotonic() > self._next:
             self.tell()
 
     def run(self, jobs: Iterator[Job]) -> None:
@@ -115,7 +119,7 @@ class ShardRun:
         Raises
         ------
         DataError
-            If a shard failed; all others are done, unless more failed than were done.
+            If a shard failed; all others are done, unless none of the first ones could be.
         """
         inputs: dict[int, list[Path]] = {}
 
@@ -125,38 +129,33 @@ class ShardRun:
                 yield job
 
         try:
-            for outcome in self._outcomes(noted()):
-                shard = self.shards[outcome.number]
-                shard.waiting -= 1
-                shard.attempts = max(shard.attempts, outcome.attempts)
-                shard.error = shard.error or outcome.error
-                if not shard.waiting:
-                    for path in inputs.pop(outcome.number):
-                        path.unlink(missing_ok=True)
-                self.finished(shard)
-                if self._hopeless():
-                    break
-            self._complete = not self.failed
+            with closing(self._outcomes(noted())) as outcomes:
+                for outcome in outcomes:
+                    shard = self.shards[outcome.number]
+                    shard.waiting -= 1
+                    shard.attempts = max(shard.attempts, outcome.attempts)
+                    if shard.error is None and outcome.error is not None:
+                        shard.error = outcome.error
+                        self._failed.append(outcome.number)
+                    if not shard.waiting:
+                        for path in inputs.pop(outcome.number):
+                            path.unlink(missing_ok=True)
+                        self._n_computed += shard.state == "done"
+                    self.finished(shard)
+                    if len(self._failed) >= _HOPELESS and not self._n_computed:
+                        break
+            self._complete = not self._failed
         finally:
             for path in (path for paths in inputs.values() for path in paths):
                 path.unlink(missing_ok=True)
             self.tell()
-        if self.failed:
+        if self._failed:
             raise DataError(self._words())
 
-    @property
-    def failed(self) -> list[int]:
-        """The numbers of the shards that failed."""
-        return [number for number, shard in enumerate(self.shards) if shard.error is not None]
-
-    def _hopeless(self) -> bool:
-        n_done = sum(shard.state == "done" for shard in self.shards)
-        return _HOPELESS <= len(self.failed) > n_done
-
-    def _outcomes(self, jobs: Iterator[Job]) -> Iterator[Outcome]:
+    def _outcomes(self, jobs: Iterator[Job]) -> Generator[Outcome]:
         match self.options.engine:
             case "local":
-                return map(self._here, jobs)
+                return (self._here(job) for job in jobs)
             case "processes":
                 from calibrail.engine.processes import run_in_processes
 
@@ -182,7 +181,7 @@ class ShardRun:
         finally:
             told.reset(token)
 
-    def _on_ray(self, jobs: Iterator[Job]) -> Iterator[Outcome]:
+    def _on_ray(self, jobs: Iterator[Job]) -> Generator[Outcome]:
         run_on_ray = import_module("calibrail.engine.ray").run_on_ray
         # The names of all shards travel; what one task has to do is handed over at once.
         by_task: dict[str, list[Job]] = {}
@@ -194,6 +193,7 @@ class ShardRun:
 
     def tell(self) -> None:
         """Write the manifest."""
+        started = time.monotonic()
         listed = [self._told(number, shard) for number, shard in enumerate(self.shards)]
         self.store.tell(
             {
@@ -208,7 +208,8 @@ class ShardRun:
                 "shards": listed,
             }
         )
-        self._written = time.monotonic()
+        # A long list takes long: it is written the less often.
+        self._next = time.monotonic() + max(_PAUSE, _PART * (time.monotonic() - started))
 
     def _told(self, number: int, shard: Shard) -> dict[str, Any]:
         folder = self.store.folder
@@ -223,7 +224,7 @@ class ShardRun:
         return entry if shard.error is None else entry | {"error": shard.error}
 
     def _words(self) -> str:
-        failed = self.failed
+        failed = sorted(self._failed)
         first = self.shards[failed[0]]
         n_done = sum(shard.state == "done" for shard in self.shards)
         kept = (
@@ -242,12 +243,16 @@ class ShardRun:
 def opened_store(options: EngineOptions) -> Iterator[ShardStore]:
     """Yield the folder of shards that was named, or one that goes with the run."""
     if options.shards is not None:
-        yield ShardStore(options.shards)
+        with ShardStore.opened(options.shards) as store:
+            yield store
         return
     if options.ray_address is not None:
         raise InputError(
             f"on a cluster {option_of(EngineOptions, 'shards')} must name a folder that all nodes "
             "share"
         )
-    with TemporaryDirectory(prefix="calibrail-shards-") as folder:
-        yield ShardStore(Path(folder))
+    with (
+        own_folder(Path(tempfile.gettempdir()), "calibrail-shards-") as folder,
+        ShardStore.opened(folder) as store,
+    ):
+        yield store

@@ -2,13 +2,15 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from calibrail.engine.own_folder import own_folder
 from calibrail.errors import file_errors
 from calibrail.writing import write_atomically
 
@@ -21,25 +23,40 @@ class ShardStore:
     """A folder of results by content: of what they were computed, and by what.
 
     ``results/ab/abcdef.../TASK.parquet`` holds what the task made of the shard whose rows have this
-    digest; ``inputs`` holds the rows of shards that are being computed, with their texts, and
-    nothing afterwards.
+    digest. In ``inputs`` every run has a folder of its own, which is gone afterwards: the rows of
+    shards that are being computed, with their texts, and files that are being written.
 
     Parameters
     ----------
     folder : Path
-        Made where it does not exist.
-
-    Raises
-    ------
-    DataError
-        If it cannot be made, or is a file.
+        The folder.
+    own : Path
+        What belongs to this run alone.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder.absolute()
-        with file_errors(f"cannot keep shards in {folder}", "; name another folder"):
-            (self.folder / _INPUTS).mkdir(parents=True, exist_ok=True)
-            (self.folder / _RESULTS).mkdir(exist_ok=True)
+    def __init__(self, folder: Path, own: Path) -> None:
+        self.folder, self._own = folder, own
+
+    @classmethod
+    @contextmanager
+    def opened(cls, folder: Path) -> Iterator[Self]:
+        """Open a folder, made where it does not exist; what killed runs left there is removed.
+
+        Raises
+        ------
+        DataError
+            If it cannot be made or written into, or is a file.
+        """
+        folder = folder.absolute()
+        inputs = folder / _INPUTS
+        with ExitStack() as stack:
+            with file_errors(f"cannot keep shards in {folder}", "; name another folder"):
+                inputs.mkdir(parents=True, exist_ok=True)
+                (folder / _RESULTS).mkdir(exist_ok=True)
+                own = stack.enter_context(own_folder(inputs))
+                # On a cluster others may have to read it: those who may read what it stands in.
+                own.chmod(inputs.stat().st_mode & 0o777)
+            yield cls(folder, own)
 
     def result(self, digest: str, task: str) -> Path:
         """Return where a task's result for a shard stands, or will stand."""
@@ -54,9 +71,9 @@ class ShardStore:
 
     def put_input(self, name: str, table: pa.Table) -> Path:
         """Write the rows of a shard for whoever computes it."""
-        path = self.folder / _INPUTS / f"{name}.parquet"
+        path = self._own / f"{name}.parquet"
         with file_errors(f"cannot write {path}"):
-            write_result(path, table)
+            write_result(path, table, durable=False)
         return path
 
     def tell(self, content: Mapping[str, Any]) -> None:
@@ -64,14 +81,28 @@ class ShardStore:
         raw = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
         path = self.folder / MANIFEST
         with file_errors(f"cannot write {path}"):
-            write_atomically(path, raw.encode("utf-8", "backslashreplace"))
+            write_atomically(path, raw.encode("utf-8", "backslashreplace"), beside=self._own)
 
 
-def write_result(path: Path, table: pa.Table) -> None:
-    """Write a table beside its place, and rename it: it is there whole or not at all."""
+def write_result(
+    path: Path, table: pa.Table, *, beside: Path | None = None, durable: bool = True
+) -> None:
+    """Write a table elsewhere, and rename it: it is there whole or not at all.
+
+    Parameters
+    ----------
+    path : Path
+        Its folder is made where it is missing.
+    table : Table
+        The content.
+    beside : Path, optional
+        Folder, of the same file system, where it is written; that of ``path`` when left out.
+    durable : bool
+        Whether it is to survive a power cut.
+    """
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, write_page_checksum=True)
-    write_atomically(path, sink.getvalue().to_pybytes(), durable=True)
+    write_atomically(path, sink.getvalue().to_pybytes(), durable=durable, beside=beside)
 
 
 def read_result(path: Path) -> pa.Table | None:

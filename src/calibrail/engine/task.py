@@ -79,12 +79,13 @@ class Outcome:
 def perform(task: Task, input: Path, result: Path) -> str | None:
     """Apply a task to the shard in a file, and write the result; return why that failed.
 
-    Where the result stands already, nothing is computed.
+    Where the result stands already, nothing is computed. What a process that is killed leaves half
+    written stands beside the shard, and goes with it.
     """
     try:
         if not result.is_file():
-            write_result(result, task(pq.read_table(input)))
-    except Exception as error:
+            write_result(result, task(pq.read_table(input)), beside=input.parent)
+    except (Exception, SystemExit) as error:
         return why(error)
     return None
 

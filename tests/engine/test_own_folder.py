@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from calibrail.engine.own_folder import own_folder
+
+HOLDS = """
+import sys
+from pathlib import Path
+from calibrail.engine.own_folder import own_folder
+
+with own_folder(Path(sys.argv[1])) as folder:
+    (folder / "text").write_text("what was asked")
+    print(folder, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_folders_of_the_living_stay_and_those_of_the_killed_go(tmp_path: Path) -> None:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDS, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert holder.stdout is not None
+    other = Path(holder.stdout.readline().strip())
+    elsewhere = tmp_path / "run-of-nobody"
+    elsewhere.mkdir()
+    with own_folder(tmp_path) as first, own_folder(tmp_path) as second:
+        assert len({first, second, other}) == 3
+        assert all(folder.is_dir() for folder in (first, second, other))
+        assert not elsewhere.exists()
+    assert [path.name for path in tmp_path.iterdir()] == [other.name]
+    holder.kill()
+    holder.wait()
+    assert (other / "text").exists()
+    with own_folder(tmp_path) as folder:
+        assert list(tmp_path.iterdir()) == [folder]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_goes_with_an_error_and_a_link_is_not_followed(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "lock").write_text("")
+    (tmp_path / "run-link").symlink_to(kept)
+    with pytest.raises(ValueError, match="bad"), own_folder(tmp_path) as folder:
+        raise ValueError("bad")
+    assert not folder.exists() and (kept / "lock").exists()
