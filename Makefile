@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST_ARGS ?=
 
-.PHONY: demo test test-integrations package lint types coverage mutants docs docs-version notebooks leaderboard bench validate fuzz clean
+.PHONY: demo test test-cluster test-integrations package lint types coverage mutants docs docs-version notebooks leaderboard bench validate fuzz clean
 
 # torch first and alone: its pinned version decides which build the rest finds already there.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -33,6 +33,11 @@ types: $(VENV)/.installed-dev
 # so that what they share is made once.
 test: lint types
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadscope $(PYTEST_ARGS)
+
+# A Ray cluster of two nodes on this machine, of which actors, nodes and drivers die.
+test-cluster: export CALIBRAIL_CLUSTER = 1
+test-cluster: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q tests/engine/test_ray_faults.py $(PYTEST_ARGS)
 
 # Adapters to frameworks that install beside everything else, then those that need an environment of
 # their own, one after another; INTEGRATIONS=nemo takes one of them.

@@ -1,0 +1,371 @@
+"""How do actors of a Ray cluster compute shards, and what happens where one of them dies?
+
+Only names travel: an actor reads a shard's rows from storage that all nodes share, and puts the
+result there, whole or not at all. So nothing is lost with an actor, a node or the driver, and
+whoever takes up a shard that was finished finds its result.
+"""
+
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from calibrail.engine.task import MOST_ATTEMPTS, Outcome, Task, perform, why
+from calibrail.errors import DataError, InputError
+from calibrail.models.machine import cores
+from calibrail.settings.engine import EngineOptions
+from calibrail.settings.option import option_of
+
+#: Logical CPUs of a cluster on this machine at least: Ray Data runs tasks of its own beside actors.
+_LEAST_CPUS: Final = 4
+#: Seconds until every node of a network file system sees a file that the driver wrote.
+_PATIENCE: Final = 10.0
+#: Seconds until a node of the cluster has said whether it is fit.
+_LONGEST_EXAM: Final = 60.0
+#: Seconds until a cluster has answered that there is one.
+_LONGEST_KNOCK: Final = 10.0
+#: Shards that one pool of actors computes at most: the driver holds a few kilobytes for each.
+_WAVE: Final = 16_384
+#: What an actor says of a shard; ``unfit`` is why its node can compute none at all.
+_ANSWER: Final = pa.schema(
+    {"number": pa.int64(), "error": pa.string(), "attempts": pa.int64(), "unfit": pa.string()}
+)
+_DIED: Final = f"the process that computed it died {MOST_ATTEMPTS} times; is there memory enough?"
+#: No usage statistics; and what Ray has to say is in its logs, below /tmp/ray.
+_QUIET: Final = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_BACKEND_LOG_LEVEL": "fatal",
+    "RAY_DATA_LOG_LEVEL": "ERROR",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    # What the cluster reports would otherwise be printed where results are.
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
+}
+
+
+def run_on_ray(
+    task: Task, inputs: Sequence[tuple[int, Path, Path]], options: EngineOptions
+) -> Iterator[Outcome]:
+    """Compute shards on a Ray cluster; tell how each ended, in any order, as they end.
+
+    An exception of the task ends its shard as failed. A shard whose actor dies (killed, out of
+    memory, its node gone) is begun again, three times at most.
+
+    Parameters
+    ----------
+    task : Task
+        What is computed of each shard.
+    inputs : sequence of (int, Path, Path)
+        Number of the shard, the Parquet file of its rows, and where its result is to stand.
+    options : EngineOptions
+        Size of the pool, GPUs of each actor, address of the cluster.
+
+    Raises
+    ------
+    InputError
+        If Ray is not installed, no cluster answers at the address, or it lacks what was asked.
+    DataError
+        If a node does not see the files or has another version of calibrail, or Ray gives up.
+    """
+    if not inputs:
+        return
+    for _, input, _ in inputs:
+        _forget_attempts(input)
+    with _cluster(options) as ray:
+        _examine_nodes(ray, inputs[0][1])
+        for start in range(0, len(inputs), _WAVE):
+            wave = inputs[start : start + _WAVE]
+            results = {number: result for number, _, result in wave}
+            with closing(_answers(ray, task, wave, options)) as answers:
+                for answer in answers:
+                    yield _outcome(answer, results)
+
+
+def _answers(
+    ray: Any, task: Task, inputs: Sequence[tuple[int, Path, Path]], options: EngineOptions
+) -> Generator[dict[str, Any], None, None]:
+    """Let a pool of actors compute shards; give what they answer, as they answer."""
+    least, most = _pool(ray, options, len(inputs))
+    rows = [
+        {"number": number, "input": str(input), "result": str(result)}
+        for number, input, result in inputs
+    ]
+    context = ray.data.DataContext.get_current().copy()
+    context.enable_progress_bars = context.print_on_execution_start = False
+    with ray.data.DataContext.current(context), _gives_up(ray):
+        # A block a shard: an actor answers by the block, and then takes up the next one.
+        shards = ray.data.from_items(rows, override_num_blocks=len(rows))
+        answers = shards.map_batches(
+            ShardActor,
+            fn_constructor_args=(ray.cloudpickle.dumps(task), version("calibrail")),
+            batch_size=1,
+            batch_format="pyarrow",
+            compute=ray.data.ActorPoolStrategy(min_size=least, max_size=most),
+            num_cpus=1,
+            num_gpus=options.gpus or None,
+        )
+        for block in answers.iter_batches(
+            batch_size=None, batch_format="pyarrow", prefetch_batches=0
+        ):
+            yield from block.to_pylist()
+
+
+def _outcome(answer: Mapping[str, Any], results: Mapping[int, Path]) -> Outcome:
+    """Return how a shard ended, or raise where its node could compute none."""
+    number, error = answer["number"], answer["error"]
+    unfit = answer["unfit"]
+    if unfit is None and error is None and (missing := unseen(results[number])):
+        unfit = f"the driver {missing}"
+    if unfit is not None:
+        raise DataError(unfit)
+    return Outcome(number, error, answer["attempts"])
+
+
+class ShardActor:
+    """What holds a task, and its models, on a node of the cluster.
+
+    Parameters
+    ----------
+    pickled : bytes
+        The task.
+    wanted : str
+        The driver's version of calibrail.
+    """
+
+    def __init__(self, pickled: bytes, wanted: str) -> None:
+        from ray import cloudpickle
+
+        self._unfit = other_version(wanted)
+        if self._unfit is None:
+            try:
+                self._task: Task = cloudpickle.loads(pickled)
+            except Exception as error:
+                self._unfit = f"cannot load what is to be computed ({why(error)})"
+
+    def __call__(self, shard: pa.Table) -> pa.Table:
+        """Compute the one shard of which the row holds the number and the paths."""
+        (row,) = shard.to_pylist()
+        input, result = Path(row["input"]), Path(row["result"])
+        unfit = self._unfit or (None if result.is_file() else unseen(input))
+        error, attempts = (None, 0) if unfit else self._compute(input, result)
+        answer = {
+            "number": row["number"],
+            "error": error,
+            "attempts": attempts,
+            "unfit": unfit and f"{_node()} {unfit}",
+        }
+        return pa.Table.from_pylist([answer], _ANSWER)
+
+    def _compute(self, input: Path, result: Path) -> tuple[str | None, int]:
+        try:
+            attempt = _begin_attempt(input)
+        except OSError as error:
+            return f"{_node()} cannot write beside {input}: {error.strerror}", 1
+        given_up = attempt > MOST_ATTEMPTS
+        failure = _DIED if given_up else perform(self._task, input, result)
+        _forget_attempts(input)
+        return failure, min(attempt, MOST_ATTEMPTS)
+
+
+def other_version(wanted: str) -> str | None:
+    """Return why this node's calibrail cannot do what the driver's asks."""
+    if (here := version("calibrail")) == wanted:
+        return None
+    return f"has calibrail {here}, and the driver {wanted}; install the same on all nodes"
+
+
+def unseen(file: Path) -> str | None:
+    """Return why this machine cannot read a file that another one wrote."""
+    until = time.monotonic() + _PATIENCE
+    while not file.is_file():
+        if time.monotonic() > until:
+            return (
+                f"does not see {file}: {option_of(EngineOptions, 'shards')} must name a folder on "
+                "storage that all nodes share, by the same path on each"
+            )
+        with suppress(OSError):
+            # A network file system looks again where a folder is listed.
+            os.listdir(file.parent)
+        time.sleep(0.2)
+    return None
+
+
+def _begin_attempt(input: Path) -> int:
+    """Leave a marker that outlives this process; return which attempt begins with it."""
+    for attempt, marker in enumerate(_markers(input), 1):
+        # The storage itself makes or refuses it, whatever this node remembers of the folder.
+        with suppress(FileExistsError), marker.open("x"):
+            return attempt
+    return MOST_ATTEMPTS + 1
+
+
+def _forget_attempts(input: Path) -> None:
+    for marker in _markers(input):
+        marker.unlink(missing_ok=True)
+
+
+def _markers(input: Path) -> list[Path]:
+    return [input.with_name(f"{input.name}.attempt-{n + 1}") for n in range(MOST_ATTEMPTS)]
+
+
+def _node() -> str:
+    import ray
+
+    return f"the node {ray.util.get_node_ip_address()}"
+
+
+@contextmanager
+def _cluster(options: EngineOptions) -> Iterator[Any]:
+    """Join a cluster, or start one on this machine, and leave it at the end.
+
+    Whoever is connected already stays so: then this is the cluster.
+    """
+    with _environment(_QUIET | {name: os.environ[name] for name in _QUIET if name in os.environ}):
+        try:
+            import ray
+            import ray.data
+        except ImportError as error:
+            raise InputError(
+                f"{option_of(EngineOptions, 'engine', 'ray')} needs {error.name}: "
+                "pip install 'calibrail[ray]'"
+            ) from error
+        logging.getLogger("ray.data").setLevel(logging.ERROR)
+        if ray.is_initialized():
+            yield ray
+            return
+        with _keeps_signals():
+            _connect(ray, options)
+        try:
+            yield ray
+        finally:
+            ray.shutdown()
+
+
+def _connect(ray: Any, options: EngineOptions) -> None:
+    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+    if options.ray_address is not None:
+        _join(ray, options.ray_address, quiet)
+        return
+    workers = options.workers if options.workers is not None else cores()
+    most = workers[1] if isinstance(workers, tuple) else workers
+    # Workers find calibrail, and what a plug-in brought, where this process does.
+    path = os.pathsep.join(str(Path(entry).absolute()) for entry in sys.path if entry)
+    with _environment({"PYTHONPATH": path}):
+        ray.init(
+            address="local", num_cpus=max(_LEAST_CPUS, most + 1), include_dashboard=False, **quiet
+        )
+    if options.gpus and not ray.cluster_resources().get("GPU"):
+        ray.shutdown()
+        raise InputError(
+            f"{option_of(EngineOptions, 'gpus', options.gpus)}: this machine has no GPU that Ray "
+            "can see; leave it out, or name a cluster that has one"
+        )
+
+
+def _join(ray: Any, address: str, quiet: Mapping[str, Any]) -> None:
+    host, colon, port = address.rpartition(":")
+    if "//" in address or not (address == "auto" or (colon and port.isdigit())):
+        raise InputError(
+            f"{option_of(EngineOptions, 'ray_address')} must be auto, or HOST:PORT, on a node of "
+            f"the cluster; got {address}. From elsewhere: ray job submit"
+        )
+    try:
+        if port != "auto":
+            # Ray would try for minutes where nothing answers.
+            socket.create_connection((host, int(port)), _LONGEST_KNOCK).close()
+        ray.init(address=address, **quiet)
+    except (OSError, RuntimeError, ValueError, OverflowError) as error:
+        raise InputError(
+            f"no Ray cluster can be joined at {address} ({why(error)}); this machine must be one "
+            "of its nodes: ray status shows whether it is"
+        ) from error
+
+
+def _pool(ray: Any, options: EngineOptions, n_shards: int) -> tuple[int, int]:
+    """Return how many actors there are at least, and at most."""
+    workers = options.workers
+    if workers is None and options.ray_address is None:
+        workers = cores()
+    if workers is None:
+        there = ray.cluster_resources()
+        shares = there.get("GPU", 0.0) / options.gpus if options.gpus else there.get("CPU", 0.0)
+        workers = max(1, int(shares))
+    least, most = workers if isinstance(workers, tuple) else (workers, workers)
+    return min(least, n_shards), min(most, n_shards)
+
+
+def _examine_nodes(ray: Any, file: Path) -> None:
+    """Ask each node whether it can compute shards, before any of them does."""
+
+    # Travels by value: a node without calibrail can answer, too.
+    def examined(wanted: str, file: Any) -> str | None:
+        try:
+            from calibrail.engine.ray import other_version, unseen
+        except ImportError as error:
+            return (
+                f"cannot import calibrail ({error}); install calibrail[ray] {wanted} on all nodes"
+            )
+        return other_version(wanted) or unseen(file)
+
+    nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+    if len(nodes) < 2:
+        return
+    affinity = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
+    exam = ray.remote(num_cpus=0, max_retries=0)(examined)
+    asked = {
+        exam.options(scheduling_strategy=affinity(node["NodeID"], soft=False)).remote(
+            version("calibrail"), file
+        ): node["NodeManagerAddress"]
+        for node in nodes
+    }
+    told, _ = ray.wait(list(asked), num_returns=len(asked), timeout=_LONGEST_EXAM)
+    for answer in told:
+        # A node that goes meanwhile says nothing, and an actor says what a later one is.
+        with suppress(ray.exceptions.RayError):
+            if unfit := ray.get(answer):
+                raise DataError(f"the node {asked[answer]} {unfit}")
+
+
+@contextmanager
+def _gives_up(ray: Any) -> Iterator[None]:
+    try:
+        yield
+    except ray.exceptions.RayError as error:
+        raise DataError(
+            f"Ray gave up ({why(error)}); what is finished is kept: the same command goes on"
+        ) from error
+
+
+@contextmanager
+def _environment(changes: Mapping[str, str]) -> Iterator[None]:
+    """Set variables within this block."""
+    before = dict(os.environ)
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name in changes:
+            os.environ.pop(name, None)
+        os.environ.update({name: before[name] for name in changes if name in before})
+
+
+@contextmanager
+def _keeps_signals() -> Iterator[None]:
+    """Keep what this process does on SIGTERM: Ray would put an exit of its own there."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from calibrail.engine import ray as engine
+from calibrail.engine.store import write_result
+from calibrail.errors import InputError
+from calibrail.settings.engine import EngineOptions
+
+pytest.importorskip("ray.data", reason="needs calibrail[ray]")
+
+
+class Counting:
+    """A task that counts the rows of a shard, unless there is none."""
+
+    key = "cc"
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        if not table.num_rows:
+            raise ValueError("an empty shard")
+        return pa.table({"n": [table.num_rows]})
+
+
+class NotHere:
+    """A task that only its driver can have."""
+
+    key = "dd"
+
+    def __reduce__(self) -> Any:
+        return (self._arrive, ())
+
+    @staticmethod
+    def _arrive() -> None:
+        raise ImportError("no module named plugin")
+
+
+@pytest.fixture
+def shard(tmp_path: Path) -> dict[str, Any]:
+    write_result(tmp_path / "inputs" / "3.parquet", pa.table({"value": [1, 2]}))
+    paths = {"input": tmp_path / "inputs" / "3.parquet", "result": tmp_path / "3.parquet"}
+    return {"number": 3} | {name: str(path) for name, path in paths.items()}
+
+
+def answer(task: Any, shard: dict[str, Any], wanted: str | None = None) -> dict[str, Any]:
+    from ray import cloudpickle
+
+    actor = engine.ShardActor(cloudpickle.dumps(task), wanted or engine.version("calibrail"))
+    (row,) = actor(pa.Table.from_pylist([shard])).to_pylist()
+    return dict(row)
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "_node", lambda: "the node 10.0.0.7")
+
+
+def test_shard_is_computed_and_leaves_nothing_else(shard: dict[str, Any]) -> None:
+    assert answer(Counting(), shard) == {"number": 3, "error": None, "attempts": 1, "unfit": None}
+    assert pq.read_table(shard["result"]).to_pylist() == [{"n": 2}]
+    assert os.listdir(Path(shard["input"]).parent) == ["3.parquet"]
+
+
+def test_finished_shard_needs_no_input(shard: dict[str, Any]) -> None:
+    answer(Counting(), shard)
+    Path(shard["input"]).unlink()
+    assert answer(Counting(), shard)["error"] is None
+
+
+def test_exception_of_the_task_is_told_at_once(shard: dict[str, Any]) -> None:
+    write_result(Path(shard["input"]), pa.table({"value": []}))
+    told = answer(Counting(), shard)
+    assert (told["error"], told["attempts"]) == ("ValueError: an empty shard", 1)
+    assert not Path(shard["result"]).exists()
+
+
+@pytest.mark.parametrize("died", [1, 2, 3])
+def test_attempts_outlive_processes(shard: dict[str, Any], died: int) -> None:
+    for _ in range(died):
+        engine._begin_attempt(Path(shard["input"]))
+    told = answer(Counting(), shard)
+    assert told["attempts"] == min(died + 1, 3)
+    assert (told["error"] is None) == (died < 3) == Path(shard["result"]).exists()
+    # Who tries again later has three attempts again.
+    assert answer(Counting(), shard)["error"] is None
+
+
+def test_node_that_cannot_compute_says_why(
+    shard: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_PATIENCE", 0.0)
+    assert answer(NotHere(), shard)["unfit"] == (
+        "the node 10.0.0.7 cannot load what is to be computed (ImportError: no module named plugin)"
+    )
+    assert "has calibrail" in answer(Counting(), shard, "99.0")["unfit"]
+    Path(shard["input"]).unlink()
+    told = answer(Counting(), shard)
+    assert f"does not see {shard['input']}" in told["unfit"]
+    with pytest.raises(engine.DataError, match="storage that all nodes share"):
+        engine._outcome(told, {})
+
+
+def test_result_on_another_disk_is_not_taken_for_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_PATIENCE", 0.0)
+    told = {"number": 0, "error": None, "attempts": 1, "unfit": None}
+    with pytest.raises(engine.DataError, match="the driver does not see"):
+        engine._outcome(told, {0: tmp_path / "nowhere.parquet"})
+
+
+def test_without_ray(monkeypatch: pytest.MonkeyPatch, shard: dict[str, Any]) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    inputs = [(3, Path(shard["input"]), Path(shard["result"]))]
+    with pytest.raises(InputError, match=r"pip install 'calibrail\[ray\]'"):
+        list(engine.run_on_ray(Counting(), inputs, EngineOptions(engine="ray")))
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("ray://head:10001", "ray job submit"),
+        ("head", "must be auto, or HOST:PORT"),
+        ("127.0.0.1:1", "no Ray cluster can be joined at 127.0.0.1:1 .*refused"),
+    ],
+)
+def test_address_that_leads_nowhere(shard: dict[str, Any], address: str, message: str) -> None:
+    inputs = [(3, Path(shard["input"]), Path(shard["result"]))]
+    options = EngineOptions(engine="ray", ray_address=address)
+    with pytest.raises(InputError, match=message):
+        list(engine.run_on_ray(Counting(), inputs, options))
