@@ -70,6 +70,30 @@ def score_here(
         If a score is named twice, ``block`` is not positive, or a score returns another number of
         values than it was given examples.
     """
+    tables: list[ScoreTable] = []
+    made, cut = score_blocks(
+        examples, scores, tables.append, keep=keep, block=block, progress=progress, forget=forget
+    )
+    return whole(made, tables), cut
+
+
+def score_blocks(
+    examples: Iterable[Example],
+    scores: Sequence[Score],
+    take: Callable[[ScoreTable], None],
+    *,
+    keep: Sequence[str] = (),
+    block: int = BLOCK,
+    progress: Callable[[int], None] | None = None,
+    forget: bool = True,
+) -> tuple[ScoreTable, frozenset[str]]:
+    """Score examples as `score_here` does, and hand over the table of each block.
+
+    Returns
+    -------
+    (ScoreTable, frozenset of str)
+        A table without rows that holds what all blocks cost; what was cut.
+    """
     if block < 1:
         raise InputError(f"block must be at least 1; got {block!r}")
     keys = keys_of(scores)
@@ -80,7 +104,6 @@ def score_here(
     for model in ledger.models if forget else ():
         model.forget()
     n = 0
-    tables = [_table(n, [], dict.fromkeys(keys, Scores(np.zeros(0))), keep)]
     for batch in blocks(examples, characters, block, BLOCK_CHARACTERS):
         within = _within(progress, n, len(batch))
         cut |= _prepare(batch, scores, ledger, within)
@@ -92,18 +115,18 @@ def score_here(
                 raise InputError(
                     f"the score {key} returned {given} values for {len(batch)} examples"
                 )
-        tables.append(_table(n, batch, results, keep))
+        take(_table(n, batch, results, keep))
         n += len(batch)
         if progress is not None:
             progress(n)
-    table = replace(
-        stacked(tables),
+    made = replace(
+        _table(0, [], dict.fromkeys(keys, Scores(np.zeros(0))), keep),
         costs=ledger.costs(n),
         n_truncated=len(cut),
         n_cut=ledger.n_cut(),
         scales=dict(zip(keys, map(scale_of, scores), strict=True)),
     )
-    return table, frozenset(cut)
+    return made, frozenset(cut)
 
 
 def keys_of(scores: Sequence[Score]) -> list[str]:
@@ -203,9 +226,18 @@ def _shared(cell: Any) -> Any:
     return intern(cell) if type(cell) is str else cell
 
 
-def stacked(tables: list[ScoreTable]) -> ScoreTable:
-    """Return the tables of all blocks as one; they are given up, so that nothing is held twice."""
-    first = tables[0]
+def whole(made: ScoreTable, tables: list[ScoreTable]) -> ScoreTable:
+    """Return the tables of all blocks as one; they are given up, so that nothing is held twice.
+
+    Parameters
+    ----------
+    made : ScoreTable
+        Without rows; holds what they cost.
+    tables : list of ScoreTable
+        Of the blocks.
+    """
+    tables.insert(0, made)
+    first = made
     ids, groups = [table.ids for table in tables], [table.groups for table in tables]
     labels, digests = [table.labels for table in tables], [table.digests for table in tables]
     columns = {key: [table.columns[key] for table in tables] for key in first.columns}
@@ -216,7 +248,8 @@ def stacked(tables: list[ScoreTable]) -> ScoreTable:
     kept = {name: [cell for t in tables for cell in t.kept[name]] for name in first.kept}
     tables.clear()
     del first
-    return ScoreTable(
+    return replace(
+        made,
         ids=_joined(ids, pa.concat_arrays),
         groups=_joined(groups, pa.concat_arrays),
         labels=_joined(labels, np.concatenate),

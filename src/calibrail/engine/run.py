@@ -46,7 +46,7 @@ class Shard:
     results : list of Path
         What is computed of it, or was known.
     waiting : int
-        Results that are still missing.
+        Results that are still missing; negative until that is known.
     error : str or None
         Why one of them failed.
     attempts : int
@@ -57,7 +57,7 @@ class Shard:
     n: int
     digest: str = ""
     results: list[Path] = field(default_factory=list)
-    waiting: int = 0
+    waiting: int = -1
     error: str | None = None
     attempts: int = 0
 
@@ -80,6 +80,8 @@ class ShardRun:
         What is computed, JSON-able, for the manifest.
     progress : callable, optional
         Called with the number of rows that are done.
+    release : callable, optional
+        Called with the number of each shard that is done, in the order of the shards.
     """
 
     def __init__(
@@ -88,11 +90,12 @@ class ShardRun:
         options: EngineOptions,
         what: Any,
         progress: Callable[[int], None] | None = None,
+        release: Callable[[int], None] | None = None,
     ) -> None:
         self.store, self.options = store, options
         self.shards: list[Shard] = []
-        self._what, self._progress = what, progress
-        self._n_done, self._complete = 0, False
+        self._what, self._progress, self._release = what, progress, release
+        self._n_done, self._n_released, self._complete = 0, 0, False
         self._failed, self._n_computed = list[int](), 0
         self._next = time.monotonic() + _PAUSE
 
@@ -110,6 +113,12 @@ class ShardRun:
             self._n_done += shard.n
             if self._progress is not None:
                 self._progress(self._n_done)
+        while self._n_released < len(self.shards) and (
+            self.shards[self._n_released].state == "done"
+        ):
+            if self._release is not None:
+                self._release(self._n_released)
+            self._n_released += 1
         if time.monotonic() > self._next:
             self.tell()
 

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
@@ -245,6 +245,13 @@ class Known:
             self.reasons[name] = {row: text for row, text in enumerate(why) if text is not None}
             self.beside[name] = beside[name]
 
+    def costs(self, names: Mapping[str, str], n: int) -> Iterator[Cost]:
+        """Yield what each score cost for n rows; ``names`` gives the key of each digest."""
+        for digest, key in names.items():
+            spent = self.beside[digest]
+            shared = tuple(names[other] for other in names if other in spent["shared_with"])
+            yield Cost(key, n, spent["seconds"], spent["passes"], shared)
+
     @property
     def cut(self) -> set[str]:
         """The texts that an encoder could not read whole."""
@@ -257,21 +264,3 @@ class Known:
         for name, n in (item for part in self.beside.values() for item in part["n_cut"].items()):
             by_model[name] = max(n, by_model.get(name, 0))
         return sum(by_model.values())
-
-
-def costs_of(keys: Mapping[str, str], shards: Sequence[Known], n: int) -> tuple[Cost, ...]:
-    """Return what scores cost over all shards; ``keys`` gives each digest's key."""
-    costs = []
-    for digest, key in keys.items():
-        spent = [known.beside[digest] for known in shards]
-        shared = {other for part in spent for other in part["shared_with"]}
-        costs.append(
-            Cost(
-                key,
-                n,
-                sum(part["seconds"] for part in spent),
-                sum(part["passes"] for part in spent),
-                tuple(keys[other] for other in keys if other in shared),
-            )
-        )
-    return tuple(costs)

@@ -1,18 +1,23 @@
 """How are examples scored wherever the engine in use computes, with what is known left alone?"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from calibrail.data.example import Example
 from calibrail.engine.current import engine
 from calibrail.engine.examples import digests, to_table
-from calibrail.engine.local import BLOCK, keys_of, score_here, stacked
+from calibrail.engine.local import (
+    BLOCK,
+    keys_of,
+    score_blocks,
+    score_here,
+    whole,
+)
 from calibrail.engine.run import Shard, ShardRun, opened_store
 from calibrail.engine.score_task import (
     Known,
     ScoreTask,
     Sent,
-    costs_of,
     reads_texts_alone,
     sent,
     travels,
@@ -20,10 +25,9 @@ from calibrail.engine.score_task import (
 from calibrail.engine.store import ShardStore, read_result
 from calibrail.engine.task import Job
 from calibrail.errors import DataError
-from calibrail.models.remote import Usage
 from calibrail.scores.base import Score
-from calibrail.scores.registry import key_of, scale_of
-from calibrail.scores.table import Calls, Cost, ScoreTable
+from calibrail.scores.registry import key_of
+from calibrail.scores.table import Cost, ScoreTable
 
 
 def score_examples(
@@ -60,16 +64,42 @@ def score_examples(
     DataError
         If a shard failed; what was done is kept where the engine keeps shards.
     """
+    tables: list[ScoreTable] = []
+    made = score_parts(examples, scores, tables.append, keep=keep, block=block, progress=progress)
+    return whole(made, tables)
+
+
+def score_parts(
+    examples: Iterable[Example],
+    scores: Sequence[Score],
+    take: Callable[[ScoreTable], None],
+    *,
+    keep: Sequence[str] = (),
+    block: int = BLOCK,
+    progress: Callable[[int], None] | None = None,
+) -> ScoreTable:
+    """Score examples as `score_examples` does, and hand over the parts of the table in order.
+
+    Parameters
+    ----------
+    take : callable
+        Called with each part, whose reasons are by the row of the whole table.
+
+    Returns
+    -------
+    ScoreTable
+        Without rows: what the scores cost, what was cut, and their scales.
+    """
     keys_of(scores)
     options = engine()
     plan = _Plan.of(scores) if options.apart else None
     if plan is None or not plan.sent:
-        table, _ = score_here(examples, scores, keep=keep, block=block, progress=progress)
-        return table
+        return score_blocks(examples, scores, take, keep=keep, block=block, progress=progress)[0]
     with opened_store(options) as store:
+        scoring = _Scoring(plan, list(scores), tuple(keep), store, take)
         what = [{"score": key, "digest": item.digest} for key, item in plan.sent.items()]
-        run = ShardRun(store, options, what, progress)
-        return _Scoring(plan, store, run, tuple(keep)).table(examples, list(scores))
+        scoring.run = ShardRun(store, options, what, progress, scoring.release)
+        return scoring.score(examples)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,63 +135,89 @@ class _Plan:
         return [item for key, item in self.sent.items() if (key in self.reading) == reading]
 
 
-@dataclass(slots=True, eq=False)
 class _Scoring:
-    """One pass over examples, shard by shard."""
+    """One pass over examples, shard by shard.
 
-    plan: _Plan
-    store: ShardStore
+    Parameters
+    ----------
+    plan : _Plan
+        Which scores are computed where.
+    scores : list of Score
+        All of them, in the order of the columns.
+    keep : tuple of str
+        Columns of the examples that stay.
+    store : ShardStore
+        Where results stand.
+    take : callable
+        Gets the parts of the table, in order.
+    """
+
     run: ShardRun
-    keep: tuple[str, ...]
-    parts: list[ScoreTable] = field(default_factory=list)
-    known: list[Known] = field(default_factory=list)
-    cut: set[str] = field(default_factory=set)
 
-    def table(self, examples: Iterable[Example], scores: list[Score]) -> ScoreTable:
-        """Score the examples; return the table, its columns in the order of the scores."""
+    def __init__(
+        self,
+        plan: _Plan,
+        scores: list[Score],
+        keep: tuple[str, ...],
+        store: ShardStore,
+        take: Callable[[ScoreTable], None],
+    ) -> None:
+        self._plan, self._scores, self._keep = plan, scores, keep
+        self._store, self._take = store, take
+        self._keys = list(map(key_of, scores))
+        self._names = {item.digest: key for key, item in plan.sent.items()}
+        # What is known of the shards that were not handed over yet.
+        self._parts: dict[int, tuple[ScoreTable, Known]] = {}
+        self._costs: dict[str, Cost] = {}
+        self._cut: set[str] = set()
+        self._n = self._n_cut = 0
+
+    def score(self, examples: Iterable[Example]) -> ScoreTable:
+        """Score the examples; return what it cost."""
         self.run.run(self._jobs(examples))
-        n, n_cut = 0, sum(part.n_cut for part in self.parts)
-        costs = [part.costs for part in self.parts]
-        tables = []
-        for shard, part, known in zip(self.run.shards, self.parts, self.known, strict=True):
-            self._complete(shard, known)
-            tables.append(self._whole(part, known, n, scores))
-            n += shard.n
-        if not tables:
-            return score_here((), scores, keep=self.keep)[0]
-        names = {item.digest: key for key, item in self.plan.sent.items()}
-        spent = {cost.score: cost for cost in (*costs_of(names, self.known, n), *_added(costs))}
-        keys = list(map(key_of, scores))
+        made, _ = score_here((), self._scores, keep=self._keep)
         return replace(
-            stacked(tables),
-            costs=tuple(spent[key] for key in keys if key in spent),
-            n_truncated=len(self.cut.union(*(known.cut for known in self.known))),
-            n_cut=n_cut + sum(known.n_cut for known in self.known),
-            scales=dict(zip(keys, map(scale_of, scores), strict=True)),
+            made,
+            costs=tuple(self._costs.get(cost.score, cost) for cost in made.costs),
+            n_truncated=len(self._cut),
+            n_cut=self._n_cut,
         )
+
+    def release(self, number: int) -> None:
+        """Hand over the part of the table that is a shard, and forget it."""
+        shard = self.run.shards[number]
+        part, known = self._parts.pop(number)
+        self._complete(shard, known)
+        self._take(self._whole(part, known))
+        for cost in (*known.costs(self._names, shard.n), *part.costs):
+            before = self._costs.get(cost.score)
+            self._costs[cost.score] = cost if before is None else before + cost
+        self._cut |= known.cut
+        self._n_cut += known.n_cut + part.n_cut
+        self._n += shard.n
 
     def _jobs(self, examples: Iterable[Example]) -> Iterator[Job]:
         """Cut shards, compute here what is computed here, and yield what is not known yet."""
         for number, shard, batch in self.run.cut(examples):
             # Answers of endpoints are asked for once, in whichever shard the question stands.
-            part, cut = score_here(batch, self.plan.here, keep=self.keep, forget=not number)
-            self.parts.append(part)
-            self.cut |= cut
+            part, cut = score_here(batch, self._plan.here, keep=self._keep, forget=not number)
+            self._cut |= cut
             rows = to_table(batch)
             by_texts, by_all = digests(rows)
             shard.digest = by_texts
-            self.known.append(known := Known())
+            known = Known()
+            self._parts[number] = part, known
             tasks = [
                 (digest, task)
                 for digest, reading in ((by_texts, False), (by_all, True))
-                if (task := self._missing(shard, known, digest, self.plan.wanted(reading=reading)))
+                if (task := self._missing(shard, known, digest, self._plan.wanted(reading=reading)))
             ]
             shard.waiting = len(tasks)
             if not tasks:
                 self.run.finished(shard)
             for digest, task in tasks:
-                path = self.store.put_input(f"{number}-{digest}", rows)
-                shard.results.append(result := self.store.result(digest, task.key))
+                path = self._store.put_input(f"{number}-{digest}", rows)
+                shard.results.append(result := self._store.result(digest, task.key))
                 yield Job(number, task, path, result, shard.n)
 
     def _missing(
@@ -169,7 +225,7 @@ class _Scoring:
     ) -> ScoreTask | None:
         """Take what is known of a shard; return what computes the rest."""
         names = [item.digest for item in wanted]
-        for path in self.store.results(digest) if wanted else ():
+        for path in self._store.results(digest) if wanted else ():
             before = len(known.values)
             if (table := read_result(path)) is None:
                 path.unlink(missing_ok=True)
@@ -182,7 +238,7 @@ class _Scoring:
 
     def _complete(self, shard: Shard, known: Known) -> None:
         """Read what was computed of a shard."""
-        names = [item.digest for item in self.plan.sent.values()]
+        names = [item.digest for item in self._plan.sent.values()]
         for path in shard.results:
             if any(name not in known.values for name in names):
                 if (table := read_result(path)) is None:
@@ -191,45 +247,13 @@ class _Scoring:
                     )
                 known.add(table, names, shard.n)
 
-    def _whole(
-        self, part: ScoreTable, known: Known, start: int, scores: Sequence[Score]
-    ) -> ScoreTable:
-        """Return one shard's part of the table, its rows numbered on from ``start``."""
-        digests = {key: item.digest for key, item in self.plan.sent.items()}
-        keys = list(map(key_of, scores))
-        reasons = {
-            key: known.reasons.pop(digests[key]) if key in digests else part.reasons[key]
-            for key in keys
+    def _whole(self, part: ScoreTable, known: Known) -> ScoreTable:
+        """Return one shard's part of the table, its rows numbered on from those before."""
+        digests = {key: item.digest for key, item in self._plan.sent.items()}
+        values = {**part.columns, **{key: known.values[name] for key, name in digests.items()}}
+        reasons = {**part.reasons, **{key: known.reasons[name] for key, name in digests.items()}}
+        numbered = {
+            key: {self._n + row: why for row, why in reasons[key].items()} for key in self._keys
         }
-        return replace(
-            part,
-            columns={
-                key: known.values.pop(digests[key]) if key in digests else part.columns[key]
-                for key in keys
-            },
-            reasons={
-                key: {start + row: why for row, why in rows.items()}
-                for key, rows in reasons.items()
-            },
-        )
-
-
-def _added(parts: Sequence[tuple[Cost, ...]]) -> list[Cost]:
-    """Return what scores that are computed here cost over all shards."""
-    total: dict[str, Cost] = {}
-    for cost in (cost for costs in parts for cost in costs):
-        if (before := total.get(cost.score)) is None:
-            total[cost.score] = cost
-            continue
-        calls = before.calls
-        if calls is not None and cost.calls is not None:
-            usage: Usage = calls.usage + cost.calls.usage
-            calls = Calls(calls.n + cost.calls.n, calls.n_judged + cost.calls.n_judged, usage)
-        total[cost.score] = replace(
-            before,
-            n=before.n + cost.n,
-            seconds=before.seconds + cost.seconds,
-            forward_passes=before.forward_passes + cost.forward_passes,
-            calls=calls,
-        )
-    return list(total.values())
+        columns = {key: values[key] for key in self._keys}
+        return replace(part, columns=columns, reasons=numbered)

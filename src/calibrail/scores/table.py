@@ -46,6 +46,10 @@ class Calls:
     n_judged: int
     usage: Usage
 
+    def __add__(self, other: Calls) -> Calls:
+        """Return what was asked for the examples of both."""
+        return Calls(self.n + other.n, self.n_judged + other.n_judged, self.usage + other.usage)
+
     def to_dict(self, score: str, price: Price | None) -> dict[str, Any]:
         """Return what does not depend on which answers were already known: a report's part.
 
@@ -92,6 +96,18 @@ class Cost:
     forward_passes: int
     shared_with: tuple[str, ...] = ()
     calls: Calls | None = None
+
+    def __add__(self, other: Cost) -> Cost:
+        """Return what the same score cost for the examples of both."""
+        calls = [cost.calls for cost in (self, other) if cost.calls is not None]
+        return Cost(
+            self.score,
+            self.n + other.n,
+            self.seconds + other.seconds,
+            self.forward_passes + other.forward_passes,
+            tuple(dict.fromkeys((*self.shared_with, *other.shared_with))),
+            sum(calls[1:], calls[0]) if calls else None,
+        )
 
     @property
     def seconds_per_1000(self) -> float | None:

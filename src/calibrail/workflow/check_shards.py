@@ -99,10 +99,10 @@ def decided_lines(
                 shard.digest = digests(rows)[1]
                 result = store.result(shard.digest, task.key)
                 shard.results.append(result)
-                if _decided(result, shard.n):
+                shard.waiting = int(not _decided(result, shard.n))
+                if not shard.waiting:
                     run.finished(shard)
                     continue
-                shard.waiting = 1
                 path = store.put_input(f"{number}-{shard.digest}", rows)
                 yield Job(number, task, path, result, shard.n)
 
