@@ -18,7 +18,7 @@ from calibrail.guardrail import Guardrail
 from calibrail.guardrail.frozen import content_digest, render
 from calibrail.guardrail.probe_answers import ANSWERS, SET
 from calibrail.guardrail.probes import compare_probes, freeze_probes, probe_examples
-from calibrail.models.encoder import LocalEncoder
+from calibrail.models.encoder import TorchEncoder
 from calibrail.scores import Score, build, parse_spec
 from calibrail.scores.base import Scores
 from calibrail.scores.cascade import Hybrid
@@ -176,12 +176,12 @@ def test_vectors_that_are_remembered_are_computed_anew(tmp_path: Path) -> None:
 def test_another_precision_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     score: Any = build(parse_spec("rad"))
     probes = freeze_probes(score)
-    computed = LocalEncoder._forward
+    computed = TorchEncoder.vectors
 
-    def coarse(self: LocalEncoder, *given: Any) -> list[Any]:
+    def coarse(self: TorchEncoder, *given: Any) -> list[Any]:
         return [part.astype(np.float16).astype(np.float32) for part in computed(self, *given)]
 
-    monkeypatch.setattr(LocalEncoder, "_forward", coarse)
+    monkeypatch.setattr(TorchEncoder, "vectors", coarse)
     with pytest.raises(GuardrailError, match=r"differ by more than 1e-06.*dtype float32"):
         compare_probes(probes, score)
     score.forget()

@@ -236,7 +236,10 @@ class TestSpecification:
     @pytest.mark.parametrize(
         ("wrong", "message"),
         [
-            ({"dtype": "int8"}, "dtype must be one of float32, bfloat16, float16; got 'int8'"),
+            (
+                {"dtype": "int8"},
+                "dtype must be one of float32, bfloat16, float16 with backend=torch; got 'int8'",
+            ),
             ({"window": 0}, "window must be at least 1"),
             ({"window": True}, "window must be a number of tokens"),
             ({"window": "9"}, "window must be a number of tokens"),

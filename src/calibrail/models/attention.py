@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models.loading import Architecture, Network
+from calibrail.models.loading import Architecture
 from calibrail.models.location import DEFAULT_MODEL, full_name
+from calibrail.models.network import Network
 from calibrail.models.reading import ReadingModel
 from calibrail.models.store import BATCH_TOKENS, batches, shared
 from calibrail.models.windows import Tokens, Window, assemble, read, stretches
@@ -112,6 +113,11 @@ class AttentionModel(ReadingModel[DocumentsAndResponse, Network, AttentionShare]
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not self.runtime.is_torch:
+            raise InputError(
+                f"backend must be torch where attention is looked at; got {self.backend!r}, which "
+                "gives no attention"
+            )
         layers: object = self.layers
         if isinstance(layers, bool) or not isinstance(layers, int) or layers < 1:
             raise InputError(f"layers must be at least 1; got {layers!r}")
@@ -277,6 +283,8 @@ def load_attention(
     dtype: str = "float32",
     layers: int = 4,
     window: int | None = None,
+    backend: str = "torch",
+    device: str | None = None,
 ) -> AttentionModel:
     """Return the process's one attention model of this specification; nothing is loaded yet.
 
@@ -292,6 +300,8 @@ def load_attention(
         How many of the last layers count.
     window : int or None
         Most tokens of the documents a pass; None for what fits.
+    backend, device : str, str or None
+        See ``Runtime``; the backend must be torch.
 
     Raises
     ------
@@ -303,4 +313,6 @@ def load_attention(
     >>> load_attention("all-MiniLM-L6-v2") is load_attention()
     True
     """
-    return shared(AttentionModel, full_name(model), revision, dtype, window, layers)
+    return shared(
+        AttentionModel, full_name(model), revision, dtype, window, backend, device, layers
+    )

@@ -28,8 +28,13 @@ def default_cache() -> Path | None:
     """
     if named := os.environ.get(CACHE_VARIABLE):
         return None if named == "off" else Path(named).expanduser()
+    return cache_folder() / "answers.sqlite"
+
+
+def cache_folder() -> Path:
+    """Return calibrail's folder within the user's cache folder, ``XDG_CACHE_HOME``."""
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "calibrail" / "answers.sqlite"
+    return Path(root) / "calibrail"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,25 @@
 """How is a transformers model opened, in a stated precision and running no code but our own?"""
 
 import importlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
 from calibrail.errors import InputError, ModelError
+from calibrail.models.backends import GPU_TOKENS, GRAPH, INT8, Runtime, torch_device
+from calibrail.models.exporting import Exportable, export
+from calibrail.models.graphs import TOKENIZER_FOLDER, kept
 from calibrail.models.location import INSTALL, Location, digests, locate
-from calibrail.models.windows import Window
+from calibrail.models.network import Network
+from calibrail.models.sessions import GraphSession
+from calibrail.models.store import BATCH_TOKENS
 
 #: How far a probability may move with the batch in which an input runs; measured on a six-layer
-#: model: 1.4e-6, 5e-3 and 7e-4.
-TOLERANCES: Final = {"float32": 1e-5, "bfloat16": 2e-2, "float16": 2e-3}
+#: model: 1.4e-6, 5e-3 and 7e-4. In int8 each input runs by itself.
+TOLERANCES: Final = {"float32": 1e-5, "bfloat16": 2e-2, "float16": 2e-3, "int8": 1e-5}
 
 #: What files that are no model make a library raise.
 UNREADABLE: Final = (OSError, ValueError, KeyError, TypeError, RuntimeError)
@@ -53,49 +57,6 @@ class Architecture:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Network:
-    """An opened model with its tokenizer.
-
-    Attributes
-    ----------
-    module : torch.nn.Module
-        In evaluation mode.
-    tokenizer : transformers tokenizer
-        A fast one.
-    model : str
-        What the user called it, for messages.
-    """
-
-    module: Any
-    tokenizer: Any
-    model: str
-
-    def inputs(self, windows: Sequence[Window]) -> dict[str, Any]:
-        """Return one batch as tensors, padded on the right to the longest window."""
-        import torch
-
-        def padded(rows: Iterable[Sequence[int]], filler: int = 0) -> Any:
-            columns = list(zip_longest(*rows, fillvalue=filler))
-            return torch.tensor(columns, dtype=torch.long, device=self.module.device).T.contiguous()
-
-        ids = [window.ids for window in windows]
-        inputs = {
-            "input_ids": padded(ids, self.tokenizer.pad_token_id or 0),
-            "attention_mask": padded([1] * len(row) for row in ids),
-        }
-        if "token_type_ids" in self.tokenizer.model_input_names:
-            inputs["token_type_ids"] = padded(window.types for window in windows)
-        return inputs
-
-    def run(self, windows: Sequence[Window], **options: Any) -> Any:
-        """Return what the model makes of one batch."""
-        import torch
-
-        with torch.inference_mode():
-            return self.module(**self.inputs(windows), **options)
-
-
 @dataclass(eq=False)
 class LocalModel:
     """Base of the models that are opened when first needed and count their forward passes.
@@ -106,10 +67,12 @@ class LocalModel:
         Hub name or folder.
     revision : str or None
         Revision of a hub model.
-    dtype : {"float32", "bfloat16", "float16"}
+    dtype : {"float32", "bfloat16", "float16", "int8"}
         Precision of the weights. Another precision is another score.
     window : int or None
         Most tokens of the long text a pass; None for what fits.
+    backend, device : str, str or None
+        See ``Runtime``.
     """
 
     #: Forward passes so far (batches).
@@ -121,11 +84,13 @@ class LocalModel:
     revision: str | None = None
     dtype: str = "float32"
     window: int | None = None
+    backend: str = "torch"
+    device: str | None = None
 
     def __post_init__(self) -> None:
-        model, revision, dtype, window = self.model, self.revision, self.dtype, self.window
-        if dtype not in tuple(TOLERANCES):
-            raise InputError(f"dtype must be one of {', '.join(TOLERANCES)}; got {dtype!r}")
+        model, revision, window = self.model, self.revision, self.window
+        #: What computes it.
+        self.runtime = Runtime(self.backend, self.dtype, self.device)
         if not isinstance(model, str):
             raise InputError(f'model must be a string; got {model!r}; write model="{model}"')
         if revision is not None and not isinstance(revision, str):
@@ -145,7 +110,7 @@ class LocalModel:
             others than those that this process has looked at before.
         """
         named = {"model": self.place.name, "revision": self.place.revision}
-        return {**named, **self.verified(), "dtype": self.dtype}
+        return {**named, **self.verified(), "dtype": self.dtype, **self.runtime.fingerprint()}
 
     def file_digests(self) -> dict[str, str]:
         """Return the digests of all files that are read when the model is opened."""
@@ -201,13 +166,11 @@ class LocalModel:
         closed = {"local_files_only": True, "trust_remote_code": False}
         options = {**architecture.options, "use_safetensors": True, "output_loading_info": True}
         with self.loading(architecture.purpose, "transformers") as transformers:
-            import torch
-
             if architecture.configuration is not None:
                 name, figures = architecture.configuration
                 options["config"] = getattr(transformers, name)(**figures)
             module, report = getattr(transformers, architecture.kind).from_pretrained(
-                str(folder), dtype=getattr(torch, self.dtype), **closed, **options
+                str(folder), dtype=self.torch_dtype(), **closed, **options
             )
             take_into_memory(module)
             name, folder = architecture.tokenizer or ("AutoTokenizer", folder)
@@ -224,8 +187,56 @@ class LocalModel:
                 )
         if not tokenizer.is_fast:
             raise ModelError(f"{self.model} has no fast tokenizer, which tells where words lie")
-        module.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+        module.to(self.torch_device()).eval()
         return Network(module, tokenizer, self.model)
+
+    def open_graph(self, purpose: str, make: Callable[[], Exportable]) -> tuple[GraphSession, Any]:
+        """Open the model as it was exported, once, and return it with its tokenizer.
+
+        Parameters
+        ----------
+        purpose : str
+            What it is to be, for messages; what is exported depends on it.
+        make : callable
+            Opens the model by torch; called where it was not exported before.
+
+        Raises
+        ------
+        ModelError
+            If a library is missing, the files cannot be loaded, or it cannot be exported.
+        """
+        self.runtime.require()
+        with self.loading(purpose, "transformers") as transformers:
+            made_of = {
+                **self.verified(),
+                "purpose": purpose,
+                "graph": GRAPH,
+                "quantisation": INT8 if self.dtype == "int8" else None,
+                "backend": self.backend,
+                "transformers": transformers.__version__,
+            }
+            entry = kept(made_of, lambda folder: export(make(), folder, self.runtime, self.model))
+            session = GraphSession(entry, self.runtime)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(
+                str(entry / TOKENIZER_FOLDER), local_files_only=True, trust_remote_code=False
+            )
+        return session, tokenizer
+
+    def torch_dtype(self) -> Any:
+        """Return the precision in which torch opens the model: float32 for what is exported."""
+        import torch
+
+        return getattr(torch, self.dtype if self.runtime.is_torch else "float32")
+
+    def torch_device(self) -> str:
+        """Return the device on which torch opens the model: the processor for what is exported."""
+        return torch_device(self.device) if self.runtime.is_torch else "cpu"
+
+    def most_rows(self, length: int, *, on_gpu: bool) -> int:
+        """Return how many inputs of so many tokens run together."""
+        if self.runtime.alone:
+            return 1
+        return max(1, (GPU_TOKENS if on_gpu else BATCH_TOKENS) // length)
 
     @contextmanager
     def loading(self, purpose: str, library: str) -> Iterator[Any]:

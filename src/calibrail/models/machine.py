@@ -40,8 +40,8 @@ def machine(models: Iterable[Any] = ()) -> dict[str, str]:
     Parameters
     ----------
     models : iterable
-        The models of a score, already loaded where they are local: their precision and the device
-        stand in the result.
+        The models of a score, already loaded where they are local: their precision, their device
+        and what computes them stand in the result.
     """
     import numpy as np
 
@@ -52,13 +52,18 @@ def machine(models: Iterable[Any] = ()) -> dict[str, str]:
         "blas": f"{blas.get('name', 'unknown')} {blas.get('version', '')}".strip(),
         "processor": platform.machine(),
     }
-    if precisions := sorted({str(model.dtype) for model in models if hasattr(model, "dtype")}):
+    local = [model for model in models if hasattr(model, "dtype")]
+    if precisions := sorted({str(model.dtype) for model in local}):
         import torch
 
-        cuda = torch.cuda.is_available()
+        runtimes = {model.runtime for model in local if hasattr(model, "runtime")}
+        takes = any(runtime.takes_cuda for runtime in runtimes) or not runtimes
+        cuda = torch.cuda.is_available() and takes
         found["device"] = f"cuda ({torch.cuda.get_device_name()})" if cuda else "cpu"
         found["instructions"] = torch.backends.cpu.get_cpu_capability()
         found["dtype"] = ", ".join(precisions)
+        if others := sorted(item.version for item in runtimes if not item.is_torch):
+            found["backend"] = ", ".join(others)
     return found
 
 

@@ -1,6 +1,7 @@
 """How likely does a hypothesis follow from a premise, and from which part of it?"""
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import permutations
 from typing import Any, Final, NamedTuple
 
@@ -94,7 +95,8 @@ class EntailmentModel(PairModel):
     def open(self) -> heads.EntailmentHead:
         """Load the model and ask it the three pairs."""
         kind = heads.find_kind(self.place, self.model)
-        head = kind.head(self.open_network(kind.architecture), kind.labels, kind.prompt)
+        make = partial(kind.head, labels=kind.labels, prompt=kind.prompt)
+        head = self.open_head(kind.architecture, make)
         self._self_test(head)
         return head
 
@@ -144,7 +146,12 @@ class EntailmentModel(PairModel):
 
 
 def load_nli(
-    model: str, revision: str | None = None, dtype: str = "float32", window: int | None = None
+    model: str,
+    revision: str | None = None,
+    dtype: str = "float32",
+    window: int | None = None,
+    backend: str = "torch",
+    device: str | None = None,
 ) -> EntailmentModel:
     """Return the process's one entailment model of this specification; nothing is loaded yet.
 
@@ -154,10 +161,12 @@ def load_nli(
         Hub name or folder, e.g. ``facebook/bart-large-mnli``.
     revision : str or None
         Revision of a hub model.
-    dtype : {"float32", "bfloat16", "float16"}
+    dtype : {"float32", "bfloat16", "float16", "int8"}
         Precision of the weights.
     window : int or None
         Most tokens of the premise a pass; None for what fits.
+    backend, device : str, str or None
+        See ``Runtime``.
 
     Raises
     ------
@@ -169,4 +178,4 @@ def load_nli(
     >>> load_nli("facebook/bart-large-mnli") is load_nli(model="facebook/bart-large-mnli")
     True
     """
-    return shared(EntailmentModel, model, revision, dtype, window)
+    return shared(EntailmentModel, model, revision, dtype, window, backend, device)

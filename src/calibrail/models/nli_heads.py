@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.errors import ModelError
-from calibrail.models.loading import Architecture, Network
+from calibrail.models.loading import Architecture
 from calibrail.models.location import Location, locate_tokenizer
+from calibrail.models.network import AnyNetwork
 from calibrail.models.pairs import PairHead
 from calibrail.models.windows import Window
 
@@ -65,7 +66,7 @@ class EntailmentHead(PairHead):
 
     Parameters
     ----------
-    network : Network
+    network : Network or GraphNetwork
         The model.
     labels : tuple of str
         Meaning of each of its outputs, in their order.
@@ -73,7 +74,7 @@ class EntailmentHead(PairHead):
         See ``PairHead``.
     """
 
-    def __init__(self, network: Network, labels: tuple[str, ...], prompt: str = "") -> None:
+    def __init__(self, network: AnyNetwork, labels: tuple[str, ...], prompt: str = "") -> None:
         super().__init__(network, prompt)
         self.labels = labels
         self._judged = [labels.index(label) for label in JUDGED if label in labels]
@@ -94,9 +95,10 @@ class Hhem(EntailmentHead):
     consistency. The published weights carry the prefix ``t5.``.
     """
 
-    def logits(self, windows: Sequence[Window]) -> Any:
-        """Return those of inconsistent and consistent."""
-        return super().logits(windows)[:, 0]
+    @staticmethod
+    def forward(module: Any, inputs: dict[str, Any]) -> tuple[Any, ...]:
+        """Return the logits of inconsistent and consistent: those of the first position."""
+        return (module(**inputs).logits[:, 0],)
 
 
 class MiniCheck(EntailmentHead):
@@ -105,7 +107,7 @@ class MiniCheck(EntailmentHead):
     Tang, Laban and Durrett, "MiniCheck" (EMNLP 2024), and its published inference code.
     """
 
-    def __init__(self, network: Network, labels: tuple[str, ...], prompt: str) -> None:
+    def __init__(self, network: AnyNetwork, labels: tuple[str, ...], prompt: str) -> None:
         super().__init__(network, labels, prompt)
         # The vocabulary of flan-t5 has no word "0": its first token is the bare word boundary,
         # which is what the published code reads as "0".
@@ -120,23 +122,24 @@ class MiniCheck(EntailmentHead):
                 "tokens of their own, as a MiniCheck model's does"
             )
         self._answers = zero + one
-        self._start = network.module.config.decoder_start_token_id or 0
 
     def logits(self, windows: Sequence[Window]) -> Any:
         """Return those of "0" (unsupported) and "1" (supported)."""
-        return self._first_token(windows)[:, self._answers]
+        return super().logits(windows)[:, self._answers]
 
     def answered(self, windows: Sequence[Window]) -> NDArray[np.float64]:
         """Return how likely the answer is one of the two at all, shape (windows,)."""
-        either = _softmax(self._first_token(windows))[:, self._answers]
+        either = _softmax(super().logits(windows))[:, self._answers]
         return np.asarray(either.sum(axis=1))
 
-    def _first_token(self, windows: Sequence[Window]) -> Any:
+    @staticmethod
+    def forward(module: Any, inputs: dict[str, Any]) -> tuple[Any, ...]:
+        """Return the logits of all tokens for the first one of the answer."""
         import torch
 
-        start = torch.full((len(windows), 1), self._start, device=self.network.module.device)
-        output = self.network.run(windows, decoder_input_ids=start, use_cache=False)
-        return output.logits[:, 0]
+        begin = module.config.decoder_start_token_id or 0
+        start = torch.full_like(inputs["input_ids"][:, :1], begin)
+        return (module(**inputs, decoder_input_ids=start, use_cache=False).logits[:, 0],)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,20 +1,32 @@
 """What does a model of text pairs say about a long and a short text, whatever their length?"""
 
-from collections.abc import Iterable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.errors import InputError, ModelError
-from calibrail.models.loading import Network
+from calibrail.models.exporting import Exportable
+from calibrail.models.loading import Architecture
+from calibrail.models.network import AnyNetwork, GraphNetwork, padded
 from calibrail.models.reading import ReadingModel
+from calibrail.models.sessions import ahead
 from calibrail.models.store import batches
 from calibrail.models.windows import Tokens, Window, cut, read
 
 Pair = tuple[str, str]
+Head = TypeVar("Head", bound="PairHead")
+
+#: Pairs of several lengths, on which an exported model must agree with torch.
+SAMPLES: Final = (
+    ("The bridge over the river was opened in 1932.", "The bridge is old."),
+    ("Two dogs are running across a field. " * 8, "A cat sleeps in the old tower."),
+    ("The museum is closed on Mondays. " * 3, "It is closed."),
+)
 
 
 class Best(NamedTuple):
@@ -40,7 +52,7 @@ class PairHead:
 
     Parameters
     ----------
-    network : Network
+    network : Network or GraphNetwork
         The model.
     prompt : str
         With ``{long}`` before ``{short}``; empty for the tokenizer's own template for two texts.
@@ -48,7 +60,7 @@ class PairHead:
         Whether the long text is the first one of a pair.
     """
 
-    def __init__(self, network: Network, prompt: str = "", *, long_first: bool = True) -> None:
+    def __init__(self, network: AnyNetwork, prompt: str = "", *, long_first: bool = True) -> None:
         self.network, self.prompt, self.long_first = network, prompt, long_first
 
     def read(self, longs: Sequence[str], shorts: Sequence[str]) -> list[Tokens]:
@@ -58,7 +70,12 @@ class PairHead:
 
     def logits(self, windows: Sequence[Window]) -> Any:
         """Return the outputs for one batch as a tensor, shape (windows, outputs)."""
-        return self.network.run(windows).logits
+        return self.network.first(windows, self.forward)
+
+    @staticmethod
+    def forward(module: Any, inputs: dict[str, Any]) -> tuple[Any, ...]:
+        """Return what torch computes of one batch; this is what is exported."""
+        return (module(**inputs).logits,)
 
     def values(self, windows: Sequence[Window]) -> NDArray[np.float64]:
         """Return the values of one batch, shape (windows, kinds)."""
@@ -113,6 +130,33 @@ class PairModel(ReadingModel[Pair, PairHead, Best]):
         for pair in pairs:
             self.compute([pair])
 
+    def open_head(self, architecture: Architecture, make: Callable[[AnyNetwork], Head]) -> Head:
+        """Load the model, by torch or as it was exported, and return what reads its outputs."""
+        if self.runtime.is_torch:
+            return make(self.open_network(architecture))
+        exportable = partial(self._exportable, architecture, make)
+        session, tokenizer = self.open_graph(architecture.purpose, exportable)
+        return make(GraphNetwork(session, tokenizer, self.model))
+
+    def _exportable(
+        self, architecture: Architecture, make: Callable[[AnyNetwork], PairHead]
+    ) -> Exportable:
+        import torch
+
+        options = {**architecture.options, "attn_implementation": "eager"}
+        network = self.open_network(replace(architecture, options=options))
+        head = make(network)
+        longs, shorts = zip(*SAMPLES, strict=True)
+        tokens = head.read(*((longs, shorts) if head.long_first else (shorts, longs)))
+        windows = [cut(pair, self.length, None)[0][0] for pair in tokens]
+        samples = [
+            {name: torch.from_numpy(rows) for name, rows in padded(part, network.tokenizer).items()}
+            for part in (windows[:1], windows[1:2], windows)
+        ]
+        return Exportable(
+            network.module, network.tokenizer, head.forward, samples, {"logits": (0,)}
+        )
+
     def compute(self, items: Sequence[Pair]) -> None:
         """Read pairs in batches of their windows, and keep the best values of each."""
         longs, shorts = zip(*items, strict=True)
@@ -132,8 +176,14 @@ class PairModel(ReadingModel[Pair, PairHead, Best]):
 
     def _values(self, windows: Sequence[Window]) -> NDArray[np.float64]:
         values: dict[int, NDArray[np.float64]] = {}
-        for batch in batches([len(window.ids) for window in windows]):
-            rows = self.head.values([windows[index] for index in batch])
+        network = self.head.network
+
+        def compute(batch: list[int]) -> tuple[list[int], NDArray[np.float64]]:
+            return batch, self.head.values([windows[index] for index in batch])
+
+        rows_together = partial(self.most_rows, on_gpu=network.on_gpu)
+        chosen = batches([len(window.ids) for window in windows], rows_together)
+        for batch, rows in ahead(compute, chosen, network.n_workers):
             if not np.isfinite(rows).all():
                 raise ModelError(
                     f"{self.model} gives values that are no numbers in {self.dtype}; "

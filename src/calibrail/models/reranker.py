@@ -1,6 +1,7 @@
 """How relevant is a document to a query, as a cross-encoder sees it?"""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -64,11 +65,16 @@ class Reranker(PairModel):
         """Load the model."""
         self.describe()
         architecture = Architecture("AutoModelForSequenceClassification", "a reranker")
-        return PairHead(self.open_network(architecture), long_first=False)
+        return self.open_head(architecture, partial(PairHead, long_first=False))
 
 
 def load_reranker(
-    model: str, revision: str | None = None, dtype: str = "float32", window: int | None = None
+    model: str,
+    revision: str | None = None,
+    dtype: str = "float32",
+    window: int | None = None,
+    backend: str = "torch",
+    device: str | None = None,
 ) -> Reranker:
     """Return the process's one reranker of this specification; nothing is loaded yet.
 
@@ -78,14 +84,16 @@ def load_reranker(
         Hub name or folder, e.g. ``BAAI/bge-reranker-v2-m3``.
     revision : str or None
         Revision of a hub model.
-    dtype : {"float32", "bfloat16", "float16"}
+    dtype : {"float32", "bfloat16", "float16", "int8"}
         Precision of the weights.
     window : int or None
         Most tokens of the document a pass; None for what fits.
+    backend, device : str, str or None
+        See ``Runtime``.
 
     Raises
     ------
     InputError
         If an argument is outside its domain.
     """
-    return shared(Reranker, model, revision, dtype, window)
+    return shared(Reranker, model, revision, dtype, window, backend, device)

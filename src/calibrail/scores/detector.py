@@ -76,6 +76,9 @@ class Detector:
     explains = False
     #: What ``params`` and models leave unsaid: by name a version, or what returns it.
     versions: ClassVar[tuple[tuple[str, str | Callable[[], str]], ...]] = ()
+    #: Parameters that ``params`` hold only where they are not their default: guardrails were frozen
+    #: before there were any.
+    later: ClassVar[tuple[str, ...]] = ()
     __signature__: ClassVar[Signature]
 
     def __init_subclass__(cls) -> None:
@@ -88,8 +91,11 @@ class Detector:
 
     @property
     def params(self) -> Mapping[str, JSON]:
-        """Every parameter with its value."""
-        return {name: getattr(self, name) for name in self.__signature__.parameters}
+        """Every parameter with its value, but for those of ``later`` that are their default."""
+        declared = self.__signature__.parameters
+        values = {name: getattr(self, name) for name in declared}
+        unsaid = {name for name in self.later if values[name] == declared[name].default}
+        return {name: value for name, value in values.items() if name not in unsaid}
 
     @property
     def requires(self) -> tuple[str, ...]:
@@ -207,7 +213,29 @@ class ModelScore(Detector):
         return super().score(examples)
 
 
-class Embedding(ModelScore):
+class LocalScore(ModelScore):
+    """Base of the scores whose models run on this machine.
+
+    Parameters
+    ----------
+    backend : {"torch", "onnx", "openvino"}
+        Which library computes them; each is another score.
+    device : {"cpu", "cuda", "mps"}, optional
+        Where; None for a graphics processor where there is one.
+    """
+
+    backend: str = "torch"
+    device: str | None = None
+
+    later = ("backend", "device")
+
+    @property
+    def computed(self) -> dict[str, Any]:
+        """What computes the models, as they are loaded with it."""
+        return {"backend": self.backend, "device": self.device}
+
+
+class Embedding(LocalScore):
     """Base of the scores that embed texts.
 
     Parameters
@@ -218,8 +246,10 @@ class Embedding(ModelScore):
         Revision of a hub model.
     prompt : str
         Put before every text.
-    dtype : {"float32", "bfloat16", "float16"}
+    dtype : {"float32", "bfloat16", "float16", "int8"}
         Precision of the weights.
+    backend, device
+        See ``LocalScore``.
     """
 
     model: str = DEFAULT_MODEL
@@ -233,7 +263,9 @@ class Embedding(ModelScore):
     tolerance = 1e-6
 
     def __post_init__(self) -> None:
-        self.encoder = load_encoder(self.model, self.revision, self.prompt, self.dtype)
+        self.encoder = load_encoder(
+            self.model, self.revision, self.prompt, self.dtype, **self.computed
+        )
         self.model = self.encoder.model
 
 

@@ -9,7 +9,7 @@ from calibrail.data.example import Example
 from calibrail.errors import InputError, ModelError
 from calibrail.models.nli import Judgement, load_nli
 from calibrail.scores.base import NO_SENTENCE, Valued
-from calibrail.scores.detector import ModelScore, filled, is_number, joined
+from calibrail.scores.detector import LocalScore, filled, is_number, joined
 from calibrail.scores.evidence import SPOKEN, judged, nearest, whole_response
 from calibrail.text.claims import Claim, claims, claims_version
 from calibrail.text.sentences import Sentence, sentences, sentences_version
@@ -20,7 +20,7 @@ NLI_MODEL = "facebook/bart-large-mnli"
 Pair = tuple[str, str]
 
 
-class Entailing(ModelScore):
+class Entailing(LocalScore):
     """Base of the scores that ask an entailment model.
 
     Parameters
@@ -29,10 +29,12 @@ class Entailing(ModelScore):
         Hub name or folder of the model.
     revision : str or None
         Revision of a hub model.
-    dtype : {"float32", "bfloat16", "float16"}
+    dtype : {"float32", "bfloat16", "float16", "int8"}
         Precision of the weights.
     window : int or None
         Most tokens of a premise a pass; None for what the model reads.
+    backend, device
+        See ``LocalScore``.
     """
 
     model: str = NLI_MODEL
@@ -45,7 +47,7 @@ class Entailing(ModelScore):
     versions = (("sentences", sentences_version),)
 
     def __post_init__(self) -> None:
-        self.nli = load_nli(self.model, self.revision, self.dtype, self.window)
+        self.nli = load_nli(self.model, self.revision, self.dtype, self.window, **self.computed)
 
 
 class Nli(Entailing):

@@ -12,7 +12,7 @@ from calibrail.errors import InputError
 from calibrail.models.nli import Judgement, load_nli
 from calibrail.scores import entailment, stacking
 from calibrail.scores.base import JSON, NO_SENTENCE, Score, Scores, prepare
-from calibrail.scores.detector import ModelScore, positive
+from calibrail.scores.detector import LocalScore, positive
 from calibrail.scores.evidence import judged
 from calibrail.scores.learned import Learning, both_classes
 from calibrail.text.sentences import sentences, sentences_version
@@ -21,7 +21,7 @@ from calibrail.text.sentences import sentences, sentences_version
 SECOND = "cross-encoder/nli-deberta-v3-base"
 
 
-class Halt(Learning, ModelScore):
+class Halt(Learning, LocalScore):
     """1 - P(faithful) of a logistic model over what two entailment models say.
 
     Of each sentence of the response, one minus each model's highest entailment and its highest
@@ -36,10 +36,12 @@ class Halt(Learning, ModelScore):
         The two models, both of which must know contradiction.
     strength : float
         Inverse strength of the logistic model's L2 penalty; above 0.
-    dtype : {"float32", "bfloat16", "float16"}
+    dtype : {"float32", "bfloat16", "float16", "int8"}
         Precision of the weights.
     window : int or None
         Most tokens of a chunk a pass; None for what each model reads.
+    backend, device
+        See ``LocalScore``; of both models.
     """
 
     model: str = entailment.NLI_MODEL
@@ -57,7 +59,9 @@ class Halt(Learning, ModelScore):
         specified = (self.model, self.revision), (self.second, self.second_revision)
         if specified[0] == specified[1]:
             raise InputError(f"halt combines two models; model and second are both {self.model!r}")
-        self.nli = tuple(load_nli(*item, self.dtype, self.window) for item in specified)
+        self.nli = tuple(
+            load_nli(*item, self.dtype, self.window, **self.computed) for item in specified
+        )
 
     @property
     def tolerance(self) -> float:

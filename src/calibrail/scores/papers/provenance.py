@@ -15,7 +15,7 @@ from calibrail.models.location import DEFAULT_MODEL
 from calibrail.models.nli import load_nli
 from calibrail.models.reranker import Reranker, load_reranker
 from calibrail.scores.base import JSON, Demand, Scores, Valued, prepare
-from calibrail.scores.detector import Detector, ModelScore, filled, is_number, one_of, whole
+from calibrail.scores.detector import Detector, LocalScore, filled, is_number, one_of, whole
 from calibrail.scores.evidence import filled_places, quoted
 
 Selection = Literal["top_p", "top_k"]
@@ -29,7 +29,7 @@ RELEVANCE = "mixedbread-ai/mxbai-rerank-base-v1"
 _Floats = NDArray[np.float64]
 
 
-class Provenance(ModelScore):
+class Provenance(LocalScore):
     """1 - factuality of the answer given the sources that are relevant to the question.
 
     Sankararaman et al., "Provenance" (arXiv 2411.01022), sections 3.1 to 3.3. A cross-encoder says
@@ -58,10 +58,12 @@ class Provenance(ModelScore):
     relevance_model, relevance_revision : str or None
         Cross-encoder or sentence encoder; None for the paper's cross-encoder and the embedded
         encoder.
-    dtype : {"float32", "bfloat16", "float16"}
+    dtype : {"float32", "bfloat16", "float16", "int8"}
         Precision of all weights.
     window : int or None
         Most tokens of a chunk a pass; None for what each model reads.
+    backend, device
+        See ``LocalScore``; of all models.
     """
 
     selection: Selection = "top_p"
@@ -88,12 +90,12 @@ class Provenance(ModelScore):
         if not is_number(self.top_p) or not 0.0 < self.top_p <= 1.0:
             raise InputError(f"top_p must lie in (0, 1]; got {self.top_p!r}")
         self.top_p, self.top_k = float(self.top_p), whole(self.top_k, "top_k")
-        self.nli = load_nli(self.model, self.revision, self.dtype, self.window)
+        self.nli = load_nli(self.model, self.revision, self.dtype, self.window, **self.computed)
         model, revision, dtype = self.relevance_model, self.relevance_revision, self.dtype
         self.ranker: Encoder | Reranker = (
-            load_reranker(model or RELEVANCE, revision, dtype, self.window)
+            load_reranker(model or RELEVANCE, revision, dtype, self.window, **self.computed)
             if self.relevance == "cross_encoder"
-            else load_encoder(model or DEFAULT_MODEL, revision, "", dtype)
+            else load_encoder(model or DEFAULT_MODEL, revision, "", dtype, **self.computed)
         )
         self.relevance_model = self.ranker.model
 

@@ -6,12 +6,12 @@ from calibrail.data.example import Example
 from calibrail.models.attention import load_attention
 from calibrail.models.location import DEFAULT_MODEL
 from calibrail.scores.base import Valued
-from calibrail.scores.detector import ModelScore, filled
+from calibrail.scores.detector import LocalScore, filled
 from calibrail.scores.evidence import supported
 from calibrail.text.sentences import sentences, sentences_version
 
 
-class Redeep(ModelScore):
+class Redeep(LocalScore):
     """1 - share of the response tokens' attention that falls on the context.
 
     Attention on document tokens over that on document and response tokens, averaged over response
@@ -30,6 +30,8 @@ class Redeep(ModelScore):
         Precision of the weights.
     window : int or None
         Most tokens of the context a pass; None for what the model reads.
+    backend, device
+        See ``LocalScore``; the backend must be torch, since others give no attention.
     """
 
     model: str = DEFAULT_MODEL
@@ -46,7 +48,7 @@ class Redeep(ModelScore):
 
     def __post_init__(self) -> None:
         self.attention = load_attention(
-            self.model, self.revision, self.dtype, self.layers, self.window
+            self.model, self.revision, self.dtype, self.layers, self.window, **self.computed
         )
         self.model = self.attention.model
 

@@ -16,7 +16,7 @@ from calibrail.errors import InputError
 from calibrail.models.location import DEFAULT_MODEL
 from calibrail.models.reranker import load_reranker
 from calibrail.scores.base import NO_CONTENT_WORD, Demand, Score, Scores, Valued
-from calibrail.scores.detector import Embedding, ModelScore, filled, is_number, numbers
+from calibrail.scores.detector import Embedding, LocalScore, filled, is_number, numbers
 from calibrail.scores.embeddings import Rad
 from calibrail.scores.entailment import NLI_MODEL, Sec
 from calibrail.scores.evidence import filled_places, quoted
@@ -76,7 +76,7 @@ class Tfg(Embedding):
         return float(np.mean(_best_matches(response, chunks) < self.gamma))
 
 
-class CrossEncoder(ModelScore):
+class CrossEncoder(LocalScore):
     """-max over chunks of the raw logit of (response, chunk).
 
     Unbounded; higher means more likely hallucinated. Source: the baseline of "The Semantic
@@ -89,10 +89,12 @@ class CrossEncoder(ModelScore):
         Hub name or folder of a cross-encoder with one output.
     revision : str or None
         Revision of a hub model.
-    dtype : {"float32", "bfloat16", "float16"}
+    dtype : {"float32", "bfloat16", "float16", "int8"}
         Precision of the weights.
     window : int or None
         Most tokens of a chunk a pass; None for what the model reads.
+    backend, device
+        See ``LocalScore``.
     """
 
     model: str = "BAAI/bge-reranker-v2-m3"
@@ -105,7 +107,9 @@ class CrossEncoder(ModelScore):
     uses = ("reranker",)
 
     def __post_init__(self) -> None:
-        self.reranker = load_reranker(self.model, self.revision, self.dtype, self.window)
+        self.reranker = load_reranker(
+            self.model, self.revision, self.dtype, self.window, **self.computed
+        )
 
     def inputs(self, example: Example) -> list[tuple[str, str]]:
         """Return the response with every chunk."""
@@ -121,7 +125,7 @@ class CrossEncoder(ModelScore):
         return -float(logits.max()), {"kind": "sources", "items": items}
 
 
-class Crg(Combined):
+class Crg(Combined, LocalScore):
     """Conformal RAG Guardrails: a weighted mean of ``rad``, ``sec`` and ``tfg``.
 
     Sinha, "The Semantic Illusion" (arXiv 2512.15068), section 3 and appendix A.
@@ -138,10 +142,12 @@ class Crg(Combined):
         Entailment model.
     gamma : float
         See ``Tfg``.
-    dtype : {"float32", "bfloat16", "float16"}
+    dtype : {"float32", "bfloat16", "float16", "int8"}
         Precision of all weights.
     window : int or None
         See ``Entailing``.
+    backend, device
+        See ``LocalScore``; of all models.
     """
 
     weights: str = "equal"
@@ -165,10 +171,15 @@ class Crg(Combined):
             "model": self.model,
             "revision": self.revision,
             "dtype": self.dtype,
+            **self.computed,
         }
         distance, grounding = Rad(**encoder), Tfg(gamma=self.gamma, **encoder)
         entailment = Sec(
-            model=self.nli_model, revision=self.nli_revision, dtype=self.dtype, window=self.window
+            model=self.nli_model,
+            revision=self.nli_revision,
+            dtype=self.dtype,
+            window=self.window,
+            **self.computed,
         )
         self.combine([distance, entailment, grounding])
         self.model, self.gamma = distance.model, grounding.gamma

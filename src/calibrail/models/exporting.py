@@ -1,0 +1,150 @@
+"""How does a model that torch computes become a graph that other libraries compute alike?"""
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final
+
+import numpy as np
+
+from calibrail.errors import ModelError
+from calibrail.models.backends import Runtime
+from calibrail.models.graphs import GRAPH_FILE, TOKENIZER_FOLDER
+from calibrail.models.network import Forward
+from calibrail.models.quantised import quantised, read_graph, write_graph
+from calibrail.models.sessions import GraphSession
+
+OPSET: Final = 17
+#: How far an exported value may lie from torch's, as a share of the largest one: rounding makes
+#: 1e-6 of it, while a graph into which a length was traced misses by about 1.
+AGREEMENT: Final = 1e-4
+
+# The exporter keeps its state in globals.
+_exporting = Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Exportable:
+    """An opened model and what is asked of it.
+
+    Attributes
+    ----------
+    module : torch.nn.Module
+        In float32, in evaluation mode.
+    tokenizer : transformers tokenizer
+        Its own.
+    forward : callable
+        What is computed, from the module and named inputs.
+    batches : sequence of mapping
+        Inputs of several shapes, as tensors; the last one is traced, and all are compared.
+    outputs : mapping of str to sequence of int
+        Names of what ``forward`` returns, each with its axes whose length varies.
+    """
+
+    module: Any
+    tokenizer: Any
+    forward: Forward
+    batches: Sequence[Mapping[str, Any]]
+    outputs: Mapping[str, Sequence[int]]
+
+
+def export(model: Exportable, folder: Path, runtime: Runtime, name: str) -> None:
+    """Write a model as a graph, with its tokenizer, once it computes what torch does.
+
+    Parameters
+    ----------
+    model : Exportable
+        The model.
+    folder : Path
+        Where to.
+    runtime : Runtime
+        What will compute it.
+    name : str
+        What the user calls the model, for messages.
+
+    Raises
+    ------
+    ModelError
+        If it cannot be exported, or gives other values for inputs of other shapes.
+    """
+    path = folder / GRAPH_FILE
+    model.tokenizer.save_pretrained(str(folder / TOKENIZER_FOLDER))
+    with _exporting, _refusing(name):
+        _trace(model, path)
+        graph = read_graph(path)
+        for leftover in folder.iterdir():
+            if leftover.is_file():
+                leftover.unlink()
+        write_graph(graph, path)
+        _compare(model, GraphSession(folder, Runtime(runtime.backend)), name)
+        if runtime.dtype == "int8":
+            write_graph(quantised(graph), path)
+
+
+@contextmanager
+def _refusing(name: str) -> Iterator[None]:
+    """Turn what the exporter raises into an error of ours."""
+    import torch
+
+    raised = (RuntimeError, TypeError, ValueError, torch.onnx.errors.OnnxExporterError)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except raised as error:
+        if isinstance(error, ModelError):
+            raise
+        first = str(error).strip().split("\n")[0]
+        raise ModelError(f"{name} cannot be exported ({first}); use backend=torch") from error
+
+
+def _trace(model: Exportable, path: Path) -> None:
+    import torch
+
+    names = list(model.batches[-1])
+
+    class Traced(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.module = model.module
+
+        def forward(self, *tensors: Any) -> tuple[Any, ...]:
+            return model.forward(self.module, dict(zip(names, tensors, strict=True)))
+
+    lengths = {0: "inputs", 1: "tokens"}
+    axes = {name: lengths for name in names}
+    axes |= {name: {axis: lengths[axis] for axis in own} for name, own in model.outputs.items()}
+    with torch.inference_mode():
+        torch.onnx.export(
+            Traced().eval(),
+            tuple(model.batches[-1].values()),
+            str(path),
+            dynamo=False,
+            opset_version=OPSET,
+            input_names=names,
+            output_names=list(model.outputs),
+            dynamic_axes=axes,
+        )
+
+
+def _compare(model: Exportable, session: GraphSession, name: str) -> None:
+    """Refuse a graph that computes something else than torch for one of the batches."""
+    import torch
+
+    for batch in model.batches:
+        with torch.inference_mode():
+            expected = model.forward(model.module, dict(batch))
+        found = session.run({key: tensor.numpy() for key, tensor in batch.items()})
+        for part, ours, theirs in zip(model.outputs, found, expected, strict=True):
+            reference = theirs.float().numpy()
+            scale = max(1.0, float(np.abs(reference).max()))
+            same = ours.shape == reference.shape
+            apart = float(np.abs(ours - reference).max()) / scale if same else np.inf
+            if not apart <= AGREEMENT:
+                raise ModelError(
+                    f"{name}, exported, gives other values than torch ({part}, by {apart:.2g} of "
+                    f"the largest, in a batch of {len(reference)}); use backend=torch"
+                )

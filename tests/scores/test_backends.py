@@ -1,0 +1,113 @@
+"""A library and its precision are parameters of every score that runs models on this machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calibrail import calibrate
+from calibrail.errors import GuardrailError, InputError
+from calibrail.guardrail import Guardrail
+from calibrail.models import backends
+from calibrail.models.loading import LocalModel
+from calibrail.scores import build, key_of, parse_spec
+from calibrail.scores.detector import LocalScore
+from calibrail.scores.registry import BUILT_IN, spell
+from tests.answers import rows, write
+from tests.command_line import calibrail
+
+pytest.importorskip("onnxruntime")
+
+LOCAL = (
+    *("sgi", "rad", "tfg", "local_sgi", "nli", "sec", "selfcheck", "claims", "provenance"),
+    *("reranker", "redeep", "halt", "crg", "displacement_magnitude", "tangent_residual", "dgi"),
+)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "graphs"))
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_a_default_is_not_said_and_anything_else_is(name: str) -> None:
+    plain, onboard = build(parse_spec(name)), build(parse_spec(f"{name}:device=cpu"))
+    assert isinstance(plain, LocalScore)
+    assert not {"backend", "device"} & set(plain.params)
+    assert "device" not in key_of(plain)
+    assert onboard.params == {**plain.params, "device": "cpu"}
+    assert key_of(onboard).endswith("device=cpu")
+    assert build(parse_spec(spell(onboard))).params == onboard.params
+
+
+def test_all_models_of_a_score_are_computed_alike() -> None:
+    for name in set(LOCAL) - {"redeep"}:
+        score = build(parse_spec(f"{name}:backend=onnx,dtype=int8"))
+        assert isinstance(score, LocalScore)
+        assert {(model.backend, model.dtype) for model in score.models} == {("onnx", "int8")}
+
+
+def test_every_score_whose_models_run_here_takes_them() -> None:
+    by_name = set(BUILT_IN) - {"ensemble", "fused", "custom", "column", "judge", "hybrid"}
+    scores = {name: build(parse_spec(name)) for name in by_name}
+    local = {
+        name
+        for name, score in scores.items()
+        if any(isinstance(model, LocalModel) for model in getattr(score, "models", ()))
+    }
+    assert local == {name for name, score in scores.items() if isinstance(score, LocalScore)}
+    assert set(LOCAL) <= local
+
+
+def test_attention_needs_torch() -> None:
+    with pytest.raises(InputError, match="backend must be torch where attention is looked at"):
+        build(parse_spec("redeep:backend=onnx"))
+
+
+def test_an_endpoint_has_no_backend() -> None:
+    with pytest.raises(InputError, match="dtype, backend and device are not ours to choose"):
+        build(parse_spec("rad:model=openai:embedder@http://localhost:1/v1,backend=onnx"))
+
+
+def test_a_frozen_guardrail_decides_as_it_was_certified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, path = write(tmp_path / "data.jsonl", rows(60)), tmp_path / "guardrail.json"
+    by_torch = calibrate(str(data), "rad", alpha=0.2)
+    run = calibrate(str(data), "rad:backend=onnx", alpha=0.2)
+    assert abs(run.report.threshold - by_torch.report.threshold) < 1e-6
+    run.freeze().save(path)
+    loaded = Guardrail.load(path, probe=True)
+    assert loaded.probed is not None
+    assert loaded.probed.state == "agree"
+    decided = tmp_path / "decisions.jsonl"
+    assert calibrail("check", path, data, "-o", decided).returncode == 0
+    lines = [json.loads(line) for line in decided.read_text().splitlines()]
+    expected = np.array([line["score"] for line in lines])
+    found = np.array([loaded.check(**_asked(row)).score for row in rows(60)])
+    assert np.abs(found - expected).max() < 1e-6
+    assert {line["outcome"] for line in lines} == {"pass", "flag"}
+    monkeypatch.setattr(backends, "find_spec", lambda name: None)
+    refused = calibrail("check", path, data, "-o", decided)
+    assert refused.returncode == 1
+    assert 'pip install "calibrail[models,onnx]"' in " ".join(refused.stderr.split())
+
+
+def test_another_quantisation_is_not_what_was_frozen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, path = write(tmp_path / "data.jsonl", rows(60)), tmp_path / "guardrail.json"
+    calibrate(str(data), "rad:backend=onnx,dtype=int8", alpha=0.2).freeze().save(path)
+    content = json.loads(path.read_bytes())
+    pinned = content["score"]["fingerprint"]
+    assert {"backend", "graph", "quantisation", "onnxruntime"} <= set(pinned)
+    monkeypatch.setattr(backends, "INT8", "another scheme")
+    with pytest.raises(GuardrailError, match=r"quantisation: frozen 'calibrail-int8/1"):
+        Guardrail.load(path)
+
+
+def _asked(row: dict[str, object]) -> dict[str, object]:
+    return {name: row[name] for name in ("question", "contexts", "response")}
