@@ -75,15 +75,11 @@ def test_a_stream_gives_the_threshold_or_the_error_of_all_scores(
         assert outcome(stream.threshold) == expected
 
 
-@given(
-    st.integers(0, 500), st.integers(0, 500), st.floats(0.01, 0.99), st.floats(0.01, 0.99),
-    st.sampled_from(GUARANTEES),
-)  # fmt: skip
-def test_more_scores_never_have_a_lower_rank(
-    n: int, more: int, alpha: float, delta: float, guarantee: Any
-) -> None:
+@given(st.integers(0, 500), st.integers(0, 500), promises)
+def test_more_scores_never_have_a_lower_rank(n: int, more: int, promise: Promise) -> None:
     """What a bound on their number rests on."""
-    assert rank(n, alpha, guarantee, delta) <= rank(n + more, alpha, guarantee, delta)
+    asked = promise.alpha, promise.guarantee, promise.delta
+    assert rank(n, *asked) <= rank(n + more, *asked)
 
 
 def test_a_stream_can_be_read_and_goes_on() -> None:
@@ -101,8 +97,8 @@ def test_a_stream_keeps_few_scores_and_none_of_the_callers_memory() -> None:
     """Two million scores of which 20,000 matter: 16 MB come in, below 3 MB are held."""
     rng = np.random.default_rng(0)
     chunk = np.empty(20_000)
-    stream, everything = ThresholdStream(Promise(0.01), 2_000_000), []
     tracemalloc.start()
+    stream, everything = ThresholdStream(Promise(0.01), 2_000_000), []
     for _ in range(100):
         # The caller's one buffer is filled again.
         chunk[:] = rng.normal(size=len(chunk))

@@ -46,8 +46,10 @@ def p_values(calibration_scores: ArrayLike, values: ArrayLike) -> Floats:
     scores = validation.defined(calibration_scores, "calibration_scores")
     if (scores[1:] < scores[:-1]).any():
         raise InputError("calibration_scores must be sorted ascending")
-    counted = count_at_most(scores, validation.defined(values, "values"))
-    return np.asarray((1.0 + counted) / (len(scores) + 1.0))
+    p = count_at_most(scores, validation.defined(values, "values")).astype(np.float64)
+    p += 1.0
+    p /= len(scores) + 1.0
+    return p
 
 
 def add_tolerance(values: Floats, tolerance: float) -> Floats:

@@ -44,8 +44,9 @@ class ThresholdStream:
     promise : Promise
         As for ``calibrate_threshold``.
     at_most : int
-        No more scores will be added: the rows of a file, say, hallucinated or not. What is kept are
-        twice as many scores as the rank would be for so many, about 16 alpha ``at_most`` bytes.
+        No more scores will be added: the rows of a file, say, hallucinated or not. Kept are up to
+        twice as many scores as the rank would be for so many: with a copy in the end, about
+        24 alpha ``at_most`` bytes.
 
     Examples
     --------
@@ -60,9 +61,10 @@ class ThresholdStream:
         self._promise = promise
         self._at_most = validation.whole(at_most, "at_most")
         self._most = rank(self._at_most, promise.alpha, promise.guarantee, promise.delta)
-        self._kept: list[Floats] = []
+        # Pages of it that nothing is written to take no memory.
+        self._kept: Floats = np.empty(min(2 * self._most + _SPARE, self._at_most))
         self._n_kept = self._n = self._n_undefined = 0
-        self._bound = np.inf
+        self._bound = np.inf if self._most else -np.inf
 
     def add(self, scores: ArrayLike) -> None:
         """Take in the next scores of hallucinated calibration examples.
@@ -85,12 +87,15 @@ class ThresholdStream:
             )
         self._n += len(values)
         self._n_undefined += int(np.count_nonzero(np.isnan(values)))
-        # NaN is not below the bound either. The copy lets the caller use its memory again.
-        low = values[values < self._bound]
-        self._kept.append(low)
-        self._n_kept += len(low)
-        if self._n_kept >= 2 * self._most + _SPARE:
-            self._drop()
+        low = values[values < self._bound]  # NaN is not below it either
+        while len(low):
+            free = self._kept[self._n_kept :]
+            now, low = low[: len(free)], low[len(free) :]
+            free[: len(now)] = now
+            self._n_kept += len(now)
+            if self._n_kept == len(self._kept):
+                self._drop()
+                low = low[low < self._bound]
 
     def threshold(self) -> Threshold:
         """Return what ``calibrate_threshold`` gives for all scores so far, but for the scores.
@@ -101,19 +106,14 @@ class ThresholdStream:
             As ``calibrate_threshold``.
         """
         self._drop()
-        lowest = np.sort(self._kept[0])
+        lowest = np.sort(self._kept[: self._n_kept])
         return threshold_of_lowest(lowest, self._n, self._n_undefined, self._promise)
 
     def _drop(self) -> None:
         """Keep the lowest only, as many as the rank may come to."""
-        lowest = np.concatenate([np.empty(0), *self._kept])
-        if 0 < self._most < len(lowest):
-            lowest = np.partition(lowest, self._most - 1)[: self._most].copy()
-            self._bound = float(lowest[-1])
-        elif not self._most:
-            lowest = np.empty(0)
-            self._bound = -np.inf
-        self._kept, self._n_kept = [lowest], len(lowest)
+        if self._n_kept > self._most > 0:
+            self._kept[: self._n_kept].partition(self._most - 1)
+            self._n_kept, self._bound = self._most, float(self._kept[self._most - 1])
 
 
 class CountStream:
