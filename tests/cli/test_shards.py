@@ -1,0 +1,238 @@
+"""Do commands over shards give what they give without, whatever is killed meanwhile?"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from tests.chat_server import ChatServer, verdicts
+from tests.command_line import calibrail
+
+TEXT = "The Rhine rises in the Alps and flows past castles to the North Sea near Rotterdam"
+WORDS = TEXT.split()
+
+#: A detector that waits before each answer until there is a file ``go``, where it is told to.
+DETECTORS = """
+import os, sys, time
+from collections.abc import Iterator
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+def slow(example):
+    with (HERE / "seen").open("a") as file:
+        file.write(f"{example.id} {os.getpid()}\\n")
+    row = int(example.id[1:])
+    stop = HERE / f"stop-{row}"
+    if stop.exists():
+        (HERE / "reached").write_text(str(os.getpid()))
+        while stop.exists():
+            time.sleep(0.01)
+    end = HERE / f"end-{row}"
+    if end.exists():
+        os._exit(1)
+    if (HERE / f"poison-{row}").exists():
+        raise ValueError(f"row {row} is poison")
+    return float(len(example.response) * 7 % 13) or None
+"""
+
+
+def rows(n: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": f"r{index}",
+            "question": f"Where does river {index // 3} rise?",
+            "contexts": [TEXT, f"River {index} is {17 * index} km long."],
+            "response": " ".join(WORDS[index % 7 : 8 + index % 7])
+            + (f" {index} \ud83d towns" if index % 2 else ""),
+            "samples": [TEXT, f"It is {index} km."],
+            "label": index % 2,
+            "group": f"g{index // 3}" if index % 5 else None,
+            "side": ("fit", "calibration", "test")[index // 3 % 3],
+            "kind": ("short", "long")[index % 2],
+            "outside": index * 37 % 101 / 101 if index % 13 else None,
+        }
+        for index in range(n)
+    ]
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with data and detectors, in which commands run."""
+    write(tmp_path / "data.jsonl", rows(120))
+    (tmp_path / "slow_detectors.py").write_text(DETECTORS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    forget()
+    yield tmp_path
+    forget()
+
+
+def forget() -> None:
+    from calibrail.engine.score_task import _opened
+
+    sys.modules.pop("slow_detectors", None)
+    _opened.cache_clear()
+
+
+def write(path: Path, items: list[dict[str, Any]]) -> None:
+    lines = (json.dumps(item) for item in items)
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def without_command(path: Path) -> Any:
+    """Return what a JSON file holds, but for the command that wrote it."""
+
+    def cleaned(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: cleaned(item) for key, item in value.items() if key != "command"}
+        return list(map(cleaned, value)) if isinstance(value, list) else value
+
+    return cleaned(json.loads(path.read_text()))
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    assert (one / "scores.parquet").read_bytes() == (other / "scores.parquet").read_bytes()
+    names = [path.name for path in one.glob("*.json")]
+    assert names == [path.name for path in other.glob("*.json")]
+    for name in names:
+        if name not in ("cost.json", "looks.json"):
+            assert without_command(one / name) == without_command(other / name), name
+
+
+DETECTORS_ASKED = (
+    *("--score", "rouge_l", "--score", "slow_detectors:slow", "--score", "fused"),
+    *("--score", "hybrid:expensive=novelty,cheap=rouge_l"),
+    *("--score", 'ensemble:scores="novelty,length"'),
+    *("--score-column", "outside", "--higher", "hallucinated"),
+)
+COMMANDS = {
+    "calibrate": ("--score", "slow_detectors:slow", "--alpha", 0.3, "--by", "kind", "--no-text"),
+    "compare": (*DETECTORS_ASKED, "--alpha", 0.3, "--split-column", "side"),
+    "audit": (*DETECTORS_ASKED, "--no-geometry"),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_run_over_shards_is_the_run_without(work: Path, command: str) -> None:
+    words = (command, "data.jsonl", *COMMANDS[command])
+    over = ("--shards", "S", "--shard-rows", 25)
+    plain = calibrail(*words, "-o", "plain", cwd=work)
+    assert plain.returncode == 0, plain.stderr
+    n_seen = len(seen(work))
+    for again in ("first", "again"):
+        done = calibrail(*words, "-o", again, *over, cwd=work)
+        assert done.returncode == 0, done.stderr
+        assert_same_run(work / "plain", work / again)
+        if command != "calibrate":
+            break
+    # Beyond these only what pages show of the worst errors.
+    assert n_seen < 140 and len(seen(work)) < n_seen + 140
+    assert not list((work / "S" / "inputs").iterdir())
+
+
+def test_processes_give_the_same_bytes(work: Path) -> None:
+    words = ("compare", "data.jsonl", *COMMANDS["compare"])
+    away = ("--engine", "processes", "--workers", 2, "--shard-rows", 25)
+    assert calibrail(*words, "-o", "plain", cwd=work).returncode == 0
+    before = seen(work)
+    done = calibrail(*words, "-o", "apart", *away, cwd=work)
+    assert done.returncode == 0, done.stderr
+    assert_same_run(work / "plain", work / "apart")
+    after = seen(work)[len(before) :]
+    elsewhere = [id for id, pid in after if pid != os.getpid()]
+    assert sorted(elsewhere) == sorted(f"r{row}" for row in range(120))
+    assert len(after) == len(before)
+
+
+def seen(work: Path) -> list[tuple[str, int]]:
+    """Return whom the detector was asked about, and in which process."""
+    pairs = map(str.split, (work / "seen").read_text().splitlines())
+    return [(id, int(pid)) for id, pid in pairs]
+
+
+def test_another_question_to_the_same_answers_computes_nothing(work: Path) -> None:
+    over = ("--shards", "S", "--shard-rows", 30, "--score", "slow_detectors:slow")
+    # The worst errors, which pages show, are scored once more.
+    quiet = ("--no-text", "--alpha", 0.3)
+    for words in (
+        ("score", "data.jsonl", "-o", "scores.parquet"),
+        ("calibrate", "data.jsonl", "--no-text", "--alpha", 0.2, "-o", "one"),
+        ("calibrate", "data.jsonl", *quiet, "--seed", 5, "-o", "two"),
+        ("calibrate", "data.jsonl", *quiet, "--split-column", "side", "-o", "three"),
+        ("compare", "data.jsonl", "--score", "novelty", "--alpha", 0.3, "-o", "four"),
+        ("score", "data.jsonl", "--limit", 60, "-o", "few.parquet"),
+    ):
+        done = calibrail(*words, *over, cwd=work)
+        assert done.returncode == 0, done.stderr
+        assert len(seen(work)) == 120, words
+    table = pq.read_table(work / "few.parquet")
+    assert table.equals(pq.read_table(work / "scores.parquet").slice(0, 60))
+
+
+@pytest.mark.usefixtures("fresh_models")
+def test_a_judge_is_asked_from_here_whatever_the_engine(work: Path) -> None:
+    def supported(message: str) -> bool:
+        return "towns" not in message
+
+    write(work / "few.jsonl", rows(30))
+    with ChatServer(verdicts(supported)) as server:
+        spec = f"judge:model=tiny,base_url={server.url}"
+        words = ("score", "few.jsonl", "--score", spec, "--score", "novelty")
+        over = ("--shard-rows", 10, "--shards", "S")
+        refused = calibrail(*words, "-o", "no.parquet", *over, "--max-calls", 5, cwd=work)
+        assert refused.returncode != 0 and not (work / "no.parquet").exists()
+        assert len(server.seen) == 5
+        away = ("--engine", "processes", "--workers", 2)
+        done = calibrail(*words, "-o", "apart.parquet", *away, *over, cwd=work)
+        assert done.returncode == 0, done.stderr
+        # Each question once, those of the refused run included.
+        assert len(server.seen) == 30
+        assert calibrail(*words, "-o", "plain.parquet", cwd=work).returncode == 0
+    plain, apart = (work / f"{name}.parquet" for name in ("plain", "apart"))
+    assert plain.read_bytes() == apart.read_bytes()
+
+
+def test_a_network_gives_the_same_verdict(work: Path) -> None:
+    words = ("calibrate", "data.jsonl", "--score", "rad", "--alpha", 0.3, "--max-fpr", 0.9)
+    plain = calibrail(*words, "-o", "plain", cwd=work)
+    apart = calibrail(*words, "-o", "apart", "--shards", "S", "--shard-rows", 7, cwd=work)
+    assert plain.returncode == apart.returncode
+    one, other = (
+        pq.read_table(work / name / "scores.parquet")["rad"].to_pandas()
+        for name in ("plain", "apart")
+    )
+    np.testing.assert_allclose(one, other, rtol=0.0, atol=1e-6)
+
+
+def test_a_poisoned_shard_is_named_and_the_rest_is_kept(work: Path) -> None:
+    words = (
+        *("score", "data.jsonl", "--score", "slow_detectors:slow", "-o", "scores.parquet"),
+        *("--shards", "S", "--shard-rows", 30),
+    )
+    (work / "poison-40").touch()
+    failed = calibrail(*words, cwd=work)
+    assert failed.returncode == 1 and not (work / "scores.parquet").exists()
+    assert "rows 31 to 60: " in failed.stderr and "row 40 is poison" in failed.stderr
+    assert "Traceback" not in failed.stderr and failed.stderr.count("error:") == 1
+    (work / "poison-40").unlink()
+    (work / "seen").unlink()
+    assert calibrail(*words, cwd=work).returncode == 0
+    assert [id for id, _ in seen(work)] == [f"r{row}" for row in range(30, 60)]
+
+
+def test_a_folder_that_cannot_be_written_is_refused(work: Path) -> None:
+    words = ("score", "data.jsonl", "--score", "length", "-o", "x.parquet", "--shards")
+    for folder in ("/proc/shards", "data.jsonl"):
+        done = calibrail(*words, folder, cwd=work)
+        assert done.returncode == 1 and not (work / "x.parquet").exists()
+        assert f"cannot keep shards in {(work / folder)}: " in done.stderr
+        assert done.stderr.strip().endswith("; name another folder")
