@@ -75,10 +75,18 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     if hasattr(value, "tolist"):
-        return plain(value.tolist())
+        # Millions of numbers need no look at each.
+        return value.tolist() if _finite(value) else plain(value.tolist())
     if isinstance(value, Sequence):
         return [plain(item) for item in value]
     return value
+
+
+def _finite(value: Any) -> bool:
+    """Say whether a value is an array of finite numbers of floating point."""
+    if getattr(getattr(value, "dtype", None), "kind", "") != "f" or value.ndim != 1:
+        return False
+    return len(value) > 0 and math.isfinite(value.min()) and math.isfinite(value.max())
 
 
 _hints = cache(get_type_hints)

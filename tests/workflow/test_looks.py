@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 import calibrail
-from calibrail.workflow.look import Look, shared, value_digests, void
+from calibrail.workflow.look import Look, shared, void
 from calibrail.workflow.looks import Looks
 from tests.command_line import calibrail as run_command
 
@@ -99,8 +99,7 @@ def test_a_detector_is_known_again_by_its_values_in_other_last_digits() -> None:
     labels, scores = np.zeros(2000, np.int8), rng.normal(size=2000)
 
     def look(name: str, scores: NDArray[np.float64], n: int = 2000) -> Look:
-        values = value_digests(scores[:n])
-        return replace(Look.at(digests[:n], labels[:n], values=values), detector=name)
+        return replace(Look.at(digests[:n], labels[:n], scores=scores[:n]), detector=name)
 
     first = look("a", scores)
     assert look("b", scores * (1.0 + 1e-7)).of_one_detector(first)

@@ -7,7 +7,7 @@ read is left to it, row by row (a label that says neither class) or for the whol
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -255,19 +255,6 @@ class ColumnReader:
             by_content,
             unnamed & ~by_content,
         )
-
-
-def first_rows(batches: Iterator[Batch], limit: int | None) -> Iterator[Batch]:
-    """Yield the first rows of a source, or all of them."""
-    left = limit
-    for batch in batches:
-        if left is None:
-            yield batch
-            continue
-        if not left:
-            return
-        yield replace(batch, rows=batch.rows.slice(0, left))
-        left -= min(left, batch.rows.num_rows)
 
 
 def among(numbers: NDArray[np.uint64], known: NDArray[np.uint64]) -> NDArray[np.bool_]:

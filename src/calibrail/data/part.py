@@ -1,11 +1,12 @@
 """Which part of a source is read, where not all of it is?"""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from hashlib import blake2b
 from math import sqrt
 from typing import Any, Final
 
-from calibrail.data.rows import ParsedItem, Row
+from calibrail.data.rows import Batch, ParsedItem, Row
 from calibrail.settings import ReadOptions
 
 _SLACK: Final = 1000
@@ -34,6 +35,18 @@ class Part:
         if self._reading.sample is not None:
             items = self._drawn(items, self._reading.sample)
         return self._counted(items)
+
+    def of_batches(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        """Return the rows that are wanted, many at a time, where none are drawn by lot."""
+        limit = self._reading.limit
+        for batch in batches:
+            rows = batch.rows if limit is None else batch.rows.slice(0, limit - self.n_taken)
+            self._left |= rows.num_rows < batch.rows.num_rows
+            self.n_taken += rows.num_rows
+            if rows.num_rows:
+                yield replace(batch, rows=rows)
+            if self._left:
+                return
 
     def to_dict(self) -> dict[str, Any] | None:
         """Return what was asked for, what was read, and of what; None where nothing was left out.

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrail.data.answers import answers_of
-from calibrail.data.columnar import ROWS, Block, ColumnReader, NotPlainError, first_rows
+from calibrail.data.columnar import ROWS, Block, ColumnReader, NotPlainError
 from calibrail.data.columns import Needs, choose_columns
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.files import count_rows
@@ -228,9 +228,8 @@ class Reading:
             raise NotPlainError
         reader = ColumnReader(self.columns, self._needs, self._interpreter, scores, repeated)
         with closing(Quarantine(self._quarantine)) as quarantine:
-            for batch in first_rows(
-                self._batches(columns=self._names, rows=ROWS), self._reading.limit
-            ):
+            batches = self._batches(columns=self._names, rows=ROWS)
+            for batch in self._part.of_batches(batches):
                 reader.check(batch.rows.schema)
                 self.begun = True
                 block, left_out = reader(batch)

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calibrail.data.ids import identities
+from calibrail.data.ids import identities, rising
 from calibrail.errors import DataError, InputError
 
 FIT: Final = 0
@@ -96,26 +96,33 @@ def split(
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
         raise InputError(f"seed must be a whole number >= 0; got {seed!r}")
     n = len(classes)
-    members = group_numbers(groups, n)
+    members = None if _all_alone(groups, n) else group_numbers(groups, n)
     if not n:
         return np.empty(0, dtype=np.int8)
     if ids is not None and len(ids) != n:
         raise InputError(f"ids must have one entry a label ({n}); got {len(ids)}")
     names = identities(groups if ids is None else ids, n)
-    n_groups = int(members.max()) + 1
+    n_groups = n if members is None else int(members.max()) + 1
     identity, hallucinated = names, classes == 1
-    if n_groups < n:
+    if members is not None and n_groups < n:
         # The least identity within a group is the group's, so that the order of rows is forgotten.
         identity = np.full(n_groups, np.iinfo(np.uint64).max)
         np.minimum.at(identity, members, names)
         hallucinated = np.bincount(members[classes == 1], minlength=n_groups) > 0
-    order = np.argsort(identity, kind="stable")
+    order = rising(identity)
     rng = np.random.default_rng(seed)
     sides = np.empty(n_groups, dtype=np.int8)
     for stratum in (order[hallucinated[order]], order[~hallucinated[order]]):
         parts = np.repeat(np.arange(3, dtype=np.int8), _apportioned(len(stratum), shares))
         sides[stratum] = rng.permutation(parts)
-    return sides[members] if n_groups < n else sides
+    return sides if members is None or n_groups == n else sides[members]
+
+
+def _all_alone(groups: Groups, n: int) -> bool:
+    """Say whether groups are told to be of one example each, and numbered as these stand."""
+    if not isinstance(groups, np.ndarray) or len(groups) != n:
+        return groups is None
+    return bool((groups[1:] > groups[:-1]).all())
 
 
 def group_numbers(groups: Groups, n: int) -> NDArray[np.int64]:

@@ -1,6 +1,7 @@
 """Which rows of scores show the same number to the last digit, and does chance explain it?"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -29,8 +30,14 @@ _DOZEN: Final = 12
 _MIXED: Final = 0.1
 _EVEN: Final = 0.8
 
+#: Rows that are looked up at a time, and rows from which group numbers need 64 bits.
+_AT_A_TIME: Final = 1 << 20
+_INT32: Final = 1 << 31
 
-def score_copies(columns: Sequence[_Floats], labels: NDArray[np.int8]) -> NDArray[np.int64]:
+
+def score_copies(
+    columns: Sequence[_Floats], labels: NDArray[np.int8]
+) -> NDArray[np.signedinteger[Any]]:
     """Find the groups of rows that are copies of one another by their scores alone.
 
     Rows are copies where they have the same number in every column, and at least one of these
@@ -50,7 +57,7 @@ def score_copies(columns: Sequence[_Floats], labels: NDArray[np.int8]) -> NDArra
 
     Returns
     -------
-    ndarray of int64, shape (n,)
+    ndarray of int32 or int64, shape (n,)
         0, 1, ... for the groups; -1 for a row without a copy.
 
     Examples
@@ -60,37 +67,93 @@ def score_copies(columns: Sequence[_Floats], labels: NDArray[np.int8]) -> NDArra
     [0, -1, 0, -1, -1]
     """
     n = len(labels)
-    found = np.full(n, -1, np.int64)
+    kind: type[np.signedinteger[Any]] = np.int32 if n < _INT32 else np.int64
+    found: NDArray[np.signedinteger[Any]] = np.full(n, -1, kind)
     if n < 2 or not columns:
         return found
-    together, telling = np.zeros(n, np.int64), np.zeros(n, np.bool_)
-    for column in columns:
-        values, member = np.unique(column, return_inverse=True)
-        if len(values) < n:
-            telling |= _telling(values, member, labels)[member]
-        _, together = np.unique(together * len(values) + member, return_inverse=True)
-    telling &= np.bincount(together)[together] > 1
-    found[telling] = np.unique(together[telling], return_inverse=True)[1]
+    ties = [_ties(column, labels) for column in columns]
+    # Rows that are alike share the value of every column, and one that is telling.
+    if not (all(len(tie.values) for tie in ties) and any(tie.telling.any() for tie in ties)):
+        return found
+    for start in range(0, n, _AT_A_TIME):
+        part = slice(start, start + _AT_A_TIME)
+        places = [tie.places(column[part]) for tie, column in zip(ties, columns, strict=True)]
+        shared = np.all([place >= 0 for place in places], axis=0)
+        found[part][shared] = 0
+    rows = np.flatnonzero(found == 0)
+    found[rows] = -1
+    together, telling = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
+    for tie, column in zip(ties, columns, strict=True):
+        place = tie.places(column[rows])
+        telling |= tie.telling[place]
+        _, together = np.unique(together * len(tie.values) + place, return_inverse=True)
+    telling &= np.bincount(together, minlength=1)[together] > 1
+    found[rows[telling]] = np.unique(together[telling], return_inverse=True)[1]
     return found
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ties:
+    """The values that several rows share, rising (NaN last), and which of them are telling."""
+
+    values: _Floats
+    telling: _Bools
+
+    def places(self, column: _Floats) -> NDArray[np.intp]:
+        """Return each row's place among the values; -1 for one whose value is its own."""
+        places = np.minimum(np.searchsorted(self.values, column), len(self.values) - 1)
+        held = self.values[places]
+        return np.where((held == column) | (np.isnan(held) & np.isnan(column)), places, -1)
+
+
+def _ties(column: _Floats, labels: NDArray[np.int8]) -> _Ties:
+    """Return which values of a column chance does not explain where rows share them."""
+    ordered = np.sort(column)
+    n_defined = len(ordered) - int(np.count_nonzero(np.isnan(column)))
+    # Nothing is equal to NaN; all of them are one value.
+    again = np.zeros(len(ordered) + 1, np.int8)
+    np.equal(ordered[1:], ordered[:-1], out=again[1:-1].view(np.bool_))
+    again[n_defined + 1 : -1] = 1
+    edges = np.flatnonzero(np.diff(again))
+    begins, counts = edges[::2], edges[1::2] - edges[::2] + 1
+    ties = _Ties(ordered[begins], np.zeros(len(begins), np.bool_))
+    counted = begins < n_defined
+    if counted.any():
+        # The place of each among different values, which lie in between.
+        rows = begins - np.append(0, np.cumsum(counts - 1))[:-1]
+        values = ordered[:n_defined][again[:n_defined] == 0]
+        del ordered, again
+        ties.telling[counted] = _telling(values, rows[counted], counts[counted], column, labels)
+    return ties
+
+
 def _telling(
-    values: _Floats, member: NDArray[np.intp], labels: NDArray[np.int8]
-) -> NDArray[np.bool_]:
-    """Return which of a column's values, rising, chance does not explain where rows share them."""
-    counts = np.bincount(member, minlength=len(values))
-    telling = (counts > 1) & ~np.isnan(values)
-    rows = np.flatnonzero(telling)
-    telling[rows] = ~(_short(values[rows]) | _simple(values[rows]))
-    ends = np.array([0, int(np.count_nonzero(~np.isnan(values))) - 1])
-    at_end, telling[ends] = telling[ends], False
+    values: _Floats,
+    rows: NDArray[np.intp],
+    counts: NDArray[np.intp],
+    column: _Floats,
+    labels: NDArray[np.int8],
+) -> _Bools:
+    """Return which of the values in some rows, shared by so many each, are telling.
+
+    ``values`` are all that a column has, rising and different, without NaN.
+    """
+    telling = ~(_short(values[rows]) | _simple(values[rows]))
+    at_end = (rows == 0) | (rows == len(values) - 1)
     # An end is saturated where more rows are at it than at any other of these values.
-    telling[ends] = at_end & (counts[ends] <= counts[telling].max(initial=0))
-    rows = np.flatnonzero(telling)
+    telling &= ~at_end | (counts <= counts[telling & ~at_end].max(initial=0))
     low, high = _CHANCE
-    limit = max(low, min(high, counts[rows].sum() / len(labels) / 10.0))
-    telling[rows] = _met_by_chance(values[: ends[1] + 1], rows) <= limit
-    n_of = [np.bincount(member[labels == label], minlength=len(values)) for label in (0, 1)]
+    limit = max(low, min(high, counts[telling].sum() / len(labels) / 10.0))
+    telling[telling] = _met_by_chance(values, rows[telling]) <= limit
+    if not telling.any():
+        return telling
+    ties, n_of = _Ties(values[rows], telling), np.zeros((2, len(rows)), np.int64)
+    for start in range(0, len(column), _AT_A_TIME):
+        part = slice(start, start + _AT_A_TIME)
+        place, classes = ties.places(column[part]), labels[part]
+        for label in (0, 1):
+            members = place[(place >= 0) & (classes == label)]
+            n_of[label] += np.bincount(members, minlength=len(rows))
     mixed = telling & (np.minimum(*n_of) > 0)
     if np.count_nonzero(mixed) > _MIXED * np.count_nonzero(telling):
         # Answers that several people have labelled stand there equally often.

@@ -1,7 +1,7 @@
 """How does a table come of scores that other programs wrote, without an object for each row?"""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -14,6 +14,9 @@ from calibrail.scores.reasons import Reasons
 from calibrail.scores.registry import key_of, scale_of
 from calibrail.scores.table import ScoreTable
 
+#: Rows of a column that are stored together while it grows.
+_CHUNK: Final = 1 << 23
+
 
 class Growing:
     """A column of which more and more rows are known; as a whole it is never held twice.
@@ -25,22 +28,33 @@ class Growing:
     """
 
     def __init__(self, dtype: DTypeLike) -> None:
-        self._array, self._n = np.zeros(0, dtype), 0
+        self._dtype, self._n, self._filled = dtype, 0, 0
+        self._chunks: list[NDArray[Any]] = []
 
     def add(self, values: NDArray[Any]) -> None:
         """Add the next rows."""
-        needed = self._n + len(values)
-        if needed > len(self._array):
-            # Large arrays are moved by their pages, and pages not yet written take no memory.
-            self._array.resize(max(needed, 2 * len(self._array)), refcheck=False)
-        self._array[self._n : needed] = values
-        self._n = needed
+        while len(values):
+            if not self._chunks or self._filled == len(self._chunks[-1]):
+                # Pages that are not written yet take no memory.
+                size = max(len(values), min(self._n, _CHUNK))
+                self._chunks.append(np.empty(size, self._dtype))
+                self._filled = 0
+            rest = self._chunks[-1][self._filled :]
+            part, values = values[: len(rest)], values[len(rest) :]
+            rest[: len(part)] = part
+            self._filled += len(part)
+            self._n += len(part)
 
     def finish(self) -> NDArray[Any]:
         """Return all rows; none can be added after."""
-        array, self._array = self._array, np.zeros(0, self._array.dtype)
-        array.resize(self._n, refcheck=False)
-        return array
+        whole, start = np.empty(self._n, self._dtype), 0
+        self._chunks.reverse()
+        while self._chunks:
+            # Each is let go of before the next one is copied.
+            part = self._chunks.pop()[: self._n - start]
+            whole[start : start + len(part)] = part
+            start += len(part)
+        return whole
 
 
 def table_of_columns(

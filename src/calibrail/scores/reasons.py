@@ -54,6 +54,16 @@ class Reasons(Mapping[int, str]):
         """Yield the rows in their order."""
         return iter(self._sorted()[0].tolist())
 
+    def between(self, start: int, stop: int) -> dict[int, str]:
+        """Return those of some rows."""
+        rows, codes = self._sorted()
+        part = slice(*np.searchsorted(rows, [start, stop]))
+        texts = list(self._texts)
+        return {
+            row: texts[code]
+            for row, code in zip(rows[part].tolist(), codes[part].tolist(), strict=True)
+        }
+
     def values(self) -> ValuesView[str]:
         """Return the reasons in the order of their rows."""
         return _Texts(self)

@@ -20,6 +20,7 @@ from calibrail.errors import DataError
 from calibrail.models.call_limits import Price
 from calibrail.models.remote import Usage
 from calibrail.scale import Scale
+from calibrail.scores.reasons import Reasons
 
 #: Columns that are not scores.
 RESERVED = ("id", "group", "label", "split")
@@ -196,7 +197,11 @@ class ScoreTable:
                 writer: pq.ParquetWriter | None = None
                 for start in range(0, max(1, len(self)), _WRITTEN):
                     part = pa.table(self._arrays(slice(start, start + _WRITTEN), codes))
-                    writer = writer or stack.enter_context(pq.ParquetWriter(path, part.schema))
+                    if writer is None:
+                        # Ids and scores hardly ever repeat.
+                        often = [name for name in part.column_names if _repeats(name)]
+                        made = pq.ParquetWriter(path, part.schema, use_dictionary=often)
+                        writer = stack.enter_context(made)
                     writer.write_table(part)
         except OSError as error:
             raise DataError(f"cannot write {path}: {error}") from error
@@ -217,5 +222,12 @@ class ScoreTable:
                 arrays[f"{key}__column"] = number_array(scale.shown(values), known)
             if reasons := self.reasons.get(name):
                 numbers = range(rows.start, rows.start + len(values))
+                if isinstance(reasons, Reasons):
+                    reasons = reasons.between(rows.start, rows.start + len(values))
                 arrays[f"{key}__reason"] = string_array([reasons.get(row) for row in numbers])
         return arrays
+
+
+def _repeats(column: str) -> bool:
+    """Say whether many rows of a column of the file have one value."""
+    return column in RESERVED[1:] or column.endswith("__reason")

@@ -185,7 +185,6 @@ def _thresholds(
     rule = fit_rule(sample.values, sample.labels, part, promise, clusters=clusters, names=names)
     if not requirement.risks:
         return rule, None
-    assert sample.groups is not None
     # The guardrail flags at value + tolerance, so that is what the risks are tested on.
     control = control_risks(
         sample.values[part] + sample.tolerance,
@@ -193,7 +192,7 @@ def _thresholds(
         requirement.risks,
         requirement.confidence,
         undefined=promise.undefined,
-        groups=sample.groups[part],
+        groups=None if sample.groups is None else sample.groups[part],
     )
     if control.threshold is None:
         raise DataError(f"{control.reason}; ask for less, or label more answers")

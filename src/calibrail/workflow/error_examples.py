@@ -186,7 +186,13 @@ def worst_errors(
 def _worst(values: NDArray[np.float64], chosen: NDArray[np.bool_], sign: float) -> list[int]:
     """Return the first chosen rows by ``sign`` times their value; undefined ones come last."""
     rows = np.flatnonzero(chosen)
-    ordered: list[int] = rows[np.argsort(sign * values[rows], kind="stable")[:MOST]].tolist()
+    signed = sign * values[rows]
+    if len(rows) > MOST:
+        # NaN, the last, is never below the limit: without as many numbers all rows are looked at.
+        limit = np.partition(signed, MOST - 1)[MOST - 1]
+        first = signed <= limit if not np.isnan(limit) else np.ones(len(rows), np.bool_)
+        rows, signed = rows[first], signed[first]
+    ordered: list[int] = rows[np.argsort(signed, kind="stable")[:MOST]].tolist()
     return ordered
 
 

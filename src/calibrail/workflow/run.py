@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from calibrail.conformal import Calibration
 from calibrail.conformal.rule import Rule
+from calibrail.data.digests import Digests
 from calibrail.data.splits import CALIBRATION, FIT, TEST
 from calibrail.errors import DataError, file_errors
 from calibrail.evaluation import Report
@@ -56,7 +57,7 @@ class Run(Shown):
         The detector and its fingerprint.
     data : mapping
         Where the data came from; counts and digests.
-    calibration_examples : tuple of str
+    calibration_examples : sequence of str
         Digests of the hallucinated calibration examples; ``certify`` leaves them out of fresh data.
     versions : mapping
         Versions of the libraries that computed the scores.
@@ -74,7 +75,7 @@ class Run(Shown):
     rule: Rule
     spec: ScoreSpecConfig
     data: Mapping[str, Any]
-    calibration_examples: tuple[str, ...]
+    calibration_examples: Sequence[str]
     versions: Mapping[str, str]
     table: ScoreTable | None = None
     codes: NDArray[np.int8] | None = None
@@ -236,7 +237,7 @@ class Run(Shown):
             "score": self.spec.model_dump(exclude={"state"}),
             "state_sha256": None if self.state is None else hashlib.sha256(self.state).hexdigest(),
             "data": dict(self.data),
-            "calibration_examples": list(self.calibration_examples),
+            "calibration_examples": self.calibration_examples,
             "versions": dict(self.versions),
         }
 
@@ -264,11 +265,11 @@ def score_config(score: Score) -> ScoreSpecConfig:
 
 def calibration_digests(
     table: ScoreTable, codes: NDArray[np.int8], *, both: bool = False, learnt: bool = False
-) -> tuple[str, ...]:
+) -> Sequence[str]:
     """Return the sorted digests of the hallucinated calibration examples, or of all of them.
 
     Those that the score has learnt from are among them: it knows their labels.
     """
     rows = (codes == CALIBRATION) & (both | (table.labels == 1))
     rows |= learnt & (codes == FIT)
-    return tuple(f"{digest:016x}" for digest in np.sort(table.digests[rows]))
+    return Digests(np.sort(table.digests[rows]))

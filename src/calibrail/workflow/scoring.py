@@ -98,13 +98,20 @@ class Scored:
         """One integer per group; an example without a group is a group of its own."""
         return group_codes(self.table)
 
+    @property
+    def _all_alone(self) -> bool:
+        """Whether no example has a group or a copy."""
+        copies = self.table.copies
+        alone: bool = self.table.groups.null_count == len(self.table)
+        return alone and (copies is None or not (copies >= 0).any())
+
     def sample(self, index: int = 0) -> Sample:
         """Return the scores of one detector beside labels, split and groups."""
         return Sample(
             self.table.columns[self.keys[index]],
             self.table.labels,
             self.codes,
-            self.groups,
+            None if self._all_alone else self.groups,
             self.detectors[index].tolerance,
         )
 

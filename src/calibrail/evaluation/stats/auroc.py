@@ -46,13 +46,20 @@ def auroc(hallucinated: Floats, faithful: Floats, *, confidence: float = 0.95) -
     m, n = len(hallucinated), len(faithful)
     if m == 0 or n == 0:
         return _without_a_class(_METHOD, m, confidence)
-    values, labels = (
-        np.concatenate([hallucinated, faithful]),
-        np.repeat(np.array([1, 0], dtype=np.int8), [m, n]),
-    )
-    doubled, units = placements(values, labels), min(m, n)
-    variance = _variance(doubled[:m], n) + _variance(doubled[m:], m) if units > 1 else 0.0
-    return area_measure(_mean_placement(doubled[:m], n), variance, units, _METHOD, confidence)
+    classes, units = (np.sort(hallucinated), np.sort(faithful)), min(m, n)
+    right = _ranked_right(*classes)
+    area, variance = _mean_placement(right, n), _variance(right, n) if units > 1 else 0.0
+    if units > 1:
+        right = _ranked_right(-classes[1][::-1], -classes[0][::-1])
+        variance += _variance(right, m)
+    return area_measure(area, variance, units, _METHOD, confidence)
+
+
+def _ranked_right(own: Floats, others: Floats) -> Ints:
+    """Return twice the number of others below each value, and once that of equal ones; all rise."""
+    doubled = np.searchsorted(others, own, side="left")
+    doubled += np.searchsorted(others, own, side="right")
+    return doubled
 
 
 def area_measure(

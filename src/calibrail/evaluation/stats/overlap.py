@@ -1,6 +1,8 @@
 """How much do the scores of the two classes overlap?"""
 
 import math
+from collections.abc import Callable, Iterable
+from itertools import product
 from typing import Final
 
 import numpy as np
@@ -13,6 +15,9 @@ from calibrail.settings.checks import share
 MAX_BINS = 2048
 #: A score with no more distinct values than this is compared value by value, without a grid.
 MAX_ATOMS = 32
+
+#: Values that are looked up at a time.
+_AT_A_TIME: Final = 1 << 20
 
 _METHOD: Final = "upper bound, DKW"
 
@@ -71,12 +76,12 @@ def overlap(
 
 def _largest_distance(hallucinated: Floats, faithful: Floats) -> float:
     """Return the largest distance of the two empirical distribution functions."""
-    pooled = np.concatenate([hallucinated, faithful])
-    reached = [
-        np.searchsorted(np.sort(values), pooled, side="right") / len(values)
-        for values in (hallucinated, faithful)
-    ]
-    return float(np.abs(reached[0] - reached[1]).max())
+    ordered, largest = (np.sort(hallucinated), np.sort(faithful)), 0.0
+    for start, values in product(range(0, max(map(len, ordered)), _AT_A_TIME), ordered):
+        at = values[start : start + _AT_A_TIME]
+        reached = [np.searchsorted(part, at, side="right") / len(part) for part in ordered]
+        largest = max(largest, float(np.abs(reached[0] - reached[1]).max(initial=0.0)))
+    return largest
 
 
 def median_overlap(hallucinated: Floats, faithful: Floats) -> Measure:
@@ -109,31 +114,58 @@ def _median(values: Floats) -> float:
 
 def _common_counts(hallucinated: Floats, faithful: Floats) -> tuple[Ints, Ints]:
     """Return the two classes' counts per bin of a common grid."""
-    pooled = np.concatenate([hallucinated, faithful])
-    distinct, position = np.unique(pooled, return_inverse=True)
-    size = len(distinct)
-    if size > MAX_ATOMS:
-        finite = np.isfinite(pooled)
-        position[finite], bins = _grid_positions(pooled[finite])
-        position[pooled == np.inf], position[pooled == -np.inf] = bins, bins + 1
-        size = bins + 2
-    m = len(hallucinated)
-    return np.bincount(position[:m], minlength=size), np.bincount(position[m:], minlength=size)
+    classes = hallucinated, faithful
+    atoms = _few_values(classes)
+    if atoms is not None:
+        places = (np.searchsorted(atoms, values) for values in classes)
+        one, other = (np.bincount(place, minlength=len(atoms)) for place in places)
+        return one, other
+    pooled = np.concatenate([values[np.isfinite(values)] for values in classes])
+    bin_of, bins = _grid(pooled)
+    del pooled
+    one, other = (_counts(values, bin_of, bins) for values in classes)
+    return one, other
 
 
-def _grid_positions(values: Floats) -> tuple[Ints, int]:
-    """Return each finite value's bin on their Freedman-Diaconis grid and the number of bins."""
-    scaled = values / float(np.abs(values).max())  # so that no difference can overflow
+def _few_values(classes: Iterable[Floats]) -> Floats | None:
+    """Return the different values, rising, where these are few."""
+    atoms = np.zeros(0)
+    for values in classes:
+        for start in range(0, len(values), _AT_A_TIME):
+            atoms = np.unique(np.append(atoms, values[start : start + _AT_A_TIME]))
+            if len(atoms) > MAX_ATOMS:
+                return None
+    return atoms
+
+
+def _counts(values: Floats, bin_of: Callable[[Floats], Ints], bins: int) -> Ints:
+    """Return the number of values per bin; infinite ones have two of their own."""
+    counts = np.zeros(bins + 2, np.int64)
+    for start in range(0, len(values), _AT_A_TIME):
+        part = values[start : start + _AT_A_TIME]
+        counts += np.bincount(bin_of(part[np.isfinite(part)]), minlength=bins + 2)
+        counts[bins:] += (part == np.inf).sum(), (part == -np.inf).sum()
+    return counts
+
+
+def _grid(values: Floats) -> tuple[Callable[[Floats], Ints], int]:
+    """Return what finds a value's bin on the Freedman-Diaconis grid of all, and their number."""
+    largest = float(np.abs(values).max())
+    scaled = values / largest  # so that no difference can overflow
     lowest, span = float(scaled.min()), float(np.ptp(scaled))
     quarter, three_quarters = np.quantile(scaled, [0.25, 0.75])
     width = 2.0 * float(three_quarters - quarter) / len(scaled) ** (1 / 3)
     if width <= 0.0:
         width = 3.49 * float(np.std(scaled)) / len(scaled) ** (1 / 3)
     bins = max(1, math.ceil(min(span / width, MAX_BINS))) if width > 0.0 else 1
-    if span <= 0.0:
-        return np.zeros(len(scaled), dtype=np.int64), 1
-    position = np.floor((scaled - lowest) / span * bins).astype(np.int64)
-    return np.minimum(position, bins - 1), bins
+
+    def bin_of(some: Floats) -> Ints:
+        if span <= 0.0:
+            return np.zeros(len(some), dtype=np.int64)
+        position = np.floor((some / largest - lowest) / span * bins).astype(np.int64)
+        return np.minimum(position, bins - 1)
+
+    return bin_of, bins
 
 
 def _clip(value: float) -> float:
